@@ -1,0 +1,94 @@
+//! How a run ended, and how sure we are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limit::Limit;
+
+/// The state of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunStatus {
+    /// The recorder is at work.
+    Running,
+    /// The command ended by itself.
+    Exited,
+    /// A signal ended it.
+    Killed,
+    /// The kernel killed it, or a process of its tree, for lack of memory.
+    OomKilled,
+    /// Nobody saw the end: the recorder died or its file stops.
+    Lost,
+    /// Watching ended while the processes went on.
+    Detached,
+}
+
+impl RunStatus {
+    /// The word used on the screen and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Running => "running",
+            RunStatus::Exited => "exited",
+            RunStatus::Killed => "killed",
+            RunStatus::OomKilled => "oom-killed",
+            RunStatus::Lost => "lost",
+            RunStatus::Detached => "detached",
+        }
+    }
+}
+
+/// How far the evidence carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certainty {
+    /// Several causes fit.
+    Possible,
+    /// One cause fits far better than the others.
+    Likely,
+    /// The kernel said so.
+    Certain,
+}
+
+/// An OOM kill.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OomKill {
+    /// How sure we are.
+    pub certainty: Certainty,
+    /// The limit that was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// When, in nanoseconds since the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_nanos: Option<u64>,
+    /// The killed process, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_pid: Option<u32>,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim_name: Option<String>,
+    /// Number of kills counted by the kernel during the run.
+    #[serde(default)]
+    pub kills: u64,
+    /// What the verdict rests on, one sentence each.
+    pub evidence: Vec<String>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    /// In one word.
+    pub status: RunStatus,
+    /// The command's own exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// When, in nanoseconds since the run began.
+    pub time_nanos: u64,
+    /// The OOM kill, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom: Option<OomKill>,
+    /// Processes of the tree that went on after the command ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_running: Vec<u32>,
+}

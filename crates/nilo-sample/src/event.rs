@@ -1,0 +1,106 @@
+//! Things that happen once: a process appears, the user sets a mark, samples are lost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limit::Limit;
+use crate::process::{ProcessId, ProcessInfo};
+
+/// Something that happened at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A process joined the tree.
+    ProcessStarted {
+        /// Who.
+        id: ProcessId,
+        /// What is known of it.
+        info: ProcessInfo,
+    },
+    /// A process changed its name or command line (`exec`).
+    ProcessRenamed {
+        /// Who.
+        id: ProcessId,
+        /// What is known of it.
+        info: ProcessInfo,
+    },
+    /// A process left the tree.
+    ProcessEnded {
+        /// Who.
+        id: ProcessId,
+        /// The kernel's final high-water mark, where it could still be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peak_rss_bytes: Option<u64>,
+        /// Exit code, where we are the one who waited for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// Signal that killed it, likewise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
+    /// A word from the user: `nilo mark "epoch 3"`.
+    Mark {
+        /// The word.
+        text: String,
+    },
+    /// The limit was resolved anew and is another one.
+    LimitChanged {
+        /// The one in force from here on.
+        limit: Option<Limit>,
+    },
+    /// The kernel counted an OOM kill.
+    OomKill {
+        /// The cgroup whose counter rose; `None` for the machine's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cgroup: Option<String>,
+        /// The counter's value.
+        kills: u64,
+    },
+    /// The kernel's OOM handler was entered: the kill is about to come.
+    OomNotice {
+        /// The cgroup that ran out.
+        cgroup: String,
+    },
+    /// Nothing was sampled between then and here.
+    Gap {
+        /// How long the silence was.
+        nanos: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The wall clock was set (or the machine slept): seconds it moved against the monotonic clock.
+    ClockJump {
+        /// Positive: forward.
+        seconds: f64,
+    },
+    /// Rows that could not be stored.
+    Lost {
+        /// How many.
+        rows: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The recorder changed its pace.
+    Interval {
+        /// The interval from here on.
+        nanos: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Something that could not be seen, said once.
+    Blind {
+        /// What and why.
+        text: String,
+    },
+    /// Something that a later version knows.
+    #[serde(other)]
+    Unknown,
+}
+
+/// An event with its time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimedEvent {
+    /// Nanoseconds since the run began.
+    pub time_nanos: u64,
+    /// What happened.
+    pub event: Event,
+}

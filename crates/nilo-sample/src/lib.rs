@@ -1,0 +1,21 @@
+//! The vocabulary of Nilometer: what is measured, in which units, how a run is described and how it ended.
+//!
+//! Everything here is plain data.
+//! Sources fill it in, the run file stores it, analysis and views read it; nothing here touches files, clocks or processes.
+
+pub mod ending;
+pub mod event;
+pub mod limit;
+pub mod process;
+pub mod recording;
+pub mod run;
+pub mod table;
+pub mod units;
+
+pub use ending::{Certainty, Ending, OomKill, RunStatus};
+pub use event::{Event, TimedEvent};
+pub use limit::{Limit, LimitSource};
+pub use process::{ProcessId, ProcessInfo};
+pub use recording::{RecordedTable, Recording, SeriesView};
+pub use run::{RunDescription, RunId};
+pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};

@@ -1,0 +1,55 @@
+//! The limit: how much memory the job may take before something kills it, and what that something is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a limit comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum LimitSource {
+    /// A cgroup on the way to the root.
+    Cgroup {
+        /// Path below the mount.
+        path: String,
+        /// 1 or 2.
+        version: u8,
+    },
+    /// The machine's memory.
+    Host,
+    /// A resource limit of the process (`RLIMIT_AS`, `RLIMIT_DATA`): allocations fail, nothing is killed.
+    Rlimit {
+        /// `as` or `data`.
+        resource: String,
+    },
+}
+
+impl fmt::Display for LimitSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitSource::Cgroup { path, version } => write!(f, "cgroup v{version} {path}"),
+            LimitSource::Host => write!(f, "host memory"),
+            LimitSource::Rlimit { resource } => write!(f, "RLIMIT_{}", resource.to_uppercase()),
+        }
+    }
+}
+
+/// A limit in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// How much.
+    pub bytes: u64,
+    /// Whose.
+    pub source: LimitSource,
+}
+
+/// cgroup v1 writes "no limit" as the largest page-aligned number; anything this large is none.
+pub const NO_LIMIT_FROM: u64 = 1 << 62;
+
+/// The smallest of several limits, those too large to mean anything left out.
+pub fn smallest(limits: impl IntoIterator<Item = Limit>) -> Option<Limit> {
+    limits
+        .into_iter()
+        .filter(|limit| limit.bytes < NO_LIMIT_FROM)
+        .min_by_key(|limit| limit.bytes)
+}

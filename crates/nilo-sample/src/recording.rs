@@ -1,0 +1,98 @@
+//! A run in memory: what the run file's reader hands to analysis and views.
+
+use crate::event::TimedEvent;
+use crate::run::RunDescription;
+use crate::table::{Subject, TableSpec, is_absent};
+
+/// One table with all its rows, by column. Times ascend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedTable {
+    /// Its declaration.
+    pub spec: TableSpec,
+    /// The file it was written by, such as `recorder-4711`.
+    pub writer: String,
+    /// Nanoseconds since the run began, for each row.
+    pub times: Vec<u64>,
+    /// Training steps, for tables that have them; empty otherwise.
+    pub steps: Vec<i64>,
+    /// The values, one vector for each column of the declaration.
+    pub columns: Vec<Vec<f64>>,
+}
+
+/// One column over time.
+#[derive(Debug, Clone, Copy)]
+pub struct SeriesView<'a> {
+    /// Nanoseconds since the run began.
+    pub times: &'a [u64],
+    /// Values; [`crate::ABSENT`] where nothing was measured.
+    pub values: &'a [f64],
+}
+
+impl<'a> SeriesView<'a> {
+    /// The points at which something was measured.
+    pub fn present(self) -> impl DoubleEndedIterator<Item = (u64, f64)> + 'a {
+        self.times
+            .iter()
+            .copied()
+            .zip(self.values.iter().copied())
+            .filter(|(_, v)| !is_absent(*v))
+    }
+
+    /// The last measured value.
+    pub fn last(self) -> Option<f64> {
+        self.present().next_back().map(|(_, value)| value)
+    }
+
+    /// The largest measured value and its time.
+    pub fn max(self) -> Option<(u64, f64)> {
+        self.present()
+            .filter(|(_, v)| !v.is_nan())
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+    }
+}
+
+impl RecordedTable {
+    /// A column by name.
+    pub fn series(&self, column: &str) -> Option<SeriesView<'_>> {
+        let values = self.columns.get(self.spec.column(column)?)?;
+        Some(SeriesView {
+            times: &self.times,
+            values,
+        })
+    }
+}
+
+/// A run, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// `run.json`.
+    pub description: RunDescription,
+    /// Every table of every writer.
+    pub tables: Vec<RecordedTable>,
+    /// Everything that happened, by time.
+    pub events: Vec<TimedEvent>,
+    /// Rows that the writers could not store.
+    pub dropped_rows: u64,
+    /// What was wrong with the files, one sentence each (torn tails are normal and not among them).
+    pub damage: Vec<String>,
+}
+
+impl Recording {
+    /// The first table about a subject.
+    pub fn table(&self, subject: &Subject) -> Option<&RecordedTable> {
+        self.tables
+            .iter()
+            .find(|table| table.spec.subject == *subject)
+    }
+
+    /// The time of the last row or event.
+    pub fn last_time_nanos(&self) -> u64 {
+        let rows = self
+            .tables
+            .iter()
+            .filter_map(|table| table.times.last().copied());
+        rows.chain(self.events.iter().map(|event| event.time_nanos))
+            .max()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,210 @@
+//! A run: its identity and its description (`run.json`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::ending::Ending;
+use crate::limit::Limit;
+
+/// The name of a run's folder: sorts by time, safe in a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId(String);
+
+/// A run id that cannot be one.
+#[derive(Debug, Error)]
+#[error("not a run id: {text:?}")]
+pub struct BadRunId {
+    /// What was given.
+    pub text: String,
+}
+
+impl RunId {
+    /// `20261115-081530-417-name`: UTC time to the millisecond, then a slug of the name.
+    pub fn new(unix_nanos: i128, name: &str) -> RunId {
+        let millis = unix_nanos.div_euclid(1_000_000);
+        let secs = millis.div_euclid(1000) as i64;
+        let (year, month, day) = civil_from_days(secs.div_euclid(86_400));
+        let in_day = secs.rem_euclid(86_400);
+        let slug = slug(name);
+        let dash = if slug.is_empty() { "" } else { "-" };
+        RunId(format!(
+            "{year:04}{month:02}{day:02}-{:02}{:02}{:02}-{:03}{dash}{slug}",
+            in_day / 3600,
+            in_day / 60 % 60,
+            in_day % 60,
+            millis.rem_euclid(1000),
+        ))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RunId {
+    type Err = BadRunId;
+
+    fn from_str(text: &str) -> Result<RunId, BadRunId> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let good = !text.is_empty()
+            && text.len() <= 128
+            && !text.starts_with('.')
+            && text.chars().all(allowed);
+        if good {
+            Ok(RunId(text.to_owned()))
+        } else {
+            Err(BadRunId {
+                text: text.to_owned(),
+            })
+        }
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = BadRunId;
+
+    fn try_from(text: String) -> Result<RunId, BadRunId> {
+        text.parse()
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> String {
+        id.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Lower-case letters, digits and dashes, at most 40.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+        if slug.len() >= 40 {
+            break;
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// Days since 1970-01-01 to a date of the Gregorian calendar (eras of 400 years, March-based).
+fn civil_from_days(days: i64) -> (i64, u32, u32) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_index + 2) / 5 + 1) as u32;
+    let month = if month_index < 10 {
+        month_index + 3
+    } else {
+        month_index - 9
+    } as u32;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// `run.json`: what ran, where, when, and how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunDescription {
+    /// `nilo.run/1`.
+    pub schema: String,
+    /// Identity.
+    pub id: RunId,
+    /// The user's name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The user's tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// `run` (we started it), `watch` (we attached) or `python` (a program recorded itself).
+    pub mode: String,
+    /// The command line.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Working directory.
+    #[serde(default)]
+    pub cwd: String,
+    /// The machine's name.
+    #[serde(default)]
+    pub host: String,
+    /// Operating system and release.
+    #[serde(default)]
+    pub system: String,
+    /// The version of nilo that wrote this.
+    #[serde(default)]
+    pub nilo_version: String,
+    /// Start by the wall clock, nanoseconds since 1970.
+    pub started_unix_nanos: u64,
+    /// Start by the monotonic clock of this boot: the zero of the run's time axis.
+    pub started_monotonic_nanos: u64,
+    /// Which boot that clock belongs to.
+    #[serde(default)]
+    pub boot_id: String,
+    /// The recorder's PID.
+    #[serde(default)]
+    pub recorder_pid: u32,
+    /// Its start time, so that the PID cannot be mistaken.
+    #[serde(default)]
+    pub recorder_start_ticks: u64,
+    /// The PIDs at the root of the recorded tree.
+    #[serde(default)]
+    pub root_pids: Vec<u32>,
+    /// The asked-for sampling interval.
+    #[serde(default)]
+    pub interval_nanos: u64,
+    /// The limit at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// How it ended; absent while it runs and when nobody saw the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+}
+
+/// The value of [`RunDescription::schema`].
+pub const RUN_SCHEMA: &str = "nilo.run/1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ids_sort_by_time_and_are_safe_in_paths() {
+        let early = RunId::new(1_794_729_330_417_000_000, "Train GPT-2 ../../x");
+        let late = RunId::new(1_794_729_330_418_000_000, "a");
+        assert_eq!(early.as_str(), "20261115-075530-417-train-gpt-2-x");
+        assert!(early < late);
+        assert!(early.as_str().parse::<RunId>().is_ok());
+    }
+
+    #[test]
+    fn ids_that_leave_the_folder_are_refused() {
+        for text in ["", "..", "../x", "a/b", ".hidden", "a\0b", "/etc"] {
+            assert!(text.parse::<RunId>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn known_dates() {
+        assert_eq!(civil_from_days(0), (1970, 1, 1));
+        assert_eq!(civil_from_days(11_016), (2000, 2, 29));
+        assert_eq!(civil_from_days(20_772), (2026, 11, 15));
+    }
+}

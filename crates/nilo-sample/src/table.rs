@@ -1,0 +1,280 @@
+//! Tables: rows of numbers with a time, the one shape in which everything measured travels.
+//!
+//! A table has a subject (the process tree, one process, a cgroup, the user's metrics) and named columns.
+//! Every value is an `f64`: bytes stay exact up to 8 PiB and nanosecond counters up to 104 days, and readers need one code path.
+//! What was not measured is [`ABSENT`], one particular NaN, so that it is never confused with zero or with a NaN that the user logged.
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::ProcessId;
+
+/// The value that means "not measured": a quiet NaN with its own payload (the bytes of `nilo`).
+pub const ABSENT: f64 = f64::from_bits(0x7ff8_6e69_6c6f_0000);
+
+/// Tells [`ABSENT`] from every other value, other NaNs included.
+pub fn is_absent(value: f64) -> bool {
+    value.to_bits() == ABSENT.to_bits()
+}
+
+/// `None` becomes [`ABSENT`].
+pub fn or_absent(value: Option<u64>) -> f64 {
+    value.map_or(ABSENT, |value| value as f64)
+}
+
+/// What a column's numbers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanos,
+    /// A number of things.
+    Count,
+    /// A share between 0 and 1.
+    Ratio,
+    /// Whatever the user logged.
+    Plain,
+}
+
+/// How a column behaves over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnKind {
+    /// A level that goes up and down.
+    Gauge,
+    /// A total that only grows while its subject lives; rates are computed on reading.
+    Counter,
+}
+
+/// One named column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Name with its unit, such as `rss_bytes`.
+    pub name: String,
+    /// What the numbers are.
+    pub unit: Unit,
+    /// Level or total.
+    pub kind: ColumnKind,
+}
+
+impl Column {
+    /// A level.
+    pub fn gauge(name: &str, unit: Unit) -> Column {
+        Column {
+            name: name.to_owned(),
+            unit,
+            kind: ColumnKind::Gauge,
+        }
+    }
+
+    /// A growing total.
+    pub fn counter(name: &str, unit: Unit) -> Column {
+        Column {
+            name: name.to_owned(),
+            unit,
+            kind: ColumnKind::Counter,
+        }
+    }
+}
+
+/// Whom a table is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Subject {
+    /// The whole process tree; one row a tick, always written.
+    Tree,
+    /// One process: what changes quickly.
+    Process(ProcessId),
+    /// One process: what is read about once a second.
+    ProcessDetail(ProcessId),
+    /// A memory cgroup.
+    Cgroup {
+        /// Path below the cgroup mount, such as `/slurm/uid_0/job_3`.
+        path: String,
+    },
+    /// The machine.
+    Host,
+    /// The recorder itself.
+    Recorder,
+    /// A GPU.
+    Gpu {
+        /// Its index on this machine.
+        index: u32,
+    },
+    /// Values that the user's program logged.
+    Metrics {
+        /// Group of names that are logged together.
+        name: String,
+    },
+    /// Something that a later version knows.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The declaration of a table; it precedes the table's first row in every file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableSpec {
+    /// Whom it is about.
+    pub subject: Subject,
+    /// Its columns, in the order of the values in a row.
+    pub columns: Vec<Column>,
+    /// When true, a row is written only when a value changed: a value holds until the next row or until the subject ends.
+    #[serde(default)]
+    pub hold: bool,
+}
+
+impl TableSpec {
+    /// The position of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The process tree, each tick.
+    ///
+    /// `rss_bytes` is the plain sum, which counts shared pages once for each process.
+    /// `memory_bytes` counts them once as far as it is known (see `memory_basis` in the run's description).
+    /// `high_water_bytes` is the largest total that the kernel's own per-process marks prove since the row before.
+    pub fn tree() -> TableSpec {
+        TableSpec {
+            subject: Subject::Tree,
+            columns: vec![
+                Column::gauge("memory_bytes", Unit::Bytes),
+                Column::gauge("rss_bytes", Unit::Bytes),
+                Column::gauge("high_water_bytes", Unit::Bytes),
+                Column::gauge("swap_bytes", Unit::Bytes),
+                Column::counter("cpu_nanos", Unit::Nanos),
+                Column::gauge("processes", Unit::Count),
+                Column::gauge("pss_processes", Unit::Count),
+            ],
+            hold: false,
+        }
+    }
+
+    /// What changes quickly in a process, each tick on which it changed.
+    pub fn process(id: ProcessId) -> TableSpec {
+        TableSpec {
+            subject: Subject::Process(id),
+            columns: vec![
+                Column::gauge("rss_bytes", Unit::Bytes),
+                Column::counter("cpu_nanos", Unit::Nanos),
+            ],
+            hold: true,
+        }
+    }
+
+    /// What is read about once a second in a process.
+    pub fn process_detail(id: ProcessId) -> TableSpec {
+        TableSpec {
+            subject: Subject::ProcessDetail(id),
+            columns: vec![
+                Column::gauge("peak_rss_bytes", Unit::Bytes),
+                Column::gauge("pss_bytes", Unit::Bytes),
+                Column::gauge("uss_bytes", Unit::Bytes),
+                Column::gauge("swap_bytes", Unit::Bytes),
+                Column::gauge("threads", Unit::Count),
+                Column::gauge("open_files", Unit::Count),
+                Column::counter("minor_faults", Unit::Count),
+                Column::counter("major_faults", Unit::Count),
+                Column::counter("read_bytes", Unit::Bytes),
+                Column::counter("written_bytes", Unit::Bytes),
+            ],
+            hold: true,
+        }
+    }
+
+    /// A memory cgroup. `working_set_bytes` is usage less inactive file pages; shared memory stays in.
+    pub fn cgroup(path: &str) -> TableSpec {
+        TableSpec {
+            subject: Subject::Cgroup {
+                path: path.to_owned(),
+            },
+            columns: vec![
+                Column::gauge("usage_bytes", Unit::Bytes),
+                Column::gauge("working_set_bytes", Unit::Bytes),
+                Column::gauge("peak_bytes", Unit::Bytes),
+                Column::gauge("limit_bytes", Unit::Bytes),
+                Column::gauge("anon_bytes", Unit::Bytes),
+                Column::gauge("file_bytes", Unit::Bytes),
+                Column::gauge("shmem_bytes", Unit::Bytes),
+                Column::gauge("swap_bytes", Unit::Bytes),
+                Column::counter("oom_kills", Unit::Count),
+                Column::counter("limit_hits", Unit::Count),
+                Column::gauge("owned", Unit::Count),
+            ],
+            hold: true,
+        }
+    }
+
+    /// The machine.
+    pub fn host() -> TableSpec {
+        TableSpec {
+            subject: Subject::Host,
+            columns: vec![
+                Column::gauge("total_bytes", Unit::Bytes),
+                Column::gauge("available_bytes", Unit::Bytes),
+                Column::gauge("swap_total_bytes", Unit::Bytes),
+                Column::gauge("swap_used_bytes", Unit::Bytes),
+                Column::gauge("shm_total_bytes", Unit::Bytes),
+                Column::gauge("shm_used_bytes", Unit::Bytes),
+                Column::counter("pressure_some_nanos", Unit::Nanos),
+                Column::counter("pressure_full_nanos", Unit::Nanos),
+                Column::counter("oom_kills", Unit::Count),
+            ],
+            hold: true,
+        }
+    }
+
+    /// The recorder's own cost.
+    pub fn recorder() -> TableSpec {
+        TableSpec {
+            subject: Subject::Recorder,
+            columns: vec![
+                Column::gauge("rss_bytes", Unit::Bytes),
+                Column::counter("cpu_nanos", Unit::Nanos),
+                Column::counter("ticks", Unit::Count),
+                Column::counter("late_ticks", Unit::Count),
+                Column::counter("dropped_samples", Unit::Count),
+                Column::gauge("interval_nanos", Unit::Nanos),
+            ],
+            hold: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_is_no_other_nan() {
+        assert!(ABSENT.is_nan());
+        assert!(is_absent(ABSENT));
+        assert!(!is_absent(f64::NAN));
+        assert!(!is_absent(0.0));
+    }
+
+    #[test]
+    fn table_specs_survive_json() {
+        let id = ProcessId {
+            pid: 7,
+            start_ticks: 99,
+        };
+        for spec in [
+            TableSpec::tree(),
+            TableSpec::process(id),
+            TableSpec::cgroup("/a"),
+            TableSpec::host(),
+        ] {
+            let text = serde_json::to_string(&spec).unwrap();
+            assert_eq!(serde_json::from_str::<TableSpec>(&text).unwrap(), spec);
+        }
+    }
+
+    #[test]
+    fn a_subject_from_the_future_is_unknown_not_an_error() {
+        let spec: TableSpec =
+            serde_json::from_str(r#"{"subject":{"type":"quantum"},"columns":[]}"#).unwrap();
+        assert_eq!(spec.subject, Subject::Unknown);
+    }
+}
