@@ -1,0 +1,114 @@
+//! Several runs side by side, the first being the baseline.
+
+use serde::Serialize;
+
+use crate::summary::Summary;
+
+/// Runs compared with the first.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// `nilo.compare/1`.
+    pub schema: &'static str,
+    /// One entry for each run, in the order given.
+    pub runs: Vec<ComparedRun>,
+}
+
+/// One run of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedRun {
+    /// Run id.
+    pub run: String,
+    /// The user's name, or the command.
+    pub label: String,
+    /// How it ended.
+    pub status: &'static str,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// Peak memory.
+    pub peak_bytes: Option<u64>,
+    /// Mean memory.
+    pub mean_bytes: Option<u64>,
+    /// CPU time.
+    pub cpu_secs: f64,
+    /// Peak against the first run's: 0.1 is ten percent more.
+    pub peak_change_ratio: Option<f64>,
+    /// Mean against the first run's.
+    pub mean_change_ratio: Option<f64>,
+    /// Duration against the first run's.
+    pub duration_change_ratio: Option<f64>,
+}
+
+/// Compares runs with the first of them.
+pub fn compare(summaries: &[Summary]) -> Comparison {
+    let change = |value: Option<f64>, base: Option<f64>| match (value, base) {
+        (Some(value), Some(base)) if base > 0.0 => Some(value / base - 1.0),
+        _ => None,
+    };
+    let base = summaries.first();
+    let runs = summaries.iter().map(|summary| {
+        let memory = &summary.memory;
+        let of = |pick: fn(&Summary) -> Option<f64>| change(pick(summary), base.and_then(pick));
+        ComparedRun {
+            run: summary.run.clone(),
+            label: summary
+                .name
+                .clone()
+                .unwrap_or_else(|| summary.command.join(" ")),
+            status: summary.status,
+            duration_secs: summary.duration_secs,
+            peak_bytes: memory.peak_bytes,
+            mean_bytes: memory.mean_bytes,
+            cpu_secs: summary.cpu.total_secs,
+            peak_change_ratio: of(|s| s.memory.peak_bytes.map(|v| v as f64)),
+            mean_change_ratio: of(|s| s.memory.mean_bytes.map(|v| v as f64)),
+            duration_change_ratio: of(|s| Some(s.duration_secs)),
+        }
+    });
+    Comparison {
+        schema: "nilo.compare/1",
+        runs: runs.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ending::{Aftermath, judge_ending};
+    use crate::summary::{fixture, summarize};
+    use nilo_sample::ABSENT;
+
+    fn run(peak: f64) -> Summary {
+        let mut recording = fixture::recording();
+        recording.tables = vec![fixture::tree(&[
+            (0, peak, ABSENT, 0.0),
+            (1000, peak, ABSENT, 0.0),
+        ])];
+        let ending = judge_ending(
+            &recording,
+            &Aftermath {
+                exit_code: Some(0),
+                ..Aftermath::default()
+            },
+        );
+        summarize(&recording, &ending)
+    }
+
+    #[test]
+    fn changes_are_against_the_first_run() {
+        let comparison = compare(&[run(100.0), run(150.0), run(0.0)]);
+        let ratios: Vec<Option<f64>> = comparison
+            .runs
+            .iter()
+            .map(|run| run.peak_change_ratio)
+            .collect();
+        assert_eq!(ratios, [Some(0.0), Some(0.5), Some(-1.0)]);
+    }
+
+    #[test]
+    fn a_baseline_of_zero_gives_no_ratio() {
+        assert_eq!(
+            compare(&[run(0.0), run(5.0)]).runs[1].peak_change_ratio,
+            None
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! How a run ended, from evidence: wait status, the kernel's OOM counters, the kernel's log, the last level against the limit.
+//!
+//! The exit status 137 alone proves nothing: `scancel`, a time limit and a person send the same signal.
+//! The same rules serve the recorder at the end of the command and a later reader who has only the files.
+
+use nilo_sample::{
+    Certainty, Ending, Event, Limit, LimitSource, OomKill, RecordedTable, Recording, RunStatus,
+    Subject,
+};
+
+const SIGKILL: i32 = 9;
+
+/// Above this share of the limit an unseen end is most likely an OOM kill.
+///
+/// The kernel kills when reclaim finds nothing more; jobs killed at a limit were last sampled at 95 % and above.
+const NEAR_LIMIT: f64 = 0.95;
+
+/// What is known beyond the recording itself.
+#[derive(Debug, Clone, Default)]
+pub struct Aftermath {
+    /// The recorder still works on this run.
+    pub recorder_alive: bool,
+    /// Exit code of the command, if somebody waited for it.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it, likewise.
+    pub signal: Option<i32>,
+    /// Watching was ended by the user or by `--duration`.
+    pub detached: bool,
+    /// When it ended, in nanoseconds since the run began.
+    pub time_nanos: Option<u64>,
+    /// The OOM-kill counter of each watched cgroup as it reads after the end.
+    pub counters: Vec<(String, u64)>,
+    /// Victims that the kernel's log names: PID and the cgroup that ran out (`None`: the whole machine).
+    pub logged_victims: Vec<(u32, Option<String>)>,
+    /// Processes that went on.
+    pub left_running: Vec<u32>,
+}
+
+/// Says how the run ended.
+pub fn judge_ending(recording: &Recording, aftermath: &Aftermath) -> Ending {
+    let time_nanos = aftermath
+        .time_nanos
+        .unwrap_or_else(|| recording.last_time_nanos());
+    let oom = find_oom(recording, aftermath);
+    let status = match (&oom, aftermath.exit_code, aftermath.signal) {
+        _ if aftermath.recorder_alive => RunStatus::Running,
+        (Some(oom), _, _) if oom.certainty >= Certainty::Likely => RunStatus::OomKilled,
+        (_, Some(_), _) => RunStatus::Exited,
+        (_, _, Some(_)) => RunStatus::Killed,
+        _ if aftermath.detached => RunStatus::Detached,
+        _ => RunStatus::Lost,
+    };
+    Ending {
+        status,
+        exit_code: aftermath.exit_code,
+        signal: aftermath.signal,
+        time_nanos,
+        oom,
+        left_running: aftermath.left_running.clone(),
+    }
+}
+
+/// A cgroup table with what its counter says.
+struct Counted<'a> {
+    path: &'a str,
+    kills: u64,
+    owned: bool,
+}
+
+fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
+    let cgroups = counted_cgroups(recording, aftermath);
+    let limit = limit_in_force(recording);
+    let mut evidence = Vec::new();
+    let mut certainty = None;
+
+    let named = logged_victim(recording, aftermath, &mut evidence);
+    if named.is_some() {
+        certainty = Some(Certainty::Certain);
+    }
+    let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
+    let unseen = aftermath.exit_code.is_none() && aftermath.signal.is_none() && !aftermath.detached;
+    for cgroup in cgroups.iter().filter(|cgroup| cgroup.kills > 0) {
+        let times = if cgroup.kills == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", cgroup.kills)
+        };
+        evidence.push(format!(
+            "the kernel counted an OOM kill {times} in cgroup {}",
+            cgroup.path
+        ));
+        let rung = match (cgroup.owned, killed || unseen) {
+            (true, _) => Certainty::Certain,
+            (false, true) => Certainty::Likely,
+            (false, false) => Certainty::Possible,
+        };
+        if !cgroup.owned {
+            evidence.push(format!("other jobs share cgroup {}", cgroup.path));
+        }
+        certainty = certainty.max(Some(rung));
+    }
+    if certainty.is_none() && killed && host_kills(recording) > 0 {
+        evidence
+            .push("the machine's OOM-kill counter rose while the command was killed".to_owned());
+        certainty = Some(Certainty::Likely);
+    }
+    if certainty.is_none() && (killed || unseen) && !aftermath.recorder_alive {
+        certainty = near_the_end(recording, limit.as_ref(), &mut evidence);
+    }
+
+    let certainty = certainty?;
+    let victim = named.or_else(|| presumed_victim(recording));
+    Some(OomKill {
+        certainty,
+        limit,
+        time_nanos: time_of_kill(recording, aftermath),
+        victim_name: victim.and_then(|pid| name_of(recording, pid)),
+        victim_pid: victim,
+        kills: cgroups.iter().map(|cgroup| cgroup.kills).max().unwrap_or(0),
+        evidence,
+    })
+}
+
+fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<Counted<'a>> {
+    let mut counted = Vec::new();
+    for table in &recording.tables {
+        let Subject::Cgroup { path } = &table.spec.subject else {
+            continue;
+        };
+        let Some(series) = table.series("oom_kills") else {
+            continue;
+        };
+        let first = series.present().next().map(|(_, value)| value as u64);
+        let later = aftermath
+            .counters
+            .iter()
+            .find(|(name, _)| name == path)
+            .map(|(_, now)| *now);
+        let last = later.max(series.last().map(|value| value as u64));
+        let kills = last
+            .zip(first)
+            .map_or(0, |(last, first)| last.saturating_sub(first));
+        let owned = table.series("owned").and_then(|series| series.last()) == Some(1.0);
+        counted.push(Counted { path, kills, owned });
+    }
+    // The job's own cgroup lies deeper than the ancestor that holds the limit.
+    counted.sort_by_key(|cgroup| std::cmp::Reverse(cgroup.path.len()));
+    counted
+}
+
+/// The limit by the last word of the recording.
+pub fn limit_in_force(recording: &Recording) -> Option<Limit> {
+    let changed = recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match &timed.event {
+            Event::LimitChanged { limit } => Some(limit.clone()),
+            _ => None,
+        });
+    changed.unwrap_or_else(|| recording.description.limit.clone())
+}
+
+fn logged_victim(
+    recording: &Recording,
+    aftermath: &Aftermath,
+    evidence: &mut Vec<String>,
+) -> Option<u32> {
+    let ours = |pid: u32| {
+        recording.description.root_pids.contains(&pid) || name_of(recording, pid).is_some()
+    };
+    let (pid, cgroup) = aftermath
+        .logged_victims
+        .iter()
+        .find(|(pid, _)| ours(*pid))?;
+    let place = cgroup
+        .as_deref()
+        .map_or("the machine".to_owned(), |path| format!("cgroup {path}"));
+    evidence.push(format!(
+        "the kernel's log names PID {pid} as the victim when {place} ran out"
+    ));
+    Some(*pid)
+}
+
+fn host_kills(recording: &Recording) -> u64 {
+    recording
+        .table(&Subject::Host)
+        .and_then(|table| crate::rate::growth(table.series("oom_kills")?))
+        .map_or(0, |kills| kills as u64)
+}
+
+/// Nobody counted the kill: the notice before it, or a level at the limit, must do.
+fn near_the_end(
+    recording: &Recording,
+    limit: Option<&Limit>,
+    evidence: &mut Vec<String>,
+) -> Option<Certainty> {
+    let end = recording.last_time_nanos();
+    let notice = recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match &timed.event {
+            Event::OomNotice { cgroup } if end - timed.time_nanos < 2_000_000_000 => Some(cgroup),
+            _ => None,
+        });
+    if let Some(cgroup) = notice {
+        evidence.push(format!(
+            "the kernel announced an OOM in cgroup {cgroup} just before the record ends"
+        ));
+        return Some(Certainty::Likely);
+    }
+    let limit = limit?;
+    let used = match &limit.source {
+        LimitSource::Cgroup { path, .. } => recording
+            .table(&Subject::Cgroup { path: path.clone() })
+            .and_then(|table| recent_max(table, "working_set_bytes", end)),
+        LimitSource::Host => recording
+            .table(&Subject::Host)
+            .and_then(|table| Some(limit.bytes as f64 - table.series("available_bytes")?.last()?)),
+        LimitSource::Rlimit { .. } => None,
+    };
+    let tree = recording
+        .table(&Subject::Tree)
+        .into_iter()
+        .flat_map(|table| {
+            ["memory_bytes", "high_water_bytes"].map(|column| recent_max(table, column, end))
+        });
+    let used = used.into_iter().chain(tree.flatten()).reduce(f64::max)?;
+    let share = used / limit.bytes as f64;
+    if share < NEAR_LIMIT {
+        return None;
+    }
+    evidence.push(format!(
+        "the last level was {:.0} % of the limit ({}) and nothing was recorded after it",
+        100.0 * share.min(1.0),
+        limit.source
+    ));
+    Some(Certainty::Likely)
+}
+
+/// The largest value within the last second before `end`.
+fn recent_max(table: &RecordedTable, column: &str, end: u64) -> Option<f64> {
+    let from = end.saturating_sub(1_000_000_000);
+    let series = table.series(column)?;
+    let recent = series
+        .present()
+        .filter(|(time, _)| *time >= from)
+        .map(|(_, value)| value);
+    recent.reduce(f64::max)
+}
+
+/// Without the kernel's log: the process that left the tree by SIGKILL, or else the largest that left around the kill.
+fn presumed_victim(recording: &Recording) -> Option<u32> {
+    let kill = counter_rise(recording)?;
+    let mut best: Option<(bool, u64, u32)> = None;
+    for timed in &recording.events {
+        let Event::ProcessEnded {
+            id,
+            signal,
+            peak_rss_bytes,
+            ..
+        } = &timed.event
+        else {
+            continue;
+        };
+        let near = timed.time_nanos.abs_diff(kill) < 2_500_000_000;
+        if !near || signal.is_some_and(|signal| signal != SIGKILL) {
+            continue;
+        }
+        let candidate = (signal.is_some(), peak_rss_bytes.unwrap_or(0), id.pid);
+        best = best.max(Some(candidate));
+    }
+    best.map(|(_, _, pid)| pid)
+}
+
+/// When a cgroup's counter was first seen risen.
+fn counter_rise(recording: &Recording) -> Option<u64> {
+    recording.events.iter().find_map(|timed| match timed.event {
+        Event::OomKill { .. } | Event::OomNotice { .. } => Some(timed.time_nanos),
+        _ => None,
+    })
+}
+
+fn time_of_kill(recording: &Recording, aftermath: &Aftermath) -> Option<u64> {
+    counter_rise(recording)
+        .or(aftermath.time_nanos)
+        .or_else(|| Some(recording.last_time_nanos()))
+}
+
+/// The name of a process of the tree.
+pub fn name_of(recording: &Recording, pid: u32) -> Option<String> {
+    recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match &timed.event {
+            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info }
+                if id.pid == pid =>
+            {
+                Some(info.name.clone())
+            }
+            _ => None,
+        })
+}
+
+#[cfg(test)]
+#[path = "ending_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+use super::*;
+use crate::summary::fixture::{self, tick};
+use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent};
+
+fn started(pid: u32, name: &str) -> TimedEvent {
+    let info = ProcessInfo {
+        name: name.to_owned(),
+        ..ProcessInfo::default()
+    };
+    TimedEvent {
+        time_nanos: 0,
+        event: Event::ProcessStarted {
+            id: ProcessId {
+                pid,
+                start_ticks: 1,
+            },
+            info,
+        },
+    }
+}
+
+/// A run in a cgroup of 100 bytes: (time in ms, working set, oom kills).
+fn in_cgroup(rows: &[(u64, f64, f64)], owned: f64) -> Recording {
+    let mut recording = fixture::recording();
+    recording.description.limit = Some(Limit {
+        bytes: 100,
+        source: LimitSource::Cgroup {
+            path: "/job".into(),
+            version: 1,
+        },
+    });
+    let spec = TableSpec::cgroup("/job");
+    let mut table = fixture::table(spec.clone());
+    for (millis, level, kills) in rows {
+        let mut row = vec![0.0; spec.columns.len()];
+        row[spec.column("working_set_bytes").unwrap()] = *level;
+        row[spec.column("oom_kills").unwrap()] = *kills;
+        row[spec.column("owned").unwrap()] = owned;
+        tick(&mut table, millis * 1_000_000, &row);
+    }
+    recording.tables.push(table);
+    recording
+}
+
+#[test]
+fn sigkill_with_a_counted_kill_in_an_own_cgroup_is_certain() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 99.0, 1.0)], 1.0);
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            signal: Some(9),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!(ending.status, RunStatus::OomKilled);
+    let oom = ending.oom.unwrap();
+    assert_eq!((oom.certainty, oom.kills), (Certainty::Certain, 1));
+    assert_eq!(oom.limit.unwrap().bytes, 100);
+}
+
+#[test]
+fn sigkill_without_any_evidence_is_just_killed() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 20.0, 0.0)], 1.0);
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            signal: Some(9),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!(ending.status, RunStatus::Killed);
+    assert_eq!(ending.oom, None);
+}
+
+#[test]
+fn kills_before_the_run_do_not_count() {
+    let recording = in_cgroup(&[(0, 10.0, 3.0), (100, 20.0, 3.0)], 1.0);
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            signal: Some(9),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!(ending.status, RunStatus::Killed);
+}
+
+#[test]
+fn a_child_killed_under_a_parent_that_exits_zero_is_an_oom_kill() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (1000, 30.0, 1.0)], 1.0);
+    recording.events = vec![
+        started(5, "python worker.py"),
+        TimedEvent {
+            time_nanos: 900_000_000,
+            event: Event::ProcessEnded {
+                id: ProcessId {
+                    pid: 5,
+                    start_ticks: 1,
+                },
+                peak_rss_bytes: Some(90),
+                exit_code: None,
+                signal: None,
+            },
+        },
+        TimedEvent {
+            time_nanos: 1_000_000_000,
+            event: Event::OomKill {
+                cgroup: Some("/job".into()),
+                kills: 1,
+            },
+        },
+    ];
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            exit_code: Some(0),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!(
+        (ending.status, ending.exit_code),
+        (RunStatus::OomKilled, Some(0))
+    );
+    let oom = ending.oom.unwrap();
+    assert_eq!(
+        (oom.victim_pid, oom.victim_name.as_deref()),
+        (Some(5), Some("python worker.py"))
+    );
+}
+
+#[test]
+fn a_kill_in_a_shared_cgroup_is_not_blamed_on_a_command_that_succeeded() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 20.0, 1.0)], 0.0);
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            exit_code: Some(0),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!(ending.status, RunStatus::Exited);
+    assert_eq!(ending.oom.unwrap().certainty, Certainty::Possible);
+}
+
+#[test]
+fn the_kernels_log_outranks_everything() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0)], 0.0);
+    recording.events = vec![started(5, "python train.py")];
+    let aftermath = Aftermath {
+        signal: Some(9),
+        logged_victims: vec![(77, None), (5, Some("/job".into()))],
+        ..Aftermath::default()
+    };
+    let oom = judge_ending(&recording, &aftermath).oom.unwrap();
+    assert_eq!(
+        (oom.certainty, oom.victim_pid),
+        (Certainty::Certain, Some(5))
+    );
+}
+
+#[test]
+fn a_recorder_that_died_at_the_limit_left_an_oom_kill() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 97.0, 0.0)], 1.0);
+    let ending = judge_ending(&recording, &Aftermath::default());
+    assert_eq!(ending.status, RunStatus::OomKilled);
+    assert_eq!(ending.oom.unwrap().certainty, Certainty::Likely);
+}
+
+#[test]
+fn a_recorder_that_died_far_from_the_limit_is_lost() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 50.0, 0.0)], 1.0);
+    assert_eq!(
+        judge_ending(&recording, &Aftermath::default()).status,
+        RunStatus::Lost
+    );
+    let alive = Aftermath {
+        recorder_alive: true,
+        ..Aftermath::default()
+    };
+    assert_eq!(judge_ending(&recording, &alive).status, RunStatus::Running);
+}
+
+#[test]
+fn a_counter_read_after_the_end_completes_the_files() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 50.0, 0.0)], 1.0);
+    let aftermath = Aftermath {
+        counters: vec![("/job".into(), 1)],
+        ..Aftermath::default()
+    };
+    assert_eq!(
+        judge_ending(&recording, &aftermath).status,
+        RunStatus::OomKilled
+    );
+}
+
+#[test]
+fn an_ordinary_exit_near_the_limit_is_no_oom() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 99.0, 0.0)], 1.0);
+    let ending = judge_ending(
+        &recording,
+        &Aftermath {
+            exit_code: Some(1),
+            ..Aftermath::default()
+        },
+    );
+    assert_eq!((ending.status, ending.oom), (RunStatus::Exited, None));
+}

@@ -1,0 +1,112 @@
+//! Rates from counters: two readings and the time between, never a stored percentage.
+
+use nilo_sample::{SeriesView, is_absent};
+
+/// Percent of one core between consecutive readings of a CPU-time counter, each with the time of the later reading.
+///
+/// A counter that falls (a process tree that was restarted) counts as zero, never as a negative rate.
+pub fn cpu_percent(cpu_nanos: SeriesView<'_>) -> Vec<(u64, f64)> {
+    let points: Vec<(u64, f64)> = cpu_nanos.present().collect();
+    points
+        .windows(2)
+        .filter(|pair| pair[1].0 > pair[0].0)
+        .map(|pair| {
+            let spent = (pair[1].1 - pair[0].1).max(0.0);
+            (pair[1].0, 100.0 * spent / (pair[1].0 - pair[0].0) as f64)
+        })
+        .collect()
+}
+
+/// How much a counter grew over the whole series.
+pub fn growth(counter: SeriesView<'_>) -> Option<f64> {
+    let first = counter.present().next()?.1;
+    Some((counter.last()? - first).max(0.0))
+}
+
+/// The mean of a level, each value weighted by the time until the next one.
+///
+/// Plain averages over-count the stretches in which the recorder sampled faster.
+pub fn time_weighted_mean(level: SeriesView<'_>) -> Option<f64> {
+    let points: Vec<(u64, f64)> = level.present().filter(|(_, v)| v.is_finite()).collect();
+    let (weighted, total) = points.windows(2).fold((0.0, 0.0), |(sum, total), pair| {
+        let span = pair[1].0.saturating_sub(pair[0].0) as f64;
+        (sum + span * (pair[0].1 + pair[1].1) / 2.0, total + span)
+    });
+    match points.first() {
+        Some(_) if total > 0.0 => Some(weighted / total),
+        Some((_, only)) => Some(*only),
+        None => None,
+    }
+}
+
+/// The smallest measured value.
+pub fn minimum(level: SeriesView<'_>) -> Option<f64> {
+    level
+        .values
+        .iter()
+        .copied()
+        .filter(|v| !is_absent(*v) && !v.is_nan())
+        .reduce(f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::ABSENT;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_busy_core_is_a_hundred_percent() {
+        let view = SeriesView {
+            times: &[0, 1000, 2000],
+            values: &[0.0, 1000.0, 1500.0],
+        };
+        assert_eq!(cpu_percent(view), [(1000, 100.0), (2000, 50.0)]);
+    }
+
+    #[test]
+    fn a_counter_that_falls_is_no_negative_rate() {
+        let view = SeriesView {
+            times: &[0, 1000],
+            values: &[500.0, 0.0],
+        };
+        assert_eq!(cpu_percent(view), [(1000, 0.0)]);
+    }
+
+    #[test]
+    fn absent_values_are_left_out_of_the_mean() {
+        let view = SeriesView {
+            times: &[0, 10, 20],
+            values: &[4.0, ABSENT, 4.0],
+        };
+        assert_eq!(time_weighted_mean(view), Some(4.0));
+        assert_eq!(
+            time_weighted_mean(SeriesView {
+                times: &[],
+                values: &[]
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn a_long_stretch_weighs_more_than_a_short_one() {
+        let view = SeriesView {
+            times: &[0, 1, 2, 102],
+            values: &[100.0, 100.0, 0.0, 0.0],
+        };
+        assert!(time_weighted_mean(view).unwrap() < 2.0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_the_extremes(values in prop::collection::vec(0.0..1e12f64, 1..50)) {
+            let times: Vec<u64> = (0..values.len() as u64).map(|i| i * 100).collect();
+            let view = SeriesView { times: &times, values: &values };
+            let mean = time_weighted_mean(view).unwrap();
+            let low = minimum(view).unwrap();
+            let high = view.max().unwrap().1;
+            prop_assert!(mean >= low - 1.0 && mean <= high + 1.0);
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! The summary of a run: what `nilo show` and the block after `nilo run` print.
+//!
+//! Its JSON form is a promise (`nilo.show/1`): keys carry their units, and every memory figure says what kind it is.
+
+use std::collections::BTreeMap;
+
+use nilo_sample::units::{NANOS_PER_SEC, format_bytes, to_secs};
+use nilo_sample::{Certainty, Ending, Event, OomKill, ProcessId, ProcessInfo, Recording, Subject};
+use serde::Serialize;
+
+use crate::ending::limit_in_force;
+use crate::rate::{cpu_percent, minimum, time_weighted_mean};
+
+/// A run in figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// `nilo.show/1`.
+    pub schema: &'static str,
+    /// Run id.
+    pub run: String,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The user's tags.
+    pub tags: BTreeMap<String, String>,
+    /// `run`, `watch` or `python`.
+    pub mode: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Where it ran.
+    pub cwd: String,
+    /// On which machine.
+    pub host: String,
+    /// Nanoseconds since 1970.
+    pub started_unix_nanos: u64,
+    /// `exited`, `killed`, `oom-killed`, `running`, `lost` or `detached`.
+    pub status: &'static str,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// The OOM kill, if there was one.
+    pub oom: Option<OomKill>,
+    /// Memory of the whole tree.
+    pub memory: MemorySummary,
+    /// CPU of the whole tree.
+    pub cpu: CpuSummary,
+    /// Every process seen, largest peak first.
+    pub processes: Vec<ProcessSummary>,
+    /// GPUs.
+    pub gpus: Vec<serde_json::Value>,
+    /// What was noticed.
+    pub findings: Vec<Finding>,
+    /// What to do about it.
+    pub advice: Vec<serde_json::Value>,
+    /// The user's marks.
+    pub marks: Vec<MarkSummary>,
+    /// Processes that went on after the command ended.
+    pub left_running: Vec<u32>,
+    /// What could not be seen.
+    pub blind_spots: Vec<String>,
+    /// What the recording itself cost and lost.
+    pub recorder: RecorderSummary,
+}
+
+/// Memory of the tree.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct MemorySummary {
+    /// The largest level, from the kernel where it keeps one.
+    pub peak_bytes: Option<u64>,
+    /// Where the peak comes from: `vmhwm`, `rusage`, `cgroup-peak`, `sampled-pss` or `sampled-rss`.
+    pub peak_kind: Option<&'static str>,
+    /// When it was reached, as nearly as it is known.
+    pub peak_secs: Option<f64>,
+    /// The largest sampled level, to compare.
+    pub sampled_peak_bytes: Option<u64>,
+    /// Mean over time.
+    pub mean_bytes: Option<u64>,
+    /// The smallest sample.
+    pub min_bytes: Option<u64>,
+    /// Peak less the first sample.
+    pub growth_bytes: Option<i64>,
+    /// How many samples.
+    pub samples: u64,
+    /// What the samples are: `pss` (shared pages counted once) or `rss`.
+    pub sample_kind: &'static str,
+    /// The largest swap.
+    pub swap_peak_bytes: Option<u64>,
+    /// The limit in force.
+    pub limit_bytes: Option<u64>,
+    /// What imposes it.
+    pub limit_source: Option<String>,
+    /// The kernel's own peak of the job's cgroup, page cache included.
+    pub cgroup_peak_bytes: Option<u64>,
+    /// The largest sampled working set of the job's cgroup.
+    pub cgroup_working_set_peak_bytes: Option<u64>,
+}
+
+/// CPU of the tree.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CpuSummary {
+    /// User and system time of all processes.
+    pub total_secs: f64,
+    /// Mean percent of one core.
+    pub mean_percent: f64,
+    /// The busiest interval.
+    pub max_percent: f64,
+}
+
+/// One process of the tree.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProcessSummary {
+    /// PID.
+    pub pid: u32,
+    /// Parent when first seen.
+    pub parent: u32,
+    /// Recognisable name.
+    pub name: String,
+    /// Command line.
+    pub command: String,
+    /// When it was first seen.
+    pub started_secs: f64,
+    /// When it left, if it did.
+    pub ended_secs: Option<f64>,
+    /// The kernel's high-water mark, or the largest sample where that is larger.
+    pub peak_rss_bytes: Option<u64>,
+    /// The last level.
+    pub last_rss_bytes: Option<u64>,
+    /// The last measured proportional share.
+    pub pss_bytes: Option<u64>,
+    /// The last measured private memory.
+    pub uss_bytes: Option<u64>,
+    /// CPU time.
+    pub cpu_secs: f64,
+    /// Most threads seen.
+    pub max_threads: Option<u64>,
+    /// Most open files seen.
+    pub max_open_files: Option<u64>,
+    /// Bytes read from storage.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to storage.
+    pub written_bytes: Option<u64>,
+}
+
+/// Something noticed, with its evidence.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// Short name such as `oom-kill`.
+    pub kind: &'static str,
+    /// `info`, `warning` or `critical`.
+    pub severity: &'static str,
+    /// One sentence.
+    pub text: String,
+    /// What it rests on.
+    pub evidence: Vec<String>,
+}
+
+/// A mark set by the user.
+#[derive(Debug, Clone, Serialize)]
+pub struct MarkSummary {
+    /// When.
+    pub secs: f64,
+    /// What.
+    pub text: String,
+}
+
+/// What the recording cost and lost.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RecorderSummary {
+    /// CPU time of the recorder.
+    pub cpu_secs: f64,
+    /// The same as percent of one core over the run.
+    pub cpu_percent: f64,
+    /// The recorder's largest resident memory.
+    pub peak_rss_bytes: Option<u64>,
+    /// Rows that could not be stored.
+    pub dropped_samples: u64,
+    /// Ticks that came later than half an interval.
+    pub late_ticks: u64,
+    /// The asked-for interval.
+    pub interval_secs: f64,
+    /// Stretches without samples.
+    pub gaps: u64,
+    /// What was wrong with the files.
+    pub damage: Vec<String>,
+}
+
+/// The value of [`Summary::schema`].
+pub const SHOW_SCHEMA: &str = "nilo.show/1";
+
+/// Summarizes a recording whose ending has been judged.
+pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
+    let description = &recording.description;
+    let duration_nanos = ending.time_nanos.max(1);
+    Summary {
+        schema: SHOW_SCHEMA,
+        run: description.id.to_string(),
+        name: description.name.clone(),
+        tags: description.tags.clone(),
+        mode: description.mode.clone(),
+        command: description.command.clone(),
+        cwd: description.cwd.clone(),
+        host: description.host.clone(),
+        started_unix_nanos: description.started_unix_nanos,
+        status: ending.status.as_str(),
+        exit_code: ending.exit_code,
+        signal: ending.signal,
+        duration_secs: to_secs(duration_nanos),
+        oom: ending.oom.clone(),
+        memory: memory(recording),
+        cpu: cpu(recording, duration_nanos),
+        processes: processes(recording),
+        gpus: Vec::new(),
+        findings: findings(recording, ending),
+        advice: Vec::new(),
+        marks: marks(recording),
+        left_running: ending.left_running.clone(),
+        blind_spots: blind_spots(recording),
+        recorder: recorder(recording, duration_nanos),
+    }
+}
+
+fn whole(value: f64) -> Option<u64> {
+    (value.is_finite() && value >= 0.0).then_some(value as u64)
+}
+
+fn memory(recording: &Recording) -> MemorySummary {
+    let limit = limit_in_force(recording);
+    let mut summary = MemorySummary {
+        limit_bytes: limit.as_ref().map(|limit| limit.bytes),
+        limit_source: limit.map(|limit| limit.source.to_string()),
+        sample_kind: "rss",
+        ..MemorySummary::default()
+    };
+    let Some(tree) = recording.table(&Subject::Tree) else {
+        return summary;
+    };
+    let Some(level) = tree.series("memory_bytes") else {
+        return summary;
+    };
+    let shared_once = tree
+        .series("pss_processes")
+        .and_then(|series| series.max())
+        .is_some_and(|(_, n)| n > 0.0);
+    summary.sample_kind = if shared_once { "pss" } else { "rss" };
+    summary.samples = level.present().count() as u64;
+    summary.mean_bytes = time_weighted_mean(level).and_then(whole);
+    summary.min_bytes = minimum(level).and_then(whole);
+    summary.swap_peak_bytes = tree
+        .series("swap_bytes")
+        .and_then(|series| series.max())
+        .and_then(|(_, v)| whole(v));
+
+    let sampled = level.max();
+    summary.sampled_peak_bytes = sampled.and_then(|(_, value)| whole(value));
+    let sampled_kind = if shared_once {
+        "sampled-pss"
+    } else {
+        "sampled-rss"
+    };
+    let mut candidates = Vec::new();
+    candidates.extend(sampled.map(|(time, value)| (value, sampled_kind, Some(time))));
+    let high_water = tree
+        .series("high_water_bytes")
+        .and_then(|series| series.max());
+    candidates.extend(high_water.map(|(time, value)| (value, "vmhwm", Some(time))));
+    candidates.extend(largest_final_mark(recording));
+    if let Some(owned) = owned_cgroup(recording) {
+        summary.cgroup_peak_bytes = owned.peak.and_then(whole);
+        summary.cgroup_working_set_peak_bytes = owned.working_set_peak.and_then(whole);
+        candidates.extend(owned.proven.map(|value| (value, "cgroup-peak", None)));
+    }
+    // A candidate wins only by a real margin, so that the kind does not flicker over rounding and the recorder's own pages.
+    let best = candidates
+        .into_iter()
+        .reduce(|best, next| if next.0 > best.0 * 1.001 { next } else { best });
+    if let Some((value, kind, time)) = best {
+        summary.peak_bytes = whole(value);
+        summary.peak_kind = Some(kind);
+        summary.peak_secs = time.map(to_secs);
+        let first = level.present().next().map_or(value, |(_, first)| first);
+        summary.growth_bytes = Some((value - first) as i64);
+    }
+    summary
+}
+
+/// The largest mark that the kernel handed over when a process ended.
+fn largest_final_mark(recording: &Recording) -> Option<(f64, &'static str, Option<u64>)> {
+    let ended = recording
+        .events
+        .iter()
+        .filter_map(|timed| match timed.event {
+            Event::ProcessEnded {
+                peak_rss_bytes: Some(bytes),
+                ..
+            } => Some((bytes as f64, "rusage", Some(timed.time_nanos))),
+            _ => None,
+        });
+    ended.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+struct OwnedCgroup {
+    peak: Option<f64>,
+    working_set_peak: Option<f64>,
+    /// What the kernel's peak proves for memory without page cache.
+    proven: Option<f64>,
+}
+
+/// The deepest cgroup that holds this job and nothing else.
+fn owned_cgroup(recording: &Recording) -> Option<OwnedCgroup> {
+    let owned = recording.tables.iter().filter(|table| {
+        matches!(table.spec.subject, Subject::Cgroup { .. })
+            && table
+                .series("owned")
+                .is_some_and(|series| minimum(series) == Some(1.0))
+    });
+    let table = owned.max_by_key(|table| match &table.spec.subject {
+        Subject::Cgroup { path } => path.len(),
+        _ => 0,
+    })?;
+    let peaks = table.series("peak_bytes")?;
+    let first = peaks.present().next().map(|(_, value)| value);
+    // A peak that was there before the run began says nothing about the run.
+    let peak = peaks.last().filter(|last| Some(*last) > first);
+    let cache = table
+        .series("file_bytes")
+        .and_then(|series| series.max())
+        .map_or(0.0, |(_, v)| v);
+    Some(OwnedCgroup {
+        peak,
+        working_set_peak: table
+            .series("working_set_bytes")
+            .and_then(|series| series.max())
+            .map(|(_, v)| v),
+        proven: peak.map(|peak| (peak - cache).max(0.0)),
+    })
+}
+
+fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
+    let Some(series) = recording
+        .table(&Subject::Tree)
+        .and_then(|tree| tree.series("cpu_nanos"))
+    else {
+        return CpuSummary::default();
+    };
+    let total = series.last().unwrap_or(0.0);
+    CpuSummary {
+        total_secs: total / NANOS_PER_SEC as f64,
+        mean_percent: 100.0 * total / duration_nanos as f64,
+        max_percent: cpu_percent(series)
+            .into_iter()
+            .map(|(_, percent)| percent)
+            .fold(0.0, f64::max),
+    }
+}
+
+fn processes(recording: &Recording) -> Vec<ProcessSummary> {
+    let mut found: BTreeMap<ProcessId, ProcessSummary> = BTreeMap::new();
+    for timed in &recording.events {
+        match &timed.event {
+            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
+                let entry = found
+                    .entry(*id)
+                    .or_insert_with(|| unmeasured(*id, info, timed.time_nanos));
+                entry.name.clone_from(&info.name);
+                entry.command.clone_from(&info.command);
+            }
+            Event::ProcessEnded {
+                id, peak_rss_bytes, ..
+            } => {
+                if let Some(entry) = found.get_mut(id) {
+                    entry.ended_secs = Some(to_secs(timed.time_nanos));
+                    entry.peak_rss_bytes = entry.peak_rss_bytes.max(*peak_rss_bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+    for table in &recording.tables {
+        let (Subject::Process(id) | Subject::ProcessDetail(id)) = &table.spec.subject else {
+            continue;
+        };
+        let Some(entry) = found.get_mut(id) else {
+            continue;
+        };
+        let largest = |column: &str| {
+            table
+                .series(column)?
+                .max()
+                .and_then(|(_, value)| whole(value))
+        };
+        let last = |column: &str| table.series(column)?.last().and_then(whole);
+        if matches!(table.spec.subject, Subject::Process(_)) {
+            entry.peak_rss_bytes = entry.peak_rss_bytes.max(largest("rss_bytes"));
+            entry.last_rss_bytes = last("rss_bytes");
+            entry.cpu_secs = to_secs(last("cpu_nanos").unwrap_or(0));
+        } else {
+            entry.peak_rss_bytes = entry.peak_rss_bytes.max(largest("peak_rss_bytes"));
+            entry.pss_bytes = last("pss_bytes");
+            entry.uss_bytes = last("uss_bytes");
+            entry.max_threads = largest("threads");
+            entry.max_open_files = largest("open_files");
+            entry.read_bytes = last("read_bytes");
+            entry.written_bytes = last("written_bytes");
+        }
+    }
+    let mut processes: Vec<ProcessSummary> = found.into_values().collect();
+    processes.sort_by_key(|process| std::cmp::Reverse(process.peak_rss_bytes));
+    processes
+}
+
+fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSummary {
+    ProcessSummary {
+        pid: id.pid,
+        parent: info.parent,
+        name: info.name.clone(),
+        command: info.command.clone(),
+        started_secs: to_secs(time_nanos),
+        ended_secs: None,
+        peak_rss_bytes: None,
+        last_rss_bytes: None,
+        pss_bytes: None,
+        uss_bytes: None,
+        cpu_secs: 0.0,
+        max_threads: None,
+        max_open_files: None,
+        read_bytes: None,
+        written_bytes: None,
+    }
+}
+
+fn findings(recording: &Recording, ending: &Ending) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(oom) = &ending.oom {
+        let who = match (&oom.victim_name, oom.victim_pid) {
+            (Some(name), Some(pid)) => format!("{name} (PID {pid})"),
+            (None, Some(pid)) => format!("PID {pid}"),
+            _ => "a process".to_owned(),
+        };
+        let sure = match oom.certainty {
+            Certainty::Certain => "was",
+            Certainty::Likely => "was most likely",
+            Certainty::Possible => "may have been",
+        };
+        let limit = oom.limit.as_ref().map_or(String::new(), |limit| {
+            format!(
+                "; the limit is {} ({})",
+                format_bytes(limit.bytes as f64),
+                limit.source
+            )
+        });
+        findings.push(Finding {
+            kind: "oom-kill",
+            severity: if oom.certainty == Certainty::Possible {
+                "warning"
+            } else {
+                "critical"
+            },
+            text: format!("{who} {sure} killed by the kernel for lack of memory{limit}"),
+            evidence: oom.evidence.clone(),
+        });
+    }
+    let lost = recording.dropped_rows;
+    if lost > 0 {
+        let reasons = recording
+            .events
+            .iter()
+            .filter_map(|timed| match &timed.event {
+                Event::Lost { rows, reason } => Some(format!("{rows} rows: {reason}")),
+                _ => None,
+            });
+        findings.push(Finding {
+            kind: "lost-samples",
+            severity: "warning",
+            text: format!("{lost} samples could not be stored; the curve has holes, the kernel's peak does not"),
+            evidence: reasons.collect(),
+        });
+    }
+    findings
+}
+
+fn marks(recording: &Recording) -> Vec<MarkSummary> {
+    let marks = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Mark { text } => Some(MarkSummary {
+                secs: to_secs(timed.time_nanos),
+                text: text.clone(),
+            }),
+            _ => None,
+        });
+    marks.collect()
+}
+
+fn blind_spots(recording: &Recording) -> Vec<String> {
+    let texts = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Blind { text } => Some(text.clone()),
+            _ => None,
+        });
+    texts.collect()
+}
+
+fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
+    let gaps = recording
+        .events
+        .iter()
+        .filter(|timed| matches!(timed.event, Event::Gap { .. }))
+        .count();
+    let mut summary = RecorderSummary {
+        dropped_samples: recording.dropped_rows,
+        interval_secs: to_secs(recording.description.interval_nanos),
+        gaps: gaps as u64,
+        damage: recording.damage.clone(),
+        ..RecorderSummary::default()
+    };
+    if let Some(table) = recording.table(&Subject::Recorder) {
+        let last = |column: &str| table.series(column)?.last();
+        let cpu_nanos = last("cpu_nanos").unwrap_or(0.0);
+        summary.cpu_secs = cpu_nanos / NANOS_PER_SEC as f64;
+        summary.cpu_percent = 100.0 * cpu_nanos / duration_nanos as f64;
+        summary.peak_rss_bytes = table
+            .series("rss_bytes")
+            .and_then(|s| s.max())
+            .and_then(|(_, v)| whole(v));
+        summary.late_ticks = last("late_ticks").and_then(whole).unwrap_or(0);
+    }
+    summary
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "fixture.rs"]
+pub(crate) mod fixture;

@@ -1,0 +1,152 @@
+use super::fixture;
+use super::*;
+use crate::ending::{Aftermath, judge_ending};
+use nilo_sample::{ABSENT, TableSpec, TimedEvent};
+
+fn summary_of(recording: &Recording) -> Summary {
+    let ending = judge_ending(
+        recording,
+        &Aftermath {
+            exit_code: Some(0),
+            ..Aftermath::default()
+        },
+    );
+    summarize(recording, &ending)
+}
+
+#[test]
+fn a_spike_between_two_samples_is_in_the_peak() {
+    let mut recording = fixture::recording();
+    recording.tables = vec![fixture::tree(&[
+        (0, 10.0, ABSENT, 0.0),
+        (100, 12.0, 2000.0, 1e8),
+        (200, 11.0, ABSENT, 1e8),
+    ])];
+    let memory = summary_of(&recording).memory;
+    assert_eq!(
+        (memory.peak_bytes, memory.peak_kind),
+        (Some(2000), Some("vmhwm"))
+    );
+    assert_eq!(
+        (memory.sampled_peak_bytes, memory.min_bytes),
+        (Some(12), Some(10))
+    );
+    assert_eq!((memory.growth_bytes, memory.samples), (Some(1990), 3));
+}
+
+#[test]
+fn the_mark_at_the_end_of_a_process_counts() {
+    let mut recording = fixture::recording();
+    recording.tables = vec![fixture::tree(&[(0, 10.0, ABSENT, 0.0)])];
+    recording.events = vec![TimedEvent {
+        time_nanos: 50,
+        event: Event::ProcessEnded {
+            id: ProcessId {
+                pid: 2,
+                start_ticks: 0,
+            },
+            peak_rss_bytes: Some(900),
+            exit_code: Some(0),
+            signal: None,
+        },
+    }];
+    let memory = summary_of(&recording).memory;
+    assert_eq!(
+        (memory.peak_bytes, memory.peak_kind),
+        (Some(900), Some("rusage"))
+    );
+}
+
+/// (usage peak, page cache) rows of an owned cgroup.
+fn with_cgroup(rows: &[(f64, f64)]) -> Recording {
+    let mut recording = fixture::recording();
+    recording.tables = vec![fixture::tree(&[
+        (0, 10.0, ABSENT, 0.0),
+        (100, 50.0, ABSENT, 0.0),
+    ])];
+    let spec = TableSpec::cgroup("/job");
+    let mut table = fixture::table(spec.clone());
+    for (i, (peak, cache)) in rows.iter().enumerate() {
+        let mut row = vec![ABSENT; spec.columns.len()];
+        row[spec.column("peak_bytes").unwrap()] = *peak;
+        row[spec.column("file_bytes").unwrap()] = *cache;
+        row[spec.column("owned").unwrap()] = 1.0;
+        fixture::tick(&mut table, i as u64, &row);
+    }
+    recording.tables.push(table);
+    recording
+}
+
+#[test]
+fn the_peak_of_an_own_cgroup_counts_without_its_page_cache() {
+    let memory = summary_of(&with_cgroup(&[(20.0, 0.0), (300.0, 100.0)])).memory;
+    assert_eq!(
+        (memory.peak_bytes, memory.peak_kind),
+        (Some(200), Some("cgroup-peak"))
+    );
+    assert_eq!(memory.cgroup_peak_bytes, Some(300));
+}
+
+#[test]
+fn a_cgroup_peak_from_before_the_run_is_not_ours() {
+    let memory = summary_of(&with_cgroup(&[(300.0, 0.0), (300.0, 0.0)])).memory;
+    assert_eq!(
+        (memory.peak_bytes, memory.peak_kind),
+        (Some(50), Some("sampled-rss"))
+    );
+}
+
+#[test]
+fn an_empty_recording_has_no_figures_and_no_crash() {
+    let summary = summary_of(&fixture::recording());
+    assert_eq!(summary.memory.peak_bytes, None);
+    assert_eq!(summary.memory.samples, 0);
+    assert!(summary.processes.is_empty());
+}
+
+#[test]
+fn lost_rows_become_a_finding() {
+    let mut recording = fixture::recording();
+    recording.dropped_rows = 7;
+    let summary = summary_of(&recording);
+    assert_eq!(summary.recorder.dropped_samples, 7);
+    assert_eq!(summary.findings[0].kind, "lost-samples");
+}
+
+#[test]
+fn the_json_has_the_promised_keys() {
+    let json = serde_json::to_value(summary_of(&fixture::recording())).unwrap();
+    for key in [
+        "schema",
+        "run",
+        "command",
+        "status",
+        "exit_code",
+        "duration_secs",
+        "memory",
+        "cpu",
+        "processes",
+        "gpus",
+        "findings",
+        "advice",
+        "recorder",
+    ] {
+        assert!(json.get(key).is_some(), "{key}");
+    }
+    for key in [
+        "peak_bytes",
+        "peak_kind",
+        "mean_bytes",
+        "min_bytes",
+        "growth_bytes",
+        "samples",
+        "limit_bytes",
+        "limit_source",
+    ] {
+        assert!(json["memory"].get(key).is_some(), "{key}");
+    }
+    assert!(
+        json["recorder"].get("cpu_secs").is_some()
+            && json["recorder"].get("dropped_samples").is_some()
+    );
+}
