@@ -26,6 +26,8 @@ pub struct Aftermath {
     pub signal: Option<i32>,
     /// Watching was ended by the user or by `--duration`.
     pub detached: bool,
+    /// Every watched process ended by itself, with a status that only its parent knows.
+    pub gone: bool,
     /// When it ended, in nanoseconds since the run began.
     pub time_nanos: Option<u64>,
     /// The OOM-kill counter of each watched cgroup as it reads after the end.
@@ -48,6 +50,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &Aftermath) -> Ending {
         (_, Some(_), _) => RunStatus::Exited,
         (_, _, Some(_)) => RunStatus::Killed,
         _ if aftermath.detached => RunStatus::Detached,
+        _ if aftermath.gone => RunStatus::Exited,
         _ => RunStatus::Lost,
     };
     Ending {
@@ -78,7 +81,9 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
         certainty = Some(Certainty::Certain);
     }
     let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
-    let unseen = aftermath.exit_code.is_none() && aftermath.signal.is_none() && !aftermath.detached;
+    let unwaited = aftermath.exit_code.is_none() && aftermath.signal.is_none();
+    let vanished = unwaited && !aftermath.detached;
+    let unseen = vanished && !aftermath.gone;
     for cgroup in cgroups.iter().filter(|cgroup| cgroup.kills > 0) {
         let times = if cgroup.kills == 1 {
             "once".to_owned()
@@ -89,7 +94,7 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
             "the kernel counted an OOM kill {times} in cgroup {}",
             cgroup.path
         ));
-        let rung = match (cgroup.owned, killed || unseen) {
+        let rung = match (cgroup.owned, killed || vanished) {
             (true, _) => Certainty::Certain,
             (false, true) => Certainty::Likely,
             (false, false) => Certainty::Possible,

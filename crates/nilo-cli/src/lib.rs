@@ -1,1 +1,56 @@
-//! Being written.
+//! The command line over everything else.
+//!
+//! [`args`] says what can be typed, [`commands`] has one file for each verb, [`text`] turns results into words.
+
+mod args;
+mod commands;
+mod failure;
+mod folder;
+mod settings;
+mod text;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Verb};
+use crate::failure::Failure;
+
+/// Parses the arguments, runs the verb and prints the error once.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; both may meet a closed pipe.
+            error.print().ok();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let code = match run(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    };
+    std::io::stdout().flush().ok();
+    ExitCode::from(code)
+}
+
+fn run(cli: Cli) -> Result<u8, Failure> {
+    let settings = settings::Settings::load()?;
+    match cli.verb {
+        Verb::Run(args) => commands::run::run(args, &settings),
+        Verb::Watch(args) => commands::watch::run(args, &settings),
+        Verb::Ps(args) => commands::ps::run(args),
+        Verb::Mark(args) => commands::mark::run(args),
+        Verb::Runs(args) => commands::runs::run(args, &settings),
+        Verb::Show(args) => commands::show::run(args, &settings),
+        Verb::Compare(args) => commands::compare::run(args, &settings),
+        Verb::Plot(args) => commands::plot::run(args, &settings),
+        Verb::Export(args) => commands::export::run(args, &settings),
+        Verb::Verify(args) => commands::verify::run(args, &settings),
+        Verb::Prune(args) => commands::prune::run(args, &settings),
+        Verb::Completions(args) => commands::completions::run(args),
+        Verb::Man(args) => commands::man::run(args),
+    }
+}

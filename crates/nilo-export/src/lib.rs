@@ -1,1 +1,123 @@
-//! Being written.
+//! Recordings for other programs: CSV, JSON and Parquet, one file of this crate for each.
+//!
+//! Every writer streams: a recording of a million rows needs no second copy in memory.
+//! Numbers are raw; the `*_mb` columns of the CSV table are 2^20 bytes, as in the logs that it continues.
+
+mod csv;
+mod csv_log;
+mod csv_long;
+mod in_force;
+mod json;
+mod parquet;
+mod subject_name;
+
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use nilo_sample::Recording;
+use thiserror::Error;
+
+pub use crate::csv::{CsvColumns, write_csv};
+pub use crate::csv_log::CsvLog;
+pub use crate::csv_long::write_csv_long;
+pub use crate::json::write_json;
+pub use crate::parquet::write_parquet;
+pub use crate::subject_name::subject_name;
+
+/// The value of `schema` in JSON and in Parquet's metadata.
+pub const RECORDING_SCHEMA: &str = "nilo.recording/1";
+
+/// What could not be exported.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// The output does not take it: a full disk, a closed pipe.
+    #[error("cannot write the export: {source}")]
+    Write {
+        /// Why.
+        #[from]
+        source: io::Error,
+    },
+    /// A value has no place in JSON.
+    #[error("cannot write as JSON: {source}")]
+    Json {
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// Parquet's writer refused.
+    #[error("cannot write as Parquet: {source}")]
+    Parquet {
+        /// Why.
+        #[from]
+        source: ::parquet::errors::ParquetError,
+    },
+    /// A format that we do not write.
+    #[error("not an export format: {text:?} (known: csv, json, parquet)")]
+    UnknownFormat {
+        /// What was asked for.
+        text: String,
+    },
+}
+
+impl From<serde_json::Error> for ExportError {
+    /// serde_json wraps the output's own errors; they are told as what they are.
+    fn from(source: serde_json::Error) -> ExportError {
+        if source.is_io() {
+            ExportError::Write {
+                source: source.into(),
+            }
+        } else {
+            ExportError::Json { source }
+        }
+    }
+}
+
+/// A format to export to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// One row for each tick of the tree.
+    Csv,
+    /// Everything.
+    Json,
+    /// Every number, in long form.
+    Parquet,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 3] = [Format::Csv, Format::Json, Format::Parquet];
+
+    /// The word for it, which is the extension of its files too.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::Parquet => "parquet",
+        }
+    }
+
+    /// Writes a recording in this format, in its fullest form.
+    pub fn write(
+        self,
+        recording: &Recording,
+        output: impl Write + Send,
+    ) -> Result<(), ExportError> {
+        match self {
+            Format::Csv => write_csv(recording, CsvColumns::Full, output),
+            Format::Json => write_json(recording, output),
+            Format::Parquet => write_parquet(recording, output),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = ExportError;
+
+    fn from_str(text: &str) -> Result<Format, ExportError> {
+        Format::ALL
+            .into_iter()
+            .find(|format| format.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| ExportError::UnknownFormat {
+                text: text.to_owned(),
+            })
+    }
+}

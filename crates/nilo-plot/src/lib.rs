@@ -1,1 +1,28 @@
-//! Being written.
+//! Charts of a run, good enough for a paper: memory over time by process, several runs over each other, and a curve in a line of text.
+//!
+//! The way of a chart: `curve` takes the points from a recording, `stack` divides them among the processes, `frame` lays out the picture, [`memory_chart()`] and [`compare_chart()`] draw, [`Chart`] writes SVG or PNG.
+//! A chart is a function of a recording and its options: no clocks, no files, no fonts of the machine.
+
+mod chart;
+mod compare_chart;
+mod curve;
+mod font;
+mod frame;
+mod legend;
+mod levels;
+mod marks;
+mod memory_chart;
+mod options;
+mod sparkline;
+mod stack;
+mod subtitle;
+mod svg;
+mod theme;
+mod ticks;
+
+pub use crate::chart::{Chart, PlotError};
+pub use crate::compare_chart::compare_chart;
+pub use crate::memory_chart::memory_chart;
+pub use crate::options::{ChartOptions, Peak};
+pub use crate::sparkline::{sparkline, sparkline_ascii};
+pub use crate::theme::Theme;

@@ -1,1 +1,48 @@
-//! Being written.
+//! From sources to the run file: the sampling loop around a command ([`run_command`]) or around processes that already run ([`watch_processes`]).
+//!
+//! One plain thread samples; nothing here is asynchronous.
+//! The user's job is never disturbed: signals pass through, a full disk only costs samples, and the recorder's own cost is part of every recording.
+
+mod aftermath;
+mod attach;
+mod command;
+mod launch;
+mod live;
+mod pace;
+mod process_rows;
+mod reap;
+mod recorder;
+mod signals;
+mod surroundings;
+mod tree_total;
+
+pub use aftermath::{after_the_fact, recorder_is_alive};
+pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};
+pub use command::{CommandOutcome, CommandSettings, run_command};
+pub use launch::LaunchError;
+pub use live::{Live, Observer};
+pub use recorder::{Backend, describe_machine};
+
+use thiserror::Error;
+
+/// Why nothing could be recorded.
+#[derive(Debug, Error)]
+pub enum RecorderError {
+    /// The command could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The processes could not be read.
+    #[error(transparent)]
+    Source(#[from] nilo_source::SourceError),
+    /// The run folder could not be written.
+    #[error(transparent)]
+    Runfile(#[from] nilo_runfile::RunfileError),
+    /// The system refused something that the loop needs.
+    #[error("could not {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}

@@ -1,1 +1,51 @@
-//! Being written.
+//! The run folder: append, follow, recover, compact, downsample.
+//!
+//! A run is a folder with a description (`run.json`) and one stream of records for each process that writes.
+//! The live end of a stream is a preallocated, memory-mapped segment; sealed segments become compressed columns with a min/max pyramid.
+//! What was appended is readable after `kill -9`; a torn tail never hides what lies before it; a reader never blocks a writer; a full disk never disturbs the job.
+//! `docs/run-format.md` specifies the bytes and names the test for each promise.
+//!
+//! Writing: [`RunFolder::create`], then [`RunWriter`]. Reading: [`RunFolder::load`], [`RunFolder::follow`], [`RunFolder::chart`].
+
+mod axis;
+mod block;
+mod blocks;
+mod bytes;
+mod chart;
+mod checksum;
+mod clock;
+mod collect;
+mod column;
+mod compact;
+pub mod downsample;
+mod error;
+mod filesystem;
+mod folder;
+mod follow;
+mod fork;
+mod header;
+mod housekeeping;
+mod load;
+mod marks;
+mod names;
+mod options;
+mod pyramid;
+mod record;
+mod scan;
+mod segment;
+mod verify;
+mod writer;
+
+pub use chart::TableSelector;
+pub use clock::{boot_id, monotonic_nanos, unix_nanos};
+pub use downsample::{Bucket, Point};
+pub use error::RunfileError;
+pub use folder::{RunFolder, list_runs};
+pub use follow::{Follower, Update};
+pub use header::{FORMAT_VERSION, HEADER_LEN};
+pub use marks::{append_event, append_event_at};
+pub use options::{WriteMode, WriterOptions};
+pub use record::MAX_BODY_LEN;
+pub use segment::MAX_SEGMENT_BYTES;
+pub use verify::{FileKind, FileReport, Verification};
+pub use writer::{RunWriter, TableId};

@@ -32,7 +32,7 @@ pub fn to_secs(nanos: u64) -> f64 {
     nanos as f64 / NANOS_PER_SEC as f64
 }
 
-/// `1536` becomes `1.5 KiB`; three significant digits or a little more.
+/// `1536` becomes `1.50 KiB`.
 pub fn format_bytes(bytes: f64) -> String {
     let magnitude = bytes.abs();
     let (unit, size) = [("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)]
@@ -41,11 +41,7 @@ pub fn format_bytes(bytes: f64) -> String {
         .find(|(_, size)| magnitude >= *size as f64 * 0.9999)
         .unwrap_or(("B", 1));
     let value = bytes / size as f64;
-    let decimals = match value.abs() {
-        _ if size == 1 => 0,
-        v if v < 9.995 => 2,
-        _ => 1,
-    };
+    let decimals = if size == 1 { 0 } else { 2 };
     format!("{value:.decimals$} {unit}")
 }
 
@@ -168,7 +164,7 @@ mod tests {
             (1023.0, "1023 B"),
             (1536.0, "1.50 KiB"),
             (1024.0 * 1024.0 - 1.0, "1.00 MiB"),
-            (45.67 * 1048576.0, "45.7 MiB"),
+            (45.67 * 1048576.0, "45.67 MiB"),
             (2.0 * 1073741824.0, "2.00 GiB"),
         ] {
             assert_eq!(format_bytes(bytes), text);

@@ -1,0 +1,15 @@
+//! One file for each verb; a verb is a function of its arguments and the settings.
+
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod export;
+pub(crate) mod man;
+pub(crate) mod mark;
+pub(crate) mod plot;
+pub(crate) mod prune;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod show;
+pub(crate) mod verify;
+pub(crate) mod watch;

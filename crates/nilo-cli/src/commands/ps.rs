@@ -1,0 +1,155 @@
+//! `nilo ps`: processes that could be watched.
+
+use std::time::Duration;
+
+use nilo_sample::units::format_bytes;
+use nilo_source::{ProcessListing, Roots, list_processes};
+use serde::Serialize;
+
+use crate::args::{Output, PsArgs};
+use crate::failure::Failure;
+use crate::text::table::{Lean, write_table};
+
+/// CPU use is measured over this long.
+const LOOK: Duration = Duration::from_millis(200);
+/// Without `--all`, this many are shown.
+const FEW: usize = 25;
+
+#[derive(Serialize)]
+struct Row {
+    pid: u32,
+    parent: u32,
+    user: Option<String>,
+    rss_bytes: u64,
+    cpu_percent: f64,
+    name: String,
+    command: String,
+    cwd: Option<String>,
+    python: bool,
+}
+
+pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
+    let roots = Roots::default();
+    let before = list_processes(&roots);
+    std::thread::sleep(LOOK);
+    let mut rows: Vec<Row> = list_processes(&roots)
+        .into_iter()
+        .filter(|process| wanted(process, &args))
+        .map(|process| row(process, &before))
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.rss_bytes));
+    let hidden = if args.all {
+        0
+    } else {
+        rows.len().saturating_sub(FEW)
+    };
+    rows.truncate(rows.len() - hidden);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Output::Json => {
+            let value = serde_json::json!({ "schema": "nilo.ps/1", "processes": rows });
+            serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
+            std::io::Write::write_all(&mut out, b"\n")?;
+        }
+        Output::Csv => write_csv(&mut out, &rows)?,
+        Output::Text => {
+            write_text(&mut out, &rows)?;
+            if hidden > 0 {
+                crate::failure::note(&format!(
+                    "{hidden} smaller ones are not shown; --all shows every process"
+                ));
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// By default the user's own programs; kernel threads have no command line and hold no memory.
+fn wanted(process: &ProcessListing, args: &PsArgs) -> bool {
+    let ours = process.info.uid == Some(rustix::process::getuid().as_raw());
+    let ourselves = process.id.pid == std::process::id();
+    if args.python && !process.is_python {
+        return false;
+    }
+    args.all || (ours && !ourselves && process.rss_bytes > 0)
+}
+
+fn row(process: ProcessListing, before: &[ProcessListing]) -> Row {
+    let earlier = before
+        .iter()
+        .find(|other| other.id == process.id)
+        .map_or(0, |other| other.cpu_nanos);
+    let spent = process.cpu_nanos.saturating_sub(earlier);
+    Row {
+        pid: process.id.pid,
+        parent: process.info.parent,
+        user: process.user,
+        rss_bytes: process.rss_bytes,
+        cpu_percent: 100.0 * spent as f64 / LOOK.as_nanos() as f64,
+        name: process.info.name,
+        command: process.info.command,
+        cwd: process.info.cwd,
+        python: process.is_python,
+    }
+}
+
+fn write_text(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
+    let columns = [
+        ("PID", Lean::Right),
+        ("USER", Lean::Left),
+        ("MEMORY", Lean::Right),
+        ("CPU%", Lean::Right),
+        ("DIRECTORY", Lean::Left),
+        ("COMMAND", Lean::Left),
+    ];
+    let cells = rows.iter().map(|row| {
+        vec![
+            row.pid.to_string(),
+            row.user.clone().unwrap_or_else(|| "?".to_owned()),
+            format_bytes(row.rss_bytes as f64),
+            format!("{:.1}", row.cpu_percent),
+            shorten(row.cwd.as_deref().unwrap_or("-")),
+            printable(&row.command),
+        ]
+    });
+    write_table(out, &columns, &cells.collect::<Vec<_>>())
+}
+
+/// The end of a path says more than its beginning.
+fn shorten(path: &str) -> String {
+    let length = path.chars().count();
+    if length <= 28 {
+        printable(path)
+    } else {
+        format!(
+            "…{}",
+            printable(&path.chars().skip(length - 27).collect::<String>())
+        )
+    }
+}
+
+/// Command lines may hold line breaks and escape sequences.
+fn printable(text: &str) -> String {
+    text.chars()
+        .take(300)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+fn write_csv(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
+    writeln!(out, "pid,user,rss_bytes,cpu_percent,cwd,command")?;
+    for row in rows {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let user = row.user.as_deref().unwrap_or("");
+        let (cwd, command) = (
+            quoted(row.cwd.as_deref().unwrap_or("")),
+            quoted(&row.command),
+        );
+        writeln!(
+            out,
+            "{},{user},{},{:.1},{cwd},{command}",
+            row.pid, row.rss_bytes, row.cpu_percent
+        )?;
+    }
+    Ok(())
+}

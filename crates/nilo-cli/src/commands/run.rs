@@ -1,0 +1,271 @@
+//! `nilo run`: record a command.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use nilo_analysis::summarize;
+use nilo_export::CsvLog;
+use nilo_recorder::{Backend, CommandSettings, RecorderError, describe_machine, run_command};
+use nilo_runfile::{RunFolder, boot_id, monotonic_nanos, unix_nanos};
+use nilo_sample::run::RUN_SCHEMA;
+use nilo_sample::{RunDescription, RunId};
+use nilo_source::{Roots, process_id};
+
+use crate::args::{RunArgs, Sampling, Source};
+use crate::failure::{self, Failure};
+use crate::folder::{load, runs_root};
+use crate::settings::Settings;
+use crate::text::live_line::LiveLine;
+use crate::text::summary::{FEW, write_summary};
+
+const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
+
+pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
+    let sampling = &args.sampling;
+    let quiet = sampling.quiet || settings.quiet;
+    let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
+    let log = open_log(sampling.memory_log.as_deref())?;
+    let words: Vec<String> = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let name = args.name.clone().unwrap_or_else(|| program_name(&words));
+    let mut description = describe("run", words, &name, sampling);
+    description.name = args.name;
+    description.interval_nanos = interval_nanos;
+    let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
+        return Err(run_unrecorded(&args.command));
+    };
+
+    let mut live = LiveLine::new(sampling.live, quiet, true, log);
+    let outcome = run_command(
+        CommandSettings {
+            command: args.command,
+            folder: &folder,
+            description,
+            interval_nanos,
+            backend: backend(sampling.source),
+            wait_for_all: args.wait_all,
+        },
+        &mut live,
+    );
+    live.clear();
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // A run without a command is no run.
+            std::fs::remove_dir_all(folder.path()).ok();
+            return Err(explain(error));
+        }
+    };
+    report(&folder, quiet, sampling.json.as_deref());
+    Ok(outcome.exit_code as u8)
+}
+
+/// Prints the summary and writes it where asked; trouble here never changes the command's status.
+pub(crate) fn report(folder: &RunFolder, quiet: bool, json: Option<&Path>) {
+    if quiet && json.is_none() {
+        return;
+    }
+    let (recording, ending) = match load(folder) {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            failure.report();
+            return;
+        }
+    };
+    let summary = summarize(&recording, &ending);
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&summary).unwrap_or_default();
+        if let Err(error) = std::fs::write(path, text + "\n") {
+            failure::warn(&format!(
+                "could not write the summary to {}: {error}",
+                path.display()
+            ));
+        }
+    }
+    if !quiet {
+        let mut text = Vec::new();
+        write_summary(
+            &mut text,
+            &summary,
+            &folder.path().display().to_string(),
+            FEW,
+        )
+        .ok();
+        std::io::Write::write_all(&mut std::io::stderr().lock(), &text).ok();
+    }
+}
+
+/// The flag or variable, else `nilo.toml`, else the default.
+pub(crate) fn interval(
+    sampling: &Sampling,
+    settings: &Settings,
+    default: u64,
+) -> Result<u64, Failure> {
+    let configured = settings.interval_nanos().map_err(Failure::new)?;
+    Ok(sampling.interval.or(configured).unwrap_or(default))
+}
+
+pub(crate) fn backend(source: Source) -> Backend {
+    match source {
+        Source::Native => Backend::Native,
+        Source::Portable => Backend::Portable,
+    }
+}
+
+pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let about = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot write the memory log {}: {error}",
+            path.display()
+        ))
+        .hint("does its folder exist, and may you write there?")
+    };
+    let file = File::create(path).map_err(about)?;
+    CsvLog::create(file).map(Some).map_err(about)
+}
+
+/// The description of a run that begins now.
+pub(crate) fn describe(
+    mode: &str,
+    command: Vec<String>,
+    name: &str,
+    sampling: &Sampling,
+) -> RunDescription {
+    let (host, system) = describe_machine();
+    let now = unix_nanos();
+    let own_pid = std::process::id();
+    let own = process_id(&Roots::default(), own_pid);
+    RunDescription {
+        schema: RUN_SCHEMA.to_owned(),
+        id: RunId::new(i128::from(now), name),
+        name: None,
+        tags: sampling.tags.iter().cloned().collect(),
+        mode: mode.to_owned(),
+        command,
+        cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),
+        host,
+        system,
+        nilo_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_nanos: now,
+        started_monotonic_nanos: monotonic_nanos(),
+        boot_id: boot_id(),
+        recorder_pid: own_pid,
+        recorder_start_ticks: own.map_or(0, |id| id.start_ticks),
+        root_pids: Vec::new(),
+        interval_nanos: 0,
+        limit: None,
+        ending: None,
+    }
+}
+
+/// The file name of the program, and of the script where it is an interpreter.
+fn program_name(command: &[String]) -> String {
+    let parts: Vec<&str> = command.iter().map(String::as_str).collect();
+    let comm = parts
+        .first()
+        .map_or("", |first| first.rsplit('/').next().unwrap_or(first));
+    nilo_source::display_name(comm, &parts)
+}
+
+/// Creates the run's folder where asked, or where it can be: the job must run either way.
+pub(crate) fn create_folder(root: &Path, description: &mut RunDescription) -> Option<RunFolder> {
+    let mut refused = None;
+    for candidate in [Some(root.to_owned())]
+        .into_iter()
+        .chain(fallback_roots())
+        .flatten()
+    {
+        match create_with_free_id(&candidate, description) {
+            Ok(folder) => {
+                if let Some(reason) = refused {
+                    failure::warn(&format!(
+                        "{reason}; recording to {} instead",
+                        candidate.display()
+                    ));
+                }
+                return Some(folder);
+            }
+            Err(reason) => {
+                refused.get_or_insert(reason);
+            }
+        }
+    }
+    failure::warn(&format!(
+        "{}; nothing is recorded",
+        refused.unwrap_or_default()
+    ));
+    None
+}
+
+/// Two runs may begin in the same millisecond: the later one takes the next.
+fn create_with_free_id(root: &Path, description: &mut RunDescription) -> Result<RunFolder, String> {
+    let id = description.id.clone();
+    for attempt in 0..100 {
+        if attempt > 0 {
+            let text = format!("{id}-{attempt}");
+            description.id = text.parse().unwrap_or_else(|_| id.clone());
+        }
+        match RunFolder::create(root, description) {
+            Ok(folder) => return Ok(folder),
+            Err(nilo_runfile::RunfileError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(format!("{:#}", anyhow::Error::from(error))),
+        }
+    }
+    Err(format!("no free run id like {id} in {}", root.display()))
+}
+
+/// Folders of this user alone, for when the asked-for one cannot be written.
+fn fallback_roots() -> impl Iterator<Item = Option<PathBuf>> {
+    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
+    [std::env::temp_dir(), PathBuf::from("/dev/shm")]
+        .into_iter()
+        .map(move |base| private_folder(base.join(&name)))
+}
+
+/// Creates the folder for this user alone, or accepts it if it is exactly that already.
+fn private_folder(path: PathBuf) -> Option<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
+    let metadata = std::fs::symlink_metadata(&path).ok()?;
+    let ours = metadata.is_dir()
+        && metadata.uid() == rustix::process::getuid().as_raw()
+        && metadata.mode() & 0o022 == 0;
+    ours.then_some(path)
+}
+
+/// There is no place to record: the command takes our place, so that it runs all the same.
+fn run_unrecorded(command: &[OsString]) -> Failure {
+    use std::os::unix::process::CommandExt;
+    let error = std::process::Command::new(&command[0])
+        .args(&command[1..])
+        .exec();
+    Failure::new(format!(
+        "cannot run {}: {error}",
+        command[0].to_string_lossy()
+    ))
+    .code(127)
+}
+
+/// Turns the recorder's error into one with a hint.
+pub(crate) fn explain(error: RecorderError) -> Failure {
+    match &error {
+        RecorderError::Launch(launch) => {
+            let code = launch.exit_code() as u8;
+            let hint = if code == 127 {
+                "is it installed, and is it in PATH? a shell built-in needs `sh -c '...'`"
+            } else {
+                "is it an executable file? scripts need `#!` in the first line and chmod +x"
+            };
+            Failure::new(launch).hint(hint).code(code)
+        }
+        RecorderError::Source(nilo_source::SourceError::NoSuchProcess { .. }) => {
+            Failure::new(&error).hint("`nilo ps` lists processes that can be watched")
+        }
+        _ => Failure::from(error),
+    }
+}

@@ -1,0 +1,131 @@
+//! `nilo runs`: what was recorded here.
+
+use nilo_analysis::{Summary, summarize};
+use nilo_runfile::list_runs;
+use nilo_sample::Subject;
+use nilo_sample::units::format_bytes;
+
+use crate::args::{Output, RunsArgs};
+use crate::failure::{Failure, note};
+use crate::folder::{load_where, runs_root};
+use crate::settings::Settings;
+use crate::text::table::{Lean, write_table};
+
+pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
+    let root = runs_root(&args.place, settings);
+    let mut summaries = Vec::new();
+    let mut unreadable = 0;
+    for folder in list_runs(&root) {
+        let loaded = folder.map_err(Failure::from).and_then(|folder| {
+            load_where(&folder, &|spec| {
+                matches!(
+                    spec.subject,
+                    Subject::Tree | Subject::Cgroup { .. } | Subject::Host
+                )
+            })
+        });
+        match loaded {
+            Ok((recording, ending)) => summaries.push(summarize(&recording, &ending)),
+            Err(_) => unreadable += 1,
+        }
+    }
+    let has_tags = |summary: &Summary| {
+        args.tags
+            .iter()
+            .all(|(key, value)| summary.tags.get(key) == Some(value))
+    };
+    summaries.retain(has_tags);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Output::Json => {
+            let rows: Vec<_> = summaries.iter().map(as_json).collect();
+            let value = serde_json::json!({ "schema": "nilo.runs/1", "runs": rows });
+            serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
+            std::io::Write::write_all(&mut out, b"\n")?;
+        }
+        Output::Csv => write_csv(&mut out, &summaries)?,
+        Output::Text if summaries.is_empty() => {
+            note(&format!(
+                "no runs in {}; record one with `nilo run -- COMMAND`",
+                root.display()
+            ));
+        }
+        Output::Text => write_text(&mut out, &summaries)?,
+    }
+    if unreadable > 0 {
+        crate::failure::warn(&format!(
+            "{unreadable} folders could not be read; `nilo verify --all` says why"
+        ));
+    }
+    Ok(0)
+}
+
+fn as_json(summary: &Summary) -> serde_json::Value {
+    serde_json::json!({
+        "run": summary.run,
+        "name": summary.name,
+        "tags": summary.tags,
+        "command": summary.command,
+        "status": summary.status,
+        "exit_code": summary.exit_code,
+        "started_unix_nanos": summary.started_unix_nanos,
+        "duration_secs": summary.duration_secs,
+        "peak_bytes": summary.memory.peak_bytes,
+        "peak_kind": summary.memory.peak_kind,
+        "mean_bytes": summary.memory.mean_bytes,
+    })
+}
+
+fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {
+    let columns = [
+        ("RUN", Lean::Left),
+        ("STATUS", Lean::Left),
+        ("DURATION", Lean::Right),
+        ("PEAK", Lean::Right),
+        ("MEAN", Lean::Right),
+        ("COMMAND", Lean::Left),
+    ];
+    let bytes =
+        |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
+    let rows = summaries.iter().map(|summary| {
+        let status = match (summary.status, summary.exit_code, summary.signal) {
+            ("exited", Some(code), _) => format!("exited {code}"),
+            ("killed", _, Some(signal)) => format!("killed {signal}"),
+            (status, _, _) => status.to_owned(),
+        };
+        let command: String = summary.command.join(" ").chars().take(120).collect();
+        vec![
+            summary.run.clone(),
+            status,
+            nilo_sample::units::format_duration((summary.duration_secs * 1e9) as u64),
+            bytes(summary.memory.peak_bytes),
+            bytes(summary.memory.mean_bytes),
+            command.replace(char::is_control, " "),
+        ]
+    });
+    write_table(out, &columns, &rows.collect::<Vec<_>>())
+}
+
+fn write_csv(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "run,status,exit_code,duration_secs,peak_bytes,mean_bytes,command"
+    )?;
+    for summary in summaries {
+        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        writeln!(
+            out,
+            "{},{},{},{:.3},{},{},\"{}\"",
+            summary.run,
+            summary.status,
+            summary
+                .exit_code
+                .map_or(String::new(), |code| code.to_string()),
+            summary.duration_secs,
+            number(summary.memory.peak_bytes),
+            number(summary.memory.mean_bytes),
+            summary.command.join(" ").replace('"', "\"\""),
+        )?;
+    }
+    Ok(())
+}

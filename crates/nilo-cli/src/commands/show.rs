@@ -1,0 +1,91 @@
+//! `nilo show`: one run in figures.
+
+use std::io::Write;
+
+use nilo_analysis::{Summary, summarize};
+
+use crate::args::{Output, ShowArgs};
+use crate::failure::Failure;
+use crate::folder::{find_run, load, runs_root};
+use crate::settings::Settings;
+use crate::text::summary::{FEW, write_summary};
+
+pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
+    let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
+    let (recording, ending) = load(&folder)?;
+    let summary = summarize(&recording, &ending);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        Output::Csv => write_csv(&mut out, &summary)?,
+        Output::Text => {
+            let command: String = summary.command.join(" ").chars().take(200).collect();
+            writeln!(out, "{}", command.replace(char::is_control, " "))?;
+            writeln!(
+                out,
+                "on {}, {}",
+                summary.host,
+                when(summary.started_unix_nanos)
+            )?;
+            let most = if args.all { usize::MAX } else { FEW };
+            write_summary(
+                &mut out,
+                &summary,
+                &folder.path().display().to_string(),
+                most,
+            )?;
+            if let Some(tree) = recording.table(&nilo_sample::Subject::Tree)
+                && let Some(level) = tree.series("memory_bytes")
+            {
+                let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
+                writeln!(out, "{}", nilo_plot::sparkline(&values, 50))?;
+            }
+            for mark in summary.marks.iter().take(20) {
+                writeln!(
+                    out,
+                    "mark at {:.1} s: {}",
+                    mark.secs,
+                    mark.text.replace(char::is_control, " ")
+                )?;
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// The start in the reader's own time zone.
+fn when(unix_nanos: u64) -> String {
+    let start = jiff::Timestamp::from_nanosecond(i128::from(unix_nanos)).unwrap_or_default();
+    start
+        .to_zoned(jiff::tz::TimeZone::system())
+        .strftime("%Y-%m-%d %H:%M:%S %Z")
+        .to_string()
+}
+
+fn write_csv(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "pid,name,peak_rss_bytes,last_rss_bytes,pss_bytes,cpu_secs,started_secs,ended_secs"
+    )?;
+    for process in &summary.processes {
+        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        writeln!(
+            out,
+            "{},\"{}\",{},{},{},{:.3},{:.3},{}",
+            process.pid,
+            process.name.replace('"', "\"\""),
+            number(process.peak_rss_bytes),
+            number(process.last_rss_bytes),
+            number(process.pss_bytes),
+            process.cpu_secs,
+            process.started_secs,
+            process
+                .ended_secs
+                .map_or(String::new(), |secs| format!("{secs:.3}")),
+        )?;
+    }
+    Ok(())
+}

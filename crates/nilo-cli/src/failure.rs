@@ -1,0 +1,98 @@
+//! Errors as the user sees them: one sentence, a hint, an exit status.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+
+/// The status for "could not do it".
+const COULD_NOT: u8 = 2;
+
+/// Why a verb could not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: anyhow::Error,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    pub(crate) fn new(sentence: impl fmt::Display) -> Failure {
+        Failure {
+            error: anyhow::anyhow!("{sentence}"),
+            hint: None,
+            code: COULD_NOT,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn code(mut self, code: u8) -> Failure {
+        self.code = code;
+        self
+    }
+
+    /// Prints the failure and gives the exit status.
+    pub(crate) fn report(&self) -> u8 {
+        // Whoever closed the pipe has seen enough; there is nobody to tell.
+        let closed = self.error.downcast_ref::<std::io::Error>();
+        if closed.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+            return 0;
+        }
+        say("error", AnsiColor::Red, &format!("{:#}", self.error));
+        if let Some(hint) = &self.hint {
+            say("hint", AnsiColor::Cyan, hint);
+        }
+        self.code
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure {
+            error: error.into(),
+            hint: None,
+            code: COULD_NOT,
+        }
+    }
+}
+
+/// Adds a hint to an error on its way out.
+pub(crate) trait WithHint<T> {
+    fn hint(self, hint: &str) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<Failure>> WithHint<T> for Result<T, E> {
+    fn hint(self, hint: &str) -> Result<T, Failure> {
+        self.map_err(|error| error.into().hint(hint))
+    }
+}
+
+/// A warning: the work goes on.
+pub(crate) fn warn(text: &str) {
+    say("warning", AnsiColor::Yellow, text);
+}
+
+/// A word between: the work goes on as it should.
+pub(crate) fn note(text: &str) {
+    say("nilo", AnsiColor::Blue, text);
+}
+
+fn say(label: &str, colour: AnsiColor, text: &str) {
+    let style = if colour_wanted() {
+        Style::new().bold().fg_color(Some(colour.into()))
+    } else {
+        Style::new()
+    };
+    let mut stderr = std::io::stderr().lock();
+    writeln!(stderr, "{style}{label}:{style:#} {text}").ok();
+}
+
+/// Colour only on a terminal, and not against NO_COLOR.
+pub(crate) fn colour_wanted() -> bool {
+    std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,189 @@
+//! The summary of a run in words: the block after `nilo run`, and `nilo show`.
+
+use std::io::Write;
+
+use nilo_analysis::Summary;
+use nilo_analysis::summary::{CpuSummary, MemorySummary};
+use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
+
+const RULE: &str = "==================================================";
+
+/// How many processes the block names.
+pub(crate) const FEW: usize = 5;
+
+/// Writes the block. `processes` is how many to name.
+pub(crate) fn write_summary(
+    out: &mut dyn Write,
+    summary: &Summary,
+    place: &str,
+    processes: usize,
+) -> std::io::Result<()> {
+    let memory = &summary.memory;
+    let bytes =
+        |value: Option<u64>| value.map_or("unknown".to_owned(), |value| format_bytes(value as f64));
+    writeln!(out, "{RULE}\nMEMORY USAGE STATISTICS\n{RULE}")?;
+    let mut line = |label: &str, text: &str| writeln!(out, "{:<21} {text}", format!("{label}:"));
+    line("Peak Memory Usage", &bytes(memory.peak_bytes))?;
+    line("Average Memory Usage", &bytes(memory.mean_bytes))?;
+    line("Minimum Memory Usage", &bytes(memory.min_bytes))?;
+    let growth = memory.growth_bytes.map_or("unknown".to_owned(), |value| {
+        format_bytes_signed(value as f64)
+    });
+    line("Memory Growth", &growth)?;
+    line("Total Samples", &memory.samples.to_string())?;
+    line(
+        "Monitoring Duration",
+        &format!("{:.2} seconds", summary.duration_secs),
+    )?;
+    if let Some(kind) = memory.peak_kind {
+        line("Peak Measured By", &peak_words(kind, memory))?;
+    }
+    if let Some(limit) = &memory.limit_source {
+        line("Memory Limit", &limit_words(memory, limit))?;
+    }
+    line("CPU Time", &cpu_words(&summary.cpu))?;
+    line("How It Ended", &ending_words(summary))?;
+    line("Recorder Cost", &recorder_words(summary))?;
+    line("Run", place)?;
+    writeln!(out, "{RULE}")?;
+    write_processes(out, summary, processes)?;
+    write_remarks(out, summary)
+}
+
+fn peak_words(kind: &str, memory: &MemorySummary) -> String {
+    match kind {
+        "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
+        "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
+        "cgroup-peak" => "the kernel's peak of the job's cgroup, page cache left out".to_owned(),
+        "sampled-pss" => "samples, shared pages counted once (PSS)".to_owned(),
+        _ if memory.samples == 1 => "one sample (RSS)".to_owned(),
+        _ => "samples (RSS)".to_owned(),
+    }
+}
+
+fn limit_words(memory: &MemorySummary, source: &str) -> String {
+    let limit = memory.limit_bytes.unwrap_or(0);
+    let share = memory
+        .peak_bytes
+        .filter(|_| limit > 0)
+        .map_or(String::new(), |peak| {
+            format!(
+                ", {:.0} % of it used at the peak",
+                100.0 * peak as f64 / limit as f64
+            )
+        });
+    format!("{} ({source}){share}", format_bytes(limit as f64))
+}
+
+fn cpu_words(cpu: &CpuSummary) -> String {
+    format!(
+        "{:.2} s, {:.0} % of a core on average, {:.0} % at most",
+        cpu.total_secs, cpu.mean_percent, cpu.max_percent
+    )
+}
+
+fn ending_words(summary: &Summary) -> String {
+    let at = summary
+        .oom
+        .as_ref()
+        .and_then(|oom| oom.time_nanos)
+        .map_or(String::new(), |time| {
+            format!(" after {}", format_duration(time))
+        });
+    match (summary.status, summary.exit_code, summary.signal) {
+        ("oom-killed", Some(code), _) => {
+            format!("OOM-killed{at}; the command itself exited with {code}")
+        }
+        ("oom-killed", _, _) => format!("OOM-killed{at}"),
+        ("exited", Some(code), _) => format!("exited with {code}"),
+        ("exited", None, _) => "ended; its exit code is known to its parent only".to_owned(),
+        (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
+        ("running", _, _) => "still running".to_owned(),
+        ("detached", _, _) => "watching ended, the processes went on".to_owned(),
+        _ => "unknown: the record stops without an end".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let known = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+    ];
+    known
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or(String::new(), |(_, name)| format!(" ({name})"))
+}
+
+fn recorder_words(summary: &Summary) -> String {
+    let recorder = &summary.recorder;
+    let memory = recorder.peak_rss_bytes.map_or(String::new(), |bytes| {
+        format!(", {}", format_bytes(bytes as f64))
+    });
+    let mut text = format!(
+        "{:.3} s CPU ({:.2} % of a core){memory}",
+        recorder.cpu_secs, recorder.cpu_percent
+    );
+    if recorder.late_ticks > 0 {
+        text.push_str(&format!(", {} late ticks", recorder.late_ticks));
+    }
+    if recorder.dropped_samples > 0 {
+        text.push_str(&format!(", {} samples lost", recorder.dropped_samples));
+    }
+    text
+}
+
+fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+    if summary.processes.len() > 1 {
+        writeln!(out, "Biggest processes (peak RSS):")?;
+        for process in summary.processes.iter().take(most) {
+            let peak = process
+                .peak_rss_bytes
+                .map_or("?".to_owned(), |bytes| format_bytes(bytes as f64));
+            writeln!(out, "  {peak:>11}  {} (PID {})", process.name, process.pid)?;
+        }
+        let rest = summary.processes.len().saturating_sub(most);
+        if rest > 0 {
+            writeln!(out, "  and {rest} more")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    for finding in &summary.findings {
+        writeln!(out, "{}: {}", finding.severity, finding.text)?;
+        for evidence in &finding.evidence {
+            writeln!(out, "  - {evidence}")?;
+        }
+    }
+    for text in &summary.blind_spots {
+        writeln!(out, "not seen: {text}")?;
+    }
+    for text in &summary.recorder.damage {
+        writeln!(out, "damaged: {text}")?;
+    }
+    if !summary.left_running.is_empty() {
+        let pids: Vec<String> = summary.left_running.iter().map(u32::to_string).collect();
+        writeln!(
+            out,
+            "still running: PID {}; follow with `nilo watch --pid {}`",
+            pids.join(", "),
+            pids[0]
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! The CSV table: one row for each tick of the process tree.
+//!
+//! Promises: the first three columns are `timestamp_seconds,memory_mb,cpu_percent` with 3, 2 and 1 decimals.
+//! What was not measured is an empty field.
+//! Fields are quoted as in RFC 4180 where they must be; lines end in `\n`.
+//! Neighbours: [`crate::csv_log`] writes the three columns during a run, [`crate::csv_long`] writes every table.
+
+use std::io::{BufWriter, Write};
+
+use nilo_sample::limit::NO_LIMIT_FROM;
+use nilo_sample::units::to_mb;
+use nilo_sample::{Event, RecordedTable, Recording, Subject, is_absent};
+
+use crate::ExportError;
+use crate::in_force::{InForce, cell};
+
+/// The columns of every memory log.
+pub(crate) const BASIC_HEADER: &str = "timestamp_seconds,memory_mb,cpu_percent";
+
+/// What follows them in a full table.
+const FURTHER_HEADER: &str = "rss_mb,high_water_mb,swap_mb,processes,cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks";
+
+/// Which columns to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CsvColumns {
+    /// Time, memory and CPU: the format of `--memory-log`.
+    Basic,
+    /// These and everything else that has one value for each tick.
+    Full,
+}
+
+/// Writes the table. Without ticks there is a header all the same.
+///
+/// A mark stands in the first row at or after it, marks after the last row in the last; several are joined by `;`.
+pub fn write_csv(
+    recording: &Recording,
+    columns: CsvColumns,
+    output: impl Write,
+) -> Result<(), ExportError> {
+    let mut output = BufWriter::new(output);
+    match columns {
+        CsvColumns::Basic => writeln!(output, "{BASIC_HEADER}")?,
+        CsvColumns::Full => writeln!(output, "{BASIC_HEADER},{FURTHER_HEADER}")?,
+    }
+    if let Some(tree) = recording.table(&Subject::Tree) {
+        write_rows(recording, tree, columns, &mut output)?;
+    }
+    output.flush()?;
+    Ok(())
+}
+
+fn write_rows(
+    recording: &Recording,
+    tree: &RecordedTable,
+    columns: CsvColumns,
+    output: &mut impl Write,
+) -> Result<(), ExportError> {
+    let position = |name| tree.spec.column(name).unwrap_or(usize::MAX);
+    let further = [
+        (position("rss_bytes"), Scale::Megabytes),
+        (position("high_water_bytes"), Scale::Megabytes),
+        (position("swap_bytes"), Scale::Megabytes),
+        (position("processes"), Scale::Whole),
+    ];
+    let (memory, cpu) = (position("memory_bytes"), position("cpu_nanos"));
+    let mut load = CpuLoad::default();
+    let mut cgroup = InForce::new(job_cgroup(recording));
+    let mut host = InForce::new(recording.table(&Subject::Host));
+    let mut marks = Marks::new(recording);
+    let mut line = String::new();
+
+    for (row, time_nanos) in tree.times.iter().copied().enumerate() {
+        line.clear();
+        let cpu_percent = load.percent(time_nanos, cell(tree, cpu, row));
+        push_basic(&mut line, time_nanos, cell(tree, memory, row), cpu_percent);
+        if columns == CsvColumns::Full {
+            cgroup.advance(time_nanos);
+            host.advance(time_nanos);
+            for (column, scale) in further {
+                push_number(&mut line, Some(cell(tree, column, row)), scale);
+            }
+            push_number(
+                &mut line,
+                cgroup.value("working_set_bytes"),
+                Scale::Megabytes,
+            );
+            let limit = cgroup
+                .value("limit_bytes")
+                .filter(|bytes| *bytes < NO_LIMIT_FROM as f64);
+            push_number(&mut line, limit, Scale::Megabytes);
+            push_number(&mut line, host.value("available_bytes"), Scale::Megabytes);
+            line.push(',');
+            let until = (row + 1 < tree.times.len()).then_some(time_nanos);
+            push_text(&mut line, &marks.take(until));
+        }
+        line.push('\n');
+        output.write_all(line.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The cgroup that the job owns, else the first that was read.
+fn job_cgroup(recording: &Recording) -> Option<&RecordedTable> {
+    let of_cgroups = |table: &&RecordedTable| matches!(table.spec.subject, Subject::Cgroup { .. });
+    let owned = |table: &&RecordedTable| {
+        let last = table.series("owned").and_then(|series| series.last());
+        last.is_some_and(|owned| owned > 0.0)
+    };
+    let mut cgroups = recording.tables.iter().filter(of_cgroups);
+    cgroups
+        .clone()
+        .find(owned)
+        .or_else(|| cgroups.find(|table| !table.times.is_empty()))
+}
+
+/// CPU use between two successive readings of the counter.
+#[derive(Default)]
+struct CpuLoad {
+    started: bool,
+    /// Time and value of the last reading that was there.
+    before: Option<(u64, f64)>,
+}
+
+impl CpuLoad {
+    /// Percent of one core; zero in the first row and when the counter went back, `None` when it was not read.
+    fn percent(&mut self, time_nanos: u64, cpu_nanos: f64) -> Option<f64> {
+        let first = !std::mem::replace(&mut self.started, true);
+        if !cpu_nanos.is_finite() {
+            return first.then_some(0.0);
+        }
+        let before = self.before.replace((time_nanos, cpu_nanos));
+        let Some((time_before, cpu_before)) = before else {
+            return Some(0.0);
+        };
+        let elapsed_nanos = time_nanos.saturating_sub(time_before);
+        if elapsed_nanos == 0 {
+            self.before = before;
+            return None;
+        }
+        Some(((cpu_nanos - cpu_before) / elapsed_nanos as f64 * 100.0).max(0.0))
+    }
+}
+
+/// Hands out the marks in the order of time.
+struct Marks<'a> {
+    left: std::iter::Peekable<std::vec::IntoIter<(u64, &'a str)>>,
+}
+
+impl<'a> Marks<'a> {
+    fn new(recording: &'a Recording) -> Marks<'a> {
+        let marks = recording.events.iter().filter_map(|timed| {
+            if let Event::Mark { text } = &timed.event {
+                Some((timed.time_nanos, text.as_str()))
+            } else {
+                None
+            }
+        });
+        let mut marks: Vec<_> = marks.collect();
+        marks.sort_by_key(|(time_nanos, _)| *time_nanos);
+        Marks {
+            left: marks.into_iter().peekable(),
+        }
+    }
+
+    /// Those not yet taken up to a time; all that are left without one.
+    fn take(&mut self, until: Option<u64>) -> String {
+        let mut texts = Vec::new();
+        while let Some((_, text)) = self
+            .left
+            .next_if(|(time, _)| until.is_none_or(|until| *time <= until))
+        {
+            texts.push(text);
+        }
+        texts.join(";")
+    }
+}
+
+/// How a number is written.
+#[derive(Clone, Copy)]
+enum Scale {
+    Megabytes,
+    Whole,
+}
+
+/// The three columns of every memory log; what is not a finite number stays empty.
+pub(crate) fn push_basic(
+    line: &mut String,
+    time_nanos: u64,
+    memory_bytes: f64,
+    cpu_percent: Option<f64>,
+) {
+    use std::fmt::Write;
+    let millis = time_nanos / 1_000_000 + u64::from(time_nanos % 1_000_000 >= 500_000);
+    // Writing to a String cannot fail.
+    let _ = write!(line, "{}.{:03},", millis / 1000, millis % 1000);
+    if memory_bytes.is_finite() {
+        let _ = write!(line, "{:.2}", to_mb(memory_bytes));
+    }
+    line.push(',');
+    if let Some(percent) = cpu_percent.filter(|percent| percent.is_finite()) {
+        let _ = write!(line, "{percent:.1}");
+    }
+}
+
+fn push_number(line: &mut String, value: Option<f64>, scale: Scale) {
+    use std::fmt::Write;
+    line.push(',');
+    let present = |value: &f64| !is_absent(*value) && value.is_finite();
+    if let Some(value) = value.filter(present) {
+        // Writing to a String cannot fail.
+        let _ = match scale {
+            Scale::Megabytes => write!(line, "{:.2}", to_mb(value)),
+            Scale::Whole => write!(line, "{value:.0}"),
+        };
+    }
+}
+
+/// A text field, in quotes where a comma, a quote or a line end would break the row.
+pub(crate) fn push_text(line: &mut String, text: &str) {
+    if text.contains([',', '"', '\n', '\r']) {
+        line.push('"');
+        line.push_str(&text.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(text);
+    }
+}

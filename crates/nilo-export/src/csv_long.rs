@@ -1,0 +1,50 @@
+//! CSV in long form: every number of every table on a line of its own, `time_seconds,table,column,step,value`.
+//!
+//! Times have nine decimals and values as many as they need, so that nothing is lost.
+//! What was not measured has an empty value; `NaN`, `inf` and `-inf` stand for themselves.
+//! Tables are named by [`crate::subject_name`].
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
+
+use nilo_sample::units::NANOS_PER_SEC;
+use nilo_sample::{Recording, is_absent};
+
+use crate::ExportError;
+use crate::csv::push_text;
+use crate::in_force::cell;
+use crate::subject_name::subject_name;
+
+/// Writes all tables one after the other, column by column.
+pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
+    let mut output = BufWriter::new(output);
+    writeln!(output, "time_seconds,table,column,step,value")?;
+    let mut names = String::new();
+    let mut line = String::new();
+    for table in &recording.tables {
+        for (column, declared) in table.spec.columns.iter().enumerate() {
+            names.clear();
+            push_text(&mut names, &subject_name(&table.spec.subject));
+            names.push(',');
+            push_text(&mut names, &declared.name);
+            for (row, time) in table.times.iter().copied().enumerate() {
+                line.clear();
+                let (secs, nanos) = (time / NANOS_PER_SEC, time % NANOS_PER_SEC);
+                // Writing to a String cannot fail.
+                let _ = write!(line, "{secs}.{nanos:09},{names},");
+                if let Some(step) = table.steps.get(row) {
+                    let _ = write!(line, "{step}");
+                }
+                line.push(',');
+                let value = cell(table, column, row);
+                if !is_absent(value) {
+                    let _ = write!(line, "{value}");
+                }
+                line.push('\n');
+                output.write_all(line.as_bytes())?;
+            }
+        }
+    }
+    output.flush()?;
+    Ok(())
+}

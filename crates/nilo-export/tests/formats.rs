@@ -1,0 +1,313 @@
+//! Each format's promises, on recordings small enough to check by eye.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+use nilo_export::{
+    CsvColumns, CsvLog, Format, write_csv, write_csv_long, write_json, write_parquet,
+};
+use nilo_sample::{
+    ABSENT, Column, Event, RecordedTable, Recording, RunDescription, RunId, Subject, TableSpec,
+    TimedEvent, Unit,
+};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, RowAccessor};
+
+const MIB: f64 = 1048576.0;
+const TENTH: u64 = 100_000_000;
+
+fn empty() -> Recording {
+    Recording {
+        description: RunDescription {
+            schema: "nilo.run/1".into(),
+            id: RunId::new(0, "job"),
+            name: None,
+            tags: Default::default(),
+            mode: "run".into(),
+            command: vec!["train".into()],
+            cwd: String::new(),
+            host: "box".into(),
+            system: String::new(),
+            nilo_version: String::new(),
+            started_unix_nanos: 0,
+            started_monotonic_nanos: 0,
+            boot_id: String::new(),
+            recorder_pid: 0,
+            recorder_start_ticks: 0,
+            root_pids: vec![],
+            interval_nanos: TENTH,
+            limit: None,
+            ending: None,
+        },
+        tables: vec![],
+        events: vec![],
+        dropped_rows: 0,
+        damage: vec![],
+    }
+}
+
+fn table(spec: TableSpec, rows: &[(u64, &[f64])]) -> RecordedTable {
+    let columns = (0..spec.columns.len())
+        .map(|column| rows.iter().map(|(_, values)| values[column]).collect())
+        .collect();
+    RecordedTable {
+        spec,
+        writer: "recorder-1".into(),
+        times: rows.iter().map(|(time, _)| *time).collect(),
+        steps: vec![],
+        columns,
+    }
+}
+
+fn mark(time_nanos: u64, text: &str) -> TimedEvent {
+    let event = Event::Mark { text: text.into() };
+    TimedEvent { time_nanos, event }
+}
+
+/// Three ticks, a host read from the second on, a cgroup without a limit and then with one.
+fn small() -> Recording {
+    let mut recording = empty();
+    let tree = |memory: f64, rss: f64, swap: f64, cpu: f64| {
+        [memory * MIB, rss * MIB, 60.0 * MIB, swap, cpu, 2.0, 0.0]
+    };
+    recording.tables.push(table(
+        TableSpec::tree(),
+        &[
+            (0, &tree(22.26, 23.0, ABSENT, 5e6)),
+            (TENTH, &tree(23.45, 24.0, 0.0, 2.02e7)),
+            (2 * TENTH, &tree(25.67, 26.0, 0.0, 5.23e7)),
+        ],
+    ));
+    let mut host = [ABSENT; 9];
+    host[1] = 1000.0 * MIB;
+    recording
+        .tables
+        .push(table(TableSpec::host(), &[(TENTH / 2, &host)]));
+    let cgroup = |limit: f64| {
+        let mut values = [ABSENT; 11];
+        (values[1], values[3]) = (30.0 * MIB, limit);
+        values
+    };
+    recording.tables.push(table(
+        TableSpec::cgroup("/job"),
+        &[
+            (0, &cgroup(2f64.powi(63))),
+            (150_000_000, &cgroup(64.0 * MIB)),
+        ],
+    ));
+    recording.events = vec![
+        mark(1, "load"),
+        mark(TENTH, "say \"hi\", twice"),
+        mark(10 * TENTH, "end"),
+    ];
+    recording
+}
+
+fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut bytes = Vec::new();
+    write(&mut bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+fn csv(recording: &Recording, columns: CsvColumns) -> String {
+    text(|out| write_csv(recording, columns, out).unwrap())
+}
+
+#[test]
+fn basic_csv_is_the_memory_log_of_old() {
+    assert_eq!(
+        csv(&small(), CsvColumns::Basic),
+        "timestamp_seconds,memory_mb,cpu_percent\n\
+         0.000,22.26,0.0\n\
+         0.100,23.45,15.2\n\
+         0.200,25.67,32.1\n"
+    );
+}
+
+#[test]
+fn full_csv_joins_the_rows_in_force_and_quotes_marks() {
+    assert_eq!(
+        csv(&small(), CsvColumns::Full),
+        "timestamp_seconds,memory_mb,cpu_percent,rss_mb,high_water_mb,swap_mb,processes,\
+         cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks\n\
+         0.000,22.26,0.0,23.00,60.00,,2,30.00,,,\n\
+         0.100,23.45,15.2,24.00,60.00,0.00,2,30.00,,1000.00,\"load;say \"\"hi\"\", twice\"\n\
+         0.200,25.67,32.1,26.00,60.00,0.00,2,30.00,64.00,1000.00,end\n"
+    );
+}
+
+#[test]
+fn the_cgroup_that_the_job_owns_wins() {
+    let mut recording = small();
+    let mut values = [ABSENT; 11];
+    (values[1], values[10]) = (7.0 * MIB, 1.0);
+    recording
+        .tables
+        .push(table(TableSpec::cgroup("/mine"), &[(0, &values)]));
+    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
+}
+
+#[test]
+fn an_empty_recording_has_a_header() {
+    let csv = csv(&empty(), CsvColumns::Basic);
+    assert_eq!(csv, "timestamp_seconds,memory_mb,cpu_percent\n");
+    let long = text(|out| write_csv_long(&empty(), out).unwrap());
+    assert_eq!(long, "time_seconds,table,column,step,value\n");
+    for format in Format::ALL {
+        let mut bytes = Vec::new();
+        format.write(&empty(), &mut bytes).unwrap();
+        assert!(!bytes.is_empty(), "{format:?}");
+    }
+}
+
+#[test]
+fn a_counter_that_goes_back_never_gives_negative_cpu() {
+    let mut recording = small();
+    recording.tables[0].columns[4] = vec![9e7, 1e7, 6e7];
+    let csv = csv(&recording, CsvColumns::Basic);
+    assert!(csv.contains("0.100,23.45,0.0\n0.200,25.67,50.0\n"), "{csv}");
+}
+
+#[test]
+fn a_missed_cpu_reading_is_empty_and_the_next_spans_it() {
+    let mut recording = small();
+    recording.tables[0].columns[4] = vec![0.0, ABSENT, 1e8];
+    recording.tables[0].columns[0][1] = ABSENT;
+    let csv = csv(&recording, CsvColumns::Basic);
+    assert!(csv.contains("0.100,,\n0.200,25.67,50.0\n"), "{csv}");
+}
+
+#[test]
+fn the_log_of_a_run_has_the_same_rows() {
+    let mut log = CsvLog::create(Vec::new()).unwrap();
+    log.row(0, 22.26 * MIB, 0.0).unwrap();
+    log.row(99_999_999, 23.45 * MIB, ABSENT).unwrap();
+    assert_eq!(
+        String::from_utf8(log.into_inner()).unwrap(),
+        "timestamp_seconds,memory_mb,cpu_percent\n0.000,22.26,0.0\n0.100,23.45,\n"
+    );
+}
+
+/// A table as a program logs it: steps, a NaN of its own, an infinity, a gap.
+fn metrics() -> Recording {
+    let mut recording = empty();
+    let name = "a,b".to_owned();
+    let spec = TableSpec {
+        subject: Subject::Metrics { name },
+        columns: vec![Column::gauge("loss", Unit::Plain)],
+        hold: false,
+    };
+    let rows: [(u64, &[f64]); 5] = [
+        (1, &[0.1]),
+        (2, &[f64::NAN]),
+        (3, &[f64::NEG_INFINITY]),
+        (4, &[ABSENT]),
+        (1_500_000_000, &[-2.0]),
+    ];
+    let mut table = table(spec, &rows);
+    table.steps = vec![10, 20, 30, 40, -50];
+    recording.tables.push(table);
+    recording
+}
+
+#[test]
+fn long_csv_loses_nothing() {
+    let long = text(|out| write_csv_long(&metrics(), out).unwrap());
+    assert_eq!(
+        long,
+        "time_seconds,table,column,step,value\n\
+         0.000000001,\"metrics:a,b\",loss,10,0.1\n\
+         0.000000002,\"metrics:a,b\",loss,20,NaN\n\
+         0.000000003,\"metrics:a,b\",loss,30,-inf\n\
+         0.000000004,\"metrics:a,b\",loss,40,\n\
+         1.500000000,\"metrics:a,b\",loss,-50,-2\n"
+    );
+}
+
+#[test]
+fn json_tells_absent_from_not_finite() {
+    let mut recording = metrics();
+    recording.events.push(mark(5, "epoch \"1\""));
+    let written = text(|out| write_json(&recording, out).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(json["schema"], "nilo.recording/1");
+    assert_eq!(json["run"]["host"], "box");
+    let table = &json["tables"][0];
+    assert_eq!(
+        table["subject"],
+        serde_json::json!({"type": "metrics", "name": "a,b"})
+    );
+    assert_eq!(table["times_nanos"][4], 1_500_000_000u64);
+    assert_eq!(table["steps"], serde_json::json!([10, 20, 30, 40, -50]));
+    assert_eq!(
+        table["values"],
+        serde_json::json!([[0.1, "NaN", "-Infinity", null, -2]])
+    );
+    assert_eq!(
+        json["events"],
+        serde_json::json!([{"time_nanos": 5, "event": "mark", "text": "epoch \"1\""}])
+    );
+}
+
+fn parquet(recording: &Recording) -> SerializedFileReader<std::fs::File> {
+    let file = tempfile::tempfile().unwrap();
+    write_parquet(recording, file.try_clone().unwrap()).unwrap();
+    SerializedFileReader::new(file).unwrap()
+}
+
+#[test]
+fn parquet_reads_back() {
+    let reader = parquet(&metrics());
+    let metadata = reader.metadata().file_metadata();
+    let pairs = metadata.key_value_metadata().unwrap();
+    let value = |key: &str| {
+        let pair = pairs.iter().find(|pair| pair.key == key).unwrap();
+        pair.value.clone().unwrap()
+    };
+    assert_eq!(value("schema"), "nilo.recording/1");
+    assert_eq!(value("run"), RunId::new(0, "job").as_str());
+    let rows: Vec<_> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(rows.len(), 5);
+    assert_eq!(rows[4].get_long(0).unwrap(), 1_500_000_000);
+    assert_eq!(rows[0].get_string(1).unwrap(), "metrics:a,b");
+    assert_eq!(rows[0].get_string(2).unwrap(), "loss");
+    assert_eq!(rows[4].get_long(3).unwrap(), -50);
+    assert_eq!(rows[0].get_double(4).unwrap(), 0.1);
+    assert!(rows[1].get_double(4).unwrap().is_nan());
+    let absent = rows[3].get_column_iter().nth(4).unwrap().1;
+    assert_eq!(*absent, Field::Null);
+}
+
+#[test]
+fn parquet_splits_long_recordings_into_groups() {
+    let mut recording = empty();
+    let times: Vec<u64> = (0..300_000).map(|tick| tick * TENTH).collect();
+    let mut spec = TableSpec::tree();
+    spec.columns.truncate(1);
+    recording.tables.push(RecordedTable {
+        spec,
+        writer: "recorder-1".into(),
+        columns: vec![times.iter().map(|time| *time as f64).collect()],
+        steps: vec![],
+        times,
+    });
+    let reader = parquet(&recording);
+    assert_eq!(reader.metadata().num_row_groups(), 2);
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 300_000);
+    let last = reader.get_row_iter(None).unwrap().last().unwrap().unwrap();
+    assert_eq!(*last.get_column_iter().nth(3).unwrap().1, Field::Null);
+}
+
+#[test]
+fn formats_are_known_by_name() {
+    assert_eq!("Parquet".parse::<Format>().unwrap(), Format::Parquet);
+    let error = "xls".parse::<Format>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "not an export format: \"xls\" (known: csv, json, parquet)"
+    );
+}

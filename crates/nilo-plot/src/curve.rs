@@ -1,0 +1,196 @@
+//! From a recording to the curve that is drawn: plausible points, where they break off, and as many of them as there are pixels.
+
+use nilo_sample::limit::NO_LIMIT_FROM;
+use nilo_sample::units::NANOS_PER_SEC;
+use nilo_sample::{Event, Recording, SeriesView, Subject};
+
+/// One sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) time_nanos: u64,
+    pub(crate) bytes: f64,
+}
+
+/// A stretch without samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) from_nanos: u64,
+    pub(crate) to_nanos: u64,
+}
+
+/// What can be an amount of memory; anything else counts as not measured.
+pub(crate) fn is_plausible(bytes: f64) -> bool {
+    (0.0..NO_LIMIT_FROM as f64).contains(&bytes)
+}
+
+/// The tree's memory over time; its plain sum of RSS where nothing better was recorded.
+pub(crate) fn tree_points(recording: &Recording) -> Vec<Point> {
+    let Some(tree) = recording.table(&Subject::Tree) else {
+        return Vec::new();
+    };
+    let memory = tree.series("memory_bytes").map(plausible);
+    memory
+        .filter(|points| !points.is_empty())
+        .or_else(|| tree.series("rss_bytes").map(plausible))
+        .unwrap_or_default()
+}
+
+fn plausible(series: SeriesView<'_>) -> Vec<Point> {
+    let points = series.present().filter(|(_, bytes)| is_plausible(*bytes));
+    let mut points: Vec<Point> = points
+        .map(|(time_nanos, bytes)| Point { time_nanos, bytes })
+        .collect();
+    if !points.is_sorted_by_key(|point| point.time_nanos) {
+        points.sort_by_key(|point| point.time_nanos);
+    }
+    points
+}
+
+/// Where the curve must not be joined: recorded gaps, and samples more than a second and three intervals apart.
+///
+/// An interval is the median spacing or what the recorder said it had slowed down to, whichever is longer.
+pub(crate) fn gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
+    let mut spacings: Vec<u64> = points
+        .windows(2)
+        .map(|pair| pair[1].time_nanos - pair[0].time_nanos)
+        .collect();
+    let middle = spacings.len() / 2;
+    let median = if spacings.is_empty() {
+        0
+    } else {
+        *spacings.select_nth_unstable(middle).1
+    };
+    let usual = median.max(recording.description.interval_nanos);
+
+    let mut intervals = recording
+        .events
+        .iter()
+        .filter_map(|timed| match timed.event {
+            Event::Interval { nanos, .. } => Some((timed.time_nanos, nanos)),
+            _ => None,
+        })
+        .peekable();
+    let mut declared = 0;
+    let mut found = Vec::new();
+    for pair in points.windows(2) {
+        let (from_nanos, to_nanos) = (pair[0].time_nanos, pair[1].time_nanos);
+        let mut interval = declared;
+        while let Some((_, nanos)) = intervals.next_if(|(time, _)| *time <= to_nanos) {
+            declared = nanos;
+            // The change falls between two samples: either pace excuses the distance.
+            interval = interval.max(nanos);
+        }
+        let longest = usual.max(interval).saturating_mul(3).max(NANOS_PER_SEC);
+        if to_nanos - from_nanos > longest {
+            found.push(Gap {
+                from_nanos,
+                to_nanos,
+            });
+        }
+    }
+    found.extend(recorded_gaps(points, recording));
+    found.sort_by_key(|gap| (gap.from_nanos, gap.to_nanos));
+    found.dedup();
+    found
+}
+
+/// Gap events, widened to the samples on either side of them.
+fn recorded_gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
+    let widen = |end_nanos: u64, nanos: u64| {
+        let begin_nanos = end_nanos.saturating_sub(nanos);
+        let after = points.partition_point(|point| point.time_nanos < end_nanos);
+        let before = after.checked_sub(1).and_then(|before| points.get(before));
+        let from_nanos = before.map_or(begin_nanos, |point| point.time_nanos);
+        let to_nanos = points
+            .get(after)
+            .map_or(end_nanos, |point| point.time_nanos);
+        let silent = end_nanos - from_nanos.max(begin_nanos).min(end_nanos);
+        // Samples inside the gap: something was seen after all.
+        (silent > nanos / 2).then_some(Gap {
+            from_nanos,
+            to_nanos,
+        })
+    };
+    let gaps = recording.events.iter().filter_map(|timed| {
+        if let Event::Gap { nanos, .. } = timed.event {
+            widen(timed.time_nanos, nanos)
+        } else {
+            None
+        }
+    });
+    gaps.collect()
+}
+
+/// The curve in unbroken pieces, each with at most four points for a pixel column: its first, lowest, highest and last.
+///
+/// This draws the same pixels as all points would; no spike is lost.
+pub(crate) fn pieces(
+    points: &[Point],
+    gaps: &[Gap],
+    column: impl Fn(u64) -> f64,
+) -> Vec<Vec<Point>> {
+    // A break that is narrower than a pixel cannot be seen, and there may be a great many of them.
+    let visible = |gap: &&Gap| column(gap.to_nanos) - column(gap.from_nanos) >= 1.0;
+    let mut breaks = gaps.iter().filter(visible).map(|gap| gap.from_nanos);
+    let mut next_break = breaks.next();
+    let mut pieces = Vec::new();
+    let mut rest = points;
+    while !rest.is_empty() {
+        while next_break.is_some_and(|time| time < rest[0].time_nanos) {
+            next_break = breaks.next();
+        }
+        let end = match next_break {
+            Some(time) => rest.partition_point(|point| point.time_nanos <= time),
+            None => rest.len(),
+        };
+        let (piece, after) = rest.split_at(end.max(1));
+        pieces.push(downsample(piece, &column));
+        rest = after;
+    }
+    pieces
+}
+
+fn downsample(points: &[Point], column: &impl Fn(u64) -> f64) -> Vec<Point> {
+    let mut kept: Vec<Point> = Vec::new();
+    let same_column =
+        |a: &Point, b: &Point| column(a.time_nanos).floor() == column(b.time_nanos).floor();
+    for bucket in points.chunk_by(same_column) {
+        let last = bucket.len() - 1;
+        let by_bytes = |a: &usize, b: &usize| bucket[*a].bytes.total_cmp(&bucket[*b].bytes);
+        let lowest = (0..=last).min_by(by_bytes).unwrap_or(0);
+        let highest = (0..=last).max_by(by_bytes).unwrap_or(0);
+        let mut indices = [0, lowest.min(highest), lowest.max(highest), last];
+        indices.sort_unstable();
+        let mut previous = None;
+        for index in indices {
+            if previous.replace(index) != Some(index) {
+                kept.push(bucket[index]);
+            }
+        }
+    }
+    kept
+}
+
+/// The highest point, the first of several.
+pub(crate) fn highest(points: &[Point]) -> Option<Point> {
+    let higher = |best: Point, point: Point| {
+        if point.bytes > best.bytes {
+            point
+        } else {
+            best
+        }
+    };
+    points.iter().copied().reduce(higher)
+}
+
+/// The curve's height at a time, straight between two points; `None` outside of it.
+pub(crate) fn height_at(points: &[Point], time_nanos: u64) -> Option<f64> {
+    let after = points.partition_point(|point| point.time_nanos < time_nanos);
+    let right = points.get(after)?;
+    if right.time_nanos == time_nanos {
+        return Some(right.bytes);
+    }
+    let left = points.get(after.checked_sub(1)?)?;
+    let share = (time_nanos - left.time_nanos) as f64 / (right.time_nanos - left.time_nanos) as f64;
+    Some(left.bytes + share * (right.bytes - left.bytes))
+}

@@ -1,0 +1,252 @@
+//! The chart of one run: the tree's memory as a line, its processes as areas under it, and what happened.
+
+use nilo_sample::units::format_bytes;
+use nilo_sample::{Limit, Recording};
+
+use crate::chart::Chart;
+use crate::curve::{Point, gaps, pieces, tree_points};
+use crate::frame::{Contents, Frame};
+use crate::legend::{Entry, Swatch, legend, legend_width};
+use crate::levels::{PeakLabel, draw_limit, draw_peak, limit_on_scale, limit_text, peak_of};
+use crate::marks::{draw_gaps, draw_moments, hatch, moments};
+use crate::options::ChartOptions;
+use crate::stack::{LayerKind, Stack, stack};
+use crate::subtitle::{subtitle, title};
+use crate::svg::{Element, Path};
+use crate::theme::Palette;
+
+/// The x axis is cut into this many columns before the layout is known; no chart has more pixels across.
+const FINEST_COLUMNS: f64 = 2048.0;
+
+/// Draws the memory of a run over time.
+pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
+    let palette = options.theme.palette();
+    let (width, height) = options.drawn_size();
+    let points = tree_points(recording);
+    let range_nanos = range_nanos(recording, &points, options.duration_nanos);
+    let gaps = gaps(&points, recording);
+    let peak = peak_of(options.peak.as_ref(), &points);
+    let peak_bytes = peak.as_ref().map_or(0.0, |peak| peak.bytes as f64);
+    let (limit, far_limit) = split_limit(options.limit.as_ref(), peak_bytes);
+
+    let columns = width.min(FINEST_COLUMNS);
+    let column = |time: u64| time as f64 / range_nanos as f64 * columns;
+    let pieces = pieces(&points, &gaps, column);
+    let curve = pieces.concat();
+    let max_processes = options.max_processes.min(palette.series.len());
+    let stack = stack(recording, &curve, max_processes);
+    let entries = entries(&stack, &curve, palette);
+    let moments = moments(recording);
+
+    let mut footnotes = Vec::new();
+    if stack.scaled {
+        footnotes.push("areas scaled to the tree total (shared pages counted once)".to_owned());
+    }
+    footnotes.extend(far_limit.map(|limit| format!("{} (off the scale)", limit_text(limit))));
+    if recording.dropped_rows > 0 {
+        footnotes.push(format!("{} samples were lost", recording.dropped_rows));
+    }
+    let limit_bytes = limit.map_or(0.0, |limit| limit.bytes as f64);
+    let sampled_bytes = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
+    let frame = Frame::new(Contents {
+        width,
+        height,
+        range_nanos,
+        highest_bytes: peak_bytes.max(limit_bytes).max(sampled_bytes),
+        has_labels: !moments.is_empty(),
+        legend_width: legend_width(&entries, width),
+        footnotes,
+    });
+
+    let title = options
+        .title
+        .as_deref()
+        .unwrap_or(title(&recording.description));
+    let subtitle = subtitle(&recording.description, width - 32.0);
+    let mut content = vec![
+        hatch(palette),
+        frame.header(title, &subtitle, palette),
+        frame.grid(palette),
+        areas(&stack, &pieces, &frame, palette),
+        draw_gaps(&gaps, &frame, palette),
+        frame.axes(palette),
+        draw_moments(&moments, &frame, palette),
+        line(&pieces, &frame, palette.ink, ""),
+    ];
+    let peak_label = peak
+        .as_ref()
+        .map(|peak| PeakLabel::place(peak, &curve, limit, &frame));
+    content.extend(limit.map(|limit| draw_limit(limit, peak_label.as_ref(), &frame, palette)));
+    if points.is_empty() {
+        content.push(frame.notice("no samples", palette));
+    }
+    if let (Some(peak), Some(peak_label)) = (&peak, &peak_label) {
+        content.push(draw_peak(peak, peak_label, &points, &frame, palette));
+    }
+    content.push(legend(&entries, &frame, palette));
+    let description = format!(
+        "Memory of {title} over time, peak {}",
+        format_bytes(peak_bytes)
+    );
+    Chart::new((width, height), &description, palette, content)
+}
+
+/// The length of the time axis: what was asked for, but never less than what there is to see.
+pub(crate) fn range_nanos(recording: &Recording, points: &[Point], asked: Option<u64>) -> u64 {
+    let last_nanos = points.last().map_or(0, |point| point.time_nanos);
+    let ending = recording.description.ending.as_ref();
+    let ended_nanos = ending.map_or(0, |ending| ending.time_nanos);
+    let range_nanos = last_nanos.max(asked.unwrap_or(ended_nanos));
+    // A single sample at the start still has an axis to stand on.
+    if range_nanos == 0 {
+        1_000_000_000
+    } else {
+        range_nanos
+    }
+}
+
+/// The limit to draw, or the one too far up to be drawn.
+pub(crate) fn split_limit(
+    limit: Option<&Limit>,
+    peak_bytes: f64,
+) -> (Option<&Limit>, Option<&Limit>) {
+    match limit.filter(|limit| limit.bytes < nilo_sample::limit::NO_LIMIT_FROM) {
+        Some(limit) if limit_on_scale(limit, peak_bytes) => (Some(limit), None),
+        far => (None, far),
+    }
+}
+
+/// The legend, in the order in which the eye meets the colours: the line, then the areas from top to bottom.
+fn entries(stack: &Stack, curve: &[Point], palette: &Palette) -> Vec<Entry> {
+    if stack.layers.is_empty() || curve.is_empty() {
+        return Vec::new();
+    }
+    let total = Entry {
+        swatch: Swatch::Line {
+            stroke: palette.ink.to_owned(),
+            dash: "",
+        },
+        name: "whole tree, sampled".to_owned(),
+        peak_bytes: Some(curve.iter().map(|point| point.bytes).fold(0.0, f64::max)),
+    };
+    let unattributed = stack.unattributed.then(|| Entry {
+        swatch: Swatch::Area {
+            fill: unattributed_fill(palette),
+        },
+        name: "in no process".to_owned(),
+        peak_bytes: None,
+    });
+    let layers = stack.layers.iter().enumerate().rev();
+    let layers = layers.map(|(index, layer)| Entry {
+        swatch: Swatch::Area {
+            fill: layer_fill(index, layer.kind, palette),
+        },
+        name: layer.name.clone(),
+        peak_bytes: layer.peak_bytes,
+    });
+    [total]
+        .into_iter()
+        .chain(unattributed)
+        .chain(layers)
+        .collect()
+}
+
+fn layer_fill(index: usize, kind: LayerKind, palette: &Palette) -> String {
+    match kind {
+        LayerKind::Process => palette.tint(palette.series[index % palette.series.len()], 0.75),
+        LayerKind::Others => palette.tint(palette.others, 0.75),
+    }
+}
+
+fn unattributed_fill(palette: &Palette) -> String {
+    palette.tint(palette.axis, 0.18)
+}
+
+/// The areas, each drawn from the base line up to its upper edge, the highest first: no seams, and half the path data.
+fn areas(stack: &Stack, pieces: &[Vec<Point>], frame: &Frame, palette: &Palette) -> Element {
+    let mut group = Element::group().attr("class", "areas");
+    let heights: Vec<f64> = pieces.iter().flatten().map(|point| point.bytes).collect();
+    if stack.layers.is_empty() {
+        let fill = palette.tint(palette.series[0], 0.35);
+        group.push(area(pieces, &heights, frame, &fill));
+        return group;
+    }
+    if stack.unattributed {
+        let fill = unattributed_fill(palette);
+        group.push(area(pieces, &heights, frame, &fill).tooltip("in no process"));
+    }
+    let mut edge = vec![0.0; heights.len()];
+    let mut drawn = Vec::new();
+    for (index, layer) in stack.layers.iter().enumerate() {
+        for (edge, height) in edge.iter_mut().zip(&layer.heights) {
+            *edge += height;
+        }
+        let fill = layer_fill(index, layer.kind, palette);
+        let name: String = layer.name.chars().take(300).collect();
+        drawn.push(area(pieces, &edge, frame, &fill).tooltip(&name));
+    }
+    for element in drawn.into_iter().rev() {
+        group.push(element);
+    }
+    group
+}
+
+fn area(pieces: &[Vec<Point>], edge: &[f64], frame: &Frame, fill: &str) -> Element {
+    let mut path = Path::default();
+    let mut edge = edge.iter().copied();
+    for piece in pieces {
+        let Some(last) = piece.last() else {
+            continue;
+        };
+        path.move_to(frame.x(piece[0].time_nanos), frame.bottom);
+        for (point, height) in piece.iter().zip(edge.by_ref()) {
+            path.line_to(frame.x(point.time_nanos), frame.y(height));
+        }
+        path.line_to(frame.x(last.time_nanos), frame.bottom);
+        path.close();
+    }
+    path.element().attr("fill", fill)
+}
+
+/// The curve; pieces of a single sample are dots.
+pub(crate) fn line(
+    pieces: &[Vec<Point>],
+    frame: &Frame,
+    stroke: &str,
+    dash: &'static str,
+) -> Element {
+    let mut group = Element::group().attr("class", "line");
+    let mut path = Path::default();
+    // Where every pixel column has its ups and downs, a thick line would be a black band.
+    let dense =
+        pieces.iter().map(Vec::len).sum::<usize>() as f64 > 2.0 * (frame.right - frame.left);
+    for piece in pieces {
+        if let [point] = piece[..] {
+            let (x, y) = (frame.x(point.time_nanos), frame.y(point.bytes));
+            group.push(Element::dot(x, y, 2.2, stroke));
+            continue;
+        }
+        for (index, point) in piece.iter().enumerate() {
+            let (x, y) = (frame.x(point.time_nanos), frame.y(point.bytes));
+            if index == 0 {
+                path.move_to(x, y);
+            } else {
+                path.line_to(x, y);
+            }
+        }
+    }
+    if !path.is_empty() {
+        let path = path
+            .element()
+            .attr("fill", "none")
+            .attr("stroke", stroke)
+            .num("stroke-width", if dense { 1.0 } else { 1.6 })
+            .attr("stroke-linejoin", "round");
+        group.push(if dash.is_empty() {
+            path
+        } else {
+            path.attr("stroke-dasharray", dash)
+        });
+    }
+    group
+}

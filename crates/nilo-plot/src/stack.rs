@@ -1,0 +1,190 @@
+//! Whose memory it is: the processes of the tree as layers under its curve.
+//!
+//! The sum of RSS counts shared pages once for each process; the tree's memory counts them once.
+//! Layers are therefore scaled down to the tree's curve where they exceed it, and the chart says so.
+//! They are never scaled up: what no process holds (page cache, shared memory, the kernel's) stays a layer without a name.
+
+use std::collections::HashMap;
+
+use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+
+use crate::curve::{Point, is_plausible};
+
+/// A difference of this share of the peak is worth a word.
+const NOTABLE_SHARE: f64 = 0.02;
+
+/// One colour of the stack.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) name: String,
+    /// The largest RSS that is known of it; `None` for several processes together.
+    pub(crate) peak_bytes: Option<f64>,
+    pub(crate) kind: LayerKind,
+    /// Its height at each point of the curve.
+    pub(crate) heights: Vec<f64>,
+}
+
+/// What a layer stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LayerKind {
+    /// One process.
+    Process,
+    /// Processes too small for a colour of their own.
+    Others,
+}
+
+/// The layers, the largest process first, which is drawn at the bottom.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    pub(crate) layers: Vec<Layer>,
+    /// The layers would have exceeded the curve visibly.
+    pub(crate) scaled: bool,
+    /// A visible part of the curve belongs to no process.
+    pub(crate) unattributed: bool,
+}
+
+/// A process with all that was recorded of it.
+struct Process<'a> {
+    id: ProcessId,
+    name: Option<&'a str>,
+    peak_bytes: f64,
+    ended_nanos: u64,
+    tables: Vec<&'a RecordedTable>,
+}
+
+/// Stacks the processes at the times of the curve's points.
+pub(crate) fn stack(recording: &Recording, curve: &[Point], max_processes: usize) -> Stack {
+    let mut processes = processes(recording);
+    processes.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes).then(a.id.cmp(&b.id)));
+    let others = processes.split_off(max_processes.min(processes.len()));
+    let mut layers: Vec<Layer> = processes
+        .iter()
+        .map(|process| layer(process, &processes, curve))
+        .collect();
+    if !others.is_empty() {
+        let mut heights = vec![0.0; curve.len()];
+        for process in &others {
+            add_heights(process, curve, &mut heights);
+        }
+        let plural = if others.len() == 1 { "" } else { "s" };
+        layers.push(Layer {
+            name: format!("{} other{plural}", others.len()),
+            peak_bytes: None,
+            kind: LayerKind::Others,
+            heights,
+        });
+    }
+    fit(layers, curve)
+}
+
+/// Scales the layers down to the curve.
+fn fit(mut layers: Vec<Layer>, curve: &[Point]) -> Stack {
+    let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
+    let (mut scaled, mut unattributed) = (false, false);
+    for (index, point) in curve.iter().enumerate() {
+        let sum: f64 = layers.iter().map(|layer| layer.heights[index]).sum();
+        scaled |= sum - point.bytes > top * NOTABLE_SHARE;
+        unattributed |= point.bytes - sum > top * NOTABLE_SHARE;
+        if sum > point.bytes {
+            let factor = point.bytes / sum;
+            for layer in &mut layers {
+                layer.heights[index] *= factor;
+            }
+        }
+    }
+    Stack {
+        layers,
+        scaled,
+        unattributed,
+    }
+}
+
+fn processes(recording: &Recording) -> Vec<Process<'_>> {
+    let mut by_id: HashMap<ProcessId, Process<'_>> = HashMap::new();
+    for table in &recording.tables {
+        let (id, column) = match table.spec.subject {
+            Subject::Process(id) => (id, "rss_bytes"),
+            Subject::ProcessDetail(id) => (id, "peak_rss_bytes"),
+            _ => continue,
+        };
+        let process = by_id.entry(id).or_insert(Process {
+            id,
+            name: None,
+            peak_bytes: 0.0,
+            ended_nanos: u64::MAX,
+            tables: Vec::new(),
+        });
+        if let Some(series) = table.series(column) {
+            let bytes = series.present().map(|(_, bytes)| bytes);
+            let peak_bytes = bytes
+                .filter(|bytes| is_plausible(*bytes))
+                .fold(0.0, f64::max);
+            process.peak_bytes = process.peak_bytes.max(peak_bytes);
+        }
+        if matches!(table.spec.subject, Subject::Process(_)) {
+            process.tables.push(table);
+        }
+    }
+    for timed in &recording.events {
+        match &timed.event {
+            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
+                if let Some(process) = by_id.get_mut(id) {
+                    process.name = Some(&info.name);
+                }
+            }
+            Event::ProcessEnded {
+                id, peak_rss_bytes, ..
+            } => {
+                if let Some(process) = by_id.get_mut(id) {
+                    process.ended_nanos = timed.time_nanos;
+                    let peak_bytes = peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
+                    if is_plausible(peak_bytes) {
+                        process.peak_bytes = process.peak_bytes.max(peak_bytes);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let drawn = by_id.into_values().filter(|p| !p.tables.is_empty());
+    drawn.collect()
+}
+
+fn layer(process: &Process<'_>, shown: &[Process<'_>], curve: &[Point]) -> Layer {
+    let mut heights = vec![0.0; curve.len()];
+    add_heights(process, curve, &mut heights);
+    let pid = process.id.pid;
+    let namesakes = shown.iter().filter(|other| other.name == process.name);
+    let name = match process.name {
+        None | Some("") => format!("pid {pid}"),
+        Some(name) if namesakes.count() > 1 => format!("{pid} {name}"),
+        Some(name) => name.to_owned(),
+    };
+    Layer {
+        name,
+        peak_bytes: Some(process.peak_bytes),
+        kind: LayerKind::Process,
+        heights,
+    }
+}
+
+/// Adds the RSS in force at each point of the curve while the process lived.
+fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
+    for series in process.tables.iter().filter_map(|t| t.series("rss_bytes")) {
+        let Some(first_nanos) = series.times.first() else {
+            continue;
+        };
+        let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
+        let end = curve.partition_point(|point| point.time_nanos < process.ended_nanos);
+        let mut row = 0;
+        for index in begin..end.max(begin) {
+            let time_nanos = curve[index].time_nanos;
+            while series.times.get(row + 1).is_some_and(|t| *t <= time_nanos) {
+                row += 1;
+            }
+            if let Some(bytes) = series.values.get(row).filter(|bytes| is_plausible(**bytes)) {
+                heights[index] += bytes;
+            }
+        }
+    }
+}

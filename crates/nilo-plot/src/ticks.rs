@@ -1,0 +1,162 @@
+//! Where the axes have their ticks and what stands there.
+
+use nilo_sample::units::{GIB, KIB, MIB, TIB};
+
+/// A tick: its position in the axis' own unit (bytes, nanoseconds) and its label.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+}
+
+/// Ticks at multiples of a power of two, at most `most` above zero: 0, 256 MiB, 512 MiB, 768 MiB, 1 GiB.
+pub(crate) fn byte_ticks(top_bytes: f64, most: usize) -> Vec<Tick> {
+    let mut step = 1.0;
+    while top_bytes / step > most.max(1) as f64 {
+        step *= 2.0;
+    }
+    let count = (top_bytes / step) as usize;
+    (0..=count)
+        .map(|index| {
+            let at = index as f64 * step;
+            let label = byte_label(at);
+            Tick { at, label }
+        })
+        .collect()
+}
+
+/// `1.25 GiB`, without zeros that say nothing.
+fn byte_label(bytes: f64) -> String {
+    let units = [("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
+    let (unit, size) = units
+        .into_iter()
+        .find(|(_, size)| bytes >= *size as f64)
+        .unwrap_or(("B", 1));
+    if bytes == 0.0 {
+        return "0".to_owned();
+    }
+    let value = format!("{:.4}", bytes / size as f64);
+    let value = value.trim_end_matches('0').trim_end_matches('.');
+    format!("{value} {unit}")
+}
+
+/// A unit of the time axis and the steps that people read well in it.
+struct TimeUnit {
+    name: &'static str,
+    nanos: f64,
+    /// Ranges up to this many of it are written in it.
+    up_to: f64,
+    steps: &'static [f64],
+}
+
+const TIME_UNITS: [TimeUnit; 5] = [
+    TimeUnit {
+        name: "ms",
+        nanos: 1e6,
+        up_to: 800.0,
+        steps: &[],
+    },
+    TimeUnit {
+        name: "s",
+        nanos: 1e9,
+        up_to: 180.0,
+        steps: &[0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0],
+    },
+    TimeUnit {
+        name: "min",
+        nanos: 60e9,
+        up_to: 180.0,
+        steps: &[0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0],
+    },
+    TimeUnit {
+        name: "h",
+        nanos: 3600e9,
+        up_to: 96.0,
+        steps: &[0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 24.0],
+    },
+    TimeUnit {
+        name: "d",
+        nanos: 86_400e9,
+        up_to: f64::INFINITY,
+        steps: &[],
+    },
+];
+
+/// Ticks from zero up to a range, at most `most` above zero, and the unit of their labels.
+pub(crate) fn time_ticks(range_nanos: f64, most: usize) -> (Vec<Tick>, &'static str) {
+    let most = most.max(1) as f64;
+    let unit = TIME_UNITS
+        .iter()
+        .find(|unit| range_nanos <= unit.up_to * unit.nanos)
+        .unwrap_or(&TIME_UNITS[4]);
+    let range = range_nanos / unit.nanos;
+    let fits = |step: &f64| range / step <= most;
+    let decades = (-9..=15).flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power)));
+    let step = unit
+        .steps
+        .iter()
+        .copied()
+        .find(fits)
+        .or_else(|| decades.clone().find(fits))
+        .unwrap_or(range);
+    // Where even the finest listed step is too coarse for a short range, decades go on.
+    let step = if range / step < 2.0 {
+        decades.clone().find(fits).unwrap_or(step)
+    } else {
+        step
+    };
+    let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    // A hair of tolerance: 0.3 / 0.1 is less than 3.
+    let count = (range / step + 1e-9) as usize;
+    let ticks = (0..=count).map(|index| {
+        let value = index as f64 * step;
+        Tick {
+            at: value * unit.nanos,
+            label: format!("{value:.decimals$}"),
+        }
+    });
+    (ticks.collect(), unit.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(ticks: &[Tick]) -> Vec<&str> {
+        ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn memory_ticks_are_powers_of_two() {
+        let ticks = byte_ticks(1.3 * GIB as f64, 6);
+        assert_eq!(
+            labels(&ticks),
+            ["0", "256 MiB", "512 MiB", "768 MiB", "1 GiB", "1.25 GiB"]
+        );
+        assert_eq!(labels(&byte_ticks(0.5, 6)), ["0"]);
+    }
+
+    #[test]
+    fn time_ticks_choose_their_unit() {
+        let labels_of = |secs: f64| {
+            let (ticks, unit) = time_ticks(secs * 1e9, 8);
+            (labels(&ticks).join(" "), unit)
+        };
+        assert_eq!(labels_of(60.0), ("0 10 20 30 40 50 60".into(), "s"));
+        assert_eq!(labels_of(2.15), ("0.0 0.5 1.0 1.5 2.0".into(), "s"));
+        assert_eq!(labels_of(3600.0), ("0 10 20 30 40 50 60".into(), "min"));
+        assert_eq!(labels_of(86_400.0), ("0 3 6 9 12 15 18 21 24".into(), "h"));
+        assert_eq!(labels_of(0.5), ("0 100 200 300 400 500".into(), "ms"));
+    }
+
+    proptest! {
+        #[test]
+        fn ticks_are_few_and_lie_on_the_axis(range in 1.0..1.9e19f64, most in 1usize..20) {
+            for ticks in [byte_ticks(range, most), time_ticks(range, most).0] {
+                prop_assert!(ticks.len() <= most + 1);
+                prop_assert!(ticks.iter().all(|tick| tick.at <= range * 1.000001));
+            }
+        }
+    }
+}

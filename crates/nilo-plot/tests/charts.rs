@@ -1,0 +1,332 @@
+//! What a chart promises, read back from its SVG and its pixels.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/synthetic/mod.rs"]
+mod synthetic;
+
+use nilo_plot::{Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_sample::units::format_bytes;
+use nilo_sample::{Event, Recording};
+use proptest::prelude::*;
+use resvg::tiny_skia::Pixmap;
+use resvg::usvg::roxmltree::Document;
+use synthetic::*;
+
+/// All text of a chart, one string for each element; fails unless the SVG is well-formed.
+fn texts(chart: &Chart) -> Vec<String> {
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+    let words = texts.filter_map(|node| node.text().map(str::to_owned));
+    words.collect()
+}
+
+fn has_text(chart: &Chart, wanted: &str) -> bool {
+    texts(chart).iter().any(|text| text.contains(wanted))
+}
+
+/// The path data of the tree's line.
+fn line_path(chart: &Chart) -> String {
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let group = document
+        .descendants()
+        .find(|node| node.attribute("class") == Some("line"))
+        .unwrap();
+    let path = group.children().find(|node| node.has_tag_name("path"));
+    path.and_then(|path| path.attribute("d"))
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn plain(recording: &Recording) -> Chart {
+    memory_chart(recording, &ChartOptions::default())
+}
+
+#[test]
+fn a_training_run_names_its_processes_its_peak_and_its_limit() {
+    let options = ChartOptions {
+        peak: Some(Peak {
+            bytes: (2.5 * GIB) as u64,
+            time_nanos: Some(70 * SECOND),
+            kind: "VmHWM".into(),
+        }),
+        limit: Some(limit(3.0 * GIB)),
+        ..ChartOptions::default()
+    };
+    let chart = memory_chart(&training(0.88), &options);
+    for wanted in [
+        "gpt2-small, batch 32",
+        "exited 0 after 1m 30s",
+        "2026-11-15 07:55 UTC",
+        "peak 2.50 GiB (VmHWM)",
+        "limit 3.00 GiB, cgroup v1 /slurm/uid_1000/job_88",
+        "python train.py",
+        "areas scaled to the tree total (shared pages counted once)",
+        "time (s)",
+        "1.5 GiB",
+    ] {
+        assert!(has_text(&chart, wanted), "{wanted}: {:?}", texts(&chart));
+    }
+}
+
+#[test]
+fn areas_that_add_up_need_no_caption() {
+    assert!(!has_text(&plain(&training(1.0)), "scaled"));
+}
+
+#[test]
+fn a_limit_far_away_is_only_mentioned() {
+    let options = ChartOptions {
+        limit: Some(limit(64.0 * GIB)),
+        ..ChartOptions::default()
+    };
+    let chart = memory_chart(&training(1.0), &options);
+    let size = format_bytes(64.0 * GIB);
+    let wanted = format!("limit {size}, cgroup v1 /slurm/uid_1000/job_88 (off the scale)");
+    assert!(has_text(&chart, &wanted), "{:?}", texts(&chart));
+    assert!(!chart.to_svg().contains("class=\"limit\""));
+}
+
+#[test]
+fn markup_in_names_stays_text() {
+    let mut recording = empty("<b>&\"'\u{1}");
+    add_process(
+        &mut recording,
+        1,
+        "</svg><script>alert(1)</script>",
+        &[(0, MIB), (SECOND, MIB)],
+    );
+    add_tree(&mut recording, &[(0, MIB), (SECOND, MIB)]);
+    add_mark(&mut recording, 0.5, "<i>epoch</i>");
+    let chart = plain(&recording);
+    assert!(has_text(&chart, "<b>&\"'\u{fffd}"));
+    assert!(has_text(&chart, "<i>epoch</i>"));
+    assert!(!chart.to_svg().contains("<script"));
+    chart.to_png(1.0).unwrap();
+}
+
+#[test]
+fn one_spike_among_a_million_samples_is_drawn() {
+    let mut recording = empty("spike");
+    let mut points = curve(100_000.0, 10.0, |_| 1.0 * GIB);
+    points[612_345].1 = 2.0 * GIB;
+    add_tree(&mut recording, &points);
+    let chart = plain(&recording);
+    let path = line_path(&chart);
+    assert!(path.len() < 200_000, "{}", path.len());
+    let heights: Vec<f64> = path
+        .split(['M', 'L'])
+        .filter_map(|pair| pair.split(' ').nth(1)?.parse().ok())
+        .collect();
+    let highest = heights.iter().copied().fold(f64::INFINITY, f64::min);
+    let level = heights[0];
+    let base = 540.0 - 48.0;
+    let ratio = (base - highest) / (base - level);
+    assert!((ratio - 2.0).abs() < 0.01, "{ratio}");
+    assert!(has_text(&chart, "peak 2.00 GiB (sampled)"));
+}
+
+#[test]
+fn a_peak_between_samples_stands_above_the_line() {
+    let mut recording = empty("spike");
+    add_tree(&mut recording, &curve(20.0, 2.0, |_| 300.0 * MIB));
+    let peak = Peak {
+        bytes: (2.11 * GIB) as u64,
+        time_nanos: Some(5 * SECOND + 1),
+        kind: "VmHWM".into(),
+    };
+    let options = ChartOptions {
+        peak: Some(peak),
+        ..ChartOptions::default()
+    };
+    let chart = memory_chart(&recording, &options);
+    assert!(has_text(&chart, "peak 2.11 GiB (VmHWM)"));
+    assert!(chart.to_svg().contains("stroke-dasharray=\"2 2.5\""));
+    assert!(has_text(&chart, "2 GiB"));
+}
+
+fn with_hole(secs: std::ops::Range<u64>) -> Recording {
+    let mut recording = empty("gap");
+    let points: Vec<_> = curve(100.0, 2.0, |_| MIB)
+        .into_iter()
+        .filter(|(time, _)| !(secs.start * SECOND..secs.end * SECOND).contains(time))
+        .collect();
+    add_tree(&mut recording, &points);
+    recording
+}
+
+#[test]
+fn a_gap_breaks_the_line_and_is_hatched() {
+    let whole = plain(&with_hole(0..0));
+    assert_eq!(line_path(&whole).matches('M').count(), 1);
+    let broken = plain(&with_hole(30..50));
+    assert_eq!(line_path(&broken).matches('M').count(), 2);
+    assert!(has_text(&broken, "no samples"));
+    assert!(broken.to_svg().contains("url(#gap)"));
+}
+
+#[test]
+fn a_recorder_that_said_it_slowed_down_leaves_no_gap() {
+    let mut recording = with_hole(30..35);
+    let event = Event::Interval {
+        nanos: 5 * SECOND,
+        reason: "busy".into(),
+    };
+    add_event(&mut recording, 30 * SECOND, event);
+    assert_eq!(line_path(&plain(&recording)).matches('M').count(), 1);
+}
+
+#[test]
+fn a_recorded_gap_breaks_the_line_even_when_short() {
+    let mut recording = with_hole(30..31);
+    let reason = "stopped".to_owned();
+    let nanos = SECOND;
+    add_event(&mut recording, 31 * SECOND, Event::Gap { nanos, reason });
+    assert_eq!(line_path(&plain(&recording)).matches('M').count(), 2);
+}
+
+#[test]
+fn an_oom_kill_is_marked_once() {
+    let mut recording = oom();
+    assert!(has_text(&plain(&recording), "OOM kill"));
+    let kill = Event::OomKill {
+        cgroup: None,
+        kills: 1,
+    };
+    add_event(&mut recording, 3600 * SECOND, kill);
+    let chart = plain(&recording);
+    let labels = texts(&chart).into_iter().filter(|text| text == "OOM kill");
+    assert_eq!(labels.count(), 1);
+}
+
+#[test]
+fn dense_marks_lose_labels_and_never_overlap() {
+    let mut recording = training(1.0);
+    for mark in 0..2000 {
+        add_mark(
+            &mut recording,
+            f64::from(mark) * 0.045,
+            &format!("step {mark}"),
+        );
+    }
+    let labels = texts(&plain(&recording))
+        .into_iter()
+        .filter(|text| text.starts_with("step "))
+        .count();
+    assert!((5..=30).contains(&labels), "{labels}");
+}
+
+#[test]
+fn small_processes_are_summed() {
+    let chart = plain(&many_processes(5000));
+    assert!(has_text(&chart, "4992 others"));
+    assert!(chart.to_svg().len() < 1_000_000);
+}
+
+#[test]
+fn empty_single_and_constant_zero_recordings_are_drawn() {
+    let none = plain(&empty("none"));
+    assert!(has_text(&none, "no samples"));
+    let mut single = empty("single");
+    add_tree(&mut single, &[(0, 3.0 * MIB)]);
+    assert!(has_text(&plain(&single), "peak 3.00 MiB (sampled)"));
+    let mut zero = empty("zero");
+    add_tree(&mut zero, &curve(5.0, 1.0, |_| 0.0));
+    assert!(has_text(&plain(&zero), "peak 0 B (sampled)"));
+    for chart in [none, plain(&single), plain(&zero)] {
+        chart.to_png(1.0).unwrap();
+    }
+}
+
+#[test]
+fn pngs_have_the_size_asked_for() {
+    let chart = plain(&training(0.9));
+    for (scale, size) in [(1.0, (960, 540)), (2.0, (1920, 1080)), (0.5, (480, 270))] {
+        let png = chart.to_png(scale).unwrap();
+        let pixels = Pixmap::decode_png(&png).unwrap();
+        assert_eq!((pixels.width(), pixels.height()), size);
+    }
+    for scale in [0.0, -1.0, f32::NAN, f32::INFINITY, 1000.0] {
+        let error = chart.to_png(scale).unwrap_err().to_string();
+        assert!(error.starts_with("cannot draw 960 x 540"), "{error}");
+    }
+}
+
+#[test]
+fn text_and_curves_leave_pixels_without_fonts_of_the_machine() {
+    let png = plain(&empty("a title")).to_png(1.0).unwrap();
+    let pixels = Pixmap::decode_png(&png).unwrap();
+    let title = (12..40).flat_map(|y| (16..100).map(move |x| (x, y)));
+    let dark = title.filter(|(x, y)| pixels.pixel(*x, *y).unwrap().red() < 128);
+    assert!(dark.count() > 50);
+}
+
+#[test]
+fn compared_runs_have_a_legend_with_peaks() {
+    let (first, second) = (training(0.9), oom());
+    let runs = [
+        ("batch 32", &first),
+        ("leak & <fix>", &second),
+        ("gone", &empty("gone")),
+    ];
+    let chart = compare_chart(&runs, &ChartOptions::default());
+    for wanted in [
+        "Memory of 3 runs",
+        "batch 32",
+        "leak & <fix>",
+        "gone",
+        "time (min)",
+    ] {
+        assert!(has_text(&chart, wanted), "{wanted}");
+    }
+    chart.to_png(1.0).unwrap();
+    assert!(has_text(
+        &compare_chart(&[], &ChartOptions::default()),
+        "no samples"
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_recording_gives_a_well_formed_picture(
+        rows in prop::collection::vec((any::<u64>(), any::<u64>()), 0..40),
+        small_rows in prop::collection::vec((0u64..1 << 36, -1e9..1e12f64), 0..40),
+        name in "\\PC{0,40}",
+        mark in any::<String>(),
+        size in (0u32..2000, 0u32..1200),
+        peak in prop::option::of((any::<u64>(), prop::option::of(any::<u64>()))),
+        limit_bytes in prop::option::of(any::<u64>()),
+        event_nanos in any::<u64>(),
+        dark in any::<bool>(),
+    ) {
+        let mut points: Vec<_> = rows.iter().map(|(time, bits)| (*time, f64::from_bits(*bits))).collect();
+        points.extend(small_rows);
+        points.sort_by_key(|(time, _)| *time);
+        let mut recording = empty(&name);
+        add_process(&mut recording, 1, &name, &points);
+        add_tree(&mut recording, &points);
+        add_event(&mut recording, event_nanos, Event::Mark { text: mark.clone() });
+        add_event(&mut recording, event_nanos, Event::Gap { nanos: event_nanos / 2, reason: mark });
+        let options = ChartOptions {
+            width: size.0,
+            height: size.1,
+            peak: peak.map(|(bytes, time_nanos)| Peak { bytes, time_nanos, kind: name.clone() }),
+            limit: limit_bytes.map(|bytes| limit(bytes as f64)),
+            duration_nanos: (event_nanos % 3 == 0).then_some(event_nanos),
+            theme: if dark { Theme::Dark } else { Theme::Light },
+            max_processes: size.0 as usize,
+            ..ChartOptions::default()
+        };
+        for chart in [memory_chart(&recording, &options), compare_chart(&[(&name, &recording)], &options)] {
+            let svg = chart.to_svg();
+            prop_assert!(Document::parse(&svg).is_ok());
+            prop_assert!(!svg.contains("NaN") || name.contains("NaN"));
+            prop_assert!(chart.to_png(0.25).is_ok());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `nilo watch`: the loop around processes that already run.
+
+use nilo_analysis::Aftermath;
+use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
+use nilo_sample::{Ending, RunDescription};
+use nilo_source::Roots;
+
+use crate::RecorderError;
+use crate::aftermath::conclude;
+use crate::command::{run_tick, say_loss, sharpen_timers};
+use crate::live::Observer;
+use crate::pace::Pace;
+use crate::reap::Reaper;
+use crate::recorder::{Backend, Recorder, open_source};
+use crate::signals::SignalPipe;
+use crate::surroundings::Surroundings;
+
+/// Whom to watch and how.
+pub struct WatchSettings<'a> {
+    /// The processes; their descendants are watched too.
+    pub pids: Vec<u32>,
+    /// The folder of this run, already created.
+    pub folder: &'a RunFolder,
+    /// Its description so far; completed here.
+    pub description: RunDescription,
+    /// Time between samples.
+    pub interval_nanos: u64,
+    /// Stop after this long.
+    pub duration_nanos: Option<u64>,
+    /// Where readings come from.
+    pub backend: Backend,
+}
+
+/// Why watching ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Every watched process is gone.
+    AllGone,
+    /// The time was up.
+    Duration,
+    /// The user said so.
+    Interrupted,
+}
+
+/// How watching ended.
+#[derive(Debug)]
+pub struct WatchOutcome {
+    /// Why.
+    pub end: WatchEnd,
+    /// The verdict that went into `run.json`.
+    pub ending: Ending,
+    /// Rows that could not be stored.
+    pub dropped: u64,
+}
+
+/// Watches processes until they are gone, the time is up, or the user interrupts.
+pub fn watch_processes(
+    settings: WatchSettings<'_>,
+    observer: &mut dyn Observer,
+) -> Result<WatchOutcome, RecorderError> {
+    let WatchSettings {
+        pids,
+        folder,
+        mut description,
+        interval_nanos,
+        duration_nanos,
+        backend,
+    } = settings;
+    let system = |what| move |source| RecorderError::System { what, source };
+    let signals = SignalPipe::listen(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(system("listen to signals"))?;
+    nilo_source::raise_own_fd_limit().ok();
+    let roots = Roots::default();
+    let mut source = open_source(backend, &roots, false)?;
+    for &pid in &pids {
+        source.add_root(pid)?;
+    }
+    let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
+    let now = monotonic_nanos();
+    let first = pids.first().copied().unwrap_or(0);
+    let surroundings = Surroundings::new(roots, now, first);
+    description.started_monotonic_nanos = now;
+    description.started_unix_nanos = nilo_runfile::unix_nanos();
+    description.root_pids = pids;
+    description.limit = surroundings.limit().cloned();
+    folder.write_description(&description).ok();
+
+    let mut recorder = Recorder::new(source, writer, surroundings, now, true);
+    let mut reaper = Reaper::default();
+    let mut pace = Pace::new(now, interval_nanos);
+    sharpen_timers(interval_nanos);
+    let until = duration_nanos.map(|duration| now + duration);
+    let mut loss_said = false;
+    let end = loop {
+        let now = monotonic_nanos();
+        if until.is_some_and(|until| now >= until) {
+            break WatchEnd::Duration;
+        }
+        if pace.wait_nanos(now) == 0 {
+            run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
+            loss_said = loss_said || say_loss(&recorder, observer);
+            if recorder.processes().is_empty() {
+                break WatchEnd::AllGone;
+            }
+        }
+        let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));
+        recorder.sleep(pace.wait_nanos(monotonic_nanos()).min(rest), &signals);
+        if !signals.take().is_empty() {
+            break WatchEnd::Interrupted;
+        }
+    };
+    let end_nanos = monotonic_nanos();
+    if end != WatchEnd::AllGone {
+        run_tick(
+            &mut recorder,
+            &mut pace,
+            &mut reaper,
+            end_nanos,
+            observer,
+            true,
+        );
+    }
+    let aftermath = Aftermath {
+        detached: end != WatchEnd::AllGone,
+        gone: end == WatchEnd::AllGone,
+        time_nanos: Some(end_nanos.saturating_sub(description.started_monotonic_nanos)),
+        counters: recorder.surroundings().counters(),
+        ..Aftermath::default()
+    };
+    let dropped = recorder.dropped().0;
+    recorder.close();
+    let ending = conclude(folder, description, aftermath);
+    Ok(WatchOutcome {
+        end,
+        ending,
+        dropped,
+    })
+}

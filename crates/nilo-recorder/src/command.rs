@@ -1,0 +1,289 @@
+//! `nilo run`: the loop around a command that we started.
+
+use std::ffi::OsString;
+use std::process::Child;
+
+use nilo_analysis::Aftermath;
+use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
+use nilo_sample::{Ending, Event, RunDescription};
+use nilo_source::Roots;
+
+use crate::RecorderError;
+use crate::aftermath::conclude;
+use crate::launch::launch;
+use crate::live::Observer;
+use crate::pace::Pace;
+use crate::reap::{Reaped, Reaper};
+use crate::recorder::{Backend, Recorder, open_source};
+use crate::signals::{Arrived, SignalPipe};
+use crate::surroundings::Surroundings;
+
+/// Signals that a user may send to us and means for the command.
+const PASSED_ON: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+];
+
+/// What to run and how.
+pub struct CommandSettings<'a> {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// The folder of this run, already created.
+    pub folder: &'a RunFolder,
+    /// Its description so far; completed here.
+    pub description: RunDescription,
+    /// Time between samples.
+    pub interval_nanos: u64,
+    /// Where readings come from.
+    pub backend: Backend,
+    /// Go on until every process of the tree has ended, daemons included.
+    pub wait_for_all: bool,
+}
+
+/// How the command ended.
+#[derive(Debug)]
+pub struct CommandOutcome {
+    /// What `nilo run` should exit with: the command's own status, or 128 and the signal.
+    pub exit_code: i32,
+    /// The verdict that went into `run.json`.
+    pub ending: Ending,
+    /// Rows that could not be stored.
+    pub dropped: u64,
+}
+
+/// Runs a command and records its tree until it ends.
+pub fn run_command(
+    settings: CommandSettings<'_>,
+    observer: &mut dyn Observer,
+) -> Result<CommandOutcome, RecorderError> {
+    let CommandSettings {
+        command,
+        folder,
+        mut description,
+        interval_nanos,
+        backend,
+        wait_for_all,
+    } = settings;
+    let system = |what| move |source| RecorderError::System { what, source };
+    let mut listened = PASSED_ON.to_vec();
+    listened.push(libc::SIGCHLD);
+    let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
+    let roots = Roots::default();
+    let mut source = open_source(backend, &roots, true)?;
+    let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
+
+    let run_dir = std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
+    let child = launch(&command, &run_dir)?;
+    let child_pid = child.id();
+    let now = monotonic_nanos();
+    description.started_monotonic_nanos = now;
+    description.started_unix_nanos = nilo_runfile::unix_nanos();
+    description.root_pids = vec![child_pid];
+    // A command that has already ended is a zombie without memory; its end is still ours to report.
+    let known = source.add_root(child_pid).is_ok();
+    nilo_source::raise_own_fd_limit().ok();
+    let surroundings = Surroundings::new(roots, now, child_pid);
+    description.limit = surroundings.limit().cloned();
+    // The file's time axis begins at the start of the command, so the description is written again.
+    folder.write_description(&description).ok();
+
+    let mut recorder = Recorder::new(source, writer, surroundings, now, false);
+    let mut reaper = Reaper::default();
+    let mut pace = Pace::new(now, interval_nanos);
+    sharpen_timers(interval_nanos);
+    let ended = sample_until_end(
+        &mut Loop {
+            recorder: &mut recorder,
+            pace: &mut pace,
+            reaper: &mut reaper,
+            signals: &signals,
+        },
+        &child,
+        wait_for_all,
+        observer,
+    );
+    let end_nanos = monotonic_nanos();
+    if !known {
+        recorder.event(&Event::Blind {
+            text: "the command ended before it could be read".to_owned(),
+        });
+    }
+    let left_running: Vec<u32> = recorder
+        .processes()
+        .iter()
+        .map(|process| process.id.pid)
+        .collect();
+    let aftermath = Aftermath {
+        exit_code: ended.exit_code,
+        signal: ended.signal,
+        time_nanos: Some(end_nanos.saturating_sub(description.started_monotonic_nanos)),
+        counters: recorder.surroundings().counters(),
+        left_running,
+        ..Aftermath::default()
+    };
+    if let Some(limit) = recorder.limit() {
+        description.limit.get_or_insert_with(|| limit.clone());
+    }
+    let dropped = recorder.dropped().0;
+    recorder.close();
+    let ending = conclude(folder, description, aftermath);
+    let exit_code = match (ended.exit_code, ended.signal) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 1,
+    };
+    Ok(CommandOutcome {
+        exit_code,
+        ending,
+        dropped,
+    })
+}
+
+struct Loop<'a> {
+    recorder: &'a mut Recorder,
+    pace: &'a mut Pace,
+    reaper: &'a mut Reaper,
+    signals: &'a SignalPipe,
+}
+
+fn sample_until_end(
+    parts: &mut Loop<'_>,
+    child: &Child,
+    wait_for_all: bool,
+    observer: &mut dyn Observer,
+) -> Reaped {
+    let child_pid = child.id();
+    let mut ended: Option<Reaped> = None;
+    let mut loss_said = false;
+    loop {
+        let now = monotonic_nanos();
+        if parts.pace.wait_nanos(now) == 0 {
+            tick(parts, now, observer, false);
+            loss_said = loss_said || say_loss(parts.recorder, observer);
+        }
+        parts
+            .recorder
+            .sleep(parts.pace.wait_nanos(monotonic_nanos()), parts.signals);
+        for arrived in parts.signals.take() {
+            match arrived {
+                Arrived {
+                    signal: libc::SIGCHLD,
+                    ..
+                } => parts.reaper.collect(),
+                // The terminal sent it to the command as well: both are in the foreground group.
+                Arrived {
+                    from_terminal: true,
+                    ..
+                } => {}
+                Arrived { signal, .. } if ended.is_none() => pass_on(child_pid, signal),
+                // The command is gone and we only wait for its daemons.
+                Arrived {
+                    signal: libc::SIGINT | libc::SIGTERM,
+                    ..
+                } => {
+                    return finish(parts, ended, observer);
+                }
+                Arrived { .. } => {}
+            }
+        }
+        if ended.is_none() {
+            ended = parts.reaper.get(child_pid);
+        }
+        let everything_gone = parts
+            .recorder
+            .processes()
+            .iter()
+            .all(|process| process.id.pid == child_pid);
+        if ended.is_some() && (!wait_for_all || everything_gone) {
+            return finish(parts, ended, observer);
+        }
+    }
+}
+
+fn finish(parts: &mut Loop<'_>, ended: Option<Reaped>, observer: &mut dyn Observer) -> Reaped {
+    let now = monotonic_nanos();
+    tick(parts, now, observer, true);
+    let ended = ended.unwrap_or(Reaped {
+        exit_code: None,
+        signal: None,
+        max_rss_bytes: 0,
+    });
+    parts.recorder.final_mark(now, ended.max_rss_bytes);
+    ended
+}
+
+fn tick(parts: &mut Loop<'_>, now: u64, observer: &mut dyn Observer, last: bool) {
+    run_tick(
+        parts.recorder,
+        parts.pace,
+        parts.reaper,
+        now,
+        observer,
+        last,
+    );
+}
+
+/// One tick of either loop, with the change of pace that may follow it.
+pub(crate) fn run_tick(
+    recorder: &mut Recorder,
+    pace: &mut Pace,
+    reaper: &mut Reaper,
+    now: u64,
+    observer: &mut dyn Observer,
+    last: bool,
+) {
+    if !last {
+        pace.arrive(now);
+    }
+    recorder.tick(now, pace, reaper, last);
+    observer.on_tick(recorder.live());
+    if last {
+        return;
+    }
+    let done = monotonic_nanos();
+    if let Some(change) = pace.finish(done, done - now) {
+        let secs = nilo_sample::units::to_secs(change.interval_nanos);
+        observer.on_notice(&format!(
+            "sampling every {secs} s from here on: {}",
+            change.reason
+        ));
+        recorder.event(&Event::Interval {
+            nanos: change.interval_nanos,
+            reason: change.reason,
+        });
+    }
+}
+
+/// Tells the user once that samples are being lost.
+pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool {
+    let (dropped, reason) = recorder.dropped();
+    if dropped > 0 {
+        let reason = reason.unwrap_or("the run folder cannot be written");
+        observer.on_notice(&format!(
+            "samples are being lost: {reason}; the command goes on"
+        ));
+    }
+    dropped > 0
+}
+
+fn pass_on(pid: u32, signal: i32) {
+    // SAFETY: sends a signal to our own child, which has not been waited for, so the PID is still its.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
+/// The kernel may delay timers by 50 µs; at a millisecond that matters. The command has started already and keeps its own slack.
+pub(crate) fn sharpen_timers(interval_nanos: u64) {
+    #[cfg(target_os = "linux")]
+    if interval_nanos < 20_000_000 {
+        // SAFETY: sets an attribute of this thread; no memory is involved.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = interval_nanos;
+}

@@ -1,0 +1,27 @@
+//! What the recorder knows right now, for the line on the screen and the CSV log.
+
+/// The latest reading.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Live {
+    /// Since the run began.
+    pub time_nanos: u64,
+    /// Memory of the tree, shared pages counted once as far as known.
+    pub memory_bytes: u64,
+    /// The largest level so far, the kernel's marks included.
+    pub peak_bytes: u64,
+    /// Percent of one core since the reading before.
+    pub cpu_percent: f64,
+    /// Processes alive.
+    pub processes: usize,
+    /// The limit in force.
+    pub limit_bytes: Option<u64>,
+}
+
+/// Somebody who looks on; called after each tick, on the sampling thread, so it must be quick.
+pub trait Observer {
+    /// A tick was recorded.
+    fn on_tick(&mut self, live: &Live);
+
+    /// Something the user should know at once, said once.
+    fn on_notice(&mut self, text: &str);
+}

@@ -1,0 +1,61 @@
+//! Collecting children that ended: the command itself and the orphans that fell to us.
+
+use std::collections::HashMap;
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reaped {
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// The largest resident set of it or of any child that it waited for.
+    pub(crate) max_rss_bytes: u64,
+}
+
+/// Those collected and not yet asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Reaper {
+    ended: HashMap<u32, Reaped>,
+}
+
+impl Reaper {
+    /// Waits, without blocking, for every child that has ended.
+    pub(crate) fn collect(&mut self) {
+        loop {
+            let mut status = 0;
+            // SAFETY: wait4 fills the two structures, for which zero is a valid state.
+            let (pid, usage) = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                (
+                    libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage),
+                    usage,
+                )
+            };
+            if pid <= 0 {
+                return;
+            }
+            let exited = libc::WIFEXITED(status);
+            self.ended.insert(
+                pid as u32,
+                Reaped {
+                    exit_code: exited.then(|| libc::WEXITSTATUS(status)),
+                    signal: (!exited).then(|| libc::WTERMSIG(status)),
+                    max_rss_bytes: usage.ru_maxrss.max(0) as u64 * maxrss_unit(),
+                },
+            );
+        }
+    }
+
+    pub(crate) fn get(&self, pid: u32) -> Option<Reaped> {
+        self.ended.get(&pid).copied()
+    }
+
+    /// Forgets one, so that a long job with many orphans does not grow us.
+    pub(crate) fn take(&mut self, pid: u32) -> Option<Reaped> {
+        self.ended.remove(&pid)
+    }
+}
+
+/// `ru_maxrss` is in kibibytes on Linux and in bytes on macOS.
+fn maxrss_unit() -> u64 {
+    if cfg!(target_os = "macos") { 1 } else { 1024 }
+}

@@ -1,0 +1,376 @@
+//! One tick: read the sources, write what they say.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nilo_runfile::{RunWriter, TableId, monotonic_nanos, unix_nanos};
+use nilo_sample::table::or_absent;
+use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec};
+use nilo_source::{
+    Change, PortableTree, ProcessSource, ProcessTree, Roots, SourceError, TrackedProcess,
+    TreeOptions,
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::live::Live;
+use crate::pace::Pace;
+use crate::process_rows::ProcessRows;
+use crate::reap::{Reaped, Reaper};
+use crate::signals::SignalPipe;
+use crate::surroundings::Surroundings;
+use crate::tree_total::{Total, TreeTotal};
+
+const SECOND: u64 = 1_000_000_000;
+/// A wall clock that moves this much against the monotonic one was set.
+const CLOCK_JUMP_NANOS: i128 = 500_000_000;
+
+/// Where process readings come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// `/proc` on Linux.
+    #[default]
+    Native,
+    /// `sysinfo`, on systems without `/proc`; slower, without PSS and high-water marks.
+    Portable,
+}
+
+/// The machine's name, and its system with release.
+pub fn describe_machine() -> (String, String) {
+    let uname = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    (
+        text(uname.nodename()),
+        format!("{} {}", text(uname.sysname()), text(uname.release())),
+    )
+}
+
+/// Opens a source of process readings. With `orphans`, processes that fall to us belong to the tree.
+pub(crate) fn open_source(
+    backend: Backend,
+    roots: &Roots,
+    orphans: bool,
+) -> Result<Box<dyn ProcessSource>, SourceError> {
+    let own_pid = std::process::id();
+    Ok(match backend {
+        Backend::Native => {
+            let options = TreeOptions {
+                include_orphans_of: orphans.then_some(own_pid),
+                exclude_pid: Some(own_pid),
+                ..TreeOptions::default()
+            };
+            Box::new(ProcessTree::new(roots, options)?)
+        }
+        Backend::Portable => Box::new(PortableTree::new(Some(own_pid))?),
+    })
+}
+
+/// The recorder's state between ticks.
+pub(crate) struct Recorder {
+    source: Box<dyn ProcessSource>,
+    writer: RunWriter,
+    surroundings: Surroundings,
+    rows: ProcessRows,
+    total: TreeTotal,
+    changes: Vec<Change>,
+    blind_said: usize,
+    tree_table: TableId,
+    own_table: TableId,
+    own_next_nanos: u64,
+    started_nanos: u64,
+    last_tick_nanos: u64,
+    last_cpu_nanos: u64,
+    clock_offset: i128,
+    /// Whether processes found on the first tick lived before us.
+    attached: bool,
+    /// Processes that have had children in the tree: their rusage speaks for those too.
+    parents: HashSet<u32>,
+    live: Live,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        source: Box<dyn ProcessSource>,
+        mut writer: RunWriter,
+        surroundings: Surroundings,
+        started_nanos: u64,
+        attached: bool,
+    ) -> Recorder {
+        Recorder {
+            source,
+            tree_table: writer.define(&TableSpec::tree()),
+            own_table: writer.define(&TableSpec::recorder()),
+            writer,
+            surroundings,
+            rows: ProcessRows::default(),
+            total: TreeTotal::default(),
+            changes: Vec::new(),
+            blind_said: 0,
+            own_next_nanos: 0,
+            started_nanos,
+            last_tick_nanos: 0,
+            last_cpu_nanos: 0,
+            clock_offset: clock_offset(),
+            attached,
+            parents: Default::default(),
+            live: Live::default(),
+        }
+    }
+
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    pub(crate) fn processes(&self) -> &[TrackedProcess] {
+        self.source.processes()
+    }
+
+    pub(crate) fn surroundings(&mut self) -> &mut Surroundings {
+        &mut self.surroundings
+    }
+
+    pub(crate) fn limit(&self) -> Option<&Limit> {
+        self.surroundings.limit()
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.writer.event(monotonic_nanos(), event);
+    }
+
+    pub(crate) fn dropped(&self) -> (u64, Option<&str>) {
+        (self.writer.dropped(), self.writer.dropped_reason())
+    }
+
+    /// Sleeps until the time is over or a signal comes. An OOM notice is written down at once and ends the sleep too.
+    pub(crate) fn sleep(&mut self, nanos: u64, signals: &SignalPipe) {
+        let nanos = nanos.min(3600 * SECOND);
+        let timeout = Timespec {
+            tv_sec: (nanos / SECOND) as i64,
+            tv_nsec: (nanos % SECOND) as i64,
+        };
+        let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        let notices = self.surroundings.notices();
+        fds.extend(notices.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+        let ready = poll(&mut fds, Some(&timeout)).unwrap_or(0);
+        if ready > 0 && fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
+            drop(fds);
+            self.surroundings
+                .on_notice(&mut self.writer, monotonic_nanos());
+        }
+    }
+
+    /// Reads everything once. `last` reads even what is not due.
+    pub(crate) fn tick(&mut self, now_nanos: u64, pace: &Pace, reaper: &mut Reaper, last: bool) {
+        self.note_gap(now_nanos, pace);
+        self.note_clock_jump(now_nanos);
+        self.source.tick(now_nanos);
+        self.write_changes(now_nanos, reaper);
+        let processes = self.source.processes();
+        let total = self.total.add_up(processes);
+        let cpu_nanos = self.source.cpu_nanos_total();
+        let row = [
+            total.memory_bytes as f64,
+            total.rss_bytes as f64,
+            or_absent(total.high_water_bytes),
+            total.swap_bytes as f64,
+            cpu_nanos as f64,
+            processes.len() as f64,
+            total.pss_processes as f64,
+        ];
+        // After the end there is nothing to sample; zeros would pull every mean down.
+        if !(last && processes.is_empty()) {
+            self.writer.append(self.tree_table, now_nanos, None, &row);
+            self.look_on(now_nanos, &total, cpu_nanos);
+        }
+        self.rows
+            .write(&mut self.writer, now_nanos, self.source.processes());
+        self.surroundings
+            .tick(&mut self.writer, now_nanos, self.source.processes(), last);
+        self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
+        if now_nanos >= self.own_next_nanos || last {
+            self.own_next_nanos = now_nanos + SECOND;
+            self.write_own_cost(now_nanos, pace);
+        }
+        self.last_tick_nanos = now_nanos;
+    }
+
+    fn look_on(&mut self, now_nanos: u64, total: &Total, cpu_nanos: u64) {
+        let since = now_nanos.saturating_sub(self.last_tick_nanos);
+        let spent = cpu_nanos.saturating_sub(self.last_cpu_nanos);
+        let measured = self.last_tick_nanos > 0 && since > 0;
+        self.live.cpu_percent = if measured {
+            100.0 * spent as f64 / since as f64
+        } else {
+            0.0
+        };
+        self.last_cpu_nanos = cpu_nanos;
+        self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
+        self.live.memory_bytes = total.memory_bytes;
+        self.live.peak_bytes = self
+            .live
+            .peak_bytes
+            .max(total.memory_bytes)
+            .max(total.high_water_bytes.unwrap_or(0));
+        self.live.processes = self.source.processes().len();
+    }
+
+    /// A tick that comes far too late is a hole in the curve, and said to be one.
+    fn note_gap(&mut self, now_nanos: u64, pace: &Pace) {
+        let silence = now_nanos.saturating_sub(self.last_tick_nanos);
+        let longest = (5 * pace.interval_nanos()).max(SECOND);
+        if self.last_tick_nanos > 0 && silence > longest {
+            let reason = "the recorder was stopped or did not get the processor".to_owned();
+            self.writer.event(
+                now_nanos,
+                &Event::Gap {
+                    nanos: silence,
+                    reason,
+                },
+            );
+        }
+    }
+
+    fn note_clock_jump(&mut self, now_nanos: u64) {
+        let offset = clock_offset();
+        let moved = offset - self.clock_offset;
+        if moved.abs() > CLOCK_JUMP_NANOS {
+            let seconds = moved as f64 / 1e9;
+            self.writer.event(now_nanos, &Event::ClockJump { seconds });
+            self.clock_offset = offset;
+        }
+    }
+
+    fn write_changes(&mut self, now_nanos: u64, reaper: &mut Reaper) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.source.take_changes(&mut changes);
+        for change in changes.drain(..) {
+            match change {
+                Change::Started(id) => self.on_started(now_nanos, id),
+                Change::Renamed(id) => {
+                    self.total.exec(id);
+                    if let Some(process) = find(self.source.processes(), id) {
+                        let info = process.info.clone();
+                        self.writer
+                            .event(now_nanos, &Event::ProcessRenamed { id, info });
+                    }
+                }
+                Change::Ended {
+                    id, peak_rss_bytes, ..
+                } => {
+                    let reaped = reaper.take(id.pid);
+                    self.write_end(now_nanos, id, peak_rss_bytes, reaped);
+                }
+            }
+        }
+        self.changes = changes;
+        for text in self.source.blind_spots().iter().skip(self.blind_said) {
+            self.writer
+                .event(now_nanos, &Event::Blind { text: text.clone() });
+        }
+        self.blind_said = self.source.blind_spots().len();
+    }
+
+    fn on_started(&mut self, now_nanos: u64, id: ProcessId) {
+        let processes = self.source.processes();
+        let Some(process) = find(processes, id) else {
+            return;
+        };
+        let parent = processes
+            .iter()
+            .find(|other| other.id.pid == process.info.parent);
+        // A forked process has its parent's command line until it calls exec.
+        let forked = parent.filter(|parent| parent.info.command == process.info.command);
+        let attached = self.attached && self.last_tick_nanos == 0;
+        self.total.join(
+            process,
+            forked.map(|parent| parent.reading.rss_bytes),
+            attached,
+        );
+        self.parents.insert(process.info.parent);
+        let info = process.info.clone();
+        self.writer
+            .event(now_nanos, &Event::ProcessStarted { id, info });
+    }
+
+    fn write_end(
+        &mut self,
+        now_nanos: u64,
+        id: ProcessId,
+        mark: Option<u64>,
+        reaped: Option<Reaped>,
+    ) {
+        self.total.leave(id);
+        self.rows.forget(&mut self.writer, id);
+        // rusage covers the children that a process waited for, so it is this process's own only if it had none.
+        let own = reaped
+            .filter(|_| !self.parents.contains(&id.pid))
+            .map(|reaped| reaped.max_rss_bytes);
+        self.writer.event(
+            now_nanos,
+            &Event::ProcessEnded {
+                id,
+                peak_rss_bytes: mark.max(own.filter(|bytes| *bytes > own_memory_bytes())),
+                exit_code: reaped.and_then(|reaped| reaped.exit_code),
+                signal: reaped.and_then(|reaped| reaped.signal),
+            },
+        );
+        self.parents.remove(&id.pid);
+    }
+
+    /// The kernel's last word on the command: the largest resident set of it and of what it waited for.
+    ///
+    /// The mark is inherited across `exec` from us, so it says something only above our own size.
+    pub(crate) fn final_mark(&mut self, now_nanos: u64, bytes: u64) {
+        if bytes <= own_memory_bytes() || bytes <= self.live.peak_bytes {
+            return;
+        }
+        self.live.peak_bytes = bytes;
+        let mut row = [ABSENT; 7];
+        row[2] = bytes as f64;
+        self.writer.append(self.tree_table, now_nanos, None, &row);
+    }
+
+    fn write_own_cost(&mut self, now_nanos: u64, pace: &Pace) {
+        let row = [
+            own_memory_bytes() as f64,
+            own_cpu().as_nanos() as f64,
+            pace.ticks() as f64,
+            pace.late_ticks() as f64,
+            self.writer.dropped() as f64,
+            pace.interval_nanos() as f64,
+        ];
+        self.writer.append(self.own_table, now_nanos, None, &row);
+    }
+
+    /// Ends the file.
+    pub(crate) fn close(self) {
+        self.writer.close();
+    }
+}
+
+fn find(processes: &[TrackedProcess], id: ProcessId) -> Option<&TrackedProcess> {
+    processes.iter().find(|process| process.id == id)
+}
+
+/// Wall clock less monotonic clock.
+fn clock_offset() -> i128 {
+    i128::from(unix_nanos()) - i128::from(monotonic_nanos())
+}
+
+/// CPU time of this process, all threads.
+fn own_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
+}
+
+/// Our largest resident set so far.
+fn own_memory_bytes() -> u64 {
+    // SAFETY: getrusage fills a structure for which zero is a valid state.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    usage.ru_maxrss.max(0) as u64 * if cfg!(target_os = "macos") { 1 } else { 1024 }
+}

@@ -1,0 +1,323 @@
+//! What lies around the job: the cgroups that hold it, the limit in force, the machine.
+//!
+//! The kernel counts an OOM kill in the victim's own cgroup, while the limit may sit on an ancestor, so both are watched.
+//! A job may move itself into another cgroup after its start; processes are looked at again now and then.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nilo_runfile::{RunWriter, TableId};
+use nilo_sample::table::or_absent;
+use nilo_sample::{Event, Limit, TableSpec};
+use nilo_source::{Host, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup, resolve_limits};
+use rustix::event::PollFlags;
+
+use crate::process_rows::same;
+
+const SECOND: u64 = 1_000_000_000;
+/// Cheap counters of a cgroup are read at most this often.
+const QUICK_NANOS: u64 = 10_000_000;
+/// Membership and limits are looked up again this often; in the first seconds faster, while jobs move themselves.
+const RESOLVE_NANOS: u64 = SECOND;
+const RESOLVE_EARLY_NANOS: u64 = SECOND / 20;
+const EARLY_NANOS: u64 = 2 * SECOND;
+/// Who else is in the cgroup is asked this often: the list can be long.
+const OWNED_NANOS: u64 = 5 * SECOND;
+/// More cgroups than this in one job are not followed.
+const MOST_CGROUPS: usize = 8;
+
+struct Watched {
+    cgroup: MemoryCgroup,
+    table: TableId,
+    notice: Option<OwnedFd>,
+    last_row: [f64; 11],
+    file_parts: FileParts,
+    owned: Option<bool>,
+    oom_kills: Option<u64>,
+}
+
+/// The parts of `memory.stat` that are read once a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct FileParts {
+    inactive_file: Option<u64>,
+    anon: Option<u64>,
+    file: Option<u64>,
+    shmem: Option<u64>,
+    swap: Option<u64>,
+}
+
+/// The job's surroundings.
+pub(crate) struct Surroundings {
+    roots: Roots,
+    started_nanos: u64,
+    cgroups: Vec<Watched>,
+    limit: Option<Limit>,
+    host: Option<Host>,
+    host_table: Option<TableId>,
+    last_host_row: [f64; 9],
+    next_quick: u64,
+    next_slow: u64,
+    next_resolve: u64,
+    next_owned: u64,
+    /// Our own PID and our ancestors': a shell that waits for us is no other job.
+    company: BTreeSet<u32>,
+    looked_at: usize,
+}
+
+impl Surroundings {
+    pub(crate) fn new(roots: Roots, now_nanos: u64, first_pid: u32) -> Surroundings {
+        let limit = nilo_sample::limit::smallest(resolve_limits(&roots, first_pid));
+        let host = Host::new(&roots).ok();
+        Surroundings {
+            company: ancestors(&roots),
+            roots,
+            started_nanos: now_nanos,
+            cgroups: Vec::new(),
+            limit,
+            host,
+            host_table: None,
+            last_host_row: [f64::NAN; 9],
+            next_quick: 0,
+            next_slow: 0,
+            next_resolve: 0,
+            next_owned: 0,
+            looked_at: 0,
+        }
+    }
+
+    pub(crate) fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
+    }
+
+    /// Descriptors that become readable when the kernel is about to kill.
+    ///
+    /// v1 gives an eventfd; v2 raises an exceptional condition on `memory.events`, which as a file is always readable.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        self.cgroups.iter().filter_map(|watched| {
+            let flags = if watched.cgroup.version() == 1 {
+                PollFlags::IN
+            } else {
+                PollFlags::PRI
+            };
+            Some((watched.notice.as_ref()?.as_fd(), flags))
+        })
+    }
+
+    /// The kernel gave notice: read every counter at once and write it down before anything else happens.
+    pub(crate) fn on_notice(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+        for watched in &mut self.cgroups {
+            let Some(fd) = &watched.notice else { continue };
+            let mut buffer = [0u8; 512];
+            if watched.cgroup.version() == 2 {
+                // Reading from the start arms the next notice; the file changes for other reasons too.
+                rustix::io::pread(fd, &mut buffer, 0).ok();
+            } else if rustix::io::read(fd, &mut buffer[..8]).is_ok() {
+                let cgroup = watched.cgroup.path().to_owned();
+                writer.event(now_nanos, &Event::OomNotice { cgroup });
+            }
+        }
+        self.read_cgroups(writer, now_nanos, true);
+    }
+
+    /// The OOM-kill counters as they read now.
+    pub(crate) fn counters(&mut self) -> Vec<(String, u64)> {
+        let counters = self.cgroups.iter_mut().filter_map(|watched| {
+            let kills = watched.cgroup.read(false).oom_kills?;
+            Some((watched.cgroup.path().to_owned(), kills))
+        });
+        counters.collect()
+    }
+
+    /// Reads what is due on this tick.
+    pub(crate) fn tick(
+        &mut self,
+        writer: &mut RunWriter,
+        now_nanos: u64,
+        processes: &[TrackedProcess],
+        last: bool,
+    ) {
+        if now_nanos >= self.next_resolve {
+            let early = now_nanos - self.started_nanos < EARLY_NANOS;
+            self.next_resolve = now_nanos
+                + if early {
+                    RESOLVE_EARLY_NANOS
+                } else {
+                    RESOLVE_NANOS
+                };
+            self.resolve(writer, now_nanos, processes);
+        }
+        if now_nanos >= self.next_owned || last {
+            self.next_owned = now_nanos + OWNED_NANOS;
+            self.look_for_strangers(processes, last);
+        }
+        let slow = now_nanos >= self.next_slow || last;
+        if slow {
+            self.next_slow = now_nanos + SECOND;
+            self.read_host(writer, now_nanos);
+        }
+        if slow || now_nanos >= self.next_quick {
+            self.next_quick = now_nanos + QUICK_NANOS;
+            self.read_cgroups(writer, now_nanos, slow);
+        }
+    }
+
+    /// Finds the cgroups of the first process and of one other each time.
+    fn resolve(&mut self, writer: &mut RunWriter, now_nanos: u64, processes: &[TrackedProcess]) {
+        let Some(first) = processes.first() else {
+            return;
+        };
+        self.looked_at = (self.looked_at + 1) % processes.len();
+        let pids = [first.id.pid, processes[self.looked_at].id.pid];
+        for &pid in &pids[..processes.len().min(2)] {
+            if let Ok(Some(own)) = MemoryCgroup::of_process(&self.roots, pid) {
+                self.watch(writer, own);
+            }
+        }
+        let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first.id.pid));
+        if limit.is_some() && limit != self.limit {
+            writer.event(
+                now_nanos,
+                &Event::LimitChanged {
+                    limit: limit.clone(),
+                },
+            );
+            self.limit = limit;
+        }
+        let known = self.cgroups.len();
+        if let Some(limiting) = limiting_cgroup(&self.roots, first.id.pid) {
+            self.watch(writer, limiting);
+        }
+        if self.cgroups.len() > known {
+            self.next_owned = 0;
+        }
+    }
+
+    fn watch(&mut self, writer: &mut RunWriter, cgroup: MemoryCgroup) {
+        let known = self
+            .cgroups
+            .iter()
+            .any(|watched| watched.cgroup.path() == cgroup.path());
+        if known || self.cgroups.len() >= MOST_CGROUPS {
+            return;
+        }
+        let table = writer.define(&TableSpec::cgroup(cgroup.path()));
+        let notice = cgroup.oom_notice().ok().flatten();
+        self.cgroups.push(Watched {
+            cgroup,
+            table,
+            notice,
+            last_row: [f64::NAN; 11],
+            file_parts: FileParts::default(),
+            owned: None,
+            oom_kills: None,
+        });
+        self.next_slow = 0;
+        self.next_owned = 0;
+    }
+
+    /// Asks whether each cgroup holds anybody besides this job. Once the job is gone the last answer stands.
+    fn look_for_strangers(&mut self, processes: &[TrackedProcess], last: bool) {
+        if last
+            && processes.is_empty()
+            && self.cgroups.iter().all(|watched| watched.owned.is_some())
+        {
+            return;
+        }
+        let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
+        for watched in &mut self.cgroups {
+            let owned = watched
+                .cgroup
+                .owned_by(&|pid| ours.contains(&pid) || self.company.contains(&pid));
+            watched.owned = owned.or(watched.owned);
+        }
+    }
+
+    fn read_cgroups(&mut self, writer: &mut RunWriter, now_nanos: u64, with_stat: bool) {
+        for watched in &mut self.cgroups {
+            let reading = watched.cgroup.read(with_stat);
+            if with_stat {
+                let inactive = reading.usage_bytes.zip(reading.working_set_bytes);
+                watched.file_parts = FileParts {
+                    inactive_file: inactive.map(|(usage, set)| usage.saturating_sub(set)),
+                    anon: reading.anon_bytes,
+                    file: reading.file_bytes,
+                    shmem: reading.shmem_bytes,
+                    swap: reading.swap_bytes,
+                };
+            }
+            let parts = &watched.file_parts;
+            let working_set = reading
+                .usage_bytes
+                .zip(parts.inactive_file)
+                .map(|(usage, inactive)| usage.saturating_sub(inactive));
+            let row = [
+                reading.usage_bytes,
+                working_set,
+                reading.peak_bytes,
+                reading.limit_bytes,
+                parts.anon,
+                parts.file,
+                parts.shmem,
+                parts.swap,
+                reading.oom_kills,
+                reading.limit_hits,
+                watched.owned.map(u64::from),
+            ]
+            .map(or_absent);
+            if !same(&row, &watched.last_row) {
+                writer.append(watched.table, now_nanos, None, &row);
+                watched.last_row = row;
+            }
+            if let Some(kills) = reading.oom_kills {
+                if watched.oom_kills.is_some_and(|before| kills > before) {
+                    let cgroup = Some(watched.cgroup.path().to_owned());
+                    writer.event(now_nanos, &Event::OomKill { cgroup, kills });
+                }
+                watched.oom_kills = Some(kills);
+            }
+        }
+    }
+
+    fn read_host(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+        let Some(host) = &mut self.host else { return };
+        let reading = host.read();
+        let row = [
+            reading.total_bytes,
+            reading.available_bytes,
+            reading.swap_total_bytes,
+            reading.swap_used_bytes,
+            reading.shm_total_bytes,
+            reading.shm_used_bytes,
+            reading.pressure_some_nanos,
+            reading.pressure_full_nanos,
+            reading.oom_kills,
+        ]
+        .map(or_absent);
+        if !same(&row, &self.last_host_row) {
+            let table = *self
+                .host_table
+                .get_or_insert_with(|| writer.define(&TableSpec::host()));
+            writer.append(table, now_nanos, None, &row);
+            self.last_host_row = row;
+        }
+    }
+}
+
+/// Our own PID and those of our parents up to the first process.
+fn ancestors(roots: &Roots) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut pid = std::process::id();
+    while pid > 1 && found.insert(pid) && found.len() < 64 {
+        let Ok(stat) = std::fs::read_to_string(roots.proc.join(pid.to_string()).join("stat"))
+        else {
+            break;
+        };
+        // The name stands in parentheses and may hold anything, so the fields begin after the last one.
+        let parent = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(1));
+        pid = parent.and_then(|text| text.parse().ok()).unwrap_or(0);
+    }
+    found
+}

@@ -1,0 +1,271 @@
+//! Gathering rows and events from files into tables.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nilo_sample::{Event, RecordedTable, TableSpec, TimedEvent};
+
+use crate::axis::Shift;
+use crate::compact::NO_STEP;
+use crate::record::{Record, RowView};
+
+/// At most this many sentences about one file: damage is reported, not listed byte by byte.
+pub(crate) const MAX_SENTENCES: usize = 20;
+
+/// The tables that one file has declared so far.
+pub(crate) type Declared = HashMap<u32, DeclaredTable>;
+
+/// A declared table, and where its rows go.
+#[derive(Debug, Clone)]
+pub(crate) struct DeclaredTable {
+    spec: Arc<TableSpec>,
+    is_wanted: bool,
+    /// Position in the collector of that generation.
+    slot: Option<(u64, usize)>,
+}
+
+/// Counts and complaints of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) records: u64,
+    pub(crate) rows: u64,
+    pub(crate) events: u64,
+    pub(crate) damage: Vec<String>,
+}
+
+impl Tally {
+    pub(crate) fn complain(&mut self, sentence: String) {
+        if self.damage.len() < MAX_SENTENCES {
+            self.damage.push(sentence);
+        }
+    }
+}
+
+/// Rows and events of a run, growing.
+pub(crate) struct Collector<'a> {
+    keep: &'a dyn Fn(&TableSpec) -> bool,
+    generation: u64,
+    writer: String,
+    /// The tables of the present writer by their number; several when a number was declared twice with different columns.
+    by_number: HashMap<u32, Vec<usize>>,
+    tables: Vec<RecordedTable>,
+    /// The number of each of them in its writer's stream.
+    numbers: Vec<u32>,
+    events: Vec<TimedEvent>,
+}
+
+impl<'a> Collector<'a> {
+    /// `generation` tells collectors apart that share [`Declared`] tables.
+    pub(crate) fn new(keep: &'a dyn Fn(&TableSpec) -> bool, generation: u64) -> Collector<'a> {
+        Collector {
+            keep,
+            generation,
+            writer: String::new(),
+            by_number: HashMap::new(),
+            tables: Vec::new(),
+            numbers: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// What follows is from this writer.
+    pub(crate) fn begin_writer(&mut self, writer: &str) {
+        self.writer = writer.to_owned();
+        self.by_number.clear();
+    }
+
+    /// Takes in one record of a file.
+    pub(crate) fn add(
+        &mut self,
+        record: Record<'_>,
+        shift: Shift,
+        declared: &mut Declared,
+        tally: &mut Tally,
+    ) {
+        tally.records += 1;
+        match record {
+            Record::Row(row) => {
+                tally.rows += 1;
+                self.add_row(&row, shift, declared, tally);
+            }
+            Record::Table { table, spec_json } => {
+                if self.declare(table, spec_json, declared).is_none() {
+                    tally.complain(format!("the declaration of table {table} is unreadable"));
+                }
+            }
+            Record::Event {
+                time_nanos,
+                event_json,
+            } => {
+                tally.events += 1;
+                match serde_json::from_slice::<Event>(event_json) {
+                    Ok(event) => self.events.push(TimedEvent {
+                        time_nanos: shift.apply(time_nanos),
+                        event,
+                    }),
+                    Err(error) => tally.complain(format!("an event is unreadable: {error}")),
+                }
+            }
+            Record::Other => {}
+        }
+    }
+
+    fn declare<'d>(
+        &self,
+        table: u32,
+        spec_json: &[u8],
+        declared: &'d mut Declared,
+    ) -> Option<&'d mut DeclaredTable> {
+        let spec: TableSpec = serde_json::from_slice(spec_json).ok()?;
+        let entry = DeclaredTable {
+            is_wanted: (self.keep)(&spec),
+            spec: Arc::new(spec),
+            slot: None,
+        };
+        declared.insert(table, entry);
+        declared.get_mut(&table)
+    }
+
+    #[inline]
+    fn add_row(
+        &mut self,
+        row: &RowView<'_>,
+        shift: Shift,
+        declared: &mut Declared,
+        tally: &mut Tally,
+    ) {
+        let Some(table) = declared.get_mut(&row.table) else {
+            return tally.complain(format!(
+                "a row of table {}, which is not declared",
+                row.table
+            ));
+        };
+        if table.spec.columns.len() != row.len() {
+            return tally.complain(format!(
+                "a row of table {} has {} values instead of {}",
+                row.table,
+                row.len(),
+                table.spec.columns.len()
+            ));
+        }
+        if !table.is_wanted {
+            return;
+        }
+        let slot = self.slot(row.table, table);
+        let target = &mut self.tables[slot];
+        if row.step.is_some() && target.steps.is_empty() {
+            target.steps = vec![NO_STEP; target.times.len()];
+        }
+        if row.step.is_some() || !target.steps.is_empty() {
+            target.steps.push(row.step.unwrap_or(NO_STEP));
+        }
+        target.times.push(shift.apply(row.time_nanos));
+        for (column, value) in target.columns.iter_mut().zip(row.values()) {
+            column.push(value);
+        }
+    }
+
+    /// Takes in a table's columns from a block. `columns` is asked for only when the table is wanted.
+    pub(crate) fn add_columns(
+        &mut self,
+        table: u32,
+        spec_json: &[u8],
+        shift: Shift,
+        columns: impl FnOnce() -> Option<DecodedTable>,
+    ) -> Result<(), &'static str> {
+        let mut declared = Declared::new();
+        let entry = self
+            .declare(table, spec_json, &mut declared)
+            .ok_or("the declaration is unreadable")?;
+        if !entry.is_wanted {
+            return Ok(());
+        }
+        let decoded = columns().ok_or("the columns are damaged")?;
+        if decoded.columns.len() != entry.spec.columns.len() {
+            return Err("the columns are not those declared");
+        }
+        let slot = self.slot(table, entry);
+        let target = &mut self.tables[slot];
+        let rows_before = target.times.len();
+        let rows = decoded.times.len();
+        if decoded.steps.is_some() || !target.steps.is_empty() {
+            target.steps.resize(rows_before, NO_STEP);
+            target
+                .steps
+                .extend(decoded.steps.unwrap_or_else(|| vec![NO_STEP; rows]));
+        }
+        let times = decoded.times.into_iter().map(|time| shift.apply(time));
+        target.times.extend(times);
+        for (column, values) in target.columns.iter_mut().zip(decoded.columns) {
+            column.extend(values);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn slot(&mut self, number: u32, table: &mut DeclaredTable) -> usize {
+        match table.slot {
+            Some((generation, slot)) if generation == self.generation => slot,
+            _ => {
+                let slot = self.find_slot(number, &table.spec);
+                table.slot = Some((self.generation, slot));
+                slot
+            }
+        }
+    }
+
+    #[cold]
+    fn find_slot(&mut self, number: u32, spec: &TableSpec) -> usize {
+        let slots = self.by_number.entry(number).or_default();
+        let known = slots.iter().find(|slot| self.tables[**slot].spec == *spec);
+        if let Some(slot) = known {
+            return *slot;
+        }
+        let slot = self.tables.len();
+        slots.push(slot);
+        self.numbers.push(number);
+        self.tables.push(RecordedTable {
+            spec: spec.clone(),
+            writer: self.writer.clone(),
+            times: Vec::new(),
+            steps: Vec::new(),
+            columns: vec![Vec::new(); spec.columns.len()],
+        });
+        slot
+    }
+
+    /// Puts tables in the order of their definition, and everything in them in the order of time.
+    pub(crate) fn finish(self) -> (Vec<RecordedTable>, Vec<TimedEvent>) {
+        let mut numbered: Vec<_> = self.numbers.into_iter().zip(self.tables).collect();
+        numbered.sort_by(|(a, one), (b, other)| (&one.writer, a).cmp(&(&other.writer, b)));
+        let mut tables: Vec<RecordedTable> = numbered.into_iter().map(|(_, table)| table).collect();
+        let mut events = self.events;
+        for table in &mut tables {
+            if !table.times.is_sorted() {
+                sort_by_time(table);
+            }
+        }
+        events.sort_by_key(|event| event.time_nanos);
+        (tables, events)
+    }
+}
+
+/// A table out of a block.
+pub(crate) struct DecodedTable {
+    pub(crate) times: Vec<u64>,
+    pub(crate) steps: Option<Vec<i64>>,
+    pub(crate) columns: Vec<Vec<f64>>,
+}
+
+/// Only a writer with a wrong clock needs this.
+fn sort_by_time(table: &mut RecordedTable) {
+    let mut order: Vec<usize> = (0..table.times.len()).collect();
+    order.sort_by_key(|row| table.times[*row]);
+    table.times = order.iter().map(|row| table.times[*row]).collect();
+    if !table.steps.is_empty() {
+        table.steps = order.iter().map(|row| table.steps[*row]).collect();
+    }
+    for column in &mut table.columns {
+        *column = order.iter().map(|row| column[*row]).collect();
+    }
+}

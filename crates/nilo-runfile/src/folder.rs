@@ -1,0 +1,176 @@
+//! The run folder: made, opened, described, read.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nilo_sample::{Recording, RunDescription, TableSpec};
+
+use crate::error::RunfileError;
+use crate::filesystem;
+use crate::follow::Follower;
+use crate::load;
+use crate::names;
+use crate::verify::{self, Verification};
+
+/// `run.json` is a page of text; more than this is not one of ours.
+const MAX_DESCRIPTION_BYTES: u64 = 8 << 20;
+
+/// The end of a run that took this long is synced to disk; the beginning is synced by the writer's housekeeping.
+const SYNC_FROM_NANOS: u64 = 5_000_000_000;
+
+/// One run's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes the folder of a run below `root`, and `root` itself with a `.gitignore` where that is missing.
+    pub fn create(root: &Path, description: &RunDescription) -> Result<RunFolder, RunfileError> {
+        fs::create_dir_all(root).map_err(RunfileError::io("create the folder", root))?;
+        write_gitignore(root);
+        let path = root.join(description.id.as_str());
+        DirBuilder::new().create(&path).map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                RunfileError::AlreadyExists { path: path.clone() }
+            } else {
+                RunfileError::io("create the folder", &path)(error)
+            }
+        })?;
+        let folder = RunFolder { path };
+        folder.write_description(description)?;
+        Ok(folder)
+    }
+
+    /// Opens an existing run.
+    pub fn open(path: &Path) -> Result<RunFolder, RunfileError> {
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => RunfileError::NotFound {
+                path: path.to_owned(),
+            },
+            _ => RunfileError::io("open the run", path)(error),
+        })?;
+        let refuse = |reason| {
+            Err(RunfileError::NotARunFolder {
+                reason,
+                path: path.to_owned(),
+            })
+        };
+        if !metadata.is_dir() {
+            return refuse("it is a file");
+        }
+        match fs::symlink_metadata(path.join(names::DESCRIPTION)) {
+            Ok(metadata) if metadata.is_file() => Ok(RunFolder {
+                path: path.to_owned(),
+            }),
+            Ok(_) => refuse("`run.json` is not a file"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => refuse("no `run.json` in it"),
+            Err(error) => Err(RunfileError::io("open the run", path)(error)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads `run.json`.
+    pub fn describe(&self) -> Result<RunDescription, RunfileError> {
+        let path = self.path.join(names::DESCRIPTION);
+        let bytes =
+            filesystem::read_limited(&path, "the run's description", MAX_DESCRIPTION_BYTES)?;
+        parse_description(&bytes).map_err(|source| RunfileError::BadDescription { path, source })
+    }
+
+    /// Replaces `run.json` in one step: readers see the one or the other, never half.
+    pub fn write_description(&self, description: &RunDescription) -> Result<(), RunfileError> {
+        let path = self.path.join(names::DESCRIPTION);
+        let mut bytes =
+            serde_json::to_vec_pretty(description).map_err(|source| RunfileError::Encode {
+                path: path.clone(),
+                source,
+            })?;
+        bytes.push(b'\n');
+        let draft = self
+            .path
+            .join(format!("{}.{}.tmp", names::DESCRIPTION, std::process::id()));
+        // A draft of this name is what a killed process with our PID left behind.
+        let _ = fs::remove_file(&draft);
+        let written = filesystem::create_new(&draft)
+            .and_then(|mut file| {
+                file.write_all(&bytes)?;
+                // Renaming an unsynced file can leave an empty one after a power cut on some file systems.
+                // A sync may take 10 ms, though, which a short run should not pay for.
+                match &description.ending {
+                    Some(ending) if ending.time_nanos >= SYNC_FROM_NANOS => file.sync_data(),
+                    _ => Ok(()),
+                }
+            })
+            .and_then(|()| fs::rename(&draft, &path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&draft);
+            RunfileError::io("write the run's description", &path)(error)
+        })
+    }
+
+    /// Reads everything. Damage is listed in the recording and never hides what is whole.
+    pub fn load(&self) -> Result<Recording, RunfileError> {
+        self.load_where(&|_| true)
+    }
+
+    /// Reads the tables that `keep` wants, and all events.
+    pub fn load_where(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
+        load::load(&self.path, self.describe()?, keep)
+    }
+
+    /// Checks every byte of every file.
+    pub fn verify(&self) -> Result<Verification, RunfileError> {
+        verify::verify(&self.path, self.describe())
+    }
+
+    /// What the folder takes on disk, preallocated space included; 0 when it cannot be listed.
+    pub fn size_bytes(&self) -> u64 {
+        let Ok(entries) = fs::read_dir(&self.path) else {
+            return 0;
+        };
+        let sizes = entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
+        sizes.sum()
+    }
+
+    /// Follows the run while it is written, from its beginning.
+    pub fn follow(&self) -> Follower {
+        Follower::new(&self.path)
+    }
+}
+
+/// Reads the bytes of a `run.json`.
+pub(crate) fn parse_description(bytes: &[u8]) -> Result<RunDescription, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// Keeps recordings out of the user's repository; a root that cannot hold it is no reason not to record.
+fn write_gitignore(root: &Path) {
+    let path = root.join(".gitignore");
+    if let Ok(mut file) = filesystem::create_new(&path) {
+        let _ = file.write_all(b"*\n");
+    }
+}
+
+/// The runs below a root, by id. A run that cannot be opened is an error in its place.
+pub fn list_runs(root: &Path) -> Vec<Result<RunFolder, RunfileError>> {
+    let Ok(entries) = fs::read_dir(root) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let is_hidden = path
+                .file_name()
+                .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+            !is_hidden && path.is_dir()
+        })
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| RunFolder::open(path)).collect()
+}

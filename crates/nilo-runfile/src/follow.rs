@@ -1,0 +1,311 @@
+//! Following a run while it is written: each poll hands out what arrived since the one before.
+//!
+//! A writer goes from segment to segment, and compaction deletes the ones behind it.
+//! The follower keeps its segment open, so that it reads to the end of a deleted file, and takes segments that it never saw from the compacted file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use nilo_sample::{RecordedTable, TimedEvent};
+
+use crate::axis::TimeAxis;
+use crate::blocks::collect_block;
+use crate::collect::{Collector, Declared, Tally};
+use crate::error::RunfileError;
+use crate::folder::RunFolder;
+use crate::header::{Header, Magic};
+use crate::load::{open_blocks, open_with_header};
+use crate::names::{self, StreamFiles};
+use crate::scan::{AtBadBytes, scan};
+
+/// What arrived between two polls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Update {
+    /// Tables with their rows since the last poll; tables without any are left out.
+    pub tables: Vec<RecordedTable>,
+    /// Events since the last poll, by time.
+    pub events: Vec<TimedEvent>,
+    /// What was unreadable, one sentence each.
+    pub damage: Vec<String>,
+}
+
+impl Update {
+    /// Whether nothing arrived.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.events.is_empty() && self.damage.is_empty()
+    }
+}
+
+/// Follows a run.
+pub struct Follower {
+    folder: PathBuf,
+    axis: Option<TimeAxis>,
+    streams: BTreeMap<String, StreamTail>,
+    marks: MarksTail,
+    polls: u64,
+}
+
+#[derive(Default)]
+struct StreamTail {
+    number: u32,
+    open: Option<OpenSegment>,
+}
+
+struct OpenSegment {
+    file: File,
+    header: Header,
+    offset: u64,
+    declared: Declared,
+}
+
+#[derive(Default)]
+struct MarksTail {
+    offset: u64,
+    /// Where the last poll stopped before bad bytes; when it is still there, they are stepped over.
+    stuck_at: Option<u64>,
+}
+
+impl Follower {
+    pub(crate) fn new(folder: &Path) -> Follower {
+        Follower {
+            folder: folder.to_owned(),
+            axis: None,
+            streams: BTreeMap::new(),
+            marks: MarksTail::default(),
+            polls: 0,
+        }
+    }
+
+    /// What arrived since the last poll. The first one hands out everything from the beginning.
+    pub fn poll(&mut self) -> Result<Update, RunfileError> {
+        let axis = match self.axis {
+            Some(axis) => axis,
+            None => {
+                let description = RunFolder::open(&self.folder)?.describe()?;
+                *self.axis.insert(TimeAxis::new(&description))
+            }
+        };
+        let files =
+            names::list(&self.folder).map_err(RunfileError::io("list the run", &self.folder))?;
+        self.polls += 1;
+        let mut collector = Collector::new(&|_| true, self.polls);
+        let mut damage = Vec::new();
+        for (writer, stream) in &files.streams {
+            collector.begin_writer(writer);
+            let tail = self.streams.entry(writer.clone()).or_default();
+            let mut tally = Tally::default();
+            tail.poll(
+                &self.folder,
+                writer,
+                stream,
+                &axis,
+                &mut collector,
+                &mut tally,
+            );
+            damage.extend(
+                tally
+                    .damage
+                    .into_iter()
+                    .map(|text| format!("{text}: {writer}")),
+            );
+        }
+        if let Some(path) = &files.marks {
+            let mut tally = Tally::default();
+            self.marks.poll(path, &axis, &mut collector, &mut tally);
+            damage.extend(
+                tally
+                    .damage
+                    .into_iter()
+                    .map(|text| format!("{text}: marks")),
+            );
+        }
+        let (tables, events) = collector.finish();
+        Ok(Update {
+            tables,
+            events,
+            damage,
+        })
+    }
+}
+
+/// What is at a segment's number.
+enum Found {
+    Segment(OpenSegment),
+    Block,
+    /// Created, but without a header yet.
+    Unborn,
+    Unreadable(RunfileError),
+    Nothing,
+}
+
+impl StreamTail {
+    fn poll(
+        &mut self,
+        folder: &Path,
+        writer: &str,
+        listed: &StreamFiles,
+        axis: &TimeAxis,
+        collector: &mut Collector<'_>,
+        tally: &mut Tally,
+    ) {
+        loop {
+            if self.open.is_none() {
+                match self.find(folder, writer, axis, collector, tally) {
+                    Found::Segment(open) => self.open = Some(open),
+                    Found::Block => {
+                        self.number += 1;
+                        continue;
+                    }
+                    unreadable => {
+                        let Some(next) = self.next_known(folder, writer, listed) else {
+                            return;
+                        };
+                        tally.complain(match unreadable {
+                            Found::Unreadable(error) => error.to_string(),
+                            _ => format!("segment {} is missing", self.number),
+                        });
+                        self.number = next;
+                        continue;
+                    }
+                }
+            }
+            // Looked up before reading: once the next segment exists, this one does not grow.
+            let is_sealed = self.next_known(folder, writer, listed).is_some();
+            if let Some(open) = &mut self.open {
+                open.read(is_sealed, axis, collector, tally);
+            }
+            if !is_sealed {
+                return;
+            }
+            self.open = None;
+            self.number += 1;
+        }
+    }
+
+    /// Opens the segment of the present number, or takes it in from the compacted file.
+    fn find(
+        &self,
+        folder: &Path,
+        writer: &str,
+        axis: &TimeAxis,
+        collector: &mut Collector<'_>,
+        tally: &mut Tally,
+    ) -> Found {
+        let path = names::segment_path(folder, writer, self.number);
+        let fault = match open_with_header(&path, Magic::Segment) {
+            Ok((file, header)) => {
+                return Found::Segment(OpenSegment {
+                    file,
+                    offset: header.header_len as u64,
+                    header,
+                    declared: Declared::new(),
+                });
+            }
+            Err(fault) => fault,
+        };
+        let blocks = open_blocks(&names::compacted_path(folder, writer), &mut Vec::new());
+        let block = blocks
+            .as_ref()
+            .and_then(|open| Some((open, open.by_segment.get(&self.number)?)));
+        match (block, fault) {
+            (Some((open, block)), _) => {
+                if let Err(error) = collect_block(&open.file, block, axis, collector, tally) {
+                    tally.complain(format!("segment {} is unreadable: {error}", self.number));
+                }
+                Found::Block
+            }
+            (None, RunfileError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                Found::Nothing
+            }
+            (None, RunfileError::BadHeader { .. }) => Found::Unborn,
+            (None, fault) => Found::Unreadable(fault),
+        }
+    }
+
+    /// The smallest number after the present one that exists.
+    fn next_known(&self, folder: &Path, writer: &str, listed: &StreamFiles) -> Option<u32> {
+        let next = self.number.checked_add(1)?;
+        if names::segment_path(folder, writer, next).exists() {
+            return Some(next);
+        }
+        let listed = listed
+            .segments
+            .range(next..)
+            .next()
+            .map(|(number, _)| *number);
+        let path = names::compacted_path(folder, writer);
+        let blocks = path.exists().then(|| open_blocks(&path, &mut Vec::new()));
+        let compacted = blocks.flatten().and_then(|open| {
+            open.by_segment
+                .range(next..)
+                .next()
+                .map(|(number, _)| *number)
+        });
+        listed.into_iter().chain(compacted).min()
+    }
+}
+
+impl OpenSegment {
+    fn read(
+        &mut self,
+        is_sealed: bool,
+        axis: &TimeAxis,
+        collector: &mut Collector<'_>,
+        tally: &mut Tally,
+    ) {
+        let shift = axis.shift(&self.header.clock);
+        let at_bad_bytes = if is_sealed {
+            AtBadBytes::Resync
+        } else {
+            AtBadBytes::Stop
+        };
+        let declared = &mut self.declared;
+        let outcome = scan(&self.file, self.offset, at_bad_bytes, |record| {
+            collector.add(record, shift, declared, tally);
+        });
+        match outcome {
+            Ok(end) => {
+                self.offset = end.end;
+                for (offset, len) in end.holes {
+                    tally.complain(format!("{len} bytes at offset {offset} are unreadable"));
+                }
+            }
+            Err(error) => tally.complain(format!("could not read a segment: {error}")),
+        }
+    }
+}
+
+impl MarksTail {
+    fn poll(
+        &mut self,
+        path: &Path,
+        axis: &TimeAxis,
+        collector: &mut Collector<'_>,
+        tally: &mut Tally,
+    ) {
+        let (file, header) = match open_with_header(path, Magic::Segment) {
+            Ok(opened) => opened,
+            Err(error) => return tally.complain(error.to_string()),
+        };
+        let start = self.offset.max(header.header_len as u64);
+        let shift = axis.shift(&header.clock);
+        let at_bad_bytes = match self.stuck_at {
+            Some(at) if at == start => AtBadBytes::ResyncUnaligned,
+            _ => AtBadBytes::Stop,
+        };
+        let mut declared = Declared::new();
+        let outcome = scan(&file, start, at_bad_bytes, |record| {
+            collector.add(record, shift, &mut declared, tally);
+        });
+        match outcome {
+            Ok(end) => {
+                self.offset = end.end;
+                self.stuck_at = (end.torn_tail_bytes > 0).then_some(end.end);
+            }
+            Err(error) => tally.complain(format!("could not read: {error}")),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The slow work of a writer, on a thread of its own: syncing to disk and compacting sealed segments.
+//!
+//! The thread starts with the first such work, so that a run of 50 ms has none.
+//! It runs at low priority with all signals blocked: the job's handlers stay on the job's threads.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::compact::Compactor;
+use crate::filesystem;
+use crate::names;
+use crate::options::WriterOptions;
+
+/// How long closing a writer may wait for compaction. What is left over stays readable as it is.
+const FINISH_WITHIN: Duration = Duration::from_secs(2);
+
+struct Sealed {
+    number: u32,
+    path: PathBuf,
+    compact: bool,
+}
+
+#[derive(Default)]
+struct Work {
+    sealed: VecDeque<Sealed>,
+    live: Option<Arc<File>>,
+    finish_by: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Desk {
+    work: Mutex<Work>,
+    bell: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        // The state is valid after every statement, so a panic elsewhere does not spoil it.
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A handle on the thread, started or not.
+pub(crate) struct Housekeeper {
+    desk: Arc<Desk>,
+    folder: PathBuf,
+    writer: String,
+    compact: bool,
+    sync_every: Option<Duration>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Housekeeper {
+    pub(crate) fn new(folder: &Path, writer: &str, options: &WriterOptions) -> Housekeeper {
+        Housekeeper {
+            desk: Arc::default(),
+            folder: folder.to_owned(),
+            writer: writer.to_owned(),
+            compact: options.compact,
+            sync_every: options.sync_every,
+            thread: None,
+        }
+    }
+
+    /// Which file is to be synced from here on.
+    pub(crate) fn set_live(&self, file: Arc<File>) {
+        self.desk.lock().live = Some(file);
+    }
+
+    /// A segment is full.
+    pub(crate) fn sealed(&mut self, number: u32, path: PathBuf) {
+        self.hand_over(Sealed {
+            number,
+            path,
+            compact: self.compact,
+        });
+    }
+
+    /// The last segment of a stream that ends.
+    pub(crate) fn sealed_last(&mut self, number: u32, path: PathBuf, is_large: bool) {
+        self.hand_over(Sealed {
+            number,
+            path,
+            compact: self.compact && is_large,
+        });
+    }
+
+    fn hand_over(&mut self, sealed: Sealed) {
+        if !sealed.compact && self.sync_every.is_none() {
+            return;
+        }
+        self.desk.lock().sealed.push_back(sealed);
+        self.desk.bell.notify_one();
+        self.start();
+    }
+
+    pub(crate) fn is_started(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    /// Starts the thread if it does not run. Without one (no threads left) segments stay as they are.
+    pub(crate) fn start(&mut self) {
+        if self.thread.is_some() {
+            return;
+        }
+        let desk = Arc::clone(&self.desk);
+        let compactor = Compactor::new(&self.folder, &self.writer);
+        let sync_every = self.sync_every;
+        let _mask = SignalsBlocked::new();
+        self.thread = std::thread::Builder::new()
+            .name("nilo-housekeeping".to_owned())
+            .stack_size(256 << 10)
+            .spawn(move || keep_house(&desk, compactor, sync_every))
+            .ok();
+    }
+
+    /// Lets the thread finish what it has, within [`FINISH_WITHIN`], and ends it.
+    pub(crate) fn finish(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        {
+            let mut work = self.desk.lock();
+            work.finish_by = Some(Instant::now() + FINISH_WITHIN);
+            work.live = None;
+        }
+        self.desk.bell.notify_one();
+        // A panic there has lost nothing: segments are deleted only after their block is on disk.
+        let _ = thread.join();
+    }
+
+    /// In a forked child the thread does not exist, and its handle must not be touched.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            std::mem::forget(thread);
+        }
+    }
+}
+
+fn keep_house(desk: &Desk, mut compactor: Compactor, sync_every: Option<Duration>) {
+    lower_priority();
+    let mut next_sync = sync_every.map(|every| Instant::now() + every);
+    let mut run_is_synced = false;
+    loop {
+        let mut work = desk.lock();
+        let task = loop {
+            if let Some(sealed) = work.sealed.pop_front() {
+                let late = work.finish_by.is_some_and(|by| Instant::now() > by);
+                break if late { None } else { Some(sealed) };
+            }
+            if work.finish_by.is_some() {
+                return;
+            }
+            let now = Instant::now();
+            match next_sync {
+                Some(at) if at <= now => break None,
+                Some(at) => {
+                    let waited = desk.bell.wait_timeout(work, at - now);
+                    work = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => {
+                    let waited = desk.bell.wait(work);
+                    work = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        let live = work.live.clone();
+        let is_late = task.is_none() && work.finish_by.is_some();
+        drop(work);
+        match task {
+            Some(sealed) if sealed.compact => {
+                compactor.compact(sealed.number, &sealed.path);
+            }
+            Some(sealed) => sync_path(&sealed.path),
+            None if is_late => return,
+            None => {
+                if let Some(file) = live {
+                    let _ = file.sync_data();
+                }
+                if !run_is_synced {
+                    sync_run(compactor.folder());
+                    run_is_synced = true;
+                }
+                next_sync = sync_every.map(|every| Instant::now() + every);
+            }
+        }
+    }
+}
+
+fn sync_path(path: &Path) {
+    if let Ok(file) = filesystem::open_regular(path) {
+        let _ = file.sync_data();
+    }
+}
+
+/// The description and the folder's list of files, which the quick start of a run did not wait for.
+fn sync_run(folder: &Path) {
+    sync_path(&folder.join(names::DESCRIPTION));
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+/// Niceness is per thread on Linux; elsewhere it would slow the whole job's process, so it is left alone.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
+/// Blocks all signals for this thread, and so for a thread spawned meanwhile, until dropped.
+struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    fn new() -> SignalsBlocked {
+        // SAFETY: `sigset_t` is plain data, filled in by `sigfillset` and `pthread_sigmask`, which cannot fail for `SIG_SETMASK`.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            SignalsBlocked(before)
+        }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled in by `pthread_sigmask`.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut());
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Reading a whole run: every writer's segments and blocks, each once, whatever state a crash has left them in.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nilo_sample::{Recording, RunDescription, TableSpec};
+
+use crate::axis::TimeAxis;
+use crate::blocks::{BlockPlace, collect_block, list_blocks};
+use crate::collect::{Collector, Declared, Tally};
+use crate::error::RunfileError;
+use crate::filesystem;
+use crate::header::{FORMAT_VERSION, HEADER_LEN, Header, HeaderFault, Magic};
+use crate::names::{self, StreamFiles};
+use crate::scan::{AtBadBytes, ScanEnd, scan};
+
+/// Reads everything that `keep` wants, and all events.
+pub(crate) fn load(
+    folder: &Path,
+    description: RunDescription,
+    keep: &dyn Fn(&TableSpec) -> bool,
+) -> Result<Recording, RunfileError> {
+    let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
+    let axis = TimeAxis::new(&description);
+    let mut collector = Collector::new(keep, 0);
+    let mut damage = Vec::new();
+    let mut dropped_rows = 0;
+    for (writer, stream) in &files.streams {
+        collector.begin_writer(writer);
+        dropped_rows += load_stream(writer, stream, &axis, &mut collector, &mut damage);
+    }
+    if let Some(path) = &files.marks {
+        collector.begin_writer("marks");
+        let outcome = open_with_header(path, Magic::Segment);
+        let outcome = outcome.and_then(|(file, header)| {
+            read_segment(
+                &file,
+                path,
+                &header,
+                AtBadBytes::ResyncUnaligned,
+                &axis,
+                &mut collector,
+            )
+        });
+        match outcome {
+            Ok(read) => damage.extend(read.damage(path, Tail::MayBeTorn)),
+            Err(error) => complain(&mut damage, &error),
+        }
+    }
+    let (tables, events) = collector.finish();
+    Ok(Recording {
+        description,
+        tables,
+        events,
+        dropped_rows,
+        damage,
+    })
+}
+
+/// Reads one writer's stream in the order of its segments; returns the rows that the writer dropped.
+fn load_stream(
+    writer: &str,
+    stream: &StreamFiles,
+    axis: &TimeAxis,
+    collector: &mut Collector<'_>,
+    damage: &mut Vec<String>,
+) -> u64 {
+    let mut blocks = match &stream.compacted {
+        Some(path) => open_blocks(path, damage),
+        None => None,
+    };
+    let numbers_of = |blocks: &Option<OpenBlocks>| -> Vec<u32> {
+        let known = blocks.iter().flat_map(|open| open.by_segment.keys());
+        let mut numbers: Vec<u32> = known.chain(stream.segments.keys()).copied().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    };
+    let numbers = numbers_of(&blocks);
+    let last = numbers.last().copied();
+    complain_of_missing(writer, &numbers, damage);
+    let mut dropped_rows = 0;
+    for number in numbers {
+        let raw = stream.segments.get(&number);
+        let mut raw_fault = None;
+        if let Some(path) = raw {
+            let outcome = open_with_header(path, Magic::Segment).and_then(|(file, header)| {
+                read_segment(&file, path, &header, AtBadBytes::Resync, axis, collector)
+            });
+            match outcome {
+                Ok(read) => {
+                    dropped_rows += read.header.dropped_rows;
+                    let tail = match last == Some(number) {
+                        true => Tail::MayBeTorn,
+                        false => Tail::IsSealed,
+                    };
+                    damage.extend(read.damage(path, tail));
+                    continue;
+                }
+                Err(error) => raw_fault = Some(error),
+            }
+            // The segment may have been compacted since the folder was listed.
+            if is_not_found(raw_fault.as_ref()) {
+                let path = path.with_file_name(format!("{writer}.nilc"));
+                blocks = open_blocks(&path, &mut Vec::new());
+            }
+        }
+        let block = blocks
+            .as_ref()
+            .and_then(|open| open.by_segment.get(&number).map(|block| (open, block)));
+        match (block, raw_fault) {
+            (Some((open, block)), _) => {
+                let mut tally = Tally::default();
+                let outcome = collect_block(&open.file, block, axis, collector, &mut tally);
+                dropped_rows += block.head.dropped_rows;
+                if let Err(error) = outcome {
+                    tally.complain(format!("segment {number} could not be read: {error}"));
+                }
+                let name = open.path.display();
+                damage.extend(
+                    tally
+                        .damage
+                        .into_iter()
+                        .map(|text| format!("{text}: {name}")),
+                );
+            }
+            (None, Some(error)) if is_unborn(&error) && last == Some(number) => {}
+            (None, Some(error)) => complain(damage, &error),
+            (None, None) => {}
+        }
+    }
+    dropped_rows
+}
+
+/// A file was created and its writer died before the header: nothing was ever in it.
+pub(crate) fn is_unborn(error: &RunfileError) -> bool {
+    matches!(error, RunfileError::BadHeader { reason, .. } if *reason == HeaderFault::Short.as_str())
+}
+
+fn is_not_found(error: Option<&RunfileError>) -> bool {
+    matches!(error, Some(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
+}
+
+fn complain_of_missing(writer: &str, numbers: &[u32], damage: &mut Vec<String>) {
+    let first = numbers.first().map(|first| (0, *first));
+    let pairs = numbers.windows(2).map(|pair| (pair[0] + 1, pair[1]));
+    for (from, to) in first.into_iter().chain(pairs) {
+        if from < to {
+            damage.push(match to - from {
+                1 => format!("segment {from} is missing: {writer}"),
+                _ => format!("segments {from} to {} are missing: {writer}", to - 1),
+            });
+        }
+    }
+}
+
+fn complain(damage: &mut Vec<String>, error: &RunfileError) {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    damage.push(format!("{error}{}", cause.unwrap_or_default()));
+}
+
+/// A compacted file and its blocks by segment; the first of a number counts.
+pub(crate) struct OpenBlocks {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    pub(crate) by_segment: BTreeMap<u32, BlockPlace>,
+}
+
+/// Opens a compacted file; what is wrong with it goes to `damage`.
+pub(crate) fn open_blocks(path: &Path, damage: &mut Vec<String>) -> Option<OpenBlocks> {
+    let opened = open_with_header(path, Magic::Compacted).and_then(|(file, header)| {
+        let list =
+            list_blocks(&file, header.header_len as u64).map_err(RunfileError::io("read", path))?;
+        Ok((file, list))
+    });
+    match opened {
+        Ok((file, list)) => {
+            for (offset, len) in &list.holes {
+                damage.push(format!(
+                    "{len} bytes at offset {offset} are unreadable: {}",
+                    path.display()
+                ));
+            }
+            let mut by_segment = BTreeMap::new();
+            for block in list.blocks {
+                by_segment.entry(block.head.segment).or_insert(block);
+            }
+            Some(OpenBlocks {
+                file,
+                path: path.to_owned(),
+                by_segment,
+            })
+        }
+        Err(error) if is_unborn(&error) => None,
+        Err(error) => {
+            complain(damage, &error);
+            None
+        }
+    }
+}
+
+/// Opens a file of the run and checks what it is.
+pub(crate) fn open_with_header(path: &Path, magic: Magic) -> Result<(File, Header), RunfileError> {
+    let file = filesystem::open_regular(path).map_err(RunfileError::io("open", path))?;
+    let mut bytes = [0; HEADER_LEN];
+    let filled =
+        filesystem::read_at(&file, &mut bytes, 0).map_err(RunfileError::io("read", path))?;
+    let path = path.to_owned();
+    match Header::decode(&bytes[..filled]) {
+        Ok(header) if header.magic == magic => Ok((file, header)),
+        Ok(_) => Err(RunfileError::BadHeader {
+            reason: "the file's name does not fit what is in it",
+            path,
+        }),
+        Err(HeaderFault::Later(version)) => Err(RunfileError::LaterVersion {
+            version,
+            known: FORMAT_VERSION,
+            path,
+        }),
+        Err(fault) => Err(RunfileError::BadHeader {
+            reason: fault.as_str(),
+            path,
+        }),
+    }
+}
+
+/// Whether a cut-off record at the end is the normal trace of a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    MayBeTorn,
+    IsSealed,
+}
+
+/// A segment, read.
+pub(crate) struct ReadSegment {
+    pub(crate) header: Header,
+    pub(crate) tally: Tally,
+    pub(crate) end: ScanEnd,
+}
+
+impl ReadSegment {
+    /// What was wrong, in sentences.
+    pub(crate) fn damage(&self, path: &Path, tail: Tail) -> Vec<String> {
+        let mut sentences = self.tally.damage.clone();
+        for (offset, len) in &self.end.holes {
+            sentences.push(format!("{len} bytes at offset {offset} are unreadable"));
+        }
+        if self.end.gave_up {
+            sentences.push(format!("too much garbage from offset {}", self.end.end));
+        } else if tail == Tail::IsSealed && self.end.torn_tail_bytes > 0 {
+            sentences.push(format!(
+                "{} bytes at the end are unreadable",
+                self.end.torn_tail_bytes
+            ));
+        }
+        sentences.truncate(crate::collect::MAX_SENTENCES);
+        let name = path.display();
+        sentences
+            .into_iter()
+            .map(|text| format!("{text}: {name}"))
+            .collect()
+    }
+}
+
+/// Takes the records of a segment into a collector.
+pub(crate) fn read_segment(
+    file: &File,
+    path: &Path,
+    header: &Header,
+    at_bad_bytes: AtBadBytes,
+    axis: &TimeAxis,
+    collector: &mut Collector<'_>,
+) -> Result<ReadSegment, RunfileError> {
+    let shift = axis.shift(&header.clock);
+    let mut declared = Declared::new();
+    let mut tally = Tally::default();
+    let end = scan(file, header.header_len as u64, at_bad_bytes, |record| {
+        collector.add(record, shift, &mut declared, &mut tally);
+    })
+    .map_err(RunfileError::io("read", path))?;
+    Ok(ReadSegment {
+        header: header.clone(),
+        tally,
+        end,
+    })
+}

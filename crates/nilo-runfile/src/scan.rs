@@ -1,0 +1,303 @@
+//! Walking over the records of a file that may be growing, torn or damaged.
+//!
+//! Files are read with `pread` into a window, never mapped: a file cut short while it is read is then an early end and not a SIGBUS.
+//! What is unreadable is stepped over until the next whole record with a right checksum; the work for that is bounded.
+
+use std::fs::File;
+use std::io;
+
+use crate::filesystem;
+use crate::record::{Front, HEAD_LEN, Record, read_front};
+
+const WINDOW_BYTES: usize = 256 << 10;
+/// A run of zeros longer than every segment is the end, however large a hostile file claims to be.
+const MAX_ZERO_RUN: u64 = 64 << 20;
+/// Checksums tried while looking for the next record may cover this many bytes more than the file has, eight times over.
+const RESYNC_BUDGET: u64 = 16 << 20;
+
+/// Bytes that can be read at an offset.
+pub(crate) trait Source {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        filesystem::read_at(self, buffer, offset)
+    }
+}
+
+impl Source for [u8] {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(self.len());
+        let count = buffer.len().min(self.len() - start);
+        buffer[..count].copy_from_slice(&self[start..start + count]);
+        Ok(count)
+    }
+}
+
+/// What to do at bytes that are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtBadBytes {
+    /// Stop: they may become one.
+    Stop,
+    /// Look for the next record at every fourth byte.
+    Resync,
+    /// Look at every byte: several processes append, and one may have been cut off.
+    ResyncUnaligned,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScanEnd {
+    /// Where the last whole record ends.
+    pub(crate) end: u64,
+    /// Records seen.
+    pub(crate) records: u64,
+    /// Bytes after the end that are not zero: a record cut off in the middle.
+    pub(crate) torn_tail_bytes: u64,
+    /// Offset and length of what was stepped over.
+    pub(crate) holes: Vec<(u64, u64)>,
+    /// The rest was given up: finding records in it would take too long.
+    pub(crate) gave_up: bool,
+}
+
+/// Calls `on_record` for each record from `start` on.
+pub(crate) fn scan<S: Source + ?Sized>(
+    source: &S,
+    start: u64,
+    at_bad_bytes: AtBadBytes,
+    mut on_record: impl FnMut(Record<'_>),
+) -> io::Result<ScanEnd> {
+    let mut window = Window::new(source, start);
+    let mut outcome = ScanEnd {
+        end: start,
+        ..ScanEnd::default()
+    };
+    let stride = match at_bad_bytes {
+        AtBadBytes::ResyncUnaligned => 1,
+        _ => 4,
+    };
+    let mut spent = 0;
+    let mut zero_run = 0;
+    // One past the last byte known to be neither zero nor part of a record.
+    let mut last_garbage = start;
+    loop {
+        let front = read_front(window.rest());
+        let cost = match front {
+            Front::Record(record, len) => {
+                let at = window.offset();
+                if at > outcome.end {
+                    outcome.holes.push((outcome.end, at - outcome.end));
+                }
+                on_record(record);
+                outcome.records += 1;
+                window.advance(len);
+                outcome.end = window.offset();
+                zero_run = 0;
+                continue;
+            }
+            Front::NeedsBytes(count) => {
+                if window.fill(count)? {
+                    continue;
+                }
+                4
+            }
+            Front::Bad { cost } => cost,
+        };
+        let rest = window.rest();
+        if rest.is_empty() {
+            break;
+        }
+        if at_bad_bytes == AtBadBytes::Stop {
+            let garbage = last_nonzero(&rest[..HEAD_LEN.min(rest.len())]);
+            last_garbage = window.offset() + garbage;
+            break;
+        }
+        let zeros = leading_zeros(rest, stride);
+        if zeros > 0 {
+            zero_run += zeros as u64;
+            window.advance(zeros);
+            if zero_run > MAX_ZERO_RUN {
+                break;
+            }
+            continue;
+        }
+        zero_run = 0;
+        spent += cost as u64;
+        if spent > RESYNC_BUDGET + 8 * (window.offset() - start) {
+            outcome.gave_up = true;
+            break;
+        }
+        let step = stride.min(rest.len());
+        last_garbage = window.offset() + last_nonzero(&rest[..step]);
+        window.advance(step);
+    }
+    outcome.torn_tail_bytes = last_garbage.saturating_sub(outcome.end);
+    Ok(outcome)
+}
+
+/// Length of the zero bytes at the front, a multiple of `stride`.
+fn leading_zeros(bytes: &[u8], stride: usize) -> usize {
+    let words = bytes.chunks_exact(64).take_while(|c| **c == [0; 64]);
+    let coarse = words.count() * 64;
+    let fine = bytes[coarse..]
+        .chunks_exact(stride)
+        .take_while(|chunk| chunk.iter().all(|byte| *byte == 0));
+    coarse + fine.count() * stride
+}
+
+/// One past the last byte that is not zero.
+fn last_nonzero(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |at| at as u64 + 1)
+}
+
+/// A part of the source in memory.
+struct Window<'a, S: ?Sized> {
+    source: &'a S,
+    buffer: Vec<u8>,
+    /// Offset of the buffer's first byte.
+    base: u64,
+    filled: usize,
+    position: usize,
+    at_end: bool,
+}
+
+impl<'a, S: Source + ?Sized> Window<'a, S> {
+    fn new(source: &'a S, start: u64) -> Window<'a, S> {
+        Window {
+            source,
+            buffer: Vec::new(),
+            base: start,
+            filled: 0,
+            position: 0,
+            at_end: false,
+        }
+    }
+
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.position..self.filled]
+    }
+
+    fn offset(&self) -> u64 {
+        self.base + self.position as u64
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.position += count;
+    }
+
+    /// Gets more bytes, so that `count` are at hand; `false` when the source has no more.
+    fn fill(&mut self, count: usize) -> io::Result<bool> {
+        if self.at_end {
+            return Ok(false);
+        }
+        self.buffer.copy_within(self.position..self.filled, 0);
+        self.base += self.position as u64;
+        self.filled -= self.position;
+        self.position = 0;
+        // More than asked for, so that long candidates in garbage do not move the window at every step.
+        let wanted = count + WINDOW_BYTES;
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        let offset = self.base + self.filled as u64;
+        let got = self
+            .source
+            .read_at(&mut self.buffer[self.filled..], offset)?;
+        self.filled += got;
+        // Short reads mean the end: `read_at` fills the buffer otherwise.
+        self.at_end = self.filled < self.buffer.len();
+        Ok(got > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{encode_event, encode_row_into};
+
+    fn rows(count: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut record = Vec::new();
+        for index in 0..count {
+            encode_row_into(&mut record, 0, index, None, &[index as f64]);
+            bytes.extend_from_slice(&record);
+        }
+        bytes
+    }
+
+    fn times(bytes: &[u8], at_bad_bytes: AtBadBytes) -> (Vec<u64>, ScanEnd) {
+        let mut times = Vec::new();
+        let end = scan(bytes, 0, at_bad_bytes, |record| {
+            if let Record::Row(row) = record {
+                times.push(row.time_nanos);
+            }
+        })
+        .unwrap();
+        (times, end)
+    }
+
+    #[test]
+    fn everything_before_every_cut_is_read() {
+        let whole = rows(5);
+        for cut in 0..whole.len() {
+            let (times, end) = times(&whole[..cut], AtBadBytes::Resync);
+            assert_eq!(times.len(), cut / 28);
+            assert_eq!(end.end as usize, cut / 28 * 28);
+            assert!(end.holes.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_damaged_record_costs_itself_and_nothing_else() {
+        let mut bytes = rows(5);
+        bytes[28 + 20] ^= 4;
+        let (found, end) = times(&bytes, AtBadBytes::Resync);
+        assert_eq!(found, [0, 2, 3, 4]);
+        assert_eq!(end.holes, [(28, 28)]);
+        let (found, _) = times(&bytes, AtBadBytes::Stop);
+        assert_eq!(found, [0]);
+    }
+
+    #[test]
+    fn records_larger_than_the_window_are_read() {
+        let mut bytes = encode_event(1, &vec![b'x'; 900_000]).unwrap();
+        bytes.extend(rows(2));
+        let (found, end) = times(&bytes, AtBadBytes::Resync);
+        assert_eq!(found, [0, 1]);
+        assert_eq!(end.records, 3);
+    }
+
+    #[test]
+    fn zeros_after_the_end_are_not_a_torn_tail() {
+        let mut bytes = rows(2);
+        bytes.extend([0; 4096]);
+        assert_eq!(times(&bytes, AtBadBytes::Resync).1.torn_tail_bytes, 0);
+        bytes[60] = 1;
+        assert!(times(&bytes, AtBadBytes::Resync).1.torn_tail_bytes > 0);
+    }
+
+    #[test]
+    fn looking_for_records_in_garbage_is_bounded() {
+        // Every word claims an event of 1 MB, so each step would cost a checksum over that much.
+        let word = (3u32 << 20 | 1_000_000).to_le_bytes();
+        let bytes: Vec<u8> = word.iter().copied().cycle().take(4 << 20).collect();
+        let (_, end) = times(&bytes, AtBadBytes::Resync);
+        assert!(end.gave_up);
+        assert!(end.torn_tail_bytes > 0);
+    }
+
+    #[test]
+    fn appenders_that_lost_their_alignment_are_read() {
+        let mut bytes = rows(1);
+        bytes.extend([9, 9, 9]);
+        bytes.extend(rows(2));
+        assert_eq!(times(&bytes, AtBadBytes::ResyncUnaligned).0, [0, 0, 1]);
+    }
+}

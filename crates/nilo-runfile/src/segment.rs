@@ -1,0 +1,198 @@
+//! The segment being written: a preallocated mapping, or a file that grows by `write(2)`.
+//!
+//! Appending to a mapping is a copy, a checksum and one release store; nothing can fail, because the blocks were reserved before.
+//! Appending by `write(2)` is one call for each record and may fail, in which case the record was not written.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapMut, MmapOptions};
+
+use crate::filesystem;
+use crate::header::{DROPPED_ROWS_AT, HEADER_LEN, Header};
+use crate::record::{self, CommitWord, HEAD_LEN};
+
+/// The most that one segment may take.
+pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
+/// The least that is worth a file of its own; a full disk is probed down to this size.
+pub(crate) const MIN_SEGMENT_BYTES: u64 = 16 << 10;
+
+enum Backing {
+    Mapped(MmapMut),
+    Written { scratch: Vec<u8> },
+}
+
+/// A segment that takes records.
+pub(crate) struct Segment {
+    file: Arc<File>,
+    path: PathBuf,
+    number: u32,
+    used: usize,
+    capacity: usize,
+    dropped_rows: u64,
+    backing: Backing,
+}
+
+impl Segment {
+    /// Creates the file; on failure nothing is left behind.
+    pub(crate) fn create(
+        path: &Path,
+        header: &Header,
+        capacity: u64,
+        mapped: bool,
+    ) -> io::Result<Segment> {
+        let file = filesystem::create_new(path)?;
+        let capacity = capacity.next_multiple_of(4096).max(4096);
+        let backing = Segment::prepare(&file, header, capacity, mapped);
+        match backing {
+            Ok(backing) => Ok(Segment {
+                file: Arc::new(file),
+                path: path.to_owned(),
+                number: header.segment,
+                used: HEADER_LEN,
+                capacity: capacity as usize,
+                dropped_rows: 0,
+                backing,
+            }),
+            Err(error) => {
+                drop(file);
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(file: &File, header: &Header, capacity: u64, mapped: bool) -> io::Result<Backing> {
+        if !mapped {
+            file.write_all_at(&header.encode(), 0)?;
+            return Ok(Backing::Written {
+                scratch: Vec::new(),
+            });
+        }
+        filesystem::reserve(file, capacity)?;
+        // SAFETY: the file is new, its name is ours, and only this process writes to it.
+        // Its blocks are reserved, and nobody shortens it before the mapping is gone (see `seal`).
+        let mut map = unsafe { MmapOptions::new().len(capacity as usize).map_mut(file)? };
+        map[..HEADER_LEN].copy_from_slice(&header.encode());
+        Ok(Backing::Mapped(map))
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity as u64
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used as u64
+    }
+
+    /// Bytes that still fit.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.used)
+    }
+
+    /// Appends a row; the caller has checked [`Segment::room`].
+    #[inline]
+    pub(crate) fn append_row(
+        &mut self,
+        table: u32,
+        time_nanos: u64,
+        step: Option<i64>,
+        values: &[f64],
+    ) -> io::Result<()> {
+        let word = CommitWord::row(values.len(), step.is_some());
+        let len = word.record_len();
+        match &mut self.backing {
+            Backing::Mapped(map) => {
+                let slot = &mut map[self.used..self.used + len];
+                record::fill_row(&mut slot[HEAD_LEN..], table, time_nanos, step, values);
+                let crc = record::checksum_of(word, &slot[HEAD_LEN..]);
+                slot[4..8].copy_from_slice(&crc.to_le_bytes());
+                commit(slot, word);
+            }
+            Backing::Written { scratch } => {
+                record::encode_row_into(scratch, table, time_nanos, step, values);
+                self.file.write_all_at(scratch, self.used as u64)?;
+            }
+        }
+        self.used += len;
+        Ok(())
+    }
+
+    /// Appends a whole encoded record; the caller has checked [`Segment::room`].
+    pub(crate) fn append_record(&mut self, record: &[u8]) -> io::Result<()> {
+        match &mut self.backing {
+            Backing::Mapped(map) => {
+                let slot = &mut map[self.used..self.used + record.len()];
+                slot[4..].copy_from_slice(&record[4..]);
+                commit(slot, CommitWord(crate::header::u32_at(record, 0)));
+            }
+            Backing::Written { .. } => self.file.write_all_at(record, self.used as u64)?,
+        }
+        self.used += record.len();
+        Ok(())
+    }
+
+    /// Counts a row that could not be stored, in the header: that needs no space.
+    pub(crate) fn count_dropped_row(&mut self) {
+        self.dropped_rows += 1;
+        match &mut self.backing {
+            Backing::Mapped(map) => {
+                let cell = &mut map[DROPPED_ROWS_AT..DROPPED_ROWS_AT + 8];
+                // SAFETY: the mapping is page-aligned and the offset a multiple of eight, within the header.
+                let counter = unsafe { AtomicU64::from_ptr(cell.as_mut_ptr().cast()) };
+                counter.store(self.dropped_rows.to_le(), Ordering::Release);
+            }
+            Backing::Written { .. } => {
+                // When even this fails, the count lives on in memory and in the next `Lost` event.
+                let _ = self
+                    .file
+                    .write_all_at(&self.dropped_rows.to_le_bytes(), DROPPED_ROWS_AT as u64);
+            }
+        }
+    }
+
+    /// Cuts off what a failed `write(2)` may have left after the last whole record.
+    pub(crate) fn trim_failed_write(&mut self) {
+        if matches!(self.backing, Backing::Written { .. }) {
+            let _ = self.file.set_len(self.used as u64);
+        }
+    }
+
+    /// Ends the segment: unmaps it, then cuts the file to what was used.
+    pub(crate) fn seal(self) -> PathBuf {
+        let Segment {
+            file,
+            path,
+            used,
+            backing,
+            ..
+        } = self;
+        // The order matters: a store to a mapping beyond the file's end would be a SIGBUS.
+        drop(backing);
+        let _ = file.set_len(used as u64);
+        path
+    }
+}
+
+/// Stores the commit word, after which the record exists.
+#[inline]
+fn commit(slot: &mut [u8], word: CommitWord) {
+    debug_assert_eq!(slot.as_ptr() as usize % 4, 0);
+    // SAFETY: records start at multiples of four in a page-aligned mapping, and `slot` holds at least the head.
+    // Other processes only read these bytes.
+    let cell = unsafe { AtomicU32::from_ptr(slot.as_mut_ptr().cast()) };
+    cell.store(word.0.to_le(), Ordering::Release);
+}

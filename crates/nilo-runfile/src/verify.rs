@@ -1,0 +1,203 @@
+//! Checking a run: every file, every checksum, one report for each.
+
+use std::fs::File;
+use std::path::Path;
+
+use nilo_sample::RunDescription;
+use serde::Serialize;
+
+use crate::axis::TimeAxis;
+use crate::blocks::{collect_block, list_blocks};
+use crate::collect::{Collector, Tally};
+use crate::error::RunfileError;
+use crate::header::{ClockPair, Header, Magic};
+use crate::load::{Tail, is_unborn, open_with_header, read_segment};
+use crate::names::FileName;
+use crate::scan::AtBadBytes;
+
+/// The state of a run's files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// Whether nothing is damaged. A torn tail is what a kill leaves and is not damage.
+    pub ok: bool,
+    /// One report for each file, by name.
+    pub files: Vec<FileReport>,
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileKind {
+    /// `run.json`.
+    Description,
+    /// Records as they were written.
+    Segment,
+    /// Blocks of columns.
+    Compacted,
+    /// Events of short-lived processes.
+    Marks,
+    /// Not ours, or of a later version.
+    Other,
+}
+
+/// The state of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileReport {
+    /// Its name in the run folder.
+    pub name: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Records, or blocks' tables and loose records.
+    pub records: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Events.
+    pub events: u64,
+    /// Rows that the writer counted as dropped.
+    pub dropped_rows: u64,
+    /// Its length.
+    pub size_bytes: u64,
+    /// Bytes up to the end of the last whole record.
+    pub used_bytes: u64,
+    /// Bytes of a record that was cut off.
+    pub torn_tail_bytes: u64,
+    /// What is wrong, one sentence each.
+    pub damage: Vec<String>,
+}
+
+/// Checks all files of a run.
+pub(crate) fn verify(
+    folder: &Path,
+    description: Result<RunDescription, RunfileError>,
+) -> Result<Verification, RunfileError> {
+    let entries = std::fs::read_dir(folder).map_err(RunfileError::io("list the run", folder))?;
+    let axis = match &description {
+        Ok(description) => TimeAxis::new(description),
+        Err(_) => TimeAxis::at(ClockPair::default()),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(RunfileError::io("list the run", folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
+        let mut report = FileReport {
+            kind: FileKind::Other,
+            records: 0,
+            rows: 0,
+            events: 0,
+            dropped_rows: 0,
+            size_bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
+            used_bytes: 0,
+            torn_tail_bytes: 0,
+            damage: Vec::new(),
+            name: name.clone(),
+        };
+        let outcome = match FileName::parse(&name) {
+            FileName::Description => {
+                report.kind = FileKind::Description;
+                report.used_bytes = report.size_bytes;
+                match &description {
+                    Ok(_) => {}
+                    Err(error) => report.damage.push(with_cause(error)),
+                }
+                Ok(())
+            }
+            FileName::Segment { .. } => {
+                report.kind = FileKind::Segment;
+                verify_records(&path, AtBadBytes::Resync, &axis, &mut report)
+            }
+            FileName::Marks => {
+                report.kind = FileKind::Marks;
+                verify_records(&path, AtBadBytes::ResyncUnaligned, &axis, &mut report)
+            }
+            FileName::Compacted { .. } => {
+                report.kind = FileKind::Compacted;
+                verify_blocks(&path, &axis, &mut report)
+            }
+            FileName::Other => Ok(()),
+        };
+        if let Err(error) = outcome {
+            report.damage.push(with_cause(&error));
+        }
+        files.push(report);
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Verification {
+        ok: files.iter().all(|file| file.damage.is_empty()),
+        files,
+    })
+}
+
+fn with_cause(error: &RunfileError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// `None` for a file that was created and never got its header: the writer died in between, and nothing is lost.
+fn open_born(path: &Path, magic: Magic) -> Result<Option<(File, Header)>, RunfileError> {
+    match open_with_header(path, magic) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if is_unborn(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn verify_records(
+    path: &Path,
+    at_bad_bytes: AtBadBytes,
+    axis: &TimeAxis,
+    report: &mut FileReport,
+) -> Result<(), RunfileError> {
+    let Some((file, header)) = open_born(path, Magic::Segment)? else {
+        return Ok(());
+    };
+    let mut collector = Collector::new(&|_| false, 0);
+    let read = read_segment(&file, path, &header, at_bad_bytes, axis, &mut collector)?;
+    report.damage.extend(read.damage(path, Tail::MayBeTorn));
+    report.dropped_rows = read.header.dropped_rows;
+    report.used_bytes = read.end.end;
+    report.torn_tail_bytes = read.end.torn_tail_bytes;
+    report.take_counts(&read.tally);
+    Ok(())
+}
+
+fn verify_blocks(
+    path: &Path,
+    axis: &TimeAxis,
+    report: &mut FileReport,
+) -> Result<(), RunfileError> {
+    let Some((file, header)) = open_born(path, Magic::Compacted)? else {
+        return Ok(());
+    };
+    let list =
+        list_blocks(&file, header.header_len as u64).map_err(RunfileError::io("read", path))?;
+    report.used_bytes = list.end;
+    report.torn_tail_bytes = list.torn_tail_bytes;
+    for (offset, len) in &list.holes {
+        let sentence = format!("{len} bytes at offset {offset} are unreadable");
+        report.damage.push(sentence);
+    }
+    let mut tally = Tally::default();
+    for block in &list.blocks {
+        // A collector for each block, so that memory stays bounded by one.
+        let mut collector = Collector::new(&|_| true, 0);
+        let outcome = collect_block(&file, block, axis, &mut collector, &mut tally);
+        if let Err(error) = outcome {
+            tally.complain(format!("a block could not be read: {error}"));
+        }
+        report.dropped_rows += block.head.dropped_rows;
+    }
+    report.take_counts(&tally);
+    report.damage.extend(tally.damage);
+    Ok(())
+}
+
+impl FileReport {
+    fn take_counts(&mut self, tally: &Tally) {
+        self.records = tally.records;
+        self.rows = tally.rows;
+        self.events = tally.events;
+    }
+}

@@ -1,0 +1,527 @@
+//! The writer: one stream of rows and events of one process.
+//!
+//! It never panics, never waits for another process and never disturbs the job: what cannot be stored is counted, in memory and in the segment's header.
+//! Its slow work (syncing, compacting) is done by the thread in `housekeeping.rs`, which starts with the first such work.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nilo_sample::{Event, TableSpec};
+
+use crate::clock;
+use crate::error::RunfileError;
+use crate::filesystem;
+use crate::fork::Generation;
+use crate::header::{ClockPair, HEADER_LEN, Header, Magic};
+use crate::housekeeping::Housekeeper;
+use crate::names;
+use crate::options::{WriteMode, WriterOptions};
+use crate::record::{self, CommitWord, MAX_BODY_LEN};
+use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Segment};
+
+/// How long a full disk is left alone before the next try.
+const RETRY_NANOS: u64 = 1_000_000_000;
+/// A last segment smaller than this stays as it is: compressing it would cost a short run more time than it saves space.
+const COMPACT_AT_CLOSE_BYTES: u64 = 256 << 10;
+/// The longest row that is accepted, in columns.
+const MAX_COLUMNS: usize = (MAX_BODY_LEN - 20) / 8;
+
+/// A table of one writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TableId {
+    slot: u32,
+    wire: u32,
+}
+
+struct DefinedTable {
+    wire: u32,
+    columns: usize,
+    /// The segment that holds the declaration, if any does.
+    declared_in: Option<u32>,
+    declaration: Box<[u8]>,
+}
+
+/// Appends rows and events to a run folder.
+pub struct RunWriter {
+    folder: PathBuf,
+    name: String,
+    options: WriterOptions,
+    mapped: bool,
+    identity: Identity,
+    generation: Generation,
+    segment: Option<Segment>,
+    tables: Vec<Option<DefinedTable>>,
+    free_slots: Vec<u32>,
+    next_wire: u32,
+    dropped: u64,
+    /// Rows dropped since the last `Lost` event.
+    unreported: u64,
+    dropped_reason: Option<String>,
+    retry_at_nanos: u64,
+    sealed_bytes: u64,
+    /// From this time on there is something to sync.
+    wake_at_nanos: u64,
+    housekeeper: Housekeeper,
+}
+
+#[derive(Clone, Copy)]
+struct Identity {
+    pid: u32,
+    start_ticks: u64,
+    boot_id: [u8; 16],
+}
+
+impl RunWriter {
+    /// Opens a stream in a run folder. Its files are called `<role>-<pid>`, with a number behind it when that is taken.
+    pub fn create(
+        run_dir: &Path,
+        role: &str,
+        options: WriterOptions,
+    ) -> Result<RunWriter, RunfileError> {
+        let mut options = options;
+        options.max_segment_bytes = options
+            .max_segment_bytes
+            .clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+        options.first_segment_bytes = options
+            .first_segment_bytes
+            .clamp(4096, options.max_segment_bytes);
+        let mut mapped = match options.mode {
+            WriteMode::Auto => filesystem::network_file_system(run_dir).is_none(),
+            WriteMode::Mapped => true,
+            WriteMode::Written => false,
+        };
+        let identity = Identity {
+            pid: std::process::id(),
+            start_ticks: clock::process_start_ticks(),
+            boot_id: clock::boot_id_bytes(&clock::boot_id()).unwrap_or_default(),
+        };
+        let (name, segment) = first_segment(run_dir, role, identity, &options, &mut mapped)?;
+        let now = clock::monotonic_nanos();
+        let wake_at_nanos = options.sync_every.map_or(u64::MAX, |every| {
+            now.saturating_add(u64::try_from(every.as_nanos()).unwrap_or(u64::MAX))
+        });
+        let housekeeper = Housekeeper::new(run_dir, &name, &options);
+        housekeeper.set_live(segment.file());
+        Ok(RunWriter {
+            folder: run_dir.to_owned(),
+            name,
+            options,
+            mapped,
+            identity,
+            generation: Generation::current(),
+            segment: Some(segment),
+            tables: Vec::new(),
+            free_slots: Vec::new(),
+            next_wire: 0,
+            dropped: 0,
+            unreported: 0,
+            dropped_reason: None,
+            retry_at_nanos: 0,
+            sealed_bytes: 0,
+            wake_at_nanos,
+            housekeeper,
+        })
+    }
+
+    /// The stream's name, such as `recorder-4711`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether rows go through a mapping.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Announces a table. Cheap: the declaration is written with the first row.
+    pub fn define(&mut self, spec: &TableSpec) -> TableId {
+        let wire = self.next_wire;
+        self.next_wire = self.next_wire.wrapping_add(1);
+        let json = serde_json::to_vec(spec).unwrap_or_default();
+        // A declaration that cannot be written leaves its table without rows: they are counted as dropped.
+        let declaration = record::encode_table(wire, &json).filter(|_| !json.is_empty());
+        let table = declaration.map(|declaration| DefinedTable {
+            wire,
+            columns: spec.columns.len(),
+            declared_in: None,
+            declaration: declaration.into_boxed_slice(),
+        });
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
+                self.tables[slot as usize] = table;
+                slot
+            }
+            None => {
+                self.tables.push(table);
+                (self.tables.len() - 1) as u32
+            }
+        };
+        TableId { slot, wire }
+    }
+
+    /// Appends a row; `false` when it was dropped (and counted).
+    ///
+    /// `time_nanos` is [`crate::monotonic_nanos`]. The number of values is that of the table's columns.
+    #[inline]
+    pub fn append(
+        &mut self,
+        table: TableId,
+        time_nanos: u64,
+        step: Option<i64>,
+        values: &[f64],
+    ) -> bool {
+        if let (Some(segment), Some(Some(defined))) =
+            (&mut self.segment, self.tables.get(table.slot as usize))
+        {
+            let is_usual = defined.wire == table.wire
+                && defined.columns == values.len()
+                && defined.declared_in == Some(segment.number())
+                && self.unreported == 0
+                && time_nanos < self.wake_at_nanos
+                && self.generation.is_current();
+            if is_usual
+                && CommitWord::row(values.len(), step.is_some()).record_len() <= segment.room()
+                && segment
+                    .append_row(table.wire, time_nanos, step, values)
+                    .is_ok()
+            {
+                return true;
+            }
+        }
+        self.append_with_care(table, time_nanos, step, values)
+    }
+
+    /// Everything that can stand between a row and its segment, one after the other.
+    #[cold]
+    fn append_with_care(
+        &mut self,
+        table: TableId,
+        time_nanos: u64,
+        step: Option<i64>,
+        values: &[f64],
+    ) -> bool {
+        let Some(Some(defined)) = self.tables.get(table.slot as usize) else {
+            return self.drop_row("the table is not defined");
+        };
+        if defined.wire != table.wire {
+            return self.drop_row("the table was forgotten");
+        }
+        if defined.columns != values.len() || values.len() > MAX_COLUMNS {
+            return self.drop_row("the row does not have the table's columns");
+        }
+        let row_len = CommitWord::row(values.len(), step.is_some()).record_len();
+        let declaration_len = defined.declaration.len();
+        let declared_in = defined.declared_in;
+        let has_room = self.prepare(time_nanos, row_len + declaration_len, |segment| {
+            if declared_in == Some(segment.number()) {
+                row_len
+            } else {
+                row_len + declaration_len
+            }
+        });
+        if !has_room {
+            return false;
+        }
+        let (Some(segment), Some(Some(defined))) =
+            (&mut self.segment, self.tables.get_mut(table.slot as usize))
+        else {
+            return self.drop_row("the writer is closed");
+        };
+        let number = segment.number();
+        let mut outcome = Ok(());
+        if defined.declared_in != Some(number) {
+            outcome = segment.append_record(&defined.declaration);
+            if outcome.is_ok() {
+                defined.declared_in = Some(number);
+            }
+        }
+        let outcome =
+            outcome.and_then(|()| segment.append_row(table.wire, time_nanos, step, values));
+        match outcome {
+            Ok(()) => true,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Stores an event; `false` when it was dropped (and counted like a row).
+    pub fn event(&mut self, time_nanos: u64, event: &Event) -> bool {
+        let record = serde_json::to_vec(event)
+            .ok()
+            .and_then(|json| record::encode_event(time_nanos, &json));
+        let Some(record) = record else {
+            return self.drop_row("the event is too long");
+        };
+        if !self.prepare(time_nanos, record.len(), |_| record.len()) {
+            return false;
+        }
+        let Some(segment) = &mut self.segment else {
+            return self.drop_row("the writer is closed");
+        };
+        match segment.append_record(&record) {
+            Ok(()) => true,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Forgets a table whose subject has ended and frees its memory; the rows stay.
+    pub fn forget(&mut self, table: TableId) {
+        if let Some(entry) = self.tables.get_mut(table.slot as usize)
+            && entry
+                .as_ref()
+                .is_some_and(|defined| defined.wire == table.wire)
+        {
+            *entry = None;
+            self.free_slots.push(table.slot);
+        }
+    }
+
+    /// Rows and events that could not be stored.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Why the last of them could not be stored.
+    pub fn dropped_reason(&self) -> Option<&str> {
+        self.dropped_reason.as_deref()
+    }
+
+    /// Bytes of records and headers written so far, before compaction.
+    pub fn bytes_written(&self) -> u64 {
+        self.sealed_bytes + self.segment.as_ref().map_or(0, Segment::used)
+    }
+
+    /// Ends the stream: cuts the last segment to its size and lets housekeeping finish. Dropping the writer does the same.
+    pub fn close(self) {
+        drop(self);
+    }
+
+    /// Sees to it that something fits, and tells of earlier losses first.
+    /// It takes `len` bytes in the present segment and `fresh_len` in an empty one, which holds no declarations.
+    /// `false`: the row was dropped and counted.
+    fn prepare(
+        &mut self,
+        time_nanos: u64,
+        fresh_len: usize,
+        len: impl Fn(&Segment) -> usize,
+    ) -> bool {
+        if !self.generation.is_current() {
+            return self.drop_row("this process is a fork of the one that opened the writer");
+        }
+        if time_nanos >= self.wake_at_nanos {
+            self.wake_at_nanos = u64::MAX;
+            self.housekeeper.start();
+        }
+        if self.unreported > 0 {
+            let is_too_early = clock::monotonic_nanos() < self.retry_at_nanos;
+            if is_too_early || !self.report_losses(time_nanos) {
+                return self.drop_row_again();
+            }
+        }
+        let Some(segment) = &self.segment else {
+            return self.drop_row("the writer is closed");
+        };
+        if len(segment) <= segment.room() {
+            return true;
+        }
+        match self.next_segment(fresh_len) {
+            Ok(()) => true,
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Writes the `Lost` event for what was dropped, in a segment with room for it.
+    fn report_losses(&mut self, time_nanos: u64) -> bool {
+        let event = Event::Lost {
+            rows: self.unreported,
+            reason: self.dropped_reason.clone().unwrap_or_default(),
+        };
+        let record = serde_json::to_vec(&event)
+            .ok()
+            .and_then(|json| record::encode_event(time_nanos, &json));
+        let Some(record) = record else {
+            return false;
+        };
+        let room = self.segment.as_ref().map_or(0, Segment::room);
+        let outcome = if record.len() <= room {
+            Ok(())
+        } else {
+            self.next_segment(record.len())
+        };
+        let outcome = outcome.and_then(|()| match &mut self.segment {
+            Some(segment) => {
+                segment.trim_failed_write();
+                segment.append_record(&record)
+            }
+            None => Err(io::ErrorKind::NotConnected.into()),
+        });
+        match outcome {
+            Ok(()) => {
+                self.unreported = 0;
+                true
+            }
+            Err(error) => {
+                self.note_failure(&error);
+                false
+            }
+        }
+    }
+
+    /// Seals the segment and opens the next, smaller when the disk is nearly full.
+    fn next_segment(&mut self, needed: usize) -> io::Result<()> {
+        let Some(current) = &self.segment else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let number = current.number() + 1;
+        let least = (needed + HEADER_LEN) as u64;
+        let wanted = current
+            .capacity()
+            .saturating_mul(2)
+            .min(self.options.max_segment_bytes);
+        let next = open_segment(
+            &self.folder,
+            &self.name,
+            number,
+            self.identity,
+            wanted.max(least),
+            least.max(MIN_SEGMENT_BYTES),
+            &mut self.mapped,
+        )?;
+        self.housekeeper.set_live(next.file());
+        if let Some(full) = self.segment.replace(next) {
+            self.sealed_bytes += full.used();
+            self.housekeeper.sealed(number - 1, full.seal());
+        }
+        Ok(())
+    }
+
+    fn note_failure(&mut self, error: &io::Error) {
+        self.retry_at_nanos = clock::monotonic_nanos().saturating_add(RETRY_NANOS);
+        self.dropped_reason = Some(error.to_string());
+    }
+
+    #[cold]
+    fn fail(&mut self, error: &io::Error) -> bool {
+        self.note_failure(error);
+        self.drop_row_again()
+    }
+
+    #[cold]
+    fn drop_row(&mut self, reason: &str) -> bool {
+        if self.dropped_reason.as_deref() != Some(reason) {
+            self.dropped_reason = Some(reason.to_owned());
+        }
+        self.drop_row_again()
+    }
+
+    /// Counts one more row dropped for the reason already known.
+    fn drop_row_again(&mut self) -> bool {
+        self.dropped += 1;
+        // A forked child must not touch the parent's files, not even the counter.
+        if self.generation.is_current() {
+            self.unreported += 1;
+            if let Some(segment) = &mut self.segment {
+                segment.count_dropped_row();
+            }
+        }
+        false
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        if !self.generation.is_current() {
+            self.housekeeper.abandon();
+            return;
+        }
+        if self.unreported > 0 {
+            self.report_losses(clock::monotonic_nanos());
+        }
+        if let Some(segment) = self.segment.take() {
+            let number = segment.number();
+            let is_large = segment.used() >= COMPACT_AT_CLOSE_BYTES;
+            let path = segment.seal();
+            if is_large || self.housekeeper.is_started() {
+                self.housekeeper.sealed_last(number, path, is_large);
+            }
+        }
+        self.housekeeper.finish();
+    }
+}
+
+/// Opens segment 0 under the first free name.
+fn first_segment(
+    run_dir: &Path,
+    role: &str,
+    identity: Identity,
+    options: &WriterOptions,
+    mapped: &mut bool,
+) -> Result<(String, Segment), RunfileError> {
+    let base = format!("{}-{}", names::clean_role(role), identity.pid);
+    let mut attempt = 1u32;
+    loop {
+        let name = match attempt {
+            1 => base.clone(),
+            _ => format!("{base}-{attempt}"),
+        };
+        let size = options.first_segment_bytes;
+        let path = names::segment_path(run_dir, &name, 0);
+        let opened = open_segment(
+            run_dir,
+            &name,
+            0,
+            identity,
+            size,
+            size.min(MIN_SEGMENT_BYTES),
+            mapped,
+        );
+        match opened {
+            // Segment 0 of an earlier writer of this name may have become part of its compacted file.
+            Ok(_) if names::compacted_path(run_dir, &name).exists() => {
+                let _ = std::fs::remove_file(&path);
+            }
+            Ok(segment) => return Ok((name, segment)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 100_000 => {}
+            Err(error) => return Err(RunfileError::io("create a segment", &path)(error)),
+        }
+        attempt += 1;
+    }
+}
+
+/// Creates a segment, halving its size down to `least` while the disk says that it is full.
+fn open_segment(
+    folder: &Path,
+    name: &str,
+    number: u32,
+    identity: Identity,
+    wanted: u64,
+    least: u64,
+    mapped: &mut bool,
+) -> io::Result<Segment> {
+    let path = names::segment_path(folder, name, number);
+    let header = Header {
+        magic: Magic::Segment,
+        header_len: HEADER_LEN,
+        segment: number,
+        pid: identity.pid,
+        pid_start_ticks: identity.start_ticks,
+        clock: ClockPair::now(identity.boot_id),
+        dropped_rows: 0,
+    };
+    let mut size = wanted.max(least);
+    loop {
+        match Segment::create(&path, &header, size, *mapped) {
+            Ok(segment) => return Ok(segment),
+            Err(error) => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if size > least => {
+                    size = (size / 2).max(least);
+                }
+                // No `fallocate` here (or no mapping): `write(2)` works everywhere.
+                io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput if *mapped => {
+                    *mapped = false;
+                }
+                _ if error.raw_os_error() == Some(libc::ENODEV) && *mapped => *mapped = false,
+                _ => return Err(error),
+            },
+        }
+    }
+}

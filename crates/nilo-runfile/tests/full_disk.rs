@@ -1,0 +1,166 @@
+//! A disk that is really full: a tmpfs of one megabyte.
+//!
+//! Mounting takes root. Without it the test says so, and fails where `CI=true`.
+
+mod support;
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nilo_runfile::{RunFolder, RunWriter, WriteMode, WriterOptions, monotonic_nanos};
+use nilo_sample::Event;
+use support::{description, metrics, small_segments};
+
+/// A mounted tmpfs that goes away with the test.
+struct SmallDisk {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let target = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: all pointers are NUL-terminated strings that outlive the call.
+        let outcome = unsafe {
+            libc::mount(
+                c"tmpfs".as_ptr(),
+                target.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                c"size=1m".as_ptr().cast(),
+            )
+        };
+        if outcome != 0 {
+            let why = std::io::Error::last_os_error();
+            assert!(
+                std::env::var("CI").as_deref() != Ok("true"),
+                "cannot mount a tmpfs: {why}"
+            );
+            eprintln!("SKIPPED: cannot mount a tmpfs: {why}");
+            return None;
+        }
+        Some(SmallDisk {
+            path,
+            _folder: folder,
+        })
+    }
+
+    /// Leaves about this much free.
+    fn fill(&self, free_bytes: usize) -> PathBuf {
+        let ballast = self.path.join("ballast");
+        std::fs::write(&ballast, vec![1; (1 << 20) - free_bytes - (16 << 10)]).unwrap();
+        ballast
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let target = CString::new(self.path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the pointer is a NUL-terminated string that outlives the call.
+        unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+fn fill_and_recover(mode: WriteMode, compact: bool) {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let start = monotonic_nanos();
+    let run = RunFolder::create(&disk.path, &description(start)).unwrap();
+    let ballast = disk.fill(200 << 10);
+    let options = WriterOptions {
+        mode,
+        ..small_segments(compact)
+    };
+    let mut writer = RunWriter::create(run.path(), "w", options).unwrap();
+    let table = writer.define(&metrics("m", 5));
+    let (mut accepted, mut appended) = (Vec::new(), 0u64);
+    let mut append = |writer: &mut RunWriter, count: u64| {
+        for _ in 0..count {
+            // Noise, so that compaction cannot make room for ever.
+            let noise = (appended as f64 * 12.9898).sin() * 43_758.545_3;
+            let values = [
+                appended as f64,
+                noise,
+                noise * noise,
+                noise.cos(),
+                noise.tan(),
+            ];
+            if writer.append(table, monotonic_nanos(), None, &values) {
+                accepted.push(appended as f64);
+            }
+            appended += 1;
+        }
+    };
+    append(&mut writer, 60_000);
+    assert!(writer.dropped() > 0, "the disk should be full");
+    assert!(writer.dropped_reason().unwrap().contains("space"));
+    let dropped_while_full = writer.dropped();
+
+    // Even now everything that fitted is readable, and the loss is counted in the file.
+    let recording = run.load().unwrap();
+    assert_eq!(recording.dropped_rows, dropped_while_full);
+
+    std::fs::remove_file(&ballast).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    append(&mut writer, 500);
+    assert_eq!(writer.dropped(), dropped_while_full, "space is back");
+    let dropped = writer.dropped();
+    writer.close();
+
+    let recording = run.load().unwrap();
+    assert_eq!(recording.damage, Vec::<String>::new());
+    assert_eq!(recording.tables[0].columns[0], accepted);
+    assert_eq!(accepted.len() as u64 + dropped, appended);
+    assert_eq!(recording.dropped_rows, dropped);
+    let lost = recording.events.iter().map(|event| match &event.event {
+        Event::Lost { rows, .. } => *rows,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(lost.sum::<u64>(), dropped);
+}
+
+#[test]
+fn a_full_disk_drops_rows_and_recovers_when_mapped() {
+    fill_and_recover(WriteMode::Mapped, false);
+}
+
+#[test]
+fn a_full_disk_drops_rows_and_recovers_when_written() {
+    fill_and_recover(WriteMode::Written, false);
+}
+
+#[test]
+fn a_full_disk_drops_rows_and_recovers_when_compacting() {
+    fill_and_recover(WriteMode::Mapped, true);
+}
+
+#[test]
+fn a_disk_without_a_single_free_page_is_an_error_at_the_start() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let run = RunFolder::create(&disk.path, &description(0)).unwrap();
+    let mut ballast = std::fs::File::create(disk.path.join("ballast")).unwrap();
+    while std::io::Write::write(&mut ballast, &[1; 4096]).is_ok_and(|count| count > 0) {}
+    let error = RunWriter::create(run.path(), "w", WriterOptions::default()).err();
+    assert!(error.unwrap().hint().unwrap().contains("free some space"));
+    assert_eq!(segments(run.path()), 0);
+}
+
+fn segments(path: &Path) -> usize {
+    let names = std::fs::read_dir(path).unwrap();
+    names
+        .filter(|name| {
+            name.as_ref()
+                .unwrap()
+                .path()
+                .extension()
+                .is_some_and(|e| e == "nilo")
+        })
+        .count()
+}

@@ -1,0 +1,95 @@
+//! A run in a temporary folder, for the tests beside this.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::path::Path;
+
+use nilo_runfile::{RunFolder, WriterOptions};
+use nilo_sample::{Column, RunDescription, RunId, Subject, TableSpec, Unit};
+
+/// A run that goes away with the test.
+pub struct Scratch {
+    folder: tempfile::TempDir,
+    pub run: RunFolder,
+    /// The monotonic time at which the run began.
+    pub start: u64,
+}
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        let folder = tempfile::tempdir().unwrap();
+        let start = nilo_runfile::monotonic_nanos();
+        let run = RunFolder::create(folder.path(), &description(start)).unwrap();
+        Scratch { folder, run, start }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The run's files, sorted.
+    pub fn file_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.run.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The bytes of the only file with such an ending.
+    pub fn bytes_of(&self, ending: &str) -> (String, Vec<u8>) {
+        let mut names = self.file_names();
+        names.retain(|name| name.ends_with(ending));
+        assert_eq!(names.len(), 1, "{names:?}");
+        let bytes = std::fs::read(self.run.path().join(&names[0])).unwrap();
+        (names.remove(0), bytes)
+    }
+}
+
+pub fn description(start: u64) -> RunDescription {
+    RunDescription {
+        schema: nilo_sample::run::RUN_SCHEMA.to_owned(),
+        id: RunId::new(nilo_runfile::unix_nanos().into(), "test"),
+        name: None,
+        tags: Default::default(),
+        mode: "run".to_owned(),
+        command: vec!["true".to_owned()],
+        cwd: String::new(),
+        host: String::new(),
+        system: String::new(),
+        nilo_version: String::new(),
+        started_unix_nanos: nilo_runfile::unix_nanos(),
+        started_monotonic_nanos: start,
+        boot_id: nilo_runfile::boot_id(),
+        recorder_pid: 0,
+        recorder_start_ticks: 0,
+        root_pids: Vec::new(),
+        interval_nanos: 0,
+        limit: None,
+        ending: None,
+    }
+}
+
+/// A table of the user's metrics with so many columns.
+pub fn metrics(name: &str, columns: usize) -> TableSpec {
+    TableSpec {
+        subject: Subject::Metrics {
+            name: name.to_owned(),
+        },
+        columns: (0..columns)
+            .map(|index| Column::gauge(&format!("c{index}"), Unit::Plain))
+            .collect(),
+        hold: false,
+    }
+}
+
+/// Many small segments, so that a test sees rotation and compaction.
+pub fn small_segments(compact: bool) -> WriterOptions {
+    WriterOptions {
+        first_segment_bytes: 16 << 10,
+        max_segment_bytes: 64 << 10,
+        compact,
+        ..WriterOptions::default()
+    }
+}

@@ -1,0 +1,197 @@
+//! What a tick costs, against opening, reading and closing the same files, interleaved in one run.
+//!
+//! `cargo bench -p nilo-source --bench tick` prints microseconds, median and 99th percentile, for trees of 1 to 5000 processes.
+//! PSS is off: its price is the target's, not ours. Detail is on, as in a recording at 10 Hz; idle trees sleep, busy ones spin and allocate.
+#![allow(clippy::print_stdout, reason = "a program that prints")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nilo_source::{
+    Host, MemoryCgroup, PortableTree, ProcessSource, ProcessTree, Roots, TreeOptions,
+};
+
+fn main() {
+    println!(
+        "processes  kind      tick µs        CPU µs   naive µs       ratio   share of a core at 10 Hz"
+    );
+    for (count, kind, ticks) in [
+        (1, "idle", 2000),
+        (20, "idle", 2000),
+        (20, "busy", 500),
+        (1000, "idle", 200),
+        (5000, "idle", 40),
+    ] {
+        let job = start(count, kind);
+        measure(&job, count, kind, ticks);
+        stop(job);
+    }
+    sysinfo_for_comparison();
+    others();
+}
+
+fn start(count: usize, kind: &str) -> Child {
+    let work = match kind {
+        "busy" => "python3 -c 'import time\nwhile 1:\n  b = bytearray(1 << 20); time.sleep(0.005)'",
+        _ => "sleep 1000",
+    };
+    // The shell itself is one of them.
+    let script = match count {
+        1 => format!("echo ready; exec {work}"),
+        _ => {
+            format!("i=1; while [ $i -lt {count} ]; do {work} & i=$((i+1)); done; echo ready; wait")
+        }
+    };
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("the job says that it is ready");
+    std::thread::sleep(Duration::from_millis(300));
+    child
+}
+
+fn stop(mut job: Child) {
+    let group = rustix::process::Pid::from_child(&job);
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    let _ = job.wait();
+}
+
+fn measure(job: &Child, count: usize, kind: &str, ticks: usize) {
+    let options = TreeOptions {
+        pss_budget: 0.0,
+        ..TreeOptions::default()
+    };
+    let mut tree = ProcessTree::new(&Roots::default(), options).expect("there is a /proc");
+    tree.add_root(job.id()).expect("the job runs");
+    let mut now_nanos = 0;
+    // Past the youth of the processes, in which detail is read more often.
+    for _ in 0..100 {
+        now_nanos += 100_000_000;
+        tree.tick(now_nanos);
+    }
+    let pids: Vec<u32> = tree
+        .processes()
+        .iter()
+        .map(|process| process.id.pid)
+        .collect();
+    let (mut ours, mut naive) = (Vec::new(), Vec::new());
+    let mut cpu_nanos = 0;
+    for _ in 0..ticks {
+        now_nanos += 100_000_000;
+        let cpu_before = thread_nanos();
+        ours.push(timed(|| tree.tick(now_nanos)));
+        cpu_nanos += thread_nanos() - cpu_before;
+        naive.push(timed(|| open_read_close(&pids)));
+        // Caches go cold between the ticks of a real recording, too.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (ours, naive) = (Quantiles::of(ours), Quantiles::of(naive));
+    let cpu_micros = cpu_nanos as f64 / 1e3 / ticks as f64;
+    println!(
+        "{count:>9}  {kind}  {:>7.1} {:>7.1}  {cpu_micros:>7.1}  {:>7.1} {:>7.1}  {:>6.2}   {:.3} %",
+        ours.median,
+        ours.p99,
+        naive.median,
+        naive.p99,
+        naive.median / ours.median,
+        cpu_micros * 10.0 / 1e6 * 100.0,
+    );
+    assert_eq!(tree.processes().len(), count);
+}
+
+/// What a simple monitor does: `statm` for memory and `stat` for CPU time, opened anew.
+fn open_read_close(pids: &[u32]) {
+    for pid in pids {
+        for name in ["statm", "stat"] {
+            let text = std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            std::hint::black_box(text);
+        }
+    }
+}
+
+fn sysinfo_for_comparison() {
+    let job = start(20, "idle");
+    let mut tree = PortableTree::new(None).expect("sysinfo works");
+    tree.add_root(job.id()).expect("the job runs");
+    let mut now_nanos = 1;
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        now_nanos += 100_000_000;
+        times.push(timed(|| tree.tick(now_nanos)));
+    }
+    stop(job);
+    let times = Quantiles::of(times);
+    println!(
+        "PortableTree (sysinfo), 20 processes: {:.1} µs, p99 {:.1}",
+        times.median, times.p99
+    );
+}
+
+fn others() {
+    let roots = Roots::default();
+    let mut host = Host::new(&roots).expect("there is a /proc");
+    let times = Quantiles::of(
+        (0..2000)
+            .map(|_| {
+                timed(|| {
+                    std::hint::black_box(host.read());
+                })
+            })
+            .collect(),
+    );
+    println!("Host::read: {:.1} µs, p99 {:.1}", times.median, times.p99);
+    let Ok(Some(mut cgroup)) = MemoryCgroup::of_process(&roots, std::process::id()) else {
+        return;
+    };
+    for with_stat in [false, true] {
+        let times = Quantiles::of(
+            (0..2000)
+                .map(|_| {
+                    timed(|| {
+                        std::hint::black_box(cgroup.read(with_stat));
+                    })
+                })
+                .collect(),
+        );
+        println!(
+            "MemoryCgroup::read({with_stat}), v{}: {:.1} µs, p99 {:.1}",
+            cgroup.version(),
+            times.median,
+            times.p99
+        );
+    }
+}
+
+fn timed(work: impl FnOnce()) -> f64 {
+    let before = Instant::now();
+    work();
+    before.elapsed().as_nanos() as f64 / 1e3
+}
+
+fn thread_nanos() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+struct Quantiles {
+    median: f64,
+    p99: f64,
+}
+
+impl Quantiles {
+    fn of(mut micros: Vec<f64>) -> Quantiles {
+        micros.sort_by(f64::total_cmp);
+        Quantiles {
+            median: micros[micros.len() / 2],
+            p99: micros[micros.len() * 99 / 100],
+        }
+    }
+}

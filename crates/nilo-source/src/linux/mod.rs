@@ -1,0 +1,19 @@
+//! The process tree of a Linux machine, from `/proc`.
+//!
+//! `tree.rs` holds the tree and its tick, `discover.rs` finds processes that joined, `process.rs` reads one process,
+//! `pss.rs` keeps the costly PSS inside its budget, `stat.rs` parses, `proc_folder.rs` is `/proc` itself, `blind.rs` remembers what was refused.
+
+mod blind;
+mod cpu_clock;
+mod describe;
+mod discover;
+mod proc_folder;
+mod process;
+mod pss;
+pub(crate) mod stat;
+mod tree;
+
+pub(crate) use cpu_clock::process_cpu_nanos;
+pub(crate) use describe::{command_of, describe, is_python};
+pub(crate) use proc_folder::{ProcFolder, STAT_BYTES};
+pub use tree::{ProcessTree, TreeOptions};

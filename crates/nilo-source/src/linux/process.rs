@@ -1,0 +1,361 @@
+//! One process of the tree: its kept-open files and how they are read.
+//!
+//! A tick costs one `pread` of `statm` and one clock call. Detail, about once a second, costs four more reads.
+//! Beyond the allowance of open files, and in captured trees, each read opens and closes `stat` instead and checks who answers.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::descriptors::read_record;
+use crate::linux::cpu_clock::process_cpu_nanos;
+use crate::linux::proc_folder::{ProcFolder, STAT_BYTES, pid_of_name};
+use crate::linux::pss::PssTurn;
+use crate::linux::stat::{Stat, parse_io, parse_stat, parse_statm, parse_status};
+use crate::source::{ProcessDetail, ProcessReading};
+
+/// How much of a process is kept open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// All its files.
+    Everything,
+    /// `statm`, for the tick.
+    OnlyTick,
+    /// Nothing.
+    Nothing,
+}
+
+impl Keeping {
+    /// Descriptors that one process takes.
+    pub(crate) fn descriptors(self) -> usize {
+        match self {
+            Keeping::Everything => 5,
+            Keeping::OnlyTick => 1,
+            Keeping::Nothing => 0,
+        }
+    }
+}
+
+/// What a tick found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vital {
+    /// Alive.
+    Alive(ProcessReading),
+    /// Gone or a zombie.
+    Ended,
+}
+
+/// The files of one process and what was last seen in them.
+#[derive(Debug)]
+pub(crate) struct ProcessFiles {
+    pid: u32,
+    start_ticks: u64,
+    keeping: Keeping,
+    statm: Option<OwnedFd>,
+    stat: Option<OwnedFd>,
+    status: Option<OwnedFd>,
+    io: Option<OwnedFd>,
+    fd_folder: Option<OwnedFd>,
+    io_refused: bool,
+    /// The files turned out to be another process's, which took the number while they were being opened.
+    is_other: bool,
+    /// The reading before which detail was last read.
+    detail_after: Option<ProcessReading>,
+    comm: [u8; 16],
+    arguments_at: u64,
+    pub(crate) command_hash: u64,
+    pub(crate) next_detail_nanos: u64,
+    pub(crate) next_command_nanos: u64,
+    pub(crate) pss: PssTurn,
+}
+
+impl ProcessFiles {
+    pub(crate) fn new(
+        proc: &ProcFolder,
+        pid: u32,
+        stat: &Stat<'_>,
+        keeping: Keeping,
+        now_nanos: u64,
+    ) -> ProcessFiles {
+        let everything = keeping == Keeping::Everything;
+        let keep =
+            |name: &str, wanted: bool| wanted.then(|| proc.open_of(pid, name).ok()).flatten();
+        ProcessFiles {
+            pid,
+            start_ticks: stat.start_ticks,
+            keeping,
+            statm: keep("statm", keeping != Keeping::Nothing),
+            stat: keep("stat", everything),
+            status: keep("status", everything),
+            io: keep("io", everything),
+            fd_folder: if everything {
+                open_fd_folder(proc, pid)
+            } else {
+                None
+            },
+            io_refused: false,
+            is_other: false,
+            detail_after: None,
+            comm: short_name(stat.comm),
+            arguments_at: stat.arguments_at,
+            command_hash: 0,
+            next_detail_nanos: now_nanos,
+            next_command_nanos: now_nanos,
+            pss: PssTurn::new(now_nanos),
+        }
+    }
+
+    /// Sets every schedule to begin at this time.
+    pub(crate) fn begin(&mut self, now_nanos: u64) {
+        self.next_detail_nanos = now_nanos;
+        self.next_command_nanos = now_nanos;
+        self.pss = PssTurn::new(now_nanos);
+    }
+
+    pub(crate) fn keeping(&self) -> Keeping {
+        self.keeping
+    }
+
+    /// The hot path.
+    pub(crate) fn read(&mut self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+        if self.is_other {
+            return Vital::Ended;
+        }
+        let Some(statm) = &self.statm else {
+            return self.read_without_kept_files(proc, last);
+        };
+        let mut buffer = [0u8; 192];
+        match read_record(statm, &mut buffer).map(parse_statm) {
+            Ok(Some((size, resident))) if size > 0 => {
+                let cpu_nanos = process_cpu_nanos(self.pid)
+                    .or_else(|| self.cpu_nanos_from_stat(proc))
+                    .unwrap_or(last.cpu_nanos);
+                Vital::Alive(ProcessReading {
+                    rss_bytes: resident.saturating_mul(proc.page_bytes),
+                    // Nothing that reads it may ever see it fall.
+                    cpu_nanos: cpu_nanos.max(last.cpu_nanos),
+                })
+            }
+            Ok(Some(_)) => self.read_without_memory(proc, last),
+            Ok(None) | Err(_) => Vital::Ended,
+        }
+    }
+
+    /// `statm` says that there is no memory: a zombie, a process about to be one, or one whose first thread ended before the others.
+    fn read_without_memory(&mut self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+        let mut buffer = [0; STAT_BYTES];
+        let Some(stat) = proc.stat_of(self.pid, &mut buffer) else {
+            return Vital::Ended;
+        };
+        if stat.start_ticks != self.start_ticks {
+            return Vital::Ended;
+        }
+        if !matches!(stat.state, b'Z' | b'X' | b'x') {
+            // Giving its memory back can take a second; until then the last figure is nearer than zero.
+            return Vital::Alive(last);
+        }
+        if stat.threads > 1 && self.reopen_through_another_thread(proc) {
+            return Vital::Alive(last);
+        }
+        Vital::Ended
+    }
+
+    /// After `pthread_exit` in `main`, the process lives on in its other threads, and only their files show its memory.
+    fn reopen_through_another_thread(&mut self, proc: &ProcFolder) -> bool {
+        let Ok(threads) = std::fs::read_dir(proc.path_of(self.pid, "task")) else {
+            return false;
+        };
+        for entry in threads.flatten() {
+            let Some(thread) = pid_of_name(entry.file_name().as_encoded_bytes()) else {
+                continue;
+            };
+            let Ok(statm) = proc.open_of(self.pid, &format!("task/{thread}/statm")) else {
+                continue;
+            };
+            let mut buffer = [0u8; 192];
+            let size = read_record(&statm, &mut buffer).map(parse_statm);
+            if matches!(size, Ok(Some((size, _))) if size > 0) {
+                self.statm = Some(statm);
+                self.status = proc
+                    .open_of(self.pid, &format!("task/{thread}/status"))
+                    .ok();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn read_without_kept_files(&self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+        let mut buffer = [0; STAT_BYTES];
+        let Some(stat) = proc.stat_of(self.pid, &mut buffer) else {
+            return Vital::Ended;
+        };
+        let zombie = matches!(stat.state, b'Z' | b'X' | b'x') && stat.threads <= 1;
+        if stat.start_ticks != self.start_ticks || zombie {
+            return Vital::Ended;
+        }
+        let precise = if proc.is_live {
+            process_cpu_nanos(self.pid)
+        } else {
+            None
+        };
+        let cpu_nanos = precise.unwrap_or_else(|| ticks_to_nanos(proc, stat.cpu_ticks));
+        Vital::Alive(ProcessReading {
+            rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
+            cpu_nanos: cpu_nanos.max(last.cpu_nanos),
+        })
+    }
+
+    /// What an ended process's clock said last, if it is still a zombie.
+    pub(crate) fn final_cpu_nanos(&self, proc: &ProcFolder) -> Option<u64> {
+        let mut buffer = [0; STAT_BYTES];
+        let same = proc.stat_of(self.pid, &mut buffer)?.start_ticks == self.start_ticks;
+        if same && proc.is_live {
+            process_cpu_nanos(self.pid)
+        } else {
+            None
+        }
+    }
+
+    fn cpu_nanos_from_stat(&self, proc: &ProcFolder) -> Option<u64> {
+        let mut buffer = [0; STAT_BYTES];
+        let stat = proc.stat_of(self.pid, &mut buffer)?;
+        Some(ticks_to_nanos(proc, stat.cpu_ticks))
+    }
+
+    /// Reads what changes slowly. The answer says whether the program may be another one than before.
+    pub(crate) fn read_detail(
+        &mut self,
+        proc: &ProcFolder,
+        reading: ProcessReading,
+        detail: &mut ProcessDetail,
+    ) -> DetailOutcome {
+        let mut outcome = DetailOutcome::default();
+        self.detail_after = Some(reading);
+        let mut buffer = [0u8; 4096];
+        if let Ok(text) = self.read_file(proc, File::Stat, &mut buffer)
+            && let Some(stat) = parse_stat(text)
+        {
+            if stat.start_ticks != self.start_ticks {
+                self.is_other = true;
+                return outcome;
+            }
+            detail.threads = Some(stat.threads);
+            detail.minor_faults = Some(stat.minor_faults);
+            detail.major_faults = Some(stat.major_faults);
+            let comm = short_name(stat.comm);
+            outcome.leads_session = stat.session == self.pid;
+            outcome.program_changed = comm != self.comm || stat.arguments_at != self.arguments_at;
+            self.comm = comm;
+            self.arguments_at = stat.arguments_at;
+        }
+        if let Ok(text) = self.read_file(proc, File::Status, &mut buffer) {
+            let (peak, swap) = parse_status(text);
+            // The mark is kept when a dying process has none to show; after `exec` it begins anew, as the kernel's does.
+            detail.peak_rss_bytes = peak.or(detail.peak_rss_bytes);
+            detail.swap_bytes = swap;
+        }
+        if !self.io_refused {
+            match self.read_file(proc, File::Io, &mut buffer) {
+                Ok(text) => (detail.read_bytes, detail.written_bytes) = parse_io(text),
+                Err(Errno::ACCESS | Errno::PERM) => {
+                    self.io_refused = true;
+                    outcome.refused = true;
+                }
+                // About to go, or a kernel without I/O accounting.
+                Err(_) => {}
+            }
+        }
+        detail.open_files = self.count_open_files(proc);
+        outcome
+    }
+
+    /// Whether the process has not run for a nanosecond since its detail was read and has the same memory: then nothing in it can have changed.
+    ///
+    /// Its memory counts as well because the kernel can swap out a process that sleeps.
+    pub(crate) fn slept_since_detail(&self, reading: ProcessReading) -> bool {
+        self.statm.is_some() && self.detail_after == Some(reading)
+    }
+
+    /// The short name, as last read.
+    pub(crate) fn comm(&self) -> &[u8] {
+        let length = self.comm.iter().position(|byte| *byte == 0).unwrap_or(16);
+        &self.comm[..length]
+    }
+
+    fn read_file<'a>(
+        &self,
+        proc: &ProcFolder,
+        file: File,
+        buffer: &'a mut [u8; 4096],
+    ) -> rustix::io::Result<&'a [u8]> {
+        let (kept, name) = match file {
+            File::Stat => (&self.stat, "stat"),
+            File::Status => (&self.status, "status"),
+            File::Io => (&self.io, "io"),
+        };
+        match kept {
+            Some(fd) => read_record(fd, buffer),
+            None => read_record(proc.open_of(self.pid, name)?, buffer),
+        }
+    }
+
+    /// From Linux 6.2 on, the size of `/proc/PID/fd` is the number of open files and needs no permission; before, it is 0 and the entries are counted.
+    fn count_open_files(&self, proc: &ProcFolder) -> Option<u64> {
+        let size = match &self.fd_folder {
+            Some(fd) => rustix::fs::fstat(fd).ok()?.st_size,
+            None => {
+                let fd = open_fd_folder(proc, self.pid)?;
+                rustix::fs::fstat(fd).ok()?.st_size
+            }
+        };
+        match u64::try_from(size) {
+            Ok(size) if size > 0 && proc.is_live => Some(size),
+            _ => {
+                let entries = std::fs::read_dir(proc.path_of(self.pid, "fd")).ok()?;
+                Some(entries.count() as u64)
+            }
+        }
+    }
+}
+
+/// What reading the detail brought to light.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DetailOutcome {
+    /// Another short name or other arguments: look at the command line again.
+    pub(crate) program_changed: bool,
+    /// It leads its session.
+    pub(crate) leads_session: bool,
+    /// A file was refused for the first time.
+    pub(crate) refused: bool,
+}
+
+#[derive(Clone, Copy)]
+enum File {
+    Stat,
+    Status,
+    Io,
+}
+
+/// The folder as a mere place, which needs no permission to list it.
+fn open_fd_folder(proc: &ProcFolder, pid: u32) -> Option<OwnedFd> {
+    rustix::fs::open(
+        proc.path_of(pid, "fd"),
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok()
+}
+
+fn short_name(comm: &[u8]) -> [u8; 16] {
+    let mut name = [0; 16];
+    for (slot, byte) in name[..15].iter_mut().zip(comm) {
+        *slot = *byte;
+    }
+    name
+}
+
+fn ticks_to_nanos(proc: &ProcFolder, ticks: u64) -> u64 {
+    (u128::from(ticks) * 1_000_000_000 / u128::from(proc.ticks_per_sec)) as u64
+}

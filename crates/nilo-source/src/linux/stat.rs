@@ -1,0 +1,181 @@
+//! The texts of `/proc/PID/{statm,stat,status,io,smaps_rollup}`, parsed. Pure functions over arbitrary bytes.
+
+use crate::kernel_text::{labelled, labelled_kib, number, take_number, words};
+
+/// `/proc/PID/stat`, as far as it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat<'a> {
+    /// At most 15 bytes, possibly with spaces, parentheses and newlines.
+    pub(crate) comm: &'a [u8],
+    /// `R`, `S`, `Z`…
+    pub(crate) state: u8,
+    pub(crate) parent: u32,
+    pub(crate) session: u32,
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
+    pub(crate) cpu_ticks: u64,
+    pub(crate) threads: u64,
+    pub(crate) start_ticks: u64,
+    pub(crate) rss_pages: u64,
+    /// Where the arguments lie; moves on `exec`. Zero when we may not know.
+    pub(crate) arguments_at: u64,
+}
+
+/// Parses `stat`. The name may contain anything, so the last `)` ends it.
+pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let mut fields = words(&text[close + 1..]);
+    let state = *fields.next()?.first()?;
+    let mut field = 3;
+    // The number in field `wanted`, counted from 1 as the manual does.
+    let mut at = |wanted: usize| -> Option<u64> {
+        let skipped = wanted.checked_sub(field + 1)?;
+        field = wanted;
+        number(fields.nth(skipped)?)
+    };
+    let parent = u32::try_from(at(4)?).ok()?;
+    let session = u32::try_from(at(6)?).ok()?;
+    let minor_faults = at(10)?;
+    let major_faults = at(12)?;
+    let user_ticks = at(14)?;
+    let system_ticks = at(15)?;
+    let threads = at(20)?;
+    let start_ticks = at(22)?;
+    let rss_pages = at(24)?;
+    let arguments_at = at(48).unwrap_or(0);
+    Some(Stat {
+        comm,
+        state,
+        parent,
+        session,
+        minor_faults,
+        major_faults,
+        cpu_ticks: user_ticks.saturating_add(system_ticks),
+        threads,
+        start_ticks,
+        rss_pages,
+        arguments_at,
+    })
+}
+
+/// Size and resident pages of `statm`; size 0 is a process without memory: a zombie or a kernel thread.
+pub(crate) fn parse_statm(text: &[u8]) -> Option<(u64, u64)> {
+    let (size, rest) = take_number(text)?;
+    Some((size, number(rest)?))
+}
+
+/// `VmHWM` and `VmSwap` of `status`, in bytes.
+pub(crate) fn parse_status(text: &[u8]) -> (Option<u64>, Option<u64>) {
+    let mut peak = None;
+    for line in text.split(|byte| *byte == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"VmHWM:") {
+            peak = number(rest).and_then(|kib| kib.checked_mul(1024));
+        } else if let Some(rest) = line.strip_prefix(b"VmSwap:") {
+            return (peak, number(rest).and_then(|kib| kib.checked_mul(1024)));
+        }
+    }
+    (peak, None)
+}
+
+/// The real user id of `status`.
+pub(crate) fn parse_uid(status: &[u8]) -> Option<u32> {
+    labelled(status, b"Uid:").and_then(|uid| u32::try_from(uid).ok())
+}
+
+/// Bytes read from and written to storage, of `io`.
+pub(crate) fn parse_io(text: &[u8]) -> (Option<u64>, Option<u64>) {
+    (
+        labelled(text, b"read_bytes:"),
+        labelled(text, b"write_bytes:"),
+    )
+}
+
+/// What `smaps_rollup` sums up, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Rollup {
+    pub(crate) rss_bytes: u64,
+    pub(crate) pss_bytes: u64,
+    pub(crate) uss_bytes: u64,
+}
+
+/// Parses `smaps_rollup`.
+pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
+    Some(Rollup {
+        rss_bytes: labelled_kib(text, b"Rss:")?,
+        pss_bytes: labelled_kib(text, b"Pss:")?,
+        uss_bytes: labelled_kib(text, b"Private_Clean:")?
+            .saturating_add(labelled_kib(text, b"Private_Dirty:")?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const STAT: &str = "8899 (a) b\n(c) S 8854 8853 3459 0 -1 4194368 2854 6543 1 0 5 7 6 0 20 0 2 0 101984 92479488 3385 18446744073709551615 94590677835776 94590677836117 140728755158976 0 0 0 0 16781312 2 0 0 0 -1 0 0 0 0 0 0 94590677847472 94590677848088 94591586746368 140728755165427 140728755165478 140728755165478 140728755167183 0\n";
+
+    #[test]
+    fn a_name_with_parentheses_and_newlines_does_not_confuse() {
+        let stat = parse_stat(STAT.as_bytes()).unwrap();
+        assert_eq!(stat.comm, b"a) b\n(c");
+        assert_eq!((stat.state, stat.parent, stat.session), (b'S', 8854, 3459));
+        assert_eq!((stat.minor_faults, stat.major_faults), (2854, 1));
+        assert_eq!((stat.cpu_ticks, stat.threads), (12, 2));
+        assert_eq!((stat.start_ticks, stat.rss_pages), (101_984, 3385));
+        assert_eq!(stat.arguments_at, 140_728_755_165_427);
+    }
+
+    #[test]
+    fn a_cut_stat_is_none_or_whole_but_never_a_panic() {
+        for end in 0..STAT.len() {
+            let _ = parse_stat(&STAT.as_bytes()[..end]);
+        }
+        assert_eq!(parse_stat(b")("), None);
+        assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn status_of_a_kernel_thread_has_no_memory() {
+        assert_eq!(
+            parse_status(b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\n"),
+            (None, None)
+        );
+        assert_eq!(parse_uid(b"Name:\tx\nUid:\t7\t8\t9\t10\n"), Some(7));
+        let text = b"VmPeak:\t 9 kB\nVmHWM:\t 100 kB\nVmSwap:\t 3 kB\n";
+        assert_eq!(parse_status(text), (Some(102_400), Some(3072)));
+    }
+
+    #[test]
+    fn rollup_adds_private_pages() {
+        let text = b"00-ff ---p 00 00:00 0 [rollup]\nRss: 10 kB\nPss: 7 kB\nPss_Dirty: 1 kB\nPrivate_Clean: 2 kB\nPrivate_Dirty: 3 kB\n";
+        let rollup = parse_rollup(text).unwrap();
+        assert_eq!(
+            (rollup.rss_bytes, rollup.pss_bytes, rollup.uss_bytes),
+            (10_240, 7168, 5120)
+        );
+        assert_eq!(parse_rollup(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(text: Vec<u8>) {
+            let _ = parse_stat(&text);
+            let _ = parse_statm(&text);
+            let _ = parse_status(&text);
+            let _ = parse_uid(&text);
+            let _ = parse_io(&text);
+            let _ = parse_rollup(&text);
+        }
+
+        #[test]
+        fn any_name_is_found_whole(comm in "[^\0]{0,15}") {
+            let text = format!("1 ({comm}) S 2 3 4 0 -1 0 10 0 12 0 14 15 0 0 20 0 7 0 22 0 24 0");
+            let stat = parse_stat(text.as_bytes()).unwrap();
+            prop_assert_eq!(stat.comm, comm.as_bytes());
+            prop_assert_eq!((stat.parent, stat.threads, stat.start_ticks), (2, 7, 22));
+        }
+    }
+}

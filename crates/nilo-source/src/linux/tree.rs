@@ -1,0 +1,449 @@
+//! The tree: its processes, and the tick that reads them all.
+//!
+//! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due, spend the PSS budget.
+//! `processes` and `files` run in parallel; the first is what callers see.
+
+use nilo_sample::process::ProcessId;
+
+use crate::descriptors::descriptor_allowance;
+use crate::error::SourceError;
+use crate::linux::blind::BlindSpots;
+use crate::linux::cpu_clock::own_thread_nanos;
+use crate::linux::describe::{Command, command_of, describe};
+use crate::linux::discover::{Discovery, Membership};
+use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
+use crate::linux::process::{Keeping, ProcessFiles, Vital};
+use crate::linux::pss::{CpuBudget, PssOutcome, measure};
+use crate::roots::Roots;
+use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
+
+/// A process's detail is read this soon after it joined, then ever more rarely up to the full interval: short lives have peaks too.
+const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
+/// The command line is compared this often even when nothing hints at a change.
+const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
+/// One tick spends at most this on PSS, so that the next is not late, unless a single read takes longer.
+const PSS_NANOS_PER_TICK: u64 = 2_000_000;
+
+/// How a tree is watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeOptions {
+    /// Interval of [`ProcessDetail`].
+    pub detail_every_nanos: u64,
+    /// Share of one core that detail may take; with many processes each one's turn comes more rarely.
+    pub detail_budget: f64,
+    /// Share of one core that PSS may take; 0 turns it off.
+    pub pss_budget: f64,
+    /// CPU time that PSS may take in advance, so that a young tree is measured soon.
+    pub pss_burst_nanos: u64,
+    /// The process that adopts the tree's orphans (`PR_SET_CHILD_SUBREAPER`), usually ourselves: all its children belong to the tree.
+    pub include_orphans_of: Option<u32>,
+    /// A process that never belongs to the tree, usually ourselves.
+    pub exclude_pid: Option<u32>,
+    /// Descriptors to keep open; `None`: the soft limit less a reserve.
+    pub max_kept_files: Option<usize>,
+}
+
+impl Default for TreeOptions {
+    fn default() -> TreeOptions {
+        TreeOptions {
+            detail_every_nanos: 1_000_000_000,
+            detail_budget: 0.002,
+            pss_budget: 0.0005,
+            pss_burst_nanos: 20_000_000,
+            include_orphans_of: None,
+            exclude_pid: None,
+            max_kept_files: None,
+        }
+    }
+}
+
+/// A process tree, read from `/proc`.
+#[derive(Debug)]
+pub struct ProcessTree {
+    proc: ProcFolder,
+    options: TreeOptions,
+    members: Membership,
+    discovery: Discovery,
+    processes: Vec<TrackedProcess>,
+    files: Vec<ProcessFiles>,
+    kept_files: usize,
+    changes: Vec<Change>,
+    ended_cpu_nanos: u64,
+    detail_budget: CpuBudget,
+    detail_cursor: usize,
+    pss_budget: CpuBudget,
+    blind: BlindSpots,
+    found: Vec<u32>,
+    now_nanos: u64,
+    has_ticked: bool,
+}
+
+impl ProcessTree {
+    /// An empty tree; roots are added with [`ProcessSource::add_root`].
+    pub fn new(roots: &Roots, options: TreeOptions) -> Result<ProcessTree, SourceError> {
+        let proc = ProcFolder::open(&roots.proc)?;
+        let members = Membership {
+            reaper: options.include_orphans_of,
+            excluded: options.exclude_pid,
+            ..Membership::default()
+        };
+        Ok(ProcessTree {
+            discovery: Discovery::new(&proc),
+            // A second's worth may be saved up.
+            detail_budget: CpuBudget::new(
+                options.detail_budget,
+                (options.detail_budget.max(0.0) * 1e9) as u64,
+            ),
+            pss_budget: CpuBudget::new(options.pss_budget, options.pss_burst_nanos),
+            proc,
+            options,
+            members,
+            processes: Vec::new(),
+            files: Vec::new(),
+            kept_files: 0,
+            changes: Vec::new(),
+            ended_cpu_nanos: 0,
+            detail_cursor: 0,
+            blind: BlindSpots::default(),
+            found: Vec::new(),
+            now_nanos: 0,
+            has_ticked: false,
+        })
+    }
+
+    /// Reads who is alive.
+    fn read_all(&mut self) {
+        let mut index = 0;
+        while index < self.processes.len() {
+            let process = &mut self.processes[index];
+            process.detail_is_new = false;
+            process.pss_is_new = false;
+            match self.files[index].read(&self.proc, process.reading) {
+                Vital::Alive(reading) => {
+                    process.reading = reading;
+                    index += 1;
+                }
+                Vital::Ended => self.remove(index),
+            }
+        }
+    }
+
+    /// Finds who joined.
+    fn discover(&mut self) {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        self.discovery
+            .look(&self.proc, &mut self.members, self.now_nanos, &mut found);
+        for pid in &found {
+            self.add(*pid);
+        }
+        self.found = found;
+    }
+
+    /// Takes a process in; `None` when it is gone already.
+    fn add(&mut self, pid: u32) -> Option<ProcessId> {
+        let mut buffer = [0; STAT_BYTES];
+        let stat = self.proc.stat_of(pid, &mut buffer);
+        let Some(stat) = stat.filter(|stat| stat.state != b'Z' || stat.threads > 1) else {
+            self.members.pids.remove(&pid);
+            return None;
+        };
+        let keeping = self.keeping_for_one_more();
+        let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
+        let Vital::Alive(reading) = files.read(&self.proc, ProcessReading::default()) else {
+            self.members.pids.remove(&pid);
+            return None;
+        };
+        let command = command_of(&self.proc, pid);
+        files.command_hash = command_hash(stat.comm, &command.raw);
+        let id = ProcessId {
+            pid,
+            start_ticks: stat.start_ticks,
+        };
+        if stat.session == pid {
+            self.members.sessions.insert(pid);
+        }
+        let info = describe(&self.proc, pid, &stat, &command);
+        self.members.pids.insert(pid);
+        self.kept_files += keeping.descriptors();
+        self.files.push(files);
+        self.processes.push(TrackedProcess {
+            id,
+            info,
+            reading,
+            detail: ProcessDetail::default(),
+            detail_is_new: false,
+            pss_is_new: false,
+            shared_excess_bytes: None,
+            first_seen_nanos: self.now_nanos,
+        });
+        self.changes.push(Change::Started(id));
+        Some(id)
+    }
+
+    /// As much is kept open as the limit allows: first come, first served.
+    fn keeping_for_one_more(&mut self) -> Keeping {
+        if !self.proc.is_live {
+            return Keeping::Nothing;
+        }
+        let allowance = self
+            .options
+            .max_kept_files
+            .unwrap_or_else(descriptor_allowance);
+        // Half of the room goes to full sets, the rest to the files of the tick.
+        let after = |keeping: Keeping| self.kept_files + keeping.descriptors();
+        if after(Keeping::Everything) <= allowance / 2 {
+            Keeping::Everything
+        } else if after(Keeping::OnlyTick) <= allowance {
+            Keeping::OnlyTick
+        } else {
+            self.blind.say_once("descriptors", || {
+                format!("only {allowance} files may be kept open: reading the processes beyond that costs more")
+            });
+            Keeping::Nothing
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let files = self.files.swap_remove(index);
+        let process = self.processes.swap_remove(index);
+        self.kept_files -= files.keeping().descriptors();
+        self.members.pids.remove(&process.id.pid);
+        self.discovery.expect_again(process.id.pid);
+        let mut last_reading = process.reading;
+        if let Some(cpu_nanos) = files.final_cpu_nanos(&self.proc) {
+            last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
+        }
+        self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(last_reading.cpu_nanos);
+        self.changes.push(Change::Ended {
+            id: process.id,
+            info: process.info,
+            last_reading,
+            peak_rss_bytes: process.detail.peak_rss_bytes,
+        });
+    }
+
+    /// Reads the detail that is due, in turn, inside the budget; the first one of a process is always read.
+    fn read_details(&mut self) {
+        self.detail_budget.refill(self.now_nanos);
+        let count = self.processes.len();
+        if count == 0 {
+            return;
+        }
+        let mut price_from = None;
+        for step in 0..count {
+            let index = (self.detail_cursor + step) % count;
+            if self.files[index].next_detail_nanos > self.now_nanos {
+                continue;
+            }
+            let process = &self.processes[index];
+            if self.files[index].slept_since_detail(process.reading) {
+                self.schedule_detail(index);
+                continue;
+            }
+            let is_first = process.detail.threads.is_none();
+            if !is_first && !self.detail_budget.allows() {
+                self.detail_cursor = index;
+                break;
+            }
+            let before = *price_from.get_or_insert_with(own_thread_nanos);
+            self.read_detail(index);
+            let after = own_thread_nanos();
+            self.detail_budget.spend(after.saturating_sub(before));
+            price_from = Some(after);
+        }
+    }
+
+    fn read_detail(&mut self, index: usize) {
+        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
+        let outcome = files.read_detail(&self.proc, process.reading, &mut process.detail);
+        process.detail_is_new = true;
+        if outcome.refused {
+            self.blind
+                .refused(process.id.pid, &process.info.name, process.info.uid);
+        }
+        if outcome.leads_session {
+            self.members.sessions.insert(process.id.pid);
+        }
+        self.schedule_detail(index);
+        let files = &mut self.files[index];
+        if outcome.program_changed || self.now_nanos >= files.next_command_nanos {
+            files.next_command_nanos = self.now_nanos.saturating_add(COMMAND_EVERY_NANOS);
+            self.look_at_command(index);
+        }
+    }
+
+    fn schedule_detail(&mut self, index: usize) {
+        let (files, process) = (&mut self.files[index], &self.processes[index]);
+        let age = self.now_nanos.saturating_sub(process.first_seen_nanos);
+        let every = self.options.detail_every_nanos.max(1);
+        let interval = (age / 4).clamp(SOONEST_DETAIL_NANOS.min(every), every);
+        let wait = spread(interval, process.id.pid, self.now_nanos);
+        files.next_detail_nanos = self.now_nanos.saturating_add(wait);
+    }
+
+    /// Those added before the first tick, when nobody had said what time it is, begin with it.
+    fn begin_clock(&mut self, now_nanos: u64) {
+        for (process, files) in self.processes.iter_mut().zip(&mut self.files) {
+            process.first_seen_nanos = now_nanos;
+            files.begin(now_nanos);
+        }
+        self.has_ticked = true;
+    }
+
+    fn look_at_command(&mut self, index: usize) {
+        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
+        let pid = process.id.pid;
+        let mut raw = [0u8; 8192];
+        let Ok(count) = self
+            .proc
+            .open_of(pid, "cmdline")
+            .and_then(|file| rustix::io::read(file, &mut raw[..]))
+        else {
+            return;
+        };
+        let hash = command_hash(files.comm(), &raw[..count]);
+        if hash == files.command_hash {
+            return;
+        }
+        files.command_hash = hash;
+        let mut buffer = [0; STAT_BYTES];
+        let Some(stat) = self.proc.stat_of(pid, &mut buffer) else {
+            return;
+        };
+        let command = Command {
+            raw: raw[..count].to_vec(),
+        };
+        let mut info = describe(&self.proc, pid, &stat, &command);
+        info.parent = process.info.parent;
+        if info.name != process.info.name || info.command != process.info.command {
+            self.changes.push(Change::Renamed(process.id));
+        }
+        process.info = info;
+    }
+
+    /// Measures PSS of those that have waited longest, as far as the budget goes.
+    fn measure_pss(&mut self) {
+        self.pss_budget.refill(self.now_nanos);
+        let mut spent_until = None;
+        while self.pss_budget.allows() {
+            let alone = self.processes.len() == 1;
+            let next = self
+                .files
+                .iter()
+                .enumerate()
+                .filter_map(|(index, files)| Some((files.pss.due(self.now_nanos, alone)?, index)))
+                .min();
+            let Some((_, index)) = next else {
+                return;
+            };
+            let began = *spent_until.get_or_insert_with(own_thread_nanos);
+            let (files, process) = (&mut self.files[index], &mut self.processes[index]);
+            let outcome = measure(
+                &self.proc,
+                process.id.pid,
+                &mut files.pss,
+                &mut self.pss_budget,
+                self.now_nanos,
+            );
+            match outcome {
+                PssOutcome::Measured(rollup) => {
+                    process.detail.pss_bytes = Some(rollup.pss_bytes);
+                    process.detail.uss_bytes = Some(rollup.uss_bytes);
+                    process.shared_excess_bytes =
+                        Some(rollup.rss_bytes.saturating_sub(rollup.pss_bytes));
+                    process.pss_is_new = true;
+                }
+                PssOutcome::Refused => {
+                    self.blind
+                        .refused(process.id.pid, &process.info.name, process.info.uid);
+                }
+                PssOutcome::Absent => {}
+            }
+            if own_thread_nanos().saturating_sub(began) > PSS_NANOS_PER_TICK {
+                return;
+            }
+        }
+    }
+}
+
+impl ProcessSource for ProcessTree {
+    fn tick(&mut self, now_nanos: u64) {
+        self.now_nanos = now_nanos;
+        if !self.has_ticked {
+            self.begin_clock(now_nanos);
+        }
+        self.read_all();
+        self.discover();
+        self.read_details();
+        self.measure_pss();
+    }
+
+    fn processes(&self) -> &[TrackedProcess] {
+        &self.processes
+    }
+
+    fn take_changes(&mut self, into: &mut Vec<Change>) {
+        into.append(&mut self.changes);
+    }
+
+    fn cpu_nanos_total(&self) -> u64 {
+        self.processes
+            .iter()
+            .fold(self.ended_cpu_nanos, |sum, process| {
+                sum.saturating_add(process.reading.cpu_nanos)
+            })
+    }
+
+    fn blind_spots(&self) -> &[String] {
+        self.blind.said()
+    }
+
+    fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError> {
+        let known = self.processes.iter().find(|process| process.id.pid == pid);
+        let id = match known {
+            Some(process) => process.id,
+            None => self.add(pid).ok_or(SourceError::NoSuchProcess { pid })?,
+        };
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        self.discovery
+            .look_everywhere(&self.proc, &mut self.members, &mut found);
+        for pid in &found {
+            self.add(*pid);
+        }
+        self.found = found;
+        self.read_details();
+        Ok(id)
+    }
+}
+
+/// FNV-1a over the short name and the arguments.
+fn command_hash(comm: &[u8], arguments: &[u8]) -> u64 {
+    comm.iter()
+        .chain(&[0])
+        .chain(arguments)
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// An interval moved by up to an eighth either way, so that processes born together are not read together.
+fn spread(interval: u64, pid: u32, now_nanos: u64) -> u64 {
+    let mixed = (u64::from(pid) ^ now_nanos).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    interval - interval / 8 + mixed % (interval / 4).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_stay_within_an_eighth() {
+        for pid in 0..1000 {
+            let moved = spread(1000, pid, u64::from(pid) * 77);
+            assert!((875..1125).contains(&moved), "{moved}");
+        }
+        assert_eq!(spread(0, 1, 2), 0);
+    }
+}

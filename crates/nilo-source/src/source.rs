@@ -1,0 +1,103 @@
+//! What every source of process readings gives: the trait and its values.
+//!
+//! Implemented by `linux/tree.rs` over `/proc` and by `portable.rs` over `sysinfo`.
+
+use nilo_sample::process::{ProcessId, ProcessInfo};
+
+use crate::error::SourceError;
+
+/// What is read of a process on each tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessReading {
+    /// Resident memory; pages shared with others count in full.
+    pub rss_bytes: u64,
+    /// CPU time since the process began, all threads, user and system.
+    pub cpu_nanos: u64,
+}
+
+/// What is read of a process about once a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessDetail {
+    /// The kernel's high-water mark (`VmHWM`): no spike is missing from it.
+    pub peak_rss_bytes: Option<u64>,
+    /// Memory in swap.
+    pub swap_bytes: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Open file descriptors.
+    pub open_files: Option<u64>,
+    /// Page faults without I/O, since the start.
+    pub minor_faults: Option<u64>,
+    /// Page faults with I/O, since the start.
+    pub major_faults: Option<u64>,
+    /// Bytes read from storage, since the start.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to storage, since the start.
+    pub written_bytes: Option<u64>,
+    /// Proportional set: shared pages divided by their number of users. From the last time it was measured.
+    pub pss_bytes: Option<u64>,
+    /// Unique set: what would be freed if this process ended. Likewise.
+    pub uss_bytes: Option<u64>,
+}
+
+/// A process of the tree, alive on the last tick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrackedProcess {
+    /// Who.
+    pub id: ProcessId,
+    /// Name, command line, parent, owner.
+    pub info: ProcessInfo,
+    /// From the last tick.
+    pub reading: ProcessReading,
+    /// From the last time that detail was read.
+    pub detail: ProcessDetail,
+    /// Whether any of `detail` but PSS and USS was read on the last tick.
+    pub detail_is_new: bool,
+    /// Whether PSS and USS were measured on the last tick.
+    pub pss_is_new: bool,
+    /// RSS less PSS when PSS was last measured: what a sum of RSS counts too much.
+    pub shared_excess_bytes: Option<u64>,
+    /// The tick on which it was first seen.
+    pub first_seen_nanos: u64,
+}
+
+/// Something that happened to the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A process joined; it is in [`ProcessSource::processes`].
+    Started(ProcessId),
+    /// A process has another command line or name: `exec`, `setproctitle`.
+    Renamed(ProcessId),
+    /// A process left.
+    Ended {
+        /// Who.
+        id: ProcessId,
+        /// What was known of it.
+        info: ProcessInfo,
+        /// The last memory seen, and the final CPU time where the zombie could still be asked.
+        last_reading: ProcessReading,
+        /// The last high-water mark seen.
+        peak_rss_bytes: Option<u64>,
+    },
+}
+
+/// A tree of processes that can be read again and again.
+pub trait ProcessSource: Send {
+    /// Reads everything once. `now_nanos` is the caller's monotonic clock.
+    fn tick(&mut self, now_nanos: u64);
+
+    /// Those alive on the last tick.
+    fn processes(&self) -> &[TrackedProcess];
+
+    /// Moves what happened since the last call to the end of `into`.
+    fn take_changes(&mut self, into: &mut Vec<Change>);
+
+    /// CPU time of the whole tree; processes that ended stay counted with their last reading.
+    fn cpu_nanos_total(&self) -> u64;
+
+    /// What could not be seen and why, each said once; the list only grows.
+    fn blind_spots(&self) -> &[String];
+
+    /// Adds a process and its descendants.
+    fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError>;
+}

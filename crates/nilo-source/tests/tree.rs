@@ -1,0 +1,336 @@
+//! The process tree against real processes.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use nilo_source::{Change, ProcessSource, ProcessTree, Roots, SourceError, TreeOptions};
+use support::{Job, Ticker, find};
+
+fn tree_of(job: &Job) -> ProcessTree {
+    let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
+    tree.add_root(job.pid()).unwrap();
+    tree
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn memory_peak_and_cpu_of_a_process_are_seen() {
+    let mut job = Job::python(
+        "import sys\nspike = bytearray(b'x') * (160 << 20)\ndel spike\nkept = bytearray(b'x') * (64 << 20)\nprint('ready', flush=True)\nsys.stdin.read()",
+    );
+    let mut tree = tree_of(&job);
+    job.hear();
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    let pid = job.pid();
+    ticker.tick_until(&mut tree, "a measured PSS", |tree| {
+        find(tree, pid).is_some_and(|process| process.detail.pss_bytes.is_some())
+    });
+    let process = find(&tree, pid).unwrap();
+    assert!(process.reading.rss_bytes > 64 * MIB);
+    assert!(process.reading.rss_bytes < 140 * MIB);
+    // The spike was over before anybody looked.
+    assert!(process.detail.peak_rss_bytes.unwrap() > 160 * MIB);
+    assert!(process.reading.cpu_nanos > 1_000_000);
+    assert_eq!(tree.cpu_nanos_total(), process.reading.cpu_nanos);
+    let detail = process.detail;
+    assert!(detail.pss_bytes.unwrap() <= process.reading.rss_bytes + MIB);
+    assert!(detail.uss_bytes <= detail.pss_bytes);
+    assert_eq!(detail.threads, Some(1));
+    assert!(detail.open_files.unwrap() >= 3);
+    assert!(detail.minor_faults.unwrap() > 1000);
+    assert!(detail.read_bytes.is_some() && detail.swap_bytes.is_some());
+    assert_eq!(process.info.name, "python -c …");
+    assert_eq!(process.info.parent, std::process::id());
+    assert!(process.info.cwd.is_some() && process.info.uid.is_some());
+    assert!(tree.blind_spots().is_empty());
+}
+
+#[test]
+fn descendants_that_are_there_already_are_found_with_their_root() {
+    let mut job = Job::sh("sh -c 'sleep 1000 & echo $!; wait' & wait");
+    let grandchild: u32 = job.hear().parse().unwrap();
+    let tree = tree_of(&job);
+    assert_eq!(tree.processes().len(), 3);
+    assert!(find(&tree, grandchild).is_some());
+}
+
+#[test]
+fn descendants_that_come_later_are_found_and_leave_again() {
+    let mut job = Job::sh(
+        "read go; sh -c 'sleep 1000 & echo $!; read go; kill $!; wait'; echo done; read go",
+    );
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    assert_eq!(tree.processes().len(), 1);
+    job.tell("go");
+    let grandchild: u32 = job.hear().parse().unwrap();
+    ticker.tick_until(&mut tree, "three processes", |tree| {
+        tree.processes().len() == 3
+    });
+    assert!(find(&tree, grandchild).is_some());
+    job.tell("go");
+    assert_eq!(job.hear(), "done");
+    ticker.tick_until(&mut tree, "one process", |tree| tree.processes().len() == 1);
+    assert!(ticker.ended(grandchild));
+    let started = |change: &&Change| matches!(change, Change::Started(_));
+    let ended = |change: &&Change| matches!(change, Change::Ended { .. });
+    assert_eq!(ticker.changes.iter().filter(started).count(), 3);
+    assert_eq!(ticker.changes.iter().filter(ended).count(), 2);
+}
+
+#[test]
+fn threads_are_not_processes() {
+    let mut job = Job::python(
+        "import sys, threading, os\nsys.stdin.readline()\nif os.fork() == 0:\n  e = threading.Event()\n  [threading.Thread(target=e.wait, daemon=True).start() for _ in range(20)]\n  print('ready', flush=True)\n  sys.stdin.read()\nelse:\n  os.wait()",
+    );
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    job.tell("go");
+    job.hear();
+    ticker.tick_until(&mut tree, "21 threads in the child", |tree| {
+        tree.processes()
+            .iter()
+            .any(|process| process.detail.threads == Some(21))
+    });
+    // Through the sweep of all of `/proc`, too.
+    for _ in 0..120 {
+        ticker.tick(&mut tree);
+    }
+    assert_eq!(tree.processes().len(), 2);
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_lives_on() {
+    let mut job = Job::python(
+        "import ctypes, sys, threading, time\ndef other():\n  time.sleep(0.05)\n  block = bytearray(b'x') * (32 << 20)\n  print('ready', flush=True)\n  sys.stdin.read()\nthreading.Thread(target=other).start()\nctypes.CDLL(None).pthread_exit(None)",
+    );
+    let mut tree = tree_of(&job);
+    job.hear();
+    let mut ticker = Ticker::new();
+    let pid = job.pid();
+    ticker.tick_until(&mut tree, "memory seen through the other thread", |tree| {
+        find(tree, pid).is_some_and(|process| process.reading.rss_bytes > 32 * MIB)
+    });
+    assert!(!ticker.ended(pid));
+}
+
+#[test]
+fn another_program_in_the_same_process_is_a_new_name() {
+    let mut job = Job::sh("read go; exec sleep 1000");
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    assert_eq!(tree.processes()[0].info.name, "sh -c …");
+    job.tell("go");
+    ticker.tick_until(&mut tree, "the new name", |tree| {
+        tree.processes()[0].info.name == "sleep"
+    });
+    let id = tree.processes()[0].id;
+    assert!(ticker.changes.contains(&Change::Renamed(id)));
+    assert_eq!(tree.processes()[0].info.command, "sleep 1000");
+}
+
+#[test]
+fn a_name_that_the_program_gave_itself_is_added() {
+    let mut job = Job::python(
+        "import ctypes, sys\nsys.stdin.readline()\nctypes.CDLL(None).prctl(15, b'pt_data_worker')\nsys.stdin.read()",
+    );
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    job.tell("go");
+    ticker.tick_until(&mut tree, "the name", |tree| {
+        tree.processes()[0].info.name == "python -c … [pt_data_worker]"
+    });
+}
+
+#[test]
+fn a_zombie_has_ended_and_its_cpu_time_stays_counted() {
+    let mut job = Job::python(
+        "import os, sys, time\npid = os.fork()\nif pid == 0:\n  sys.stdin.readline()\n  t = time.process_time()\n  while time.process_time() - t < 0.05: pass\n  os._exit(0)\nprint(pid, flush=True)\nos.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\nprint('zombie', flush=True)\ntime.sleep(1000)",
+    );
+    let child: u32 = job.hear().parse().unwrap();
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    assert_eq!(tree.processes().len(), 2);
+    job.tell("go");
+    assert_eq!(job.hear(), "zombie");
+    ticker.tick(&mut tree);
+    assert_eq!(tree.processes().len(), 1);
+    let last_cpu = ticker.changes.iter().find_map(|change| match change {
+        Change::Ended {
+            id,
+            last_reading,
+            peak_rss_bytes,
+            ..
+        } if id.pid == child => {
+            assert!(peak_rss_bytes.unwrap() > MIB);
+            Some(last_reading.cpu_nanos)
+        }
+        _ => None,
+    });
+    // All of its last 50 ms, though no tick fell between.
+    assert!(last_cpu.unwrap() >= 50_000_000);
+    assert!(tree.cpu_nanos_total() >= 50_000_000);
+    assert!(matches!(
+        ProcessTree::new(&Roots::default(), TreeOptions::default())
+            .unwrap()
+            .add_root(child),
+        Err(SourceError::NoSuchProcess { .. })
+    ));
+}
+
+#[test]
+fn a_storm_of_short_lives_leaves_nobody_behind() {
+    let mut job = Job::sh(
+        "read go; i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; sleep 1000 & echo $!; wait",
+    );
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    let mut last_cpu = 0;
+    job.tell("go");
+    for _ in 0..300 {
+        ticker.tick(&mut tree);
+        assert!(tree.cpu_nanos_total() >= last_cpu);
+        last_cpu = tree.cpu_nanos_total();
+    }
+    let survivor: u32 = job.hear().parse().unwrap();
+    ticker.tick_until(&mut tree, "the root and the survivor", |tree| {
+        tree.processes().len() == 2 && find(tree, survivor).is_some()
+    });
+}
+
+#[test]
+fn a_child_that_lives_between_two_ticks_does_no_harm() {
+    let mut job = Job::sh("read go; /bin/true; echo over; read go");
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    job.tell("go");
+    job.hear();
+    ticker.tick(&mut tree);
+    ticker.tick(&mut tree);
+    assert_eq!(tree.processes().len(), 1);
+}
+
+#[test]
+fn a_pid_that_nobody_has_is_an_error() {
+    let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
+    assert!(matches!(
+        tree.add_root(4_194_305),
+        Err(SourceError::NoSuchProcess { pid: 4_194_305 })
+    ));
+    tree.tick(1);
+    assert!(tree.processes().is_empty());
+    assert_eq!(tree.cpu_nanos_total(), 0);
+}
+
+#[test]
+fn an_orphan_in_a_session_of_the_tree_is_kept() {
+    // The parent is gone before any tick; the session tells where the child came from.
+    let mut job = Job::start(std::process::Command::new("setsid").args([
+        "--wait",
+        "sh",
+        "-c",
+        "read go; sh -c 'sleep 1000 >/dev/null & echo $!'; read go",
+    ]));
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick_until(&mut tree, "the session's leader", |tree| {
+        tree.processes()
+            .iter()
+            .any(|process| process.info.name == "sh -c …")
+    });
+    job.tell("go");
+    let orphan: u32 = job.hear().parse().unwrap();
+    ticker.tick_until(&mut tree, "the orphan", |tree| find(tree, orphan).is_some());
+    let orphan = rustix::process::Pid::from_raw(orphan.cast_signed()).unwrap();
+    rustix::process::kill_process(orphan, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn ourselves_can_be_left_out() {
+    let job = Job::sh("read go");
+    let options = TreeOptions {
+        exclude_pid: Some(job.pid()),
+        ..TreeOptions::default()
+    };
+    let mut tree = ProcessTree::new(&Roots::default(), options).unwrap();
+    tree.add_root(std::process::id()).unwrap();
+    for tick in 0..60 {
+        tree.tick(tick * 100_000_000);
+        assert!(find(&tree, job.pid()).is_none());
+    }
+}
+
+#[test]
+fn pages_shared_after_fork_are_an_excess_of_rss() {
+    let mut job = Job::python(
+        "import os, sys, time\nblock = bytearray(b'x') * (64 << 20)\nfor _ in range(3):\n  if os.fork() == 0: time.sleep(1000)\nprint('ready', flush=True)\ntime.sleep(1000)",
+    );
+    job.hear();
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    ticker.tick_until(&mut tree, "PSS of all four", |tree| {
+        tree.processes().len() == 4
+            && tree
+                .processes()
+                .iter()
+                .all(|process| process.shared_excess_bytes.is_some())
+    });
+    let rss: u64 = tree
+        .processes()
+        .iter()
+        .map(|process| process.reading.rss_bytes)
+        .sum();
+    let pss: u64 = tree
+        .processes()
+        .iter()
+        .filter_map(|process| process.detail.pss_bytes)
+        .sum();
+    assert!(rss > 4 * 64 * MIB);
+    assert!(pss < 2 * 64 * MIB, "{pss}");
+}
+
+#[test]
+fn two_thousand_processes_are_watched_with_and_without_kept_files() {
+    const COUNT: usize = 2000;
+    let mut job = Job::sh(&format!(
+        "i=0; while [ $i -lt {COUNT} ]; do sleep 1000 & i=$((i+1)); done; echo ready; wait"
+    ));
+    job.hear();
+    for max_kept_files in [None, Some(700)] {
+        let options = TreeOptions {
+            max_kept_files,
+            ..TreeOptions::default()
+        };
+        let mut tree = ProcessTree::new(&Roots::default(), options).unwrap();
+        tree.add_root(job.pid()).unwrap();
+        let mut ticker = Ticker::new();
+        ticker.tick_until(&mut tree, "all of them", |tree| {
+            tree.processes().len() == COUNT + 1
+        });
+        for _ in 0..20 {
+            ticker.tick(&mut tree);
+        }
+        assert_eq!(tree.processes().len(), COUNT + 1);
+        assert!(
+            tree.processes()
+                .iter()
+                .all(|process| process.reading.rss_bytes > 0)
+        );
+        assert!(
+            tree.processes()
+                .iter()
+                .all(|process| process.detail.peak_rss_bytes.is_some())
+        );
+        assert_eq!(
+            tree.blind_spots().len(),
+            usize::from(max_kept_files.is_some())
+        );
+    }
+}

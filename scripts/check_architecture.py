@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Dependencies between our crates point one way, and ARCHITECTURE.md has a row for each crate.
+
+The order is that of the data flow; a crate may use only the crates named in its row here.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+ALLOWED = {
+    "nilo-sample": set(),
+    "nilo-source": {"nilo-sample"},
+    "nilo-runfile": {"nilo-sample"},
+    "nilo-analysis": {"nilo-sample"},
+    "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-analysis"},
+    "nilo-plot": {"nilo-sample", "nilo-analysis"},
+    "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
+    "nilo-cli": None,  # everything
+}
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
+    metadata = json.loads(subprocess.check_output(command, cwd=root))
+    architecture = (root / "ARCHITECTURE.md").read_text()
+    errors = []
+    for package in metadata["packages"]:
+        name = package["name"]
+        if name not in ALLOWED:
+            errors.append(f"{name} has no row in scripts/check_architecture.py")
+            continue
+        if f"`{name}`" not in architecture:
+            errors.append(f"{name} has no row in ARCHITECTURE.md")
+        for dependency in package["dependencies"]:
+            ours = dependency["name"].startswith("nilo-")
+            allowed = ALLOWED[name]
+            if ours and allowed is not None and dependency["name"] not in allowed:
+                errors.append(f"{name} may not use {dependency['name']}")
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    print(f"{len(metadata['packages'])} crates, {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What the end-to-end tests share: the real binary, real processes, real cgroups."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NILO = os.environ.get("NILO", str(ROOT / "target/release/nilo"))
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def unavailable(reason):
+    """In CI a missing component is a failure; by hand it is a skip that says why."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Nilo:
+    """The command, in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("NILO_")}
+
+    def start(self, *arguments, **options):
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        environment = self.environment | options.pop("extra_env", {})
+        return subprocess.Popen(
+            [NILO, *map(str, arguments)], cwd=self.folder, env=environment, text=True, **options
+        )
+
+    def __call__(self, *arguments, timeout=120, input=None, **options):
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        process = self.start(*arguments, **options)
+        out, err = process.communicate(input, timeout=timeout)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def show(self, run="last", *arguments):
+        result = self("show", run, "--format", "json", *arguments)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def runs(self):
+        return json.loads(self("runs", "--format", "json").stdout)["runs"]
+
+    def run_folder(self):
+        """The newest run's folder."""
+        return sorted(path for path in (self.folder / ".nilo").iterdir() if path.is_dir())[-1]
+
+
+@pytest.fixture
+def nilo(tmp_path):
+    return Nilo(tmp_path)
+
+
+def python(code):
+    """A Python program as a command."""
+    return [sys.executable, "-c", code]
+
+
+def wait_until(condition, what, seconds=30):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    pytest.fail(f"timed out: {what}")
+
+
+@pytest.fixture
+def job():
+    """Starts helper processes and ends them, by their own ids, when the test is over."""
+    started = []
+
+    def start(*command, **options):
+        process = subprocess.Popen(command, start_new_session=True, **options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+@pytest.fixture
+def cgroup():
+    """A real memory cgroup (v1) with a limit; v2 is tested in tests/vm."""
+    mount = pathlib.Path("/sys/fs/cgroup/memory")
+    folder = mount / f"nilo-test-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        unavailable(f"no writable cgroup v1 memory hierarchy: {error}")
+
+    class Cgroup:
+        path = "/" + folder.name
+
+        def limit(self, bytes):
+            (folder / "memory.limit_in_bytes").write_text(str(bytes))
+
+        def enter(self):
+            """To be called in the child between fork and exec."""
+            (folder / "cgroup.procs").write_text("0")
+
+        @property
+        def procs(self):
+            return folder / "cgroup.procs"
+
+        @property
+        def kills(self):
+            text = (folder / "memory.oom_control").read_text()
+            return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+
+    yield Cgroup()
+
+    def removed():
+        try:
+            folder.rmdir()
+        except OSError:
+            return False
+        return True
+
+    wait_until(removed, "the cgroup to become empty")

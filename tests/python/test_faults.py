@@ -1,0 +1,216 @@
+"""Bad input and faults: one clear sentence, a hint, a status; nothing lost, nobody harmed."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+from conftest import MIB, python, unavailable, wait_until
+
+
+def refused(result, *words, code=2):
+    assert result.returncode == code, (result.returncode, result.stderr)
+    assert "error:" in result.stderr
+    assert "panicked" not in result.stderr
+    for word in words:
+        assert word in result.stderr, result.stderr
+
+
+def test_an_unknown_command_is_127_with_a_hint(nilo):
+    result = nilo("run", "--", "no-such-command")
+    refused(result, "command not found: no-such-command", "hint:", code=127)
+    assert nilo.runs() == []
+
+
+def test_a_file_that_cannot_be_run_is_126(nilo):
+    (nilo.folder / "data.txt").write_text("x")
+    refused(nilo("run", "--", "./data.txt"), "cannot run", "hint:", code=126)
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "0.0001", "abc", "2h", ""])
+def test_an_interval_that_cannot_work(nilo, interval):
+    refused(nilo("run", f"--interval={interval}", "--", "true"), "--interval")
+    refused(nilo("watch", f"--interval={interval}", "--pid", "1"), "--interval")
+
+
+def test_run_without_a_command(nilo):
+    refused(nilo("run"), "COMMAND")
+    refused(nilo("run", "--"), "COMMAND")
+
+
+def test_mark_outside_a_run(nilo):
+    refused(nilo("mark", "x"), "NILO_RUN_DIR", "hint:")
+    refused(nilo("mark", "x", "--run-dir", "/nonexistent"), "hint:")
+
+
+def test_runs_that_do_not_exist(nilo):
+    for verb in ["show", "export", "plot", "verify"]:
+        refused(nilo(verb), "no runs in", "hint:")
+    nilo("run", "--quiet", "--", "true")
+    refused(nilo("show", "nothing"), "no run is called", "hint:")
+    refused(nilo("show", "last~5"), "hint:")
+    refused(nilo("compare", "last"), "2")
+
+
+def test_a_plot_of_unknown_format(nilo):
+    nilo("run", "--quiet", "--", "true")
+    refused(nilo("plot", "-o", "x.gif"), ".svg or .png")
+
+
+def test_an_unwritable_memory_log_is_refused_before_the_command_runs(nilo):
+    refused(nilo("run", "--memory-log", "/nonexistent/x.csv", "--", "touch", "ran"), "hint:")
+    assert not (nilo.folder / "ran").exists()
+
+
+def test_an_unwritable_run_folder_does_not_stop_the_job(nilo):
+    (nilo.folder / "file").write_text("not a folder")
+    result = nilo("run", "--dir", "file", "--", "sh", "-c", "echo ran; exit 5")
+    assert (result.returncode, result.stdout) == (5, "ran\n")
+    assert "warning:" in result.stderr and "instead" in result.stderr
+
+
+def test_a_broken_settings_file_is_named(nilo):
+    (nilo.folder / "nilo.toml").write_text("interval = [")
+    refused(nilo("run", "--", "true"), "nilo.toml", "hint:")
+    (nilo.folder / "nilo.toml").write_text("interval = 0")
+    refused(nilo("run", "--", "true"), "nilo.toml", "hint:")
+    (nilo.folder / "nilo.toml").write_text("intervall = 1")
+    refused(nilo("run", "--", "true"), "intervall", "hint:")
+
+
+def test_settings_come_from_flag_variable_file_default_in_this_order(nilo):
+    def interval(*arguments, **options):
+        nilo("run", "--quiet", *arguments, "--", "true", **options)
+        return nilo.show()["recorder"]["interval_secs"]
+
+    assert interval() == 0.1
+    (nilo.folder / "nilo.toml").write_text('interval = "50ms"')
+    assert interval() == 0.05
+    assert interval(extra_env={"NILO_INTERVAL": "0.03"}) == 0.03
+    assert interval("--interval", "0.02", extra_env={"NILO_INTERVAL": "0.03"}) == 0.02
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of one mebibyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        unavailable(f"cannot mount a small tmpfs: {mounted.stderr}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_costs_samples_and_nothing_else(nilo, small_disk):
+    result = nilo(
+        "run", "--dir", small_disk, "--interval", "0.001", "--", *python(
+            "import time\nend=time.monotonic()+6\nx=[]\nwhile time.monotonic()<end: x.append(bytearray(20000)); time.sleep(.002)\nprint('finished')"
+        ),
+    )
+    assert (result.returncode, result.stdout) == (0, "finished\n")
+    assert "samples are being lost" in result.stderr, result.stderr
+    shown = nilo.show("last", "--dir", str(small_disk))
+    assert shown["status"] == "exited"
+    assert shown["recorder"]["dropped_samples"] > 0
+    assert shown["memory"]["samples"] > 1000
+    assert any(finding["kind"] == "lost-samples" for finding in shown["findings"])
+
+
+def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
+    with open(small_disk / "filler", "wb") as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+                file.flush()
+        except OSError:
+            pass
+    result = nilo("run", "--dir", small_disk, "--", "sh", "-c", "echo ran; exit 4")
+    assert (result.returncode, result.stdout) == (4, "ran\n")
+    assert "panicked" not in result.stderr
+
+
+def damaged_copy(nilo, change):
+    nilo("run", "--quiet", "--interval", "0.01", "--", "sleep", "0.6")
+    folder = nilo.run_folder()
+    segment = next(folder.glob("recorder-*.nilo"))
+    change(segment)
+    return folder
+
+
+def test_garbage_in_a_run_file_costs_only_what_it_covers(nilo):
+    def overwrite(segment):
+        data = bytearray(segment.read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 40] = os.urandom(40)
+        segment.write_bytes(data)
+
+    damaged_copy(nilo, overwrite)
+    shown = nilo.show()
+    assert shown["memory"]["samples"] > 20
+    assert shown["recorder"]["damage"]
+    assert nilo("verify").returncode == 1
+    assert nilo("plot", "-o", "x.svg").returncode == 0
+
+
+def test_a_torn_tail_hides_nothing_before_it(nilo):
+    damaged_copy(nilo, lambda segment: os.truncate(segment, segment.stat().st_size - 13))
+    shown = nilo.show()
+    assert shown["memory"]["samples"] > 20
+
+
+def test_an_empty_run_file_and_random_bytes_are_survived(nilo):
+    folder = damaged_copy(nilo, lambda segment: segment.write_bytes(b""))
+    assert nilo("show").returncode == 0
+    (folder / "recorder-9.0000.nilo").write_bytes(os.urandom(5000))
+    (folder / "recorder-9.nilc").write_bytes(os.urandom(5000))
+    result = nilo("show")
+    assert result.returncode == 0 and "panicked" not in result.stderr
+    (folder / "run.json").write_bytes(os.urandom(100))
+    result = nilo("show", str(folder))
+    refused(result, "run.json")
+    # One broken run never hides the others.
+    nilo("run", "--quiet", "--", "true")
+    assert len(nilo.runs()) == 1
+
+
+def test_a_run_from_a_future_version_is_refused_in_words(nilo):
+    nilo("run", "--quiet", "--interval", "0.01", "--", "sleep", "0.2")
+    segment = next(nilo.run_folder().glob("recorder-*.nilo"))
+    data = bytearray(segment.read_bytes())
+    data[8:10] = (99).to_bytes(2, "little")
+    segment.write_bytes(data)
+    result = nilo("show")
+    assert "later version" in result.stdout + result.stderr
+
+
+def test_prune_keeps_what_it_should(nilo):
+    for _ in range(5):
+        nilo("run", "--quiet", "--", "true")
+    refused(nilo("prune"), "--keep")
+    dry = nilo("prune", "--keep", "2", "--dry-run")
+    assert dry.stdout.count("would delete") == 3 and len(nilo.runs()) == 5
+    newest = [run["run"] for run in nilo.runs()][-2:]
+    assert nilo("prune", "--keep", "2").returncode == 0
+    assert [run["run"] for run in nilo.runs()] == newest
+    assert "0 of 2" in nilo("prune", "--older-than", "1d").stdout
+
+
+def test_prune_leaves_a_running_run_alone(nilo):
+    process = nilo.start("run", "--quiet", "--", "sleep", "2")
+    wait_until(lambda: (nilo.folder / ".nilo").exists() and len(nilo.runs()) == 1, "the run")
+    nilo("prune", "--keep", "0")
+    assert len(nilo.runs()) == 1
+    process.wait()
+
+
+def test_closed_pipes_are_no_errors(nilo):
+    nilo("run", "--quiet", "--interval", "0.001", "--", "sleep", "1")
+    from conftest import NILO
+
+    for verb in [["runs"], ["export", "--format", "json"], ["export", "--long"], ["ps", "--all"], ["--help"], ["man"]]:
+        command = f"'{NILO}' {' '.join(verb)} | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
+        result = subprocess.run(["bash", "-c", command], cwd=nilo.folder, capture_output=True, text=True)
+        assert "panicked" not in result.stderr and "error" not in result.stderr, (verb, result.stderr)

@@ -1,0 +1,114 @@
+"""How it ended, when memory ran out: real limits, real kills."""
+
+import os
+import signal
+import time
+
+import pytest
+from conftest import MIB, python, wait_until
+
+HOG = "b=[]\nimport time\nwhile 1: b.append(bytearray(b'x')*(8<<20)); time.sleep(.02)"
+
+
+def test_an_oom_kill_is_told_with_limit_and_source(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    result = nilo("run", "--interval", "0.05", "--", *python(HOG), preexec_fn=cgroup.enter)
+    assert result.returncode == 137
+    assert cgroup.kills == 1
+    shown = nilo.show()
+    assert shown["status"] == "oom-killed"
+    oom = shown["oom"]
+    assert oom["certainty"] == "certain"
+    assert oom["limit"]["bytes"] == 128 * MIB
+    assert oom["limit"]["source"]["path"] == cgroup.path
+    assert 0 < oom["time_nanos"] <= shown["duration_secs"] * 1e9 + 1
+    assert shown["memory"]["limit_bytes"] == 128 * MIB
+    assert "OOM-killed" in result.stderr and "128.00 MiB" in result.stderr
+    # The kernel's mark, not the last sample: the peak is at the limit.
+    assert shown["memory"]["peak_bytes"] > 100 * MIB
+    assert shown["findings"][0]["kind"] == "oom-kill"
+
+
+def test_sigkill_by_a_person_is_no_oom(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    result = nilo("run", "--interval", "0.05", "--", "sh", "-c", "sleep .3; kill -9 $$", preexec_fn=cgroup.enter)
+    assert result.returncode == 137
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]) == ("killed", None)
+
+
+def test_a_killed_child_under_a_parent_that_exits_zero(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    code = f"import os,time\nif os.fork()==0:\n  exec({HOG!r})\nos.wait()\ntime.sleep(.2)\nprint('parent is fine')"
+    result = nilo("run", "--interval", "0.05", "--", *python(code), preexec_fn=cgroup.enter)
+    assert (result.returncode, result.stdout) == (0, "parent is fine\n")
+    shown = nilo.show()
+    assert (shown["status"], shown["exit_code"]) == ("oom-killed", 0)
+    pids = [process["pid"] for process in shown["processes"]]
+    assert shown["oom"]["victim_pid"] in pids and shown["oom"]["victim_pid"] != shown["processes"][-1]["parent"]
+
+
+def test_a_job_that_moves_itself_into_a_limited_cgroup(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    code = f"open({str(cgroup.procs)!r},'w').write('0')\nimport time\ntime.sleep(.3)\n" + HOG
+    result = nilo("run", "--interval", "0.05", "--", *python(code))
+    assert result.returncode == 137
+    shown = nilo.show()
+    assert shown["status"] == "oom-killed"
+    assert shown["oom"]["limit"]["bytes"] == 128 * MIB
+
+
+def test_watching_a_process_that_is_oom_killed(nilo, cgroup, job):
+    cgroup.limit(128 * MIB)
+    target = job(*python("import time; time.sleep(1)\n" + HOG), preexec_fn=cgroup.enter)
+    result = nilo("watch", "--pid", target.pid, "--interval", "0.05")
+    assert result.returncode == 0
+    assert nilo.show()["status"] == "oom-killed"
+
+
+def test_the_verdict_from_the_files_alone_when_the_recorder_died_too(nilo, cgroup):
+    """The recorder is killed at the moment of the OOM kill, as `memory.oom.group` does: a later reader decides."""
+    cgroup.limit(192 * MIB)
+    process = nilo.start("run", "--interval", "0.02", "--", *python(HOG), preexec_fn=cgroup.enter)
+    wait_until(lambda: cgroup.kills >= 1 or process.poll() is not None, "the kill", 60)
+    process.kill()
+    process.wait()
+    shown = nilo.show()
+    if shown["exit_code"] is None and shown["signal"] is None:
+        assert shown["status"] == "oom-killed"
+        assert shown["oom"]["certainty"] in ("certain", "likely")
+    # The same from a copy of the folder, where neither the cgroup nor the boot is known.
+    import json, shutil
+
+    copy = nilo.folder / "elsewhere" / "copied"
+    shutil.copytree(nilo.run_folder(), copy)
+    description = json.loads((copy / "run.json").read_text())
+    description["boot_id"] = "0" * 32
+    description.pop("ending", None)
+    (copy / "run.json").write_text(json.dumps(description))
+    assert nilo.show(str(copy))["status"] == "oom-killed"
+
+
+def test_page_cache_is_not_taken_for_memory(nilo, cgroup, tmp_path):
+    cgroup.limit(256 * MIB)
+    code = f"f=open({str(tmp_path / 'big')!r},'wb')\nfor _ in range(300): f.write(b'x'*(1<<20))\nf.flush()\nimport time\ntime.sleep(1.2)"
+    assert nilo("run", "--quiet", "--interval", "0.05", "--", *python(code), preexec_fn=cgroup.enter).returncode == 0
+    shown = nilo.show()
+    assert shown["status"] == "exited"
+    assert shown["memory"]["peak_bytes"] < 100 * MIB, shown["memory"]
+
+
+def test_a_limit_that_changes_is_noticed(nilo, cgroup):
+    cgroup.limit(512 * MIB)
+    process = nilo.start("run", "--quiet", "--interval", "0.05", "--", "sleep", "4", preexec_fn=cgroup.enter)
+    time.sleep(2.5)
+    cgroup.limit(256 * MIB)
+    process.wait()
+    assert nilo.show()["memory"]["limit_bytes"] == 256 * MIB
+
+
+def test_allocation_failure_is_not_an_oom_kill(nilo):
+    result = nilo("run", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 300000; exec {python('')[0]} -c 'import time; time.sleep(.5); x=bytearray(1<<30)'")
+    assert result.returncode == 1
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]) == ("exited", None)

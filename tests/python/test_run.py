@@ -1,0 +1,274 @@
+"""`nilo run`: the command behaves as without us, and the record tells the truth."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import GIB, MIB, NILO, python, wait_until
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77, 255])
+def test_exit_status_is_the_commands(nilo, code):
+    assert nilo("run", "--", "sh", "-c", f"exit {code}").returncode == code
+    shown = nilo.show()
+    assert (shown["status"], shown["exit_code"]) == ("exited", code)
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "USR1"])
+def test_a_killed_command_gives_128_and_the_signal(nilo, name):
+    number = getattr(signal, f"SIG{name}")
+    assert nilo("run", "--", "sh", "-c", f"kill -{name} $$").returncode == 128 + number
+    shown = nilo.show()
+    assert (shown["status"], shown["signal"], shown["oom"]) == ("killed", number, None)
+
+
+def test_standard_streams_belong_to_the_command(nilo):
+    result = nilo("run", "--quiet", "--", "sh", "-c", "cat; echo problem >&2", input="through\n")
+    assert (result.stdout, result.stderr) == ("through\n", "problem\n")
+
+
+def test_summary_has_the_fields_of_the_seed_document(nilo):
+    result = nilo("run", "--interval", "0.02", "--", *python("x = bytearray(30 << 20); import time; time.sleep(.3)"))
+    assert result.stdout == ""
+    for label in [
+        "MEMORY USAGE STATISTICS",
+        "Peak Memory Usage:",
+        "Average Memory Usage:",
+        "Minimum Memory Usage:",
+        "Memory Growth:",
+        "Total Samples:",
+        "Monitoring Duration:",
+        "Peak Measured By:",
+        "Memory Limit:",
+        "Recorder Cost:",
+        "How It Ended:",
+    ]:
+        assert label in result.stderr, label
+    assert re.search(r"Memory Growth: +\+\d+\.\d\d MiB", result.stderr)
+
+
+def test_json_memory_log_name_and_tags(nilo):
+    arguments = ["--interval", "0.05", "--json", "out.json", "--memory-log", "mem.csv", "--name", "base", "--tag", "lr=3"]
+    nilo("run", *arguments, "--", *python("import time; x = bytearray(20 << 20); time.sleep(.4)"))
+    summary = json.loads((nilo.folder / "out.json").read_text())
+    assert summary["schema"] == "nilo.show/1"
+    assert (summary["name"], summary["tags"]) == ("base", {"lr": "3"})
+    assert summary["memory"]["peak_bytes"] > 20 * MIB
+    assert summary["memory"]["samples"] >= 3
+    assert summary["recorder"]["dropped_samples"] == 0
+    assert summary["processes"][0]["name"].startswith("python")
+    with open(nilo.folder / "mem.csv") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["timestamp_seconds", "memory_mb", "cpu_percent"]
+    assert max(float(row[1]) for row in rows[1:]) > 20
+    assert nilo.show("base")["run"] == summary["run"]
+    assert [run["name"] for run in nilo.runs()] == ["base"]
+
+
+def test_the_command_can_set_marks(nilo):
+    script = f'for i in 1 2 3; do "{NILO}" mark "epoch $i"; done; test -d "$NILO_RUN_DIR"'
+    assert nilo("run", "--", "sh", "-c", script).returncode == 0
+    assert [mark["text"] for mark in nilo.show()["marks"]] == ["epoch 1", "epoch 2", "epoch 3"]
+
+
+SPIKE = """
+import mmap, os, time, ctypes
+size = 2 << 30
+fd = int(os.environ["SPIKE_FD"])
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+time.sleep(0.35)
+MAP_SHARED, MAP_POPULATE = 1, 0x8000
+address = libc.mmap(None, size, 1, MAP_SHARED | MAP_POPULATE, fd, 0)
+time.sleep(0.05)
+libc.munmap(address, size)
+time.sleep(0.2)
+print(open("/proc/self/status").read().split("VmHWM:")[1].split()[0], flush=True)
+"""
+
+
+def test_a_spike_of_50_ms_is_in_the_peak(nilo):
+    """2 GiB that are resident already are mapped for 50 ms, between two samples of a slow recorder."""
+    fd = os.memfd_create("spike")
+    try:
+        os.ftruncate(fd, 2 * GIB)
+        os.posix_fallocate(fd, 0, 2 * GIB)
+        result = nilo(
+            "run", "--quiet", "--interval", "0.5", "--", *python(SPIKE), pass_fds=[fd], extra_env={"SPIKE_FD": str(fd)}
+        )
+    finally:
+        os.close(fd)
+    truth = int(result.stdout) * 1024
+    memory = nilo.show()["memory"]
+    assert truth > 2 * GIB
+    assert abs(memory["peak_bytes"] - truth) < 0.01 * truth, memory
+    assert memory["peak_kind"] in ("vmhwm", "rusage", "sampled-rss")
+
+
+FORKING = """
+import os, sys, time
+data = bytearray(200 << 20)
+data[::4096] = b"x" * len(data[::4096])
+children = []
+for _ in range(4):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(2.0)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+"""
+
+
+def test_forked_workers_do_not_count_shared_pages_again(nilo):
+    nilo("run", "--quiet", "--interval", "0.05", "--", *python(FORKING))
+    shown = nilo.show()
+    assert 200 * MIB < shown["memory"]["peak_bytes"] < 300 * MIB, shown["memory"]
+    assert len(shown["processes"]) == 5
+    # The plain sum would have been five times as much.
+    result = nilo("export", "last", "--format", "csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    assert max(float(row["rss_mb"]) for row in rows) > 800
+
+
+def test_orphans_stay_in_the_tree(nilo):
+    """The grandchild is orphaned at once and then takes memory while the command still runs."""
+    code = "import os,time\nif os.fork()==0:\n  if os.fork()==0:\n    x=bytearray(60<<20); time.sleep(1); os._exit(0)\n  os._exit(0)\ntime.sleep(1.2)"
+    nilo("run", "--quiet", "--interval", "0.05", "--", *python(code))
+    assert nilo.show()["memory"]["peak_bytes"] > 60 * MIB
+
+
+def test_a_daemon_is_left_alone_and_named(nilo):
+    code = "import os,time\nif os.fork()==0:\n  os.setsid()\n  if os.fork()==0:\n    os.close(0);os.close(1);os.close(2);time.sleep(3);os._exit(0)\n  os._exit(0)\nos.wait();time.sleep(.3)"
+    began = time.monotonic()
+    result = nilo("run", "--interval", "0.05", "--", *python(code))
+    assert result.returncode == 0
+    left = nilo.show()["left_running"]
+    assert len(left) == 1
+    assert f"still running: PID {left[0]}" in result.stderr
+    os.kill(left[0], 0)
+    wait_until(lambda: not os.path.exists(f"/proc/{left[0]}"), "the daemon to end by itself")
+    assert time.monotonic() - began > 2
+
+
+def test_wait_all_stays_until_the_daemon_ends(nilo):
+    code = "import os,time\nif os.fork()==0:\n  os.setsid();x=bytearray(50<<20);time.sleep(1.5);os._exit(0)\ntime.sleep(.2)"
+    nilo("run", "--quiet", "--wait-all", "--interval", "0.05", "--", *python(code))
+    shown = nilo.show()
+    assert shown["duration_secs"] > 1.4
+    assert shown["left_running"] == []
+    assert shown["memory"]["peak_bytes"] > 50 * MIB
+
+
+def test_sigterm_reaches_the_command(nilo):
+    code = "import signal,sys,time\nsignal.signal(signal.SIGTERM,lambda *a:sys.exit(42))\nprint('ready',flush=True)\ntime.sleep(30)"
+    process = nilo.start("run", "--quiet", "--", *python(code))
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 42
+
+
+def test_the_job_outlives_a_killed_recorder(nilo):
+    """kill -9 of the recorder: the job goes on, every sample before it is there, and the run counts as lost."""
+    process = nilo.start("run", "--interval", "0.02", "--", *python("import os,time\nprint(os.getpid(),flush=True)\ntime.sleep(2)\nopen('done','w')"))
+    pid = int(process.stdout.readline())
+    time.sleep(0.5)
+    process.kill()
+    process.wait()
+    os.kill(pid, 0)
+    shown = nilo.show()
+    assert shown["status"] == "lost"
+    assert shown["memory"]["samples"] > 10
+    wait_until((nilo.folder / "done").exists, "the job to finish")
+    assert nilo("verify").returncode == 0
+
+
+def test_recorder_and_job_killed_together_leave_their_record(nilo):
+    process = nilo.start("run", "--interval", "0.02", "--", "sleep", "30", start_new_session=True)
+    time.sleep(0.6)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    shown = nilo.show()
+    assert shown["status"] == "lost"
+    assert shown["memory"]["samples"] > 10
+
+
+def test_a_running_run_can_be_looked_at(nilo):
+    process = nilo.start("run", "--interval", "0.02", "--", "sleep", "1.5")
+    wait_until(lambda: (nilo.folder / ".nilo").exists(), "the run folder")
+    time.sleep(0.5)
+    shown = nilo.show()
+    assert shown["status"] == "running"
+    assert shown["memory"]["samples"] > 5
+    process.wait()
+    assert nilo.show()["status"] == "exited"
+
+
+@pytest.mark.parametrize("interval,seconds", [("0.001", 1), ("0.01", 2), ("0.25", 2)])
+def test_ticks_keep_their_rate(nilo, interval, seconds):
+    """Samples and late ticks together are what the clock says, whatever the machine does meanwhile."""
+    nilo("run", "--quiet", "--interval", interval, "--", "sleep", seconds)
+    shown = nilo.show()
+    ticks = shown["memory"]["samples"] + shown["recorder"]["late_ticks"]
+    expected = shown["duration_secs"] / float(interval)
+    if shown["recorder"]["interval_secs"] == float(interval):
+        slowed = "sampling every" in nilo("show").stdout
+        assert slowed or 0.5 * expected - 2 <= ticks <= 1.5 * expected + 2, (ticks, expected)
+
+
+def test_portable_source_records_too(nilo):
+    nilo("run", "--quiet", "--source", "portable", "--interval", "0.05", "--", *python("x=bytearray(40<<20);import time;time.sleep(.6)"))
+    shown = nilo.show()
+    assert shown["memory"]["sampled_peak_bytes"] > 40 * MIB
+    assert shown["cpu"]["total_secs"] >= 0
+
+
+def test_names_that_people_recognise(nilo):
+    (nilo.folder / "train.py").write_text("import time; time.sleep(.4)")
+    nilo("run", "--quiet", "--interval", "0.02", "--", sys.executable, "train.py", "--lr", "3")
+    assert nilo.show()["processes"][0]["name"] == "python train.py"
+
+
+def test_exec_changes_the_name(nilo):
+    nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", "sleep 0.2; exec sleep 1.6")
+    assert "sleep" in {process["name"].split()[0] for process in nilo.show()["processes"]}
+
+
+def test_five_thousand_processes(nilo):
+    """A tree far larger than any training job: it is followed, and the job is not disturbed."""
+    code = (
+        "import os,signal,time\npids=[]\n"
+        "for _ in range(5000):\n  pid=os.fork()\n  if pid==0:\n    signal.pause()\n  pids.append(pid)\n"
+        "time.sleep(3)\nfor pid in pids: os.kill(pid,9)\nfor pid in pids: os.waitpid(pid,0)\nprint('done')"
+    )
+    result = nilo("run", "--quiet", "--interval", "0.5", "--", *python(code), timeout=300)
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    result = nilo("export", "last", "--format", "csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    assert max(int(float(row["processes"])) for row in rows) > 4500
+    shown = nilo.show()
+    # Forked sleepers share nearly everything: a sum of RSS would be tens of gigabytes.
+    assert shown["memory"]["sampled_peak_bytes"] < 8 * GIB
+    assert shown["recorder"]["dropped_samples"] == 0
+
+
+def test_a_stopped_recorder_leaves_a_gap_and_no_invented_samples(nilo):
+    process = nilo.start("run", "--quiet", "--interval", "0.05", "--", "sleep", "4")
+    wait_until(lambda: (nilo.folder / ".nilo").exists(), "the run folder")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    process.send_signal(signal.SIGCONT)
+    process.wait()
+    shown = nilo.show()
+    assert shown["recorder"]["gaps"] == 1
+    assert shown["recorder"]["late_ticks"] >= 30
