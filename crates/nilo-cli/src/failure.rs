@@ -35,14 +35,30 @@ impl Failure {
         self
     }
 
+    /// The error and its causes, each said once even when an error quotes its cause.
+    pub(crate) fn sentence(&self) -> String {
+        let mut sentence = String::new();
+        for cause in self.error.chain().map(|cause| cause.to_string()) {
+            if sentence.is_empty() {
+                sentence = cause;
+            } else if !sentence.contains(&cause) {
+                sentence = format!("{sentence}: {cause}");
+            }
+        }
+        sentence
+    }
+
     /// Prints the failure and gives the exit status.
     pub(crate) fn report(&self) -> u8 {
         // Whoever closed the pipe has seen enough; there is nobody to tell.
-        let closed = self.error.downcast_ref::<std::io::Error>();
-        if closed.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+        let closed = |cause: &(dyn std::error::Error + 'static)| {
+            let io = cause.downcast_ref::<std::io::Error>();
+            io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        };
+        if self.error.chain().any(closed) {
             return 0;
         }
-        say("error", AnsiColor::Red, &format!("{:#}", self.error));
+        say("error", AnsiColor::Red, &self.sentence());
         if let Some(hint) = &self.hint {
             say("hint", AnsiColor::Cyan, hint);
         }

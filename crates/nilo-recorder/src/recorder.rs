@@ -26,6 +26,9 @@ const SECOND: u64 = 1_000_000_000;
 /// A wall clock that moves this much against the monotonic one was set.
 const CLOCK_JUMP_NANOS: i128 = 500_000_000;
 
+/// A command's `ru_maxrss` begins with our own size at its start; marks must be above that to mean anything.
+const INHERITED_SLACK_BYTES: u64 = 1 << 20;
+
 /// Where process readings come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {
@@ -178,8 +181,8 @@ impl Recorder {
             processes.len() as f64,
             total.pss_processes as f64,
         ];
-        // After the end there is nothing to sample; zeros would pull every mean down.
-        if !(last && processes.is_empty()) {
+        // A tree without processes has no level; zeros would pull every mean down.
+        if !processes.is_empty() {
             self.writer.append(self.tree_table, now_nanos, None, &row);
             self.look_on(now_nanos, &total, cpu_nanos);
         }
@@ -310,7 +313,8 @@ impl Recorder {
             now_nanos,
             &Event::ProcessEnded {
                 id,
-                peak_rss_bytes: mark.max(own.filter(|bytes| *bytes > own_memory_bytes())),
+                peak_rss_bytes: mark
+                    .max(own.filter(|bytes| *bytes > own_memory_bytes() + INHERITED_SLACK_BYTES)),
                 exit_code: reaped.and_then(|reaped| reaped.exit_code),
                 signal: reaped.and_then(|reaped| reaped.signal),
             },
@@ -322,7 +326,8 @@ impl Recorder {
     ///
     /// The mark is inherited across `exec` from us, so it says something only above our own size.
     pub(crate) fn final_mark(&mut self, now_nanos: u64, bytes: u64) {
-        if bytes <= own_memory_bytes() || bytes <= self.live.peak_bytes {
+        let inherited = own_memory_bytes() + INHERITED_SLACK_BYTES;
+        if bytes <= inherited || bytes <= self.live.peak_bytes {
             return;
         }
         self.live.peak_bytes = bytes;
@@ -365,12 +370,13 @@ fn own_cpu() -> Duration {
 }
 
 /// Our largest resident set so far.
+///
+/// Not from getrusage: `ru_maxrss` is inherited across `exec`, so it may be that of the program that started us.
 fn own_memory_bytes() -> u64 {
-    // SAFETY: getrusage fills a structure for which zero is a valid state.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    usage.ru_maxrss.max(0) as u64 * if cfg!(target_os = "macos") { 1 } else { 1024 }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }

@@ -52,6 +52,8 @@ pub(crate) struct Surroundings {
     started_nanos: u64,
     cgroups: Vec<Watched>,
     limit: Option<Limit>,
+    /// A larger limit seen on the last look only.
+    looser_limit: Option<Limit>,
     host: Option<Host>,
     host_table: Option<TableId>,
     last_host_row: [f64; 9],
@@ -74,6 +76,7 @@ impl Surroundings {
             started_nanos: now_nanos,
             cgroups: Vec::new(),
             limit,
+            looser_limit: None,
             host,
             host_table: None,
             last_host_row: [f64::NAN; 9],
@@ -174,15 +177,7 @@ impl Surroundings {
             }
         }
         let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first.id.pid));
-        if limit.is_some() && limit != self.limit {
-            writer.event(
-                now_nanos,
-                &Event::LimitChanged {
-                    limit: limit.clone(),
-                },
-            );
-            self.limit = limit;
-        }
+        self.adopt_limit(writer, now_nanos, limit);
         let known = self.cgroups.len();
         if let Some(limiting) = limiting_cgroup(&self.roots, first.id.pid) {
             self.watch(writer, limiting);
@@ -192,12 +187,38 @@ impl Surroundings {
         }
     }
 
+    /// A dying process already counts as a member of the root cgroup, so a looser limit must be seen twice.
+    fn adopt_limit(&mut self, writer: &mut RunWriter, now_nanos: u64, limit: Option<Limit>) {
+        let Some(limit) = limit.filter(|limit| Some(limit) != self.limit.as_ref()) else {
+            self.looser_limit = None;
+            return;
+        };
+        let looser = self
+            .limit
+            .as_ref()
+            .is_some_and(|known| limit.bytes > known.bytes);
+        if looser && self.looser_limit.as_ref() != Some(&limit) {
+            self.looser_limit = Some(limit);
+            return;
+        }
+        let limit = Some(limit);
+        writer.event(
+            now_nanos,
+            &Event::LimitChanged {
+                limit: limit.clone(),
+            },
+        );
+        self.limit = limit;
+        self.looser_limit = None;
+    }
+
     fn watch(&mut self, writer: &mut RunWriter, cgroup: MemoryCgroup) {
         let known = self
             .cgroups
             .iter()
             .any(|watched| watched.cgroup.path() == cgroup.path());
-        if known || self.cgroups.len() >= MOST_CGROUPS {
+        let left_by_the_dying = cgroup.path() == "/" && !self.cgroups.is_empty();
+        if known || left_by_the_dying || self.cgroups.len() >= MOST_CGROUPS {
             return;
         }
         let table = writer.define(&TableSpec::cgroup(cgroup.path()));

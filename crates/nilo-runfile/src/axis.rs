@@ -11,9 +11,12 @@ pub(crate) struct TimeAxis {
     started: ClockPair,
 }
 
-/// What to add to a file's times.
+/// What to do to a file's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shift(i128);
+pub(crate) enum Shift {
+    Add(u64),
+    Subtract(u64),
+}
 
 impl TimeAxis {
     pub(crate) fn new(description: &RunDescription) -> TimeAxis {
@@ -34,13 +37,18 @@ impl TimeAxis {
     /// Within one boot the monotonic clocks are the same one; between machines and boots only the wall clock is.
     pub(crate) fn shift(&self, file: &ClockPair) -> Shift {
         let same_boot = file.boot_id == self.started.boot_id && file.boot_id != [0; 16];
-        Shift(if same_boot {
-            -i128::from(self.started.monotonic_nanos)
+        if same_boot {
+            return Shift::Subtract(self.started.monotonic_nanos);
+        }
+        let forward = i128::from(file.unix_nanos)
+            - i128::from(file.monotonic_nanos)
+            - i128::from(self.started.unix_nanos);
+        let nanos = u64::try_from(forward.unsigned_abs()).unwrap_or(u64::MAX);
+        if forward < 0 {
+            Shift::Subtract(nanos)
         } else {
-            i128::from(file.unix_nanos)
-                - i128::from(file.monotonic_nanos)
-                - i128::from(self.started.unix_nanos)
-        })
+            Shift::Add(nanos)
+        }
     }
 }
 
@@ -48,7 +56,10 @@ impl Shift {
     /// Times before the run began are its beginning.
     #[inline]
     pub(crate) fn apply(self, time_nanos: u64) -> u64 {
-        (i128::from(time_nanos) + self.0).clamp(0, i128::from(u64::MAX)) as u64
+        match self {
+            Shift::Add(nanos) => time_nanos.saturating_add(nanos),
+            Shift::Subtract(nanos) => time_nanos.saturating_sub(nanos),
+        }
     }
 }
 

@@ -50,6 +50,7 @@ impl CommitWord {
     }
 
     /// Whether the length is possible for the kind: a cheap sieve before the checksum when looking for the next record in garbage.
+    #[inline]
     fn is_plausible(self) -> bool {
         let len = self.body_len();
         match self.kind() {
@@ -68,7 +69,7 @@ impl CommitWord {
 /// The checksum of a record.
 #[inline]
 pub(crate) fn checksum_of(word: CommitWord, body: &[u8]) -> u32 {
-    crc32c::crc32c_append(word.0, body)
+    checksum::crc32c_from(word.0, body)
 }
 
 /// Body length of a row.
@@ -198,7 +199,7 @@ pub(crate) enum Front<'a> {
 }
 
 /// Looks at the front of `bytes`.
-#[inline]
+#[inline(always)]
 pub(crate) fn read_front(bytes: &[u8]) -> Front<'_> {
     if bytes.len() < HEAD_LEN {
         return Front::NeedsBytes(HEAD_LEN);

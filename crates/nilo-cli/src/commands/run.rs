@@ -213,7 +213,7 @@ fn create_with_free_id(root: &Path, description: &mut RunDescription) -> Result<
         match RunFolder::create(root, description) {
             Ok(folder) => return Ok(folder),
             Err(nilo_runfile::RunfileError::AlreadyExists { .. }) => {}
-            Err(error) => return Err(format!("{:#}", anyhow::Error::from(error))),
+            Err(error) => return Err(Failure::from(error).sentence()),
         }
     }
     Err(format!("no free run id like {id} in {}", root.display()))

@@ -133,10 +133,12 @@ fn recorder_words(summary: &Summary) -> String {
     let memory = recorder.peak_rss_bytes.map_or(String::new(), |bytes| {
         format!(", {}", format_bytes(bytes as f64))
     });
-    let mut text = format!(
-        "{:.3} s CPU ({:.2} % of a core){memory}",
-        recorder.cpu_secs, recorder.cpu_percent
-    );
+    // Over less than a second the share would only speak of our own start.
+    let share = match summary.duration_secs {
+        secs if secs < 1.0 => String::new(),
+        _ => format!(" ({:.2} % of a core)", recorder.cpu_percent),
+    };
+    let mut text = format!("{:.3} s CPU{share}{memory}", recorder.cpu_secs);
     if recorder.late_ticks > 0 {
         text.push_str(&format!(", {} late ticks", recorder.late_ticks));
     }

@@ -54,8 +54,8 @@ struct Candidate {
 impl Membership {
     fn welcomes(&self, candidate: &Candidate) -> bool {
         self.pids.contains(&candidate.parent)
-            || self.reaper == Some(candidate.parent)
             
+            || self.sessions.contains(&candidate.session)
     }
 
     fn needs_no_look(&self, pid: u32) -> bool {
