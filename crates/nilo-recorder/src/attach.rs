@@ -104,8 +104,8 @@ pub fn watch_processes(
             }
         }
         let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));
-        recorder.sleep(pace.wait_nanos(monotonic_nanos()).min(rest), &signals);
-        if !signals.take().is_empty() {
+        let wait = pace.wait_nanos(monotonic_nanos()).min(rest);
+        if recorder.sleep(wait, &signals) && !signals.take().is_empty() {
             break WatchEnd::Interrupted;
         }
     };

@@ -167,10 +167,14 @@ fn sample_until_end(
             tick(parts, now, observer, false);
             loss_said = loss_said || say_loss(parts.recorder, observer);
         }
-        parts
-            .recorder
-            .sleep(parts.pace.wait_nanos(monotonic_nanos()), parts.signals);
-        for arrived in parts.signals.take() {
+        let wait = parts.pace.wait_nanos(monotonic_nanos());
+        let signalled = parts.recorder.sleep(wait, parts.signals);
+        let arrived = if signalled {
+            parts.signals.take()
+        } else {
+            Vec::new()
+        };
+        for arrived in arrived {
             match arrived {
                 Arrived {
                     signal: libc::SIGCHLD,

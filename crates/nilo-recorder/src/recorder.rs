@@ -145,8 +145,9 @@ impl Recorder {
         (self.writer.dropped(), self.writer.dropped_reason())
     }
 
-    /// Sleeps until the time is over or a signal comes. An OOM notice is written down at once and ends the sleep too.
-    pub(crate) fn sleep(&mut self, nanos: u64, signals: &SignalPipe) {
+    /// Sleeps until the time is over or a signal comes, and says whether one came.
+    /// An OOM notice is written down at once and ends the sleep too.
+    pub(crate) fn sleep(&mut self, nanos: u64, signals: &SignalPipe) -> bool {
         let nanos = nanos.min(3600 * SECOND);
         let timeout = Timespec {
             tv_sec: (nanos / SECOND) as i64,
@@ -155,12 +156,16 @@ impl Recorder {
         let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         let notices = self.surroundings.notices();
         fds.extend(notices.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
-        let ready = poll(&mut fds, Some(&timeout)).unwrap_or(0);
-        if ready > 0 && fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
+        // An interrupted poll has a signal behind it.
+        let ready = poll(&mut fds, Some(&timeout));
+        let signalled = ready.is_err() || !fds[0].revents().is_empty();
+        let noticed = ready.is_ok() && fds[1..].iter().any(|fd| !fd.revents().is_empty());
+        if noticed {
             drop(fds);
             self.surroundings
                 .on_notice(&mut self.writer, monotonic_nanos());
         }
+        signalled
     }
 
     /// Reads everything once. `last` reads even what is not due.

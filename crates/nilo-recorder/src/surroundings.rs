@@ -4,7 +4,9 @@
 //! A job may move itself into another cgroup after its start; processes are looked at again now and then.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use nilo_runfile::{RunWriter, TableId};
 use nilo_sample::table::or_absent;
@@ -17,9 +19,11 @@ use crate::process_rows::same;
 const SECOND: u64 = 1_000_000_000;
 /// Cheap counters of a cgroup are read at most this often.
 const QUICK_NANOS: u64 = 10_000_000;
-/// Membership and limits are looked up again this often; in the first seconds faster, while jobs move themselves.
-const RESOLVE_NANOS: u64 = SECOND;
-const RESOLVE_EARLY_NANOS: u64 = SECOND / 20;
+/// Limits are looked up again this often, and at once when the job moves or a watched limit changes.
+const RESOLVE_NANOS: u64 = 5 * SECOND;
+/// Whether the job moved is asked this often; in the first seconds faster, while jobs move themselves.
+const MEMBERSHIP_NANOS: u64 = SECOND;
+const MEMBERSHIP_EARLY_NANOS: u64 = SECOND / 20;
 const EARLY_NANOS: u64 = 2 * SECOND;
 /// Who else is in the cgroup is asked this often: the list can be long.
 const OWNED_NANOS: u64 = 5 * SECOND;
@@ -60,6 +64,8 @@ pub(crate) struct Surroundings {
     next_quick: u64,
     next_slow: u64,
     next_resolve: u64,
+    next_membership: u64,
+    membership: Membership,
     next_owned: u64,
     /// Our own PID and our ancestors': a shell that waits for us is no other job.
     company: BTreeSet<u32>,
@@ -83,6 +89,8 @@ impl Surroundings {
             next_quick: 0,
             next_slow: 0,
             next_resolve: 0,
+            next_membership: 0,
+            membership: Membership::default(),
             next_owned: 0,
             looked_at: 0,
         }
@@ -139,14 +147,20 @@ impl Surroundings {
         processes: &[TrackedProcess],
         last: bool,
     ) {
-        if now_nanos >= self.next_resolve {
+        if now_nanos >= self.next_membership {
             let early = now_nanos - self.started_nanos < EARLY_NANOS;
-            self.next_resolve = now_nanos
-                + if early {
-                    RESOLVE_EARLY_NANOS
-                } else {
-                    RESOLVE_NANOS
-                };
+            let every = if early {
+                MEMBERSHIP_EARLY_NANOS
+            } else {
+                MEMBERSHIP_NANOS
+            };
+            self.next_membership = now_nanos + every;
+            if self.membership.changed(&self.roots, processes) {
+                self.next_resolve = 0;
+            }
+        }
+        if now_nanos >= self.next_resolve {
+            self.next_resolve = now_nanos + RESOLVE_NANOS;
             self.resolve(writer, now_nanos, processes);
         }
         if now_nanos >= self.next_owned || last {
@@ -286,6 +300,10 @@ impl Surroundings {
             ]
             .map(or_absent);
             if !same(&row, &watched.last_row) {
+                let limit_column = 3;
+                if row[limit_column].to_bits() != watched.last_row[limit_column].to_bits() {
+                    self.next_resolve = 0;
+                }
                 writer.append(watched.table, now_nanos, None, &row);
                 watched.last_row = row;
             }
@@ -321,6 +339,37 @@ impl Surroundings {
             writer.append(table, now_nanos, None, &row);
             self.last_host_row = row;
         }
+    }
+}
+
+/// Which cgroups the first process is in, through a descriptor that is kept open: the cheap question whether it moved.
+#[derive(Default)]
+struct Membership {
+    pid: u32,
+    file: Option<File>,
+    text: Vec<u8>,
+}
+
+impl Membership {
+    fn changed(&mut self, roots: &Roots, processes: &[TrackedProcess]) -> bool {
+        let Some(first) = processes.first() else {
+            return false;
+        };
+        if self.pid != first.id.pid {
+            self.pid = first.id.pid;
+            self.file = File::open(roots.proc.join(self.pid.to_string()).join("cgroup")).ok();
+        }
+        let mut buffer = [0u8; 4096];
+        let read = self
+            .file
+            .as_ref()
+            .and_then(|file| file.read_at(&mut buffer, 0).ok());
+        let text = &buffer[..read.unwrap_or(0)];
+        let changed = !text.is_empty() && text != self.text;
+        if changed {
+            self.text = text.to_vec();
+        }
+        changed
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where readings come from: process trees, cgroups, the machine, the kernel's log.
 //!
-//! The hot path is [`ProcessTree`]: one read of a kept-open file and one clock call for each process and tick, nothing allocated while nothing changes.
+//! The hot path is [`ProcessTree`]: one clock call and at most one read of a kept-open file for each process and tick, nothing allocated while nothing changes.
 //! [`PortableTree`] gives the same over `sysinfo`, for systems without `/proc`.
 //! What a process may take before it is killed comes from [`resolve_limits`], and what its cgroup says of itself from [`MemoryCgroup`].
 //!

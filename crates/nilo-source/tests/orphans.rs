@@ -4,12 +4,12 @@
 mod support;
 
 use nilo_source::{ProcessSource, ProcessTree, Roots, TreeOptions};
-use support::{Job, Ticker, find};
+use support::{Job, Stray, Ticker, find};
 
 #[test]
 fn an_orphan_that_was_never_seen_with_its_parent_belongs_to_the_tree() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-    let mut job = Job::sh("read go; sh -c 'sleep 1000 >/dev/null & echo $!'; read go");
+    let mut job = Job::sh("read go; sh -c 'sleep 1000 >/dev/null & echo $$ $!'; read go");
     let own_pid = std::process::id();
     let options = TreeOptions {
         include_orphans_of: Some(own_pid),
@@ -21,8 +21,8 @@ fn an_orphan_that_was_never_seen_with_its_parent_belongs_to_the_tree() {
     let mut ticker = Ticker::new();
     ticker.tick(&mut tree);
     job.tell("go");
-    // Its parent is gone once the line is here, or a moment later.
-    let orphan: u32 = job.hear().parse().unwrap();
+    let stray = Stray::orphaned(&job.hear());
+    let orphan = stray.0;
     ticker.tick_until(&mut tree, "the orphan", |tree| find(tree, orphan).is_some());
     ticker.tick_until(&mut tree, "the root and the orphan", |tree| {
         tree.processes().len() == 2

@@ -4,7 +4,7 @@
 mod support;
 
 use nilo_source::{Change, ProcessSource, ProcessTree, Roots, SourceError, TreeOptions};
-use support::{Job, Ticker, find};
+use support::{Job, Stray, Ticker, find};
 
 fn tree_of(job: &Job) -> ProcessTree {
     let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
@@ -236,7 +236,7 @@ fn an_orphan_in_a_session_of_the_tree_is_kept() {
         "--wait",
         "sh",
         "-c",
-        "read go; sh -c 'sleep 1000 >/dev/null & echo $!'; read go",
+        "read go; sh -c 'sleep 1000 >/dev/null & echo $$ $!'; read go",
     ]));
     let mut tree = tree_of(&job);
     let mut ticker = Ticker::new();
@@ -246,10 +246,10 @@ fn an_orphan_in_a_session_of_the_tree_is_kept() {
             .any(|process| process.info.name == "sh -c …")
     });
     job.tell("go");
-    let orphan: u32 = job.hear().parse().unwrap();
-    ticker.tick_until(&mut tree, "the orphan", |tree| find(tree, orphan).is_some());
-    let orphan = rustix::process::Pid::from_raw(orphan.cast_signed()).unwrap();
-    rustix::process::kill_process(orphan, rustix::process::Signal::KILL).unwrap();
+    let orphan = Stray::orphaned(&job.hear());
+    ticker.tick_until(&mut tree, "the orphan", |tree| {
+        find(tree, orphan.0).is_some()
+    });
 }
 
 #[test]

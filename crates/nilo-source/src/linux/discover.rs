@@ -54,7 +54,7 @@ struct Candidate {
 impl Membership {
     fn welcomes(&self, candidate: &Candidate) -> bool {
         self.pids.contains(&candidate.parent)
-            
+            || self.reaper == Some(candidate.parent)
             || self.sessions.contains(&candidate.session)
     }
 

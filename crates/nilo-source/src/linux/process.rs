@@ -1,6 +1,6 @@
 //! One process of the tree: its kept-open files and how they are read.
 //!
-//! A tick costs one `pread` of `statm` and one clock call. Detail, about once a second, costs four more reads.
+//! A tick costs one clock call, and one `pread` of `statm` unless the process has not run for a nanosecond since the last. Detail, about once a second, costs four more reads.
 //! Beyond the allowance of open files, and in captured trees, each read opens and closes `stat` instead and checks who answers.
 
 use std::os::fd::OwnedFd;
@@ -14,6 +14,9 @@ use crate::linux::proc_folder::{ProcFolder, STAT_BYTES, pid_of_name};
 use crate::linux::pss::PssTurn;
 use crate::linux::stat::{Stat, parse_io, parse_stat, parse_statm, parse_status};
 use crate::source::{ProcessDetail, ProcessReading};
+
+/// How often the memory of a process that does not run is read.
+const SLEEPER_EVERY_NANOS: u64 = 500_000_000;
 
 /// How much of a process is kept open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,7 @@ pub(crate) struct ProcessFiles {
     comm: [u8; 16],
     arguments_at: u64,
     pub(crate) command_hash: u64,
+    next_memory_nanos: u64,
     pub(crate) next_detail_nanos: u64,
     pub(crate) next_command_nanos: u64,
     pub(crate) pss: PssTurn,
@@ -100,6 +104,7 @@ impl ProcessFiles {
             comm: short_name(stat.comm),
             arguments_at: stat.arguments_at,
             command_hash: 0,
+            next_memory_nanos: 0,
             next_detail_nanos: now_nanos,
             next_command_nanos: now_nanos,
             pss: PssTurn::new(now_nanos),
@@ -108,6 +113,7 @@ impl ProcessFiles {
 
     /// Sets every schedule to begin at this time.
     pub(crate) fn begin(&mut self, now_nanos: u64) {
+        self.next_memory_nanos = now_nanos;
         self.next_detail_nanos = now_nanos;
         self.next_command_nanos = now_nanos;
         self.pss = PssTurn::new(now_nanos);
@@ -118,17 +124,35 @@ impl ProcessFiles {
     }
 
     /// The hot path.
-    pub(crate) fn read(&mut self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+    ///
+    /// A process that has not run can neither have taken memory nor ended; only the kernel can have taken memory from it,
+    /// and the clock of another process that has its PID would show another time.
+    /// So a sleeping process's memory is read only every [`SLEEPER_EVERY_NANOS`].
+    pub(crate) fn read(
+        &mut self,
+        proc: &ProcFolder,
+        last: ProcessReading,
+        now_nanos: u64,
+    ) -> Vital {
         if self.is_other {
             return Vital::Ended;
         }
+        let clock_nanos = if proc.is_live {
+            process_cpu_nanos(self.pid)
+        } else {
+            None
+        };
+        if clock_nanos == Some(last.cpu_nanos) && now_nanos < self.next_memory_nanos {
+            return Vital::Alive(last);
+        }
+        self.next_memory_nanos = now_nanos.saturating_add(SLEEPER_EVERY_NANOS);
         let Some(statm) = &self.statm else {
-            return self.read_without_kept_files(proc, last);
+            return self.read_without_kept_files(proc, last, clock_nanos);
         };
         let mut buffer = [0u8; 192];
         match read_record(statm, &mut buffer).map(parse_statm) {
             Ok(Some((size, resident))) if size > 0 => {
-                let cpu_nanos = process_cpu_nanos(self.pid)
+                let cpu_nanos = clock_nanos
                     .or_else(|| self.cpu_nanos_from_stat(proc))
                     .unwrap_or(last.cpu_nanos);
                 Vital::Alive(ProcessReading {
@@ -186,7 +210,12 @@ impl ProcessFiles {
         false
     }
 
-    fn read_without_kept_files(&self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+    fn read_without_kept_files(
+        &self,
+        proc: &ProcFolder,
+        last: ProcessReading,
+        clock_nanos: Option<u64>,
+    ) -> Vital {
         let mut buffer = [0; STAT_BYTES];
         let Some(stat) = proc.stat_of(self.pid, &mut buffer) else {
             return Vital::Ended;
@@ -195,12 +224,7 @@ impl ProcessFiles {
         if stat.start_ticks != self.start_ticks || zombie {
             return Vital::Ended;
         }
-        let precise = if proc.is_live {
-            process_cpu_nanos(self.pid)
-        } else {
-            None
-        };
-        let cpu_nanos = precise.unwrap_or_else(|| ticks_to_nanos(proc, stat.cpu_ticks));
+        let cpu_nanos = clock_nanos.unwrap_or_else(|| ticks_to_nanos(proc, stat.cpu_ticks));
         Vital::Alive(ProcessReading {
             rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
             cpu_nanos: cpu_nanos.max(last.cpu_nanos),

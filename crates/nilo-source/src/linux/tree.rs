@@ -118,7 +118,7 @@ impl ProcessTree {
             let process = &mut self.processes[index];
             process.detail_is_new = false;
             process.pss_is_new = false;
-            match self.files[index].read(&self.proc, process.reading) {
+            match self.files[index].read(&self.proc, process.reading, self.now_nanos) {
                 Vital::Alive(reading) => {
                     process.reading = reading;
                     index += 1;
@@ -150,7 +150,9 @@ impl ProcessTree {
         };
         let keeping = self.keeping_for_one_more();
         let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
-        let Vital::Alive(reading) = files.read(&self.proc, ProcessReading::default()) else {
+        let Vital::Alive(reading) =
+            files.read(&self.proc, ProcessReading::default(), self.now_nanos)
+        else {
             self.members.pids.remove(&pid);
             return None;
         };

@@ -79,6 +79,29 @@ impl Drop for Job {
     }
 }
 
+/// A process that has left its job's group, ended with its guard.
+pub struct Stray(pub u32);
+
+impl Stray {
+    /// Of a line with its parent's PID and its own; waits until the parent is gone.
+    pub fn orphaned(line: &str) -> Stray {
+        let (parent, own) = line.split_once(' ').unwrap();
+        let stray = Stray(own.parse().unwrap());
+        while std::path::Path::new("/proc").join(parent).exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stray
+    }
+}
+
+impl Drop for Stray {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.0.cast_signed()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
 /// A clock of the test's own, which moves 100 ms a tick.
 pub struct Ticker {
     pub now_nanos: u64,
@@ -106,7 +129,7 @@ impl Ticker {
         what: &str,
         is_so: impl Fn(&S) -> bool,
     ) {
-        let patience = Instant::now() + Duration::from_secs(4);
+        let patience = Instant::now() + Duration::from_secs(60);
         loop {
             self.tick(tree);
             if is_so(tree) {
