@@ -379,6 +379,9 @@ const SHORTEST_NANOS: u64 = 1_000_000;
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 
 pub(crate) fn interval(text: &str) -> Result<u64, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("an interval cannot be negative; it lies between 1 ms and 1 h".to_owned());
+    }
     let nanos = parse_duration(text).map_err(|error| error.to_string())?;
     if (SHORTEST_NANOS..=LONGEST_NANOS).contains(&nanos) {
         Ok(nanos)

@@ -158,8 +158,12 @@ fn million(columns: usize, compact: bool) {
     let mut writer = RunWriter::create(run.path(), "bench", options).unwrap();
     let table = writer.define(&metrics(columns));
     let start = run.describe().unwrap().started_monotonic_nanos;
+    // Forgets the high-water mark of what came before.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let resident_before = resident_peak_bytes();
     fill(&mut writer, table, start, columns);
     writer.close();
+    let resident = resident_peak_bytes().saturating_sub(resident_before);
     let files = std::fs::read_dir(run.path()).unwrap().count();
     let selector = TableSelector::subject(metrics(columns).subject);
     let mut chart = Vec::new();
@@ -177,13 +181,22 @@ fn million(columns: usize, compact: bool) {
     chart.sort_by(f64::total_cmp);
     load.sort_by(f64::total_cmp);
     println!(
-        "1 M rows of {columns} value(s), {}: chart {:.1} ms (best {:.1}), load {:.0} ms, {:.2} bytes a point, {files} files",
+        "1 M rows of {columns} value(s), {}: chart {:.1} ms (best {:.1}), load {:.0} ms, {:.2} bytes a point, {files} files, writing took {:.1} MiB of memory",
         if compact { "compacted" } else { "raw" },
         chart[chart.len() / 2],
         chart[0],
         load[load.len() / 2],
         run.size_bytes() as f64 / (POINTS * columns as u64) as f64,
+        resident as f64 / 1048576.0,
     );
+}
+
+/// The most that this process ever had resident, since the mark was last cleared.
+fn resident_peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 fn fill(writer: &mut RunWriter, table: TableId, start: u64, columns: usize) {

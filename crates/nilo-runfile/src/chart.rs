@@ -24,6 +24,9 @@ use crate::pyramid::{self, Cell, ROWS_PER_CELL, TimeCell};
 use crate::record::Record;
 use crate::scan::{AtBadBytes, scan};
 
+/// Raw segments for which another thread is worth its start; with compaction at work there are one or two.
+const SEGMENTS_PER_THREAD: usize = 4;
+
 /// Which table to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSelector {
@@ -65,17 +68,15 @@ impl RunFolder {
             if table.writer.as_ref().is_some_and(|wanted| wanted != writer) {
                 continue;
             }
-            let mut drawing = Drawing {
+            let question = Question {
                 subject: &table.subject,
                 column,
-                buckets: Buckets::new(from, to, pixels, gap_nanos),
                 from,
                 to,
+                pixels,
                 gap_nanos,
-                has_table: false,
-                has_column: false,
             };
-            drawing.add_stream(self.path(), writer, stream, &description);
+            let drawing = question.draw(self.path(), writer, stream, &description);
             if drawing.has_column {
                 return Ok(drawing.buckets.finish());
             }
@@ -93,46 +94,124 @@ impl RunFolder {
     }
 }
 
-struct Drawing<'a> {
+/// What is to be drawn.
+#[derive(Clone, Copy)]
+struct Question<'a> {
     subject: &'a Subject,
     column: &'a str,
-    buckets: Buckets,
     from: u64,
     to: u64,
+    pixels: usize,
     gap_nanos: Option<u64>,
+}
+
+/// A stream that is drawn: its files and its clock.
+#[derive(Clone, Copy)]
+struct Stream<'a> {
+    folder: &'a Path,
+    writer: &'a str,
+    files: &'a StreamFiles,
+    blocks: Option<&'a OpenBlocks>,
+    axis: TimeAxis,
+}
+
+struct Drawing<'a> {
+    question: Question<'a>,
+    buckets: Buckets,
     has_table: bool,
     has_column: bool,
 }
 
-impl Drawing<'_> {
-    /// Walks over a stream in the order of its segments. What is damaged is left out: `load` and `verify` tell of it.
-    fn add_stream(
-        &mut self,
+impl<'a> Question<'a> {
+    /// Draws a stream in the order of its segments, several at a time where many have not been compacted.
+    fn draw(
+        self,
         folder: &Path,
         writer: &str,
-        stream: &StreamFiles,
+        files: &StreamFiles,
         description: &RunDescription,
-    ) {
-        let axis = TimeAxis::new(description);
-        let open = |path: &Path| open_blocks(path, &mut Vec::new());
-        let mut blocks = stream.compacted.as_deref().and_then(open);
-        let compacted = blocks.iter().flat_map(|open| open.by_segment.keys());
-        let mut numbers: Vec<u32> = compacted.chain(stream.segments.keys()).copied().collect();
+    ) -> Drawing<'a> {
+        let compacted = files.compacted.as_deref();
+        let blocks = compacted.and_then(|path| open_blocks(path, &mut Vec::new()));
+        let known = blocks.iter().flat_map(|open| open.by_segment.keys());
+        let mut numbers: Vec<u32> = known.chain(files.segments.keys()).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
+        let stream = Stream {
+            folder,
+            writer,
+            files,
+            blocks: blocks.as_ref(),
+            axis: TimeAxis::new(description),
+        };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = processors.min(files.segments.len() / SEGMENTS_PER_THREAD);
+        if threads <= 1 {
+            return self.draw_segments(&numbers, stream);
+        }
+        let parts = numbers.chunks(numbers.len().div_ceil(threads));
+        std::thread::scope(|scope| {
+            let parts: Vec<_> = parts
+                .map(|part| (part, scope.spawn(move || self.draw_segments(part, stream))))
+                .collect();
+            let mut whole = Drawing::new(self);
+            for (part, thread) in parts {
+                // A thread that failed did not draw its part; it is drawn here.
+                let drawn = thread.join();
+                whole.append(drawn.unwrap_or_else(|_| self.draw_segments(part, stream)));
+            }
+            whole
+        })
+    }
+
+    fn draw_segments(self, numbers: &[u32], stream: Stream<'_>) -> Drawing<'a> {
+        let mut drawing = Drawing::new(self);
+        drawing.add_segments(numbers, stream);
+        drawing
+    }
+}
+
+impl<'a> Drawing<'a> {
+    fn new(question: Question<'a>) -> Drawing<'a> {
+        let Question {
+            from,
+            to,
+            pixels,
+            gap_nanos,
+            ..
+        } = question;
+        Drawing {
+            question,
+            buckets: Buckets::new(from, to, pixels, gap_nanos),
+            has_table: false,
+            has_column: false,
+        }
+    }
+
+    fn append(&mut self, later: Drawing<'_>) {
+        self.buckets.append(later.buckets);
+        self.has_table |= later.has_table;
+        self.has_column |= later.has_column;
+    }
+
+    /// Draws segments one after the other. What is damaged is left out: `load` and `verify` tell of it.
+    fn add_segments(&mut self, numbers: &[u32], stream: Stream<'_>) {
+        let mut fresh: Option<OpenBlocks> = None;
         for number in numbers {
-            if let Some(path) = stream.segments.get(&number) {
-                if self.add_segment(path, &axis).is_ok() {
+            if let Some(path) = stream.files.segments.get(number) {
+                if self.add_segment(path, &stream.axis).is_ok() {
                     continue;
                 }
                 // Compacted since the folder was listed, or damaged.
-                blocks = open(&names::compacted_path(folder, writer)).or(blocks);
+                let path = names::compacted_path(stream.folder, stream.writer);
+                fresh = open_blocks(&path, &mut Vec::new());
             }
-            let found = blocks
+            let found = fresh
                 .as_ref()
-                .and_then(|open| Some((open, open.by_segment.get(&number)?)));
+                .or(stream.blocks)
+                .and_then(|open| Some((open, open.by_segment.get(number)?)));
             if let Some((OpenBlocks { file, .. }, block)) = found {
-                let _ = self.add_block(file, block, &axis);
+                let _ = self.add_block(file, block, &stream.axis);
             }
         }
     }
@@ -140,11 +219,11 @@ impl Drawing<'_> {
     /// The position of the column, when the table is the one to draw.
     fn column_of(&mut self, spec_json: &[u8]) -> Option<usize> {
         let spec: TableSpec = serde_json::from_slice(spec_json).ok()?;
-        if spec.subject != *self.subject {
+        if spec.subject != *self.question.subject {
             return None;
         }
         self.has_table = true;
-        let column = spec.column(self.column)?;
+        let column = spec.column(self.question.column)?;
         self.has_column = true;
         Some(column)
     }
@@ -162,20 +241,22 @@ impl Drawing<'_> {
         start: u64,
         shift: Shift,
     ) -> io::Result<()> {
-        let mut drawn: Option<(u32, usize)> = None;
+        // Nearly always one; a table that was forgotten and defined again is a second.
+        let mut drawn: Vec<(u32, usize)> = Vec::new();
         scan(source, start, AtBadBytes::Resync, |record| match record {
             Record::Row(row) => {
-                if let Some((table, column)) = drawn
-                    && row.table == table
-                    && column < row.len()
+                let found = drawn.iter().find(|(table, _)| *table == row.table);
+                if let Some((_, column)) = found
+                    && *column < row.len()
                 {
                     let time = shift.apply(row.time_nanos);
-                    self.buckets.add_point(time, row.value(column));
+                    self.buckets.add_point(time, row.value(*column));
                 }
             }
             Record::Table { table, spec_json } => {
+                drawn.retain(|(known, _)| *known != table);
                 if let Some(column) = self.column_of(spec_json) {
-                    drawn = Some((table, column));
+                    drawn.push((table, column));
                 }
             }
             _ => {}
@@ -190,9 +271,11 @@ impl Drawing<'_> {
         };
         for table in &tables {
             if let Some(column) = self.column_of(&table.spec_json) {
-                // A table has its rows either in columns or among the loose records.
-                return self.add_columns(file, block, table, column, shift);
+                self.add_columns(file, block, table, column, shift)?;
             }
+        }
+        if block.head.loose_len == 0 {
+            return Ok(());
         }
         let loose = read_part(
             file,
@@ -214,8 +297,8 @@ impl Drawing<'_> {
         let Some(entry) = table.columns.get(column) else {
             return Ok(());
         };
-        let is_outside =
-            shift.apply(table.last_time) < self.from || shift.apply(table.first_time) > self.to;
+        let is_outside = shift.apply(table.last_time) < self.question.from
+            || shift.apply(table.first_time) > self.question.to;
         if is_outside {
             return Ok(());
         }
@@ -256,12 +339,15 @@ impl Drawing<'_> {
     /// Adds a cell as a whole where that is exact enough: inside the range, narrow, without a gap. Cells outside are done with, too.
     fn add_whole_cell(&mut self, time: &TimeCell, cell: &Cell, shift: Shift) -> bool {
         let (first, last) = (shift.apply(time.first), shift.apply(time.last));
-        if last < self.from || first > self.to {
+        if last < self.question.from || first > self.question.to {
             return true;
         }
-        let is_inside = first >= self.from && last <= self.to && first <= last;
+        let is_inside = first >= self.question.from && last <= self.question.to && first <= last;
         let is_narrow = last.saturating_sub(first) <= self.buckets.pixel_nanos() / 2;
-        let has_gap = self.gap_nanos.is_some_and(|gap| time.largest_gap > gap);
+        let has_gap = self
+            .question
+            .gap_nanos
+            .is_some_and(|gap| time.largest_gap > gap);
         if is_inside && is_narrow && !has_gap {
             self.buckets.add_cell(first, last, cell);
             true

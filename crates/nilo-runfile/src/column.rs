@@ -15,7 +15,7 @@ const RAW: u8 = 0;
 const PCO: u8 = 1;
 const SPARSE: u8 = 2;
 
-/// Middle effort: level 8, the default of `pco`, takes twice the time for under 1 % of the size on our data.
+/// Below the default of `pco` (8), since compaction runs beside the job; a random walk still takes 6.6 bytes a point (`benches/runfile.rs`).
 const LEVEL: usize = 6;
 
 /// Bytes of a column and how they were made.

@@ -64,8 +64,10 @@ pub(crate) struct Buckets {
     to: u64,
     pixels: usize,
     gap_nanos: Option<u64>,
-    done: Vec<Bucket>,
+    /// Each with the number of its pixel.
+    done: Vec<(usize, Bucket)>,
     open: Option<(usize, Bucket)>,
+    first_time: Option<u64>,
     last_time: Option<u64>,
     /// The first time after the open pixel, so that most points need no division.
     pixel_end: u64,
@@ -82,6 +84,7 @@ impl Buckets {
             gap_nanos,
             done: Vec::new(),
             open: None,
+            first_time: None,
             last_time: None,
             pixel_end: 0,
             is_divided: false,
@@ -120,6 +123,7 @@ impl Buckets {
             bucket.add(time, time, value, value, value, value, 1);
         }
         self.last_time = Some(time);
+        self.first_time.get_or_insert(time);
     }
 
     /// Adds many points at once; none of them may be further apart than `gap_nanos`.
@@ -135,6 +139,36 @@ impl Buckets {
             );
         }
         self.last_time = Some(last_time);
+        self.first_time.get_or_insert(first_time);
+    }
+
+    /// Adds the buckets over the times after these, made apart: the result is that of one pass.
+    pub(crate) fn append(&mut self, later: Buckets) {
+        let Some(first_time) = later.first_time else {
+            return;
+        };
+        let mut is_gap = Some(self.is_gap_before(first_time));
+        for (pixel, mut bucket) in later.done.into_iter().chain(later.open) {
+            bucket.gap_before |= is_gap.take().unwrap_or(false);
+            match &mut self.open {
+                Some((open, before)) if *open == pixel => {
+                    if bucket.gap_before && !self.is_divided {
+                        self.done.push((pixel, std::mem::replace(before, bucket)));
+                        self.is_divided = true;
+                    } else {
+                        before.gap_inside |= bucket.gap_before;
+                        before.merge(&bucket);
+                    }
+                }
+                _ => {
+                    self.done.extend(self.open.replace((pixel, bucket)));
+                    self.pixel_end = self.pixel_start(pixel + 1);
+                    self.is_divided = false;
+                }
+            }
+        }
+        self.first_time = self.first_time.or(later.first_time);
+        self.last_time = later.last_time;
     }
 
     #[inline]
@@ -165,22 +199,27 @@ impl Buckets {
                     bucket.gap_inside = true;
                 } else if is_gap {
                     let full = std::mem::replace(bucket, Bucket::empty(time, true));
-                    self.done.push(full);
+                    self.done.push((pixel, full));
                     self.is_divided = true;
                 }
             }
             _ => {
                 let full = self.open.replace((pixel, Bucket::empty(time, is_gap)));
-                self.done.extend(full.map(|(_, bucket)| bucket));
+                self.done.extend(full);
                 self.pixel_end = self.pixel_start(pixel + 1);
                 self.is_divided = false;
             }
         }
     }
 
-    pub(crate) fn finish(mut self) -> Vec<Bucket> {
-        self.done.extend(self.open.map(|(_, bucket)| bucket));
-        self.done
+    pub(crate) fn finish(self) -> Vec<Bucket> {
+        let all = self.done.into_iter().chain(self.open);
+        let mut buckets: Vec<Bucket> = all.map(|(_, bucket)| bucket).collect();
+        // Only a table that was defined twice at once is out of order.
+        if !buckets.is_sorted_by_key(|bucket| bucket.first.time_nanos) {
+            buckets.sort_by_key(|bucket| bucket.first.time_nanos);
+        }
+        buckets
     }
 }
 
@@ -201,6 +240,26 @@ impl Bucket {
             gap_before,
             gap_inside: false,
         }
+    }
+
+    /// Takes in the bucket that follows in the same pixel.
+    fn merge(&mut self, later: &Bucket) {
+        if later.count > 0 {
+            if self.count == 0 {
+                (self.first, self.min, self.max) = (later.first, later.min, later.max);
+            }
+            if later.min.value < self.min.value {
+                self.min = later.min;
+            }
+            if later.max.value > self.max.value {
+                self.max = later.max;
+            }
+            self.last = later.last;
+        }
+        self.count += later.count;
+        self.nan_count += later.nan_count;
+        self.absent_count += later.absent_count;
+        self.gap_inside |= later.gap_inside;
     }
 
     #[allow(
@@ -291,6 +350,22 @@ mod tests {
             let has_gap = times.windows(2).any(|pair| pair[1] - pair[0] > gap);
             let buckets = m4(&times, &values, from, to, pixels, Some(gap));
             prop_assert_eq!(buckets.iter().any(|b| b.gap_before || b.gap_inside), has_gap);
+        }
+
+        #[test]
+        fn buckets_made_in_parts_are_those_of_one_pass((times, values) in series(), pixels in 1usize..100, gap in prop::option::of(0u64..900), cuts in (any::<prop::sample::Index>(), any::<prop::sample::Index>())) {
+            let (from, to) = (times[0], times[times.len() - 1]);
+            let (a, b) = (cuts.0.index(times.len()), cuts.1.index(times.len()));
+            let mut whole = Buckets::new(from, to, pixels, gap);
+            for range in [0..a.min(b), a.min(b)..a.max(b), a.max(b)..times.len()] {
+                let mut part = Buckets::new(from, to, pixels, gap);
+                for (time, value) in times[range.clone()].iter().zip(&values[range]) {
+                    part.add_point(*time, *value);
+                }
+                whole.append(part);
+            }
+            let expected = m4(&times, &values, from, to, pixels, gap);
+            prop_assert_eq!(format!("{:?}", whole.finish()), format!("{expected:?}"));
         }
 
         #[test]

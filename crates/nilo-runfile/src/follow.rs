@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{RecordedTable, TimedEvent};
 
 use crate::axis::TimeAxis;
-use crate::blocks::collect_block;
+use crate::blocks::{BlockPlace, collect_block, list_blocks};
 use crate::collect::{Collector, Declared, Tally};
 use crate::error::RunfileError;
 use crate::folder::RunFolder;
 use crate::header::{Header, Magic};
-use crate::load::{open_blocks, open_with_header};
+use crate::load::open_with_header;
 use crate::names::{self, StreamFiles};
 use crate::scan::{AtBadBytes, scan};
 
@@ -50,6 +50,9 @@ pub struct Follower {
 struct StreamTail {
     number: u32,
     open: Option<OpenSegment>,
+    /// Blocks from the present number on, and how far the compacted file was listed for them.
+    blocks: BTreeMap<u32, BlockPlace>,
+    listed_to: u64,
 }
 
 struct OpenSegment {
@@ -185,7 +188,7 @@ impl StreamTail {
 
     /// Opens the segment of the present number, or takes it in from the compacted file.
     fn find(
-        &self,
+        &mut self,
         folder: &Path,
         writer: &str,
         axis: &TimeAxis,
@@ -204,13 +207,11 @@ impl StreamTail {
             }
             Err(fault) => fault,
         };
-        let blocks = open_blocks(&names::compacted_path(folder, writer), &mut Vec::new());
-        let block = blocks
-            .as_ref()
-            .and_then(|open| Some((open, open.by_segment.get(&self.number)?)));
-        match (block, fault) {
-            (Some((open, block)), _) => {
-                if let Err(error) = collect_block(&open.file, block, axis, collector, tally) {
+        let file = self.list_blocks(folder, writer);
+        let block = self.blocks.get(&self.number).copied();
+        match (file.zip(block), fault) {
+            (Some((file, block)), _) => {
+                if let Err(error) = collect_block(&file, &block, axis, collector, tally) {
                     tally.complain(format!("segment {} is unreadable: {error}", self.number));
                 }
                 Found::Block
@@ -225,25 +226,33 @@ impl StreamTail {
         }
     }
 
+    /// Takes note of the blocks that were appended since the last time; `None` when there is no compacted file.
+    fn list_blocks(&mut self, folder: &Path, writer: &str) -> Option<File> {
+        let path = names::compacted_path(folder, writer);
+        let (file, header) = open_with_header(&path, Magic::Compacted).ok()?;
+        let start = self.listed_to.max(header.header_len as u64);
+        let list = list_blocks(&file, start).ok()?;
+        self.listed_to = list.end;
+        for block in list.blocks {
+            self.blocks.entry(block.head.segment).or_insert(block);
+        }
+        self.blocks = self.blocks.split_off(&self.number);
+        Some(file)
+    }
+
     /// The smallest number after the present one that exists.
-    fn next_known(&self, folder: &Path, writer: &str, listed: &StreamFiles) -> Option<u32> {
+    fn next_known(&mut self, folder: &Path, writer: &str, listed: &StreamFiles) -> Option<u32> {
         let next = self.number.checked_add(1)?;
         if names::segment_path(folder, writer, next).exists() {
             return Some(next);
         }
+        self.list_blocks(folder, writer);
+        let compacted = self.blocks.range(next..).next().map(|(number, _)| *number);
         let listed = listed
             .segments
             .range(next..)
             .next()
             .map(|(number, _)| *number);
-        let path = names::compacted_path(folder, writer);
-        let blocks = path.exists().then(|| open_blocks(&path, &mut Vec::new()));
-        let compacted = blocks.flatten().and_then(|open| {
-            open.by_segment
-                .range(next..)
-                .next()
-                .map(|(number, _)| *number)
-        });
         listed.into_iter().chain(compacted).min()
     }
 }

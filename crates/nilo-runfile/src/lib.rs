@@ -28,6 +28,7 @@ mod housekeeping;
 mod load;
 mod marks;
 mod names;
+mod opening;
 mod options;
 mod pyramid;
 mod record;

@@ -31,7 +31,7 @@ pub struct WriterOptions {
 }
 
 impl Default for WriterOptions {
-    /// One MiB at most: with the one being compacted a recorder stays under 10 MB, and 15,000 rows compress as well as 60,000.
+    /// One MiB at most: with compaction, writing then takes about 5 MiB of memory (`benches/runfile.rs`).
     fn default() -> WriterOptions {
         WriterOptions {
             mode: WriteMode::Auto,

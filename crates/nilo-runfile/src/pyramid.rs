@@ -6,7 +6,7 @@ use nilo_sample::{ABSENT, is_absent};
 
 use crate::column::{Packed, pack, unpack};
 
-/// Rows under one cell. 64 adds about half a byte to a point and leaves sixteen cells for each pixel of a million-point chart.
+/// Rows under one cell. 64 adds at most half a byte to a point (four values of eight bytes) and leaves sixteen cells for each pixel of a million-point chart.
 pub(crate) const ROWS_PER_CELL: usize = 64;
 
 /// Some consecutive values of a column.

@@ -53,12 +53,12 @@ impl CommitWord {
     #[inline]
     fn is_plausible(self) -> bool {
         let len = self.body_len();
+        if self.kind() == KIND_ROW {
+            let fixed = row_body_len(0, self.flags() & FLAG_STEP != 0);
+            return len >= fixed && (len - fixed).is_multiple_of(8);
+        }
         match self.kind() {
             0 => false,
-            KIND_ROW => {
-                let fixed = row_body_len(0, self.flags() & FLAG_STEP != 0);
-                len >= fixed && (len - fixed).is_multiple_of(8)
-            }
             KIND_TABLE => len > 4,
             KIND_EVENT => len > 8,
             _ => true,
@@ -216,16 +216,24 @@ pub(crate) fn read_front(bytes: &[u8]) -> Front<'_> {
     if !checksum::is_right(u32_at(bytes, 4), checksum_of(word, body)) {
         return Front::Bad { cost: record_len };
     }
-    let record = match word.kind() {
-        KIND_ROW => {
-            let has_step = word.flags() & FLAG_STEP != 0;
-            Record::Row(RowView {
-                table: u32_at(body, 0),
-                time_nanos: u64_at(body, 4),
-                step: has_step.then(|| u64_at(body, 12) as i64),
-                cells: &body[row_body_len(0, has_step)..],
-            })
-        }
+    // Nearly all records are rows; the others take a call.
+    let record = if word.kind() == KIND_ROW {
+        let has_step = word.flags() & FLAG_STEP != 0;
+        Record::Row(RowView {
+            table: u32_at(body, 0),
+            time_nanos: u64_at(body, 4),
+            step: has_step.then(|| u64_at(body, 12) as i64),
+            cells: &body[row_body_len(0, has_step)..],
+        })
+    } else {
+        read_other(word, body)
+    };
+    Front::Record(record, record_len)
+}
+
+#[cold]
+fn read_other(word: CommitWord, body: &[u8]) -> Record<'_> {
+    match word.kind() {
         KIND_TABLE => Record::Table {
             table: u32_at(body, 0),
             spec_json: &body[4..],
@@ -235,8 +243,7 @@ pub(crate) fn read_front(bytes: &[u8]) -> Front<'_> {
             event_json: &body[8..],
         },
         _ => Record::Other,
-    };
-    Front::Record(record, record_len)
+    }
 }
 
 #[cfg(test)]

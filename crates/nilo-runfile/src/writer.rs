@@ -12,9 +12,9 @@ use crate::clock;
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::fork::Generation;
-use crate::header::{ClockPair, HEADER_LEN, Header, Magic};
+use crate::header::HEADER_LEN;
 use crate::housekeeping::Housekeeper;
-use crate::names;
+use crate::opening::{Identity, first_segment, open_segment};
 use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
 use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Segment};
@@ -64,13 +64,6 @@ pub struct RunWriter {
     housekeeper: Housekeeper,
 }
 
-#[derive(Clone, Copy)]
-struct Identity {
-    pid: u32,
-    start_ticks: u64,
-    boot_id: [u8; 16],
-}
-
 impl RunWriter {
     /// Opens a stream in a run folder. Its files are called `<role>-<pid>`, with a number behind it when that is taken.
     pub fn create(
@@ -90,11 +83,7 @@ impl RunWriter {
             WriteMode::Mapped => true,
             WriteMode::Written => false,
         };
-        let identity = Identity {
-            pid: std::process::id(),
-            start_ticks: clock::process_start_ticks(),
-            boot_id: clock::boot_id_bytes(&clock::boot_id()).unwrap_or_default(),
-        };
+        let identity = Identity::of_this_process();
         let (name, segment) = first_segment(run_dir, role, identity, &options, &mut mapped)?;
         let now = clock::monotonic_nanos();
         let wake_at_nanos = options.sync_every.map_or(u64::MAX, |every| {
@@ -445,83 +434,5 @@ impl Drop for RunWriter {
             }
         }
         self.housekeeper.finish();
-    }
-}
-
-/// Opens segment 0 under the first free name.
-fn first_segment(
-    run_dir: &Path,
-    role: &str,
-    identity: Identity,
-    options: &WriterOptions,
-    mapped: &mut bool,
-) -> Result<(String, Segment), RunfileError> {
-    let base = format!("{}-{}", names::clean_role(role), identity.pid);
-    let mut attempt = 1u32;
-    loop {
-        let name = match attempt {
-            1 => base.clone(),
-            _ => format!("{base}-{attempt}"),
-        };
-        let size = options.first_segment_bytes;
-        let path = names::segment_path(run_dir, &name, 0);
-        let opened = open_segment(
-            run_dir,
-            &name,
-            0,
-            identity,
-            size,
-            size.min(MIN_SEGMENT_BYTES),
-            mapped,
-        );
-        match opened {
-            // Segment 0 of an earlier writer of this name may have become part of its compacted file.
-            Ok(_) if names::compacted_path(run_dir, &name).exists() => {
-                let _ = std::fs::remove_file(&path);
-            }
-            Ok(segment) => return Ok((name, segment)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 100_000 => {}
-            Err(error) => return Err(RunfileError::io("create a segment", &path)(error)),
-        }
-        attempt += 1;
-    }
-}
-
-/// Creates a segment, halving its size down to `least` while the disk says that it is full.
-fn open_segment(
-    folder: &Path,
-    name: &str,
-    number: u32,
-    identity: Identity,
-    wanted: u64,
-    least: u64,
-    mapped: &mut bool,
-) -> io::Result<Segment> {
-    let path = names::segment_path(folder, name, number);
-    let header = Header {
-        magic: Magic::Segment,
-        header_len: HEADER_LEN,
-        segment: number,
-        pid: identity.pid,
-        pid_start_ticks: identity.start_ticks,
-        clock: ClockPair::now(identity.boot_id),
-        dropped_rows: 0,
-    };
-    let mut size = wanted.max(least);
-    loop {
-        match Segment::create(&path, &header, size, *mapped) {
-            Ok(segment) => return Ok(segment),
-            Err(error) => match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if size > least => {
-                    size = (size / 2).max(least);
-                }
-                // No `fallocate` here (or no mapping): `write(2)` works everywhere.
-                io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput if *mapped => {
-                    *mapped = false;
-                }
-                _ if error.raw_os_error() == Some(libc::ENODEV) && *mapped => *mapped = false,
-                _ => return Err(error),
-            },
-        }
     }
 }

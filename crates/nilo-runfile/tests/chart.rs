@@ -1,5 +1,7 @@
 //! A chart from the files is the chart of the loaded run.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use nilo_runfile::downsample::m4;

@@ -1,5 +1,7 @@
 //! Several processes write at once; a follower sees everything, in order, while segments are compacted away under it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,8 @@
 //!
 //! Mounting takes root. Without it the test says so, and fails where `CI=true`.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use std::ffi::CString;

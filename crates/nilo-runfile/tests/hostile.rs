@@ -1,5 +1,7 @@
 //! Declared sizes are not believed: memory stays in proportion to the file.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};

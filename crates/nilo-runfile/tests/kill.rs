@@ -2,6 +2,8 @@
 //!
 //! The child is this test binary again. It counts the rows that `append` has accepted in a mapped file, which survives it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use std::os::unix::process::ExitStatusExt;

@@ -1,9 +1,12 @@
 //! What is written is read: through segments, compaction, and both ways of writing.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use nilo_runfile::{RunFolder, RunWriter, RunfileError, WriteMode, WriterOptions, list_runs};
 use nilo_sample::{ABSENT, Event, Subject, TableSpec};
+use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
 
 #[test]
@@ -101,6 +104,64 @@ fn compaction_changes_nothing_that_is_read() {
         loaded.push(format!("{:?} {:?}", recording.tables, recording.events));
     }
     assert!(loaded[0] == loaded[1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn compaction_of_anything_equals_its_segments(
+        shapes in prop::collection::vec((1usize..6, any::<bool>(), 1usize..40), 1..5),
+        seed: u64,
+    ) {
+        let mut loaded = Vec::new();
+        for compact in [false, true] {
+            let scratch = Scratch::new();
+            let mut writer = RunWriter::create(scratch.run.path(), "w", small_segments(compact)).unwrap();
+            let tables: Vec<_> = shapes
+                .iter()
+                .enumerate()
+                .map(|(index, (columns, _, _))| writer.define(&metrics(&format!("{index}"), *columns)))
+                .collect();
+            let mut state = seed | 1;
+            for time in 0..6000u64 {
+                for (table, (columns, has_step, every)) in tables.iter().zip(&shapes) {
+                    if time % *every as u64 != 0 {
+                        continue;
+                    }
+                    let values: Vec<f64> = (0..*columns)
+                        .map(|_| {
+                            state ^= state << 13;
+                            state ^= state >> 7;
+                            state ^= state << 17;
+                            match state % 7 {
+                                0 => ABSENT,
+                                1 => f64::from_bits(state),
+                                2 => f64::NAN,
+                                _ => (state % 100_000 * 4096) as f64,
+                            }
+                        })
+                        .collect();
+                    let step = (*has_step && state % 5 > 0).then_some(time as i64 - 50);
+                    prop_assert!(writer.append(*table, scratch.start + time * 997, step, &values));
+                }
+            }
+            writer.close();
+            let recording = scratch.run.load().unwrap();
+            prop_assert_eq!(&recording.damage, &Vec::<String>::new());
+            let bits: Vec<_> = recording
+                .tables
+                .iter()
+                .map(|table| {
+                    let bits = |column: &Vec<f64>| column.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                    let columns: Vec<_> = table.columns.iter().map(bits).collect();
+                    (table.spec.clone(), table.times.clone(), table.steps.clone(), columns)
+                })
+                .collect();
+            loaded.push(bits);
+        }
+        prop_assert!(loaded[0] == loaded[1]);
+    }
 }
 
 #[test]

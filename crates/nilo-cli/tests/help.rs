@@ -1,0 +1,73 @@
+//! Every help text and the commonest errors, as transcripts.
+
+use std::process::Command;
+
+/// Runs `nilo` in an empty folder and writes down everything it said.
+fn transcript(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_nilo"))
+        .args(arguments)
+        .current_dir(folder.path())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .expect("nilo starts");
+    format!(
+        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
+        arguments.join(" "),
+        output.status.code().expect("not killed"),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    )
+}
+
+#[test]
+fn help_texts() {
+    insta::assert_snapshot!("help", transcript(&["--help"]));
+    for verb in [
+        "run",
+        "watch",
+        "ps",
+        "mark",
+        "runs",
+        "show",
+        "compare",
+        "plot",
+        "export",
+        "verify",
+        "prune",
+        "completions",
+        "man",
+    ] {
+        insta::assert_snapshot!(format!("help-{verb}"), transcript(&[verb, "--help"]));
+    }
+}
+
+#[test]
+fn errors_are_one_sentence_and_a_hint() {
+    for (name, arguments) in [
+        ("no-verb", &[][..]),
+        ("unknown-verb", &["rnu"]),
+        ("run-unknown-command", &["run", "--", "no-such-command"]),
+        (
+            "run-interval-zero",
+            &["run", "--interval", "0", "--", "true"],
+        ),
+        (
+            "run-interval-negative",
+            &["run", "--interval", "-1", "--", "true"],
+        ),
+        ("watch-nobody", &["watch"]),
+        ("watch-no-such-pid", &["watch", "--pid", "4000000"]),
+        (
+            "watch-no-match",
+            &["watch", "--name", "no-such-program-anywhere"],
+        ),
+        ("mark-outside", &["mark", "x"]),
+        ("show-nothing", &["show"]),
+        ("prune-nothing-asked", &["prune"]),
+        ("runs-empty", &["runs"]),
+    ] {
+        insta::assert_snapshot!(format!("error-{name}"), transcript(arguments));
+    }
+}
