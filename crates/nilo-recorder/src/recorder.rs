@@ -23,6 +23,8 @@ use crate::surroundings::Surroundings;
 use crate::tree_total::{Total, TreeTotal};
 
 const SECOND: u64 = 1_000_000_000;
+/// Our own cost is written this often, and at the end.
+const OWN_COST_NANOS: u64 = 5 * SECOND;
 /// A wall clock that moves this much against the monotonic one was set.
 const CLOCK_JUMP_NANOS: i128 = 500_000_000;
 
@@ -197,7 +199,7 @@ impl Recorder {
             .tick(&mut self.writer, now_nanos, self.source.processes(), last);
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         if now_nanos >= self.own_next_nanos || last {
-            self.own_next_nanos = now_nanos + SECOND;
+            self.own_next_nanos = now_nanos + OWN_COST_NANOS;
             self.write_own_cost(now_nanos, pace);
         }
         self.last_tick_nanos = now_nanos;

@@ -11,7 +11,9 @@ use std::os::unix::fs::FileExt;
 use nilo_runfile::{RunWriter, TableId};
 use nilo_sample::table::or_absent;
 use nilo_sample::{Event, Limit, TableSpec};
-use nilo_source::{Host, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup, resolve_limits};
+use nilo_source::{
+    CgroupReading, Host, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup, resolve_limits,
+};
 use rustix::event::PollFlags;
 
 use crate::process_rows::same;
@@ -19,6 +21,8 @@ use crate::process_rows::same;
 const SECOND: u64 = 1_000_000_000;
 /// Cheap counters of a cgroup are read at most this often.
 const QUICK_NANOS: u64 = 10_000_000;
+/// The machine's own figures take four files.
+const HOST_NANOS: u64 = 2 * SECOND;
 /// Limits are looked up again this often, and at once when the job moves or a watched limit changes.
 const RESOLVE_NANOS: u64 = 5 * SECOND;
 /// Whether the job moved is asked this often; in the first seconds faster, while jobs move themselves.
@@ -35,19 +39,9 @@ struct Watched {
     table: TableId,
     notice: Option<OwnedFd>,
     last_row: [f64; 11],
-    file_parts: FileParts,
+    reading: CgroupReading,
     owned: Option<bool>,
     oom_kills: Option<u64>,
-}
-
-/// The parts of `memory.stat` that are read once a second.
-#[derive(Debug, Clone, Copy, Default)]
-struct FileParts {
-    inactive_file: Option<u64>,
-    anon: Option<u64>,
-    file: Option<u64>,
-    shmem: Option<u64>,
-    swap: Option<u64>,
 }
 
 /// The job's surroundings.
@@ -63,6 +57,7 @@ pub(crate) struct Surroundings {
     last_host_row: [f64; 9],
     next_quick: u64,
     next_slow: u64,
+    next_host: u64,
     next_resolve: u64,
     next_membership: u64,
     membership: Membership,
@@ -88,6 +83,7 @@ impl Surroundings {
             last_host_row: [f64::NAN; 9],
             next_quick: 0,
             next_slow: 0,
+            next_host: 0,
             next_resolve: 0,
             next_membership: 0,
             membership: Membership::default(),
@@ -133,7 +129,7 @@ impl Surroundings {
     /// The OOM-kill counters as they read now.
     pub(crate) fn counters(&mut self) -> Vec<(String, u64)> {
         let counters = self.cgroups.iter_mut().filter_map(|watched| {
-            let kills = watched.cgroup.read(false).oom_kills?;
+            let kills = watched.cgroup.read(true).oom_kills?;
             Some((watched.cgroup.path().to_owned(), kills))
         });
         counters.collect()
@@ -170,6 +166,9 @@ impl Surroundings {
         let slow = now_nanos >= self.next_slow || last;
         if slow {
             self.next_slow = now_nanos + SECOND;
+        }
+        if now_nanos >= self.next_host || last {
+            self.next_host = now_nanos + HOST_NANOS;
             self.read_host(writer, now_nanos);
         }
         if slow || now_nanos >= self.next_quick {
@@ -242,7 +241,7 @@ impl Surroundings {
             table,
             notice,
             last_row: [f64::NAN; 11],
-            file_parts: FileParts::default(),
+            reading: CgroupReading::default(),
             owned: None,
             oom_kills: None,
         });
@@ -267,33 +266,32 @@ impl Surroundings {
         }
     }
 
-    fn read_cgroups(&mut self, writer: &mut RunWriter, now_nanos: u64, with_stat: bool) {
+    /// Usage as often as asked; everything else with `whole`.
+    fn read_cgroups(&mut self, writer: &mut RunWriter, now_nanos: u64, whole: bool) {
         for watched in &mut self.cgroups {
-            let reading = watched.cgroup.read(with_stat);
-            if with_stat {
+            if whole {
+                watched.reading = watched.cgroup.read(true);
+            } else {
+                let usage = watched.cgroup.usage_bytes();
+                let reading = &mut watched.reading;
+                // Inactive file pages come and go slowly: usage moves, they stay as last read.
                 let inactive = reading.usage_bytes.zip(reading.working_set_bytes);
-                watched.file_parts = FileParts {
-                    inactive_file: inactive.map(|(usage, set)| usage.saturating_sub(set)),
-                    anon: reading.anon_bytes,
-                    file: reading.file_bytes,
-                    shmem: reading.shmem_bytes,
-                    swap: reading.swap_bytes,
-                };
+                let inactive = inactive.map(|(usage, set)| usage.saturating_sub(set));
+                reading.working_set_bytes = usage
+                    .zip(inactive)
+                    .map(|(usage, inactive)| usage.saturating_sub(inactive));
+                reading.usage_bytes = usage;
             }
-            let parts = &watched.file_parts;
-            let working_set = reading
-                .usage_bytes
-                .zip(parts.inactive_file)
-                .map(|(usage, inactive)| usage.saturating_sub(inactive));
+            let reading = &watched.reading;
             let row = [
                 reading.usage_bytes,
-                working_set,
+                reading.working_set_bytes,
                 reading.peak_bytes,
                 reading.limit_bytes,
-                parts.anon,
-                parts.file,
-                parts.shmem,
-                parts.swap,
+                reading.anon_bytes,
+                reading.file_bytes,
+                reading.shmem_bytes,
+                reading.swap_bytes,
                 reading.oom_kills,
                 reading.limit_hits,
                 watched.owned.map(u64::from),

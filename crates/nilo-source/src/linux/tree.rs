@@ -21,6 +21,8 @@ use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, Tracke
 const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
 /// The command line is compared this often even when nothing hints at a change.
 const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
+/// Trees of up to this many processes are read whole on each tick; in larger ones, those that stand still are looked at less often.
+const SMALL_TREE: usize = 4;
 /// One tick spends at most this on PSS, so that the next is not late, unless a single read takes longer.
 const PSS_NANOS_PER_TICK: u64 = 2_000_000;
 
@@ -48,7 +50,7 @@ impl Default for TreeOptions {
         TreeOptions {
             detail_every_nanos: 1_000_000_000,
             detail_budget: 0.002,
-            pss_budget: 0.0005,
+            pss_budget: 0.0002,
             pss_burst_nanos: 20_000_000,
             include_orphans_of: None,
             exclude_pid: None,
@@ -114,11 +116,12 @@ impl ProcessTree {
     /// Reads who is alive.
     fn read_all(&mut self) {
         let mut index = 0;
+        let patient = self.processes.len() > SMALL_TREE;
         while index < self.processes.len() {
             let process = &mut self.processes[index];
             process.detail_is_new = false;
             process.pss_is_new = false;
-            match self.files[index].read(&self.proc, process.reading, self.now_nanos) {
+            match self.files[index].read(&self.proc, process.reading, self.now_nanos, patient) {
                 Vital::Alive(reading) => {
                     process.reading = reading;
                     index += 1;
@@ -151,7 +154,7 @@ impl ProcessTree {
         let keeping = self.keeping_for_one_more();
         let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
         let Vital::Alive(reading) =
-            files.read(&self.proc, ProcessReading::default(), self.now_nanos)
+            files.read(&self.proc, ProcessReading::default(), self.now_nanos, false)
         else {
             self.members.pids.remove(&pid);
             return None;
@@ -278,7 +281,13 @@ impl ProcessTree {
     fn schedule_detail(&mut self, index: usize) {
         let (files, process) = (&mut self.files[index], &self.processes[index]);
         let age = self.now_nanos.saturating_sub(process.first_seen_nanos);
-        let every = self.options.detail_every_nanos.max(1);
+        // The kernel keeps the high-water mark until it is read, so in a larger tree it may wait.
+        let turns = if self.processes.len() > SMALL_TREE {
+            2
+        } else {
+            1
+        };
+        let every = self.options.detail_every_nanos.saturating_mul(turns).max(1);
         let interval = (age / 4).clamp(SOONEST_DETAIL_NANOS.min(every), every);
         let wait = spread(interval, process.id.pid, self.now_nanos);
         files.next_detail_nanos = self.now_nanos.saturating_add(wait);
