@@ -15,7 +15,7 @@ build: ## Build the nilo command
 	cargo build --release --locked -p nilo-cli
 
 demo: build ## Record a small training job and show the summary and the picture
-	cd demo && $(NILO) run --interval 0.02 --name demo -- python3 train.py
+	cd demo && NILO=$(NILO) $(NILO) run --interval 0.02 --name demo -- python3 train.py
 	cd demo && $(NILO) show demo && $(NILO) plot demo -o demo.svg
 	@echo && echo "The picture is demo/demo.svg. Next: $(NILO) run -- YOUR COMMAND"
 

@@ -3,6 +3,7 @@
 //! A sum of RSS counts shared pages once for each process: a parent of 200 MiB with four forked workers would "use" 1 GiB.
 //! So each process counts with its RSS less the excess that its last PSS measurement showed.
 //! Until a forked process has been measured, all it had when first seen is taken as shared with its parent, which is what `fork` does.
+//! Its parent and siblings keep their old figures until then: halves of one measurement and one assumption do not add up.
 
 use std::collections::HashMap;
 
@@ -12,8 +13,10 @@ use nilo_source::TrackedProcess;
 /// What is remembered of a process between ticks.
 #[derive(Debug, Clone, Copy)]
 struct Remembered {
-    /// Shared with the parent by assumption, until PSS is measured.
-    assumed_shared_bytes: u64,
+    /// What of its RSS others count already: by assumption after a fork, then as measured.
+    shared_bytes: u64,
+    /// It was forked and PSS has not been measured since.
+    assumed: bool,
     /// The high-water mark when last read.
     peak_rss_bytes: u64,
     /// The largest RSS seen on a tick.
@@ -36,6 +39,8 @@ pub(crate) struct Total {
 #[derive(Debug, Default)]
 pub(crate) struct TreeTotal {
     remembered: HashMap<ProcessId, Remembered>,
+    /// Parents of forked processes that wait for their first measurement.
+    families: Vec<u32>,
 }
 
 impl TreeTotal {
@@ -57,7 +62,8 @@ impl TreeTotal {
         self.remembered.insert(
             process.id,
             Remembered {
-                assumed_shared_bytes: assumed,
+                shared_bytes: assumed,
+                assumed: assumed > 0,
                 peak_rss_bytes: mark,
                 sampled_peak_bytes: rss,
             },
@@ -67,12 +73,30 @@ impl TreeTotal {
     /// The process replaced its memory by `exec`: nothing is shared by assumption any more.
     pub(crate) fn exec(&mut self, id: ProcessId) {
         if let Some(remembered) = self.remembered.get_mut(&id) {
-            remembered.assumed_shared_bytes = 0;
+            remembered.shared_bytes = 0;
+            remembered.assumed = false;
         }
     }
 
     pub(crate) fn leave(&mut self, id: ProcessId) {
         self.remembered.remove(&id);
+    }
+
+    /// Finds the parents of which some forked child has not been measured.
+    fn find_families_in_between(&mut self, processes: &[TrackedProcess]) {
+        self.families.clear();
+        for process in processes
+            .iter()
+            .filter(|process| process.shared_excess_bytes.is_none())
+        {
+            let assumed = self
+                .remembered
+                .get(&process.id)
+                .is_some_and(|known| known.assumed);
+            if assumed && !self.families.contains(&process.info.parent) {
+                self.families.push(process.info.parent);
+            }
+        }
     }
 
     /// Adds up one tick.
@@ -81,14 +105,21 @@ impl TreeTotal {
         // The largest amount by which a mark of one process exceeds its level on this tick.
         let mut beyond = 0;
         let alone = processes.len() == 1;
+        self.find_families_in_between(processes);
         for process in processes {
             let rss = process.reading.rss_bytes;
-            let remembered = self.remembered.get_mut(&process.id);
-            let shared = match (process.shared_excess_bytes, &remembered) {
-                _ if alone => 0,
-                (Some(excess), _) => excess,
-                (None, Some(remembered)) => remembered.assumed_shared_bytes,
-                (None, None) => 0,
+            let in_between = self.families.contains(&process.id.pid)
+                || self.families.contains(&process.info.parent);
+            let mut remembered = self.remembered.get_mut(&process.id);
+            if let (Some(remembered), Some(excess), false) =
+                (&mut remembered, process.shared_excess_bytes, in_between)
+            {
+                remembered.shared_bytes = excess;
+                remembered.assumed = false;
+            }
+            let shared = match &remembered {
+                Some(remembered) if !alone => remembered.shared_bytes,
+                _ => 0,
             };
             total.rss_bytes += rss;
             total.memory_bytes += rss.saturating_sub(shared);
@@ -171,6 +202,23 @@ mod tests {
         tree[1].shared_excess_bytes = Some(95);
         let sum = total.add_up(&tree);
         assert_eq!((sum.memory_bytes, sum.pss_processes), (200, 2));
+    }
+
+    #[test]
+    fn a_family_is_measured_as_a_whole() {
+        let mut total = TreeTotal::default();
+        let mut tree = vec![process(1, 200), process(2, 200), process(3, 200)];
+        tree[1].info.parent = 1;
+        tree[2].info.parent = 1;
+        total.join(&tree[0], None, false);
+        total.join(&tree[1], Some(200), false);
+        total.join(&tree[2], Some(200), false);
+        // Each shares its pages with the two others: PSS is a third.
+        for measured in 0..3 {
+            tree[measured].shared_excess_bytes = Some(134);
+            let memory = total.add_up(&tree).memory_bytes;
+            assert!((198..=200).contains(&memory), "{memory} after {measured}");
+        }
     }
 
     #[test]
