@@ -1,12 +1,13 @@
 //! Whose memory it is: the processes of the tree as layers under its curve.
 //!
 //! The sum of RSS counts shared pages once for each process; the tree's memory counts them once.
-//! Layers are therefore scaled down to the tree's curve where they exceed it, and the chart says so.
+//! So a layer is RSS less what the last PSS measurement showed to be counted elsewhere.
+//! Where PSS is not known, layers are scaled down to the tree's curve where they exceed it, and the chart says so.
 //! They are never scaled up: what no process holds (page cache, shared memory, the kernel's) stays a layer without a name.
 
 use std::collections::HashMap;
 
-use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+use nilo_sample::{Event, ProcessId, RecordedTable, Recording, SeriesView, Subject};
 
 use crate::curve::{Point, is_plausible};
 
@@ -50,6 +51,7 @@ struct Process<'a> {
     peak_bytes: f64,
     ended_nanos: u64,
     tables: Vec<&'a RecordedTable>,
+    detail: Option<&'a RecordedTable>,
 }
 
 /// Stacks the processes at the times of the curve's points.
@@ -113,6 +115,7 @@ fn processes(recording: &Recording) -> Vec<Process<'_>> {
             peak_bytes: 0.0,
             ended_nanos: u64::MAX,
             tables: Vec::new(),
+            detail: None,
         });
         if let Some(series) = table.series(column) {
             let bytes = series.present().map(|(_, bytes)| bytes);
@@ -121,8 +124,9 @@ fn processes(recording: &Recording) -> Vec<Process<'_>> {
                 .fold(0.0, f64::max);
             process.peak_bytes = process.peak_bytes.max(peak_bytes);
         }
-        if matches!(table.spec.subject, Subject::Process(_)) {
-            process.tables.push(table);
+        match table.spec.subject {
+            Subject::Process(_) => process.tables.push(table),
+            _ => process.detail = Some(table),
         }
     }
     for timed in &recording.events {
@@ -168,23 +172,101 @@ fn layer(process: &Process<'_>, shown: &[Process<'_>], curve: &[Point]) -> Layer
     }
 }
 
-/// Adds the RSS in force at each point of the curve while the process lived.
+/// Adds the memory in force at each point of the curve while the process lived.
 fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
     for series in process.tables.iter().filter_map(|t| t.series("rss_bytes")) {
         let Some(first_nanos) = series.times.first() else {
             continue;
         };
+        let shared = counted_elsewhere(process, series);
         let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
         let end = curve.partition_point(|point| point.time_nanos < process.ended_nanos);
-        let mut row = 0;
+        let (mut row, mut measurement) = (0, 0);
         for index in begin..end.max(begin) {
             let time_nanos = curve[index].time_nanos;
             while series.times.get(row + 1).is_some_and(|t| *t <= time_nanos) {
                 row += 1;
             }
+            while shared
+                .get(measurement + 1)
+                .is_some_and(|(t, _)| *t <= time_nanos)
+            {
+                measurement += 1;
+            }
             if let Some(bytes) = series.values.get(row).filter(|bytes| is_plausible(**bytes)) {
-                heights[index] += bytes;
+                let elsewhere = shared.get(measurement).map_or(0.0, |(_, bytes)| *bytes);
+                heights[index] += (bytes - elsewhere).max(0.0);
             }
         }
+    }
+}
+
+/// What other processes count of this one's RSS, at each measurement of PSS. The first speaks for the time before it as well.
+fn counted_elsewhere(process: &Process<'_>, rss: SeriesView<'_>) -> Vec<(u64, f64)> {
+    let mut found = Vec::new();
+    let Some(pss) = process.detail.and_then(|table| table.series("pss_bytes")) else {
+        return found;
+    };
+    let mut last = None;
+    for (time_nanos, pss_bytes) in pss.present().filter(|(_, bytes)| is_plausible(*bytes)) {
+        // Later rows repeat the figure until it is measured anew.
+        if last.replace(pss_bytes) == Some(pss_bytes) {
+            continue;
+        }
+        let row = rss.times.partition_point(|t| *t <= time_nanos);
+        let rss_bytes = row.checked_sub(1).and_then(|row| rss.values.get(row));
+        if let Some(rss_bytes) = rss_bytes.filter(|bytes| is_plausible(**bytes)) {
+            found.push((time_nanos, (rss_bytes - pss_bytes).max(0.0)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::{ABSENT, TableSpec};
+
+    fn table(spec: TableSpec, rows: &[(u64, &[f64])]) -> RecordedTable {
+        let columns = (0..spec.columns.len())
+            .map(|column| rows.iter().map(|(_, row)| row[column]).collect())
+            .collect();
+        RecordedTable {
+            spec,
+            writer: "recorder-1".to_owned(),
+            times: rows.iter().map(|(time, _)| *time).collect(),
+            steps: Vec::new(),
+            columns,
+        }
+    }
+
+    #[test]
+    fn a_layer_is_rss_less_what_others_count_already() {
+        let id = ProcessId {
+            pid: 1,
+            start_ticks: 0,
+        };
+        let quick = table(
+            TableSpec::process(id),
+            &[(0, &[100.0, 0.0]), (10, &[150.0, 0.0])],
+        );
+        let mut row = [ABSENT; 10];
+        row[1] = 40.0;
+        let detail = table(TableSpec::process_detail(id), &[(5, &row), (15, &row)]);
+        let process = Process {
+            id,
+            name: None,
+            peak_bytes: 0.0,
+            ended_nanos: u64::MAX,
+            tables: vec![&quick],
+            detail: Some(&detail),
+        };
+        let curve = [0, 10, 20].map(|time_nanos| Point {
+            time_nanos,
+            bytes: 1000.0,
+        });
+        let mut heights = [0.0; 3];
+        add_heights(&process, &curve, &mut heights);
+        assert_eq!(heights, [40.0, 90.0, 90.0]);
     }
 }
