@@ -2,7 +2,7 @@
 //!
 //! The sum of RSS counts shared pages once for each process; the tree's memory counts them once.
 //! So a layer is RSS less what the last PSS measurement showed to be counted elsewhere.
-//! Where PSS is not known, layers are scaled down to the tree's curve where they exceed it, and the chart says so.
+//! Where PSS is not known yet, layers are scaled down to the tree's curve where they exceed it, and the chart says so.
 //! They are never scaled up: what no process holds (page cache, shared memory, the kernel's) stays a layer without a name.
 
 use std::collections::HashMap;
@@ -181,27 +181,30 @@ fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
         let shared = counted_elsewhere(process, series);
         let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
         let end = curve.partition_point(|point| point.time_nanos < process.ended_nanos);
-        let (mut row, mut measurement) = (0, 0);
+        let (mut row, mut measurements) = (0, 0);
         for index in begin..end.max(begin) {
             let time_nanos = curve[index].time_nanos;
             while series.times.get(row + 1).is_some_and(|t| *t <= time_nanos) {
                 row += 1;
             }
             while shared
-                .get(measurement + 1)
+                .get(measurements)
                 .is_some_and(|(t, _)| *t <= time_nanos)
             {
-                measurement += 1;
+                measurements += 1;
             }
             if let Some(bytes) = series.values.get(row).filter(|bytes| is_plausible(**bytes)) {
-                let elsewhere = shared.get(measurement).map_or(0.0, |(_, bytes)| *bytes);
+                let in_force = measurements
+                    .checked_sub(1)
+                    .and_then(|last| shared.get(last));
+                let elsewhere = in_force.map_or(0.0, |(_, bytes)| *bytes);
                 heights[index] += (bytes - elsewhere).max(0.0);
             }
         }
     }
 }
 
-/// What other processes count of this one's RSS, at each measurement of PSS. The first speaks for the time before it as well.
+/// What other processes count of this one's RSS, at each measurement of PSS.
 fn counted_elsewhere(process: &Process<'_>, rss: SeriesView<'_>) -> Vec<(u64, f64)> {
     let mut found = Vec::new();
     let Some(pss) = process.detail.and_then(|table| table.series("pss_bytes")) else {
@@ -267,6 +270,6 @@ mod tests {
         });
         let mut heights = [0.0; 3];
         add_heights(&process, &curve, &mut heights);
-        assert_eq!(heights, [40.0, 90.0, 90.0]);
+        assert_eq!(heights, [100.0, 90.0, 90.0]);
     }
 }

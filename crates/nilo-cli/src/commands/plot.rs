@@ -8,6 +8,7 @@ use nilo_plot::{ChartOptions, Peak, Theme, compare_chart, memory_chart};
 use nilo_sample::Recording;
 
 use crate::args::PlotArgs;
+use crate::commands::run::program_name;
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let options = ChartOptions {
         width: args.width,
         height: args.height,
-        title: args.title,
+        title: args.title.or_else(|| Some(title(summary))),
         peak: peak(summary),
         limit: limit_in_force(first),
         duration_nanos: Some((summary.duration_secs * 1e9) as u64),
@@ -76,6 +77,12 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", output.display())))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
+}
+
+/// The run's name, or the program that people recognise.
+fn title(summary: &Summary) -> String {
+    let name = summary.name.clone();
+    name.unwrap_or_else(|| program_name(&summary.command))
 }
 
 fn label(summary: &Summary) -> &str {

@@ -164,7 +164,7 @@ pub(crate) fn describe(
 }
 
 /// The file name of the program, and of the script where it is an interpreter.
-fn program_name(command: &[String]) -> String {
+pub(crate) fn program_name(command: &[String]) -> String {
     let parts: Vec<&str> = command.iter().map(String::as_str).collect();
     let comm = parts
         .first()

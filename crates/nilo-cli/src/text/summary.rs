@@ -63,15 +63,17 @@ fn peak_words(kind: &str, memory: &MemorySummary) -> String {
 
 fn limit_words(memory: &MemorySummary, source: &str) -> String {
     let limit = memory.limit_bytes.unwrap_or(0);
-    let share = memory
-        .peak_bytes
-        .filter(|_| limit > 0)
-        .map_or(String::new(), |peak| {
+    // RSS counts file pages that are charged to another cgroup, so it may exceed a limit that held.
+    let share = match memory.peak_bytes.filter(|_| limit > 0) {
+        Some(peak) if peak >= limit => ", all of it used at the peak".to_owned(),
+        Some(peak) => {
             format!(
                 ", {:.0} % of it used at the peak",
                 100.0 * peak as f64 / limit as f64
             )
-        });
+        }
+        None => String::new(),
+    };
     format!("{} ({source}){share}", format_bytes(limit as f64))
 }
 
