@@ -143,6 +143,17 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
     assert "warning:" in result.stderr and "panicked" not in result.stderr
 
 
+def test_the_status_is_known_when_run_json_could_not_be_written_again(nilo):
+    """A full disk may refuse the last `run.json`; the run file has the status all the same."""
+    nilo("run", "--quiet", "--", "sh", "-c", "exit 6")
+    path = nilo.run_folder() / "run.json"
+    description = json.loads(path.read_text())
+    del description["ending"]
+    path.write_text(json.dumps(description))
+    shown = nilo.show()
+    assert (shown["status"], shown["exit_code"]) == ("exited", 6)
+
+
 def damaged_copy(nilo, change):
     nilo("run", "--quiet", "--interval", "0.01", "--", "sleep", "0.6")
     folder = nilo.run_folder()

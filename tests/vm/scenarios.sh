@@ -118,6 +118,17 @@ scenario_pressure_is_exported() {
     grep -E -i -q 'psi|pressure' export.json || wrong "the export has no pressure: $(short "$(cat export.json)")"
 }
 
+# The wall clock is set while the job runs: time goes on evenly, and the jump is told. Last, because the clock stays wrong.
+scenario_a_clock_jump_is_no_passing_of_time() {
+    new_cgroup job
+    record job sh -c 'sleep 1; date -s "2035-01-01 00:00:00" > /dev/null; sleep 2'; code=$?
+    expect "exit code" "$code" 0
+    seconds=$(number duration_secs)
+    expect_below "duration_secs" "${seconds%%.*}" 30
+    nilo export "$run" --format json > export.json 2> export.log || wrong "nilo export failed: $(cat export.log)"
+    grep -q '"clock-jump"' export.json || wrong "the jump is not in the record"
+}
+
 # ---- making ----
 
 new_cgroup() { mkdir "$root/$1"; made="$root/$1 $made"; }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use nilo_runfile::RunfileError;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
@@ -59,7 +60,12 @@ impl Failure {
             return 0;
         }
         say("error", AnsiColor::Red, &self.sentence());
-        if let Some(hint) = &self.hint {
+        let known = || {
+            self.error
+                .downcast_ref::<RunfileError>()
+                .and_then(RunfileError::hint)
+        };
+        if let Some(hint) = self.hint.as_deref().or_else(known) {
             say("hint", AnsiColor::Cyan, hint);
         }
         self.code

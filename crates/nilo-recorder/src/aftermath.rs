@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use nilo_analysis::{Aftermath, judge_ending};
 use nilo_runfile::RunFolder;
-use nilo_sample::{Ending, Recording, RunDescription, Subject, TableSpec};
+use nilo_sample::{Ending, Event, Recording, RunDescription, Subject, TableSpec};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
 
 const SIGKILL: i32 = 9;
@@ -42,12 +42,29 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         };
         return judge_ending(recording, &aftermath);
     }
-    let mut aftermath = Aftermath::default();
+    let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
+    let mut aftermath = Aftermath {
+        exit_code,
+        signal,
+        ..Aftermath::default()
+    };
     if same_boot(description) {
         aftermath.counters = counters_now(recording);
         aftermath.logged_victims = logged_victims(description);
     }
     judge_ending(recording, &aftermath)
+}
+
+/// The command's status, where the recorder still wrote it into the run file.
+fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
+    recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match timed.event {
+            Event::CommandEnded { exit_code, signal } => Some((exit_code, signal)),
+            _ => None,
+        })
 }
 
 /// Whether the process that records this run still lives, on this machine and since this boot.

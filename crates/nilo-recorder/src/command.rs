@@ -219,6 +219,11 @@ fn finish(parts: &mut Loop<'_>, ended: Option<Reaped>, observer: &mut dyn Observ
         max_rss_bytes: 0,
     });
     parts.recorder.final_mark(now, ended.max_rss_bytes);
+    // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
+    parts.recorder.event(&Event::CommandEnded {
+        exit_code: ended.exit_code,
+        signal: ended.signal,
+    });
     ended
 }
 

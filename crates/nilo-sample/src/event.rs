@@ -37,6 +37,15 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
+    /// The recorded command ended, by the word of the one who waited for it.
+    CommandEnded {
+        /// Its exit code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// The signal that killed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     /// A word from the user: `nilo mark "epoch 3"`.
     Mark {
         /// The word.

@@ -28,8 +28,62 @@ fn main() {
         measure(&job, count, kind, ticks);
         stop(job);
     }
+    at_ten_hertz();
     sysinfo_for_comparison();
     others();
+}
+
+/// What it really costs ten times a second: a processor that has slept for 100 ms is cold, and waking up is work in itself.
+///
+/// The first line is the floor of every sampler on this machine; the second is that of one that reads one file for each of twenty processes.
+fn at_ten_hertz() {
+    println!("CPU µs of a wake-up at 10 Hz, and the share of a core:");
+    let print = |what: &str, micros: f64| {
+        println!("  {what:<44} {micros:>7.1}   {:.3} %", micros / 1e3);
+    };
+    print("an empty loop", cpu_of_a_wake_up(|| {}));
+    let statm = std::fs::File::open("/proc/self/statm").expect("there is a /proc");
+    let read = || {
+        for _ in 0..20 {
+            let mut buffer = [0u8; 192];
+            let count = rustix::io::pread(&statm, &mut buffer[..], 0);
+            std::hint::black_box(count.expect("readable"));
+        }
+    };
+    print(
+        "twenty reads of one kept-open statm",
+        cpu_of_a_wake_up(read),
+    );
+    for kind in ["idle", "busy"] {
+        let job = start(20, kind);
+        let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default());
+        let tree = tree.as_mut().expect("there is a /proc");
+        tree.add_root(job.id()).expect("the job runs");
+        let began = Instant::now();
+        let now = || 1 + began.elapsed().as_nanos() as u64;
+        // Past the first measurements of PSS.
+        while began.elapsed() < Duration::from_secs(4) {
+            tree.tick(now());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let micros = cpu_of_a_wake_up(|| tree.tick(now()));
+        print(
+            &format!("our tick, 20 {kind} processes, PSS included"),
+            micros,
+        );
+        stop(job);
+    }
+}
+
+/// Mean CPU time of one pass of a loop that sleeps 100 ms and then works.
+fn cpu_of_a_wake_up(mut work: impl FnMut()) -> f64 {
+    const PASSES: u32 = 100;
+    let before = thread_nanos();
+    for _ in 0..PASSES {
+        std::thread::sleep(Duration::from_millis(100));
+        work();
+    }
+    (thread_nanos() - before) as f64 / 1e3 / f64::from(PASSES)
 }
 
 fn start(count: usize, kind: &str) -> Child {

@@ -15,8 +15,8 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 const FIRST_AT_NANOS: u64 = NANOS_PER_SEC / 2;
 /// No process is measured more often than this, however cheap.
 const EVERY_NANOS: u64 = 2 * NANOS_PER_SEC;
-/// A process alone shares with nobody in the tree: its total needs no PSS.
-const EVERY_NANOS_ALONE: u64 = 30 * NANOS_PER_SEC;
+/// A process alone shares with nobody in the tree, and one that stands still among the same others has the PSS it had.
+const EVERY_NANOS_AT_REST: u64 = 30 * NANOS_PER_SEC;
 
 /// CPU time that may be spent, earned as a share of one core and saved up to a burst.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ impl CpuBudget {
 pub(crate) struct PssTurn {
     due_nanos: u64,
     last_read_nanos: Option<u64>,
+    /// The process's RSS and the tree's number of comings and goings when it was last measured.
+    last_scene: (u64, u64),
     refused: bool,
 }
 
@@ -76,14 +78,17 @@ impl PssTurn {
         PssTurn {
             due_nanos: now_nanos.saturating_add(FIRST_AT_NANOS),
             last_read_nanos: None,
+            last_scene: (0, 0),
             refused: false,
         }
     }
 
     /// When it is due, if it is; the earliest goes first.
-    pub(crate) fn due(&self, now_nanos: u64, alone: bool) -> Option<u64> {
+    /// `scene` is the process's RSS and the tree's number of comings and goings.
+    pub(crate) fn due(&self, now_nanos: u64, alone: bool, scene: (u64, u64)) -> Option<u64> {
+        let at_rest = alone || scene == self.last_scene;
         let due = match self.last_read_nanos {
-            Some(last) if alone => self.due_nanos.max(last.saturating_add(EVERY_NANOS_ALONE)),
+            Some(last) if at_rest => self.due_nanos.max(last.saturating_add(EVERY_NANOS_AT_REST)),
             _ => self.due_nanos,
         };
         (!self.refused && now_nanos >= due).then_some(due)
@@ -110,6 +115,7 @@ pub(crate) fn measure(
     turn: &mut PssTurn,
     budget: &mut CpuBudget,
     now_nanos: u64,
+    scene: (u64, u64),
 ) -> PssOutcome {
     use rustix::io::Errno;
 
@@ -127,6 +133,7 @@ pub(crate) fn measure(
     budget.spend(cost);
     turn.refused = outcome == PssOutcome::Refused;
     turn.last_read_nanos = Some(now_nanos);
+    turn.last_scene = scene;
     turn.due_nanos = now_nanos.saturating_add(budget.pause_after(cost).max(EVERY_NANOS));
     outcome
 }
@@ -165,14 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_alone_waits_longer() {
+    fn a_process_alone_or_at_rest_waits_longer() {
         let mut turn = PssTurn::new(0);
-        assert_eq!(turn.due(FIRST_AT_NANOS - 1, false), None);
-        assert_eq!(turn.due(FIRST_AT_NANOS, true), Some(FIRST_AT_NANOS));
+        assert_eq!(turn.due(FIRST_AT_NANOS - 1, false, (5, 1)), None);
+        assert_eq!(turn.due(FIRST_AT_NANOS, true, (5, 1)), Some(FIRST_AT_NANOS));
         turn.last_read_nanos = Some(0);
         turn.due_nanos = EVERY_NANOS;
-        assert_eq!(turn.due(EVERY_NANOS, false), Some(EVERY_NANOS));
-        assert_eq!(turn.due(EVERY_NANOS, true), None);
-        assert!(turn.due(EVERY_NANOS_ALONE, true).is_some());
+        assert_eq!(turn.due(EVERY_NANOS, false, (5, 1)), Some(EVERY_NANOS));
+        assert_eq!(turn.due(EVERY_NANOS, true, (5, 1)), None);
+        assert!(turn.due(EVERY_NANOS_AT_REST, true, (5, 1)).is_some());
+        turn.last_scene = (5, 1);
+        assert_eq!(turn.due(EVERY_NANOS, false, (5, 1)), None);
+        assert!(turn.due(EVERY_NANOS, false, (6, 1)).is_some());
     }
 }

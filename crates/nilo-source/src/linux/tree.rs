@@ -74,6 +74,8 @@ pub struct ProcessTree {
     detail_budget: CpuBudget,
     detail_cursor: usize,
     pss_budget: CpuBudget,
+    /// Processes that joined or left so far: each may change the others' PSS.
+    comings_and_goings: u64,
     blind: BlindSpots,
     found: Vec<u32>,
     now_nanos: u64,
@@ -97,6 +99,7 @@ impl ProcessTree {
                 (options.detail_budget.max(0.0) * 1e9) as u64,
             ),
             pss_budget: CpuBudget::new(options.pss_budget, options.pss_burst_nanos),
+            comings_and_goings: 0,
             proc,
             options,
             members,
@@ -182,6 +185,7 @@ impl ProcessTree {
             shared_excess_bytes: None,
             first_seen_nanos: self.now_nanos,
         });
+        self.comings_and_goings += 1;
         self.changes.push(Change::Started(id));
         Some(id)
     }
@@ -220,6 +224,7 @@ impl ProcessTree {
             last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
         }
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(last_reading.cpu_nanos);
+        self.comings_and_goings += 1;
         self.changes.push(Change::Ended {
             id: process.id,
             info: process.info,
@@ -343,7 +348,11 @@ impl ProcessTree {
                 .files
                 .iter()
                 .enumerate()
-                .filter_map(|(index, files)| Some((files.pss.due(self.now_nanos, alone)?, index)))
+                .zip(&self.processes)
+                .filter_map(|((index, files), process)| {
+                    let scene = (process.reading.rss_bytes, self.comings_and_goings);
+                    Some((files.pss.due(self.now_nanos, alone, scene)?, index))
+                })
                 .min();
             let Some((_, index)) = next else {
                 return;
@@ -356,6 +365,7 @@ impl ProcessTree {
                 &mut files.pss,
                 &mut self.pss_budget,
                 self.now_nanos,
+                (process.reading.rss_bytes, self.comings_and_goings),
             );
             match outcome {
                 PssOutcome::Measured(rollup) => {
