@@ -51,7 +51,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let options = ChartOptions {
         width: args.width,
         height: args.height,
-        title: args.title.or_else(|| Some(title(summary))),
+        title: args.title.or_else(|| Some(title(&runs))),
         peak: peak(summary),
         limit: limit_in_force(first),
         duration_nanos: Some((summary.duration_secs * 1e9) as u64),
@@ -79,10 +79,18 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The run's name, or the program that people recognise.
-fn title(summary: &Summary) -> String {
-    let name = summary.name.clone();
-    name.unwrap_or_else(|| program_name(&summary.command))
+/// The run's name, or the program that people recognise; of several runs, the names of all.
+fn title(runs: &[(Recording, Summary)]) -> String {
+    match runs {
+        [(_, only)] => only
+            .name
+            .clone()
+            .unwrap_or_else(|| program_name(&only.command)),
+        _ => {
+            let labels: Vec<&str> = runs.iter().map(|(_, summary)| label(summary)).collect();
+            labels.join(", ")
+        }
+    }
 }
 
 fn label(summary: &Summary) -> &str {
