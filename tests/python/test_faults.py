@@ -235,3 +235,15 @@ def test_closed_pipes_are_no_errors(nilo):
         command = f"'{NILO}' {' '.join(verb)} | head -c 10 >/dev/null; exit ${{PIPESTATUS[0]}}"
         result = subprocess.run(["bash", "-c", command], cwd=nilo.folder, capture_output=True, text=True)
         assert "panicked" not in result.stderr and "error" not in result.stderr, (verb, result.stderr)
+
+
+def test_a_finished_run_that_lost_its_tail_is_damaged(nilo):
+    damaged_copy(nilo, lambda segment: os.truncate(segment, 3000))
+    result = nilo("verify")
+    assert result.returncode == 1 and "stops before it" in result.stdout
+    assert nilo.show()["recorder"]["damage"]
+
+
+def test_a_finished_run_without_its_record_is_damaged(nilo):
+    damaged_copy(nilo, lambda segment: os.unlink(segment))
+    assert nilo("verify").returncode == 1

@@ -112,3 +112,14 @@ def test_allocation_failure_is_not_an_oom_kill(nilo):
     assert result.returncode == 1
     shown = nilo.show()
     assert (shown["status"], shown["oom"]) == ("exited", None)
+
+
+def test_a_neighbours_kill_is_not_blamed_on_the_job(nilo, cgroup, job):
+    """Somebody else in the cgroup is OOM-killed; the job lives on and is killed by a person later."""
+    cgroup.limit(128 * MIB)
+    process = nilo.start("run", "--quiet", "--interval", "0.05", "--", "sh", "-c", "sleep 4; kill -9 $$", preexec_fn=cgroup.enter)
+    time.sleep(0.5)
+    job(*python(HOG), preexec_fn=cgroup.enter)
+    assert process.wait(60) == 137
+    assert cgroup.kills == 1
+    assert nilo.show()["status"] == "killed"

@@ -137,7 +137,7 @@ def test_forked_workers_do_not_count_shared_pages_again(nilo):
     # The plain sum would have been five times as much.
     result = nilo("export", "last", "--format", "csv")
     rows = list(csv.DictReader(result.stdout.splitlines()))
-    assert max(float(row["rss_mb"]) for row in rows) > 800
+    assert max(float(row["rss_mb"]) for row in rows if row["rss_mb"]) > 800
 
 
 def test_orphans_stay_in_the_tree(nilo):
@@ -215,14 +215,15 @@ def test_a_running_run_can_be_looked_at(nilo):
 
 @pytest.mark.parametrize("interval,seconds", [("0.001", 1), ("0.01", 2), ("0.25", 2)])
 def test_ticks_keep_their_rate(nilo, interval, seconds):
-    """Samples and late ticks together are what the clock says, whatever the machine does meanwhile."""
+    """No more samples than the clock allows, and every missing one is counted as late."""
     nilo("run", "--quiet", "--interval", interval, "--", "sleep", seconds)
     shown = nilo.show()
-    ticks = shown["memory"]["samples"] + shown["recorder"]["late_ticks"]
+    samples, late = shown["memory"]["samples"], shown["recorder"]["late_ticks"]
     expected = shown["duration_secs"] / float(interval)
-    if shown["recorder"]["interval_secs"] == float(interval):
-        slowed = "sampling every" in nilo("show").stdout
-        assert slowed or 0.5 * expected - 2 <= ticks <= 1.5 * expected + 2, (ticks, expected)
+    # A machine that cannot keep up makes the recorder slow down, and then it says so.
+    if not shown["recorder"]["slowed"]:
+        assert samples <= 1.05 * expected + 2, (samples, late, expected)
+        assert samples + late >= 0.95 * expected - 2, (samples, late, expected)
 
 
 def test_portable_source_records_too(nilo):
@@ -272,3 +273,62 @@ def test_a_stopped_recorder_leaves_a_gap_and_no_invented_samples(nilo):
     shown = nilo.show()
     assert shown["recorder"]["gaps"] == 1
     assert shown["recorder"]["late_ticks"] >= 30
+
+
+SHARED = """
+import mmap, os, time
+size = 300 << 20
+buffer = mmap.mmap(-1, size)
+for _ in range(300):
+    buffer.write(b"x" * (1 << 20))
+time.sleep(1.0)
+children = []
+for _ in range(4):
+    pid = os.fork()
+    if pid == 0:
+        total = 0
+        for offset in range(0, size, 4096):
+            total += buffer[offset]
+        time.sleep(1.5)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+"""
+
+
+def test_shared_memory_that_workers_read_is_counted_once(nilo):
+    """The shape of a data loader: one buffer, read by workers that were forked after it was measured."""
+    nilo("run", "--quiet", "--interval", "0.05", "--", *python(SHARED))
+    memory = nilo.show()["memory"]
+    assert 300 * MIB < memory["sampled_peak_bytes"] < 360 * MIB, memory
+
+
+def test_nobody_is_said_to_run_who_does_not(nilo):
+    code = (
+        "import os,time\npids=[]\nfor _ in range(8):\n  pid=os.fork()\n  if pid==0:\n    time.sleep(2); os._exit(0)\n"
+        "  pids.append(pid)\nfor pid in pids: os.waitpid(pid,0)"
+    )
+    result = nilo("run", "--interval", "0.1", "--", *python(code))
+    assert "still running" not in result.stderr
+    assert nilo.show()["left_running"] == []
+
+
+def test_cpu_of_short_lived_children_is_counted(nilo):
+    burn = "import time\nt=time.process_time()\nwhile time.process_time()-t<.1: pass"
+    script = f"for i in 1 2 3 4 5 6 7 8 9 10; do {sys.executable} -S -c '{burn}'; done"
+    nilo("run", "--quiet", "--interval", "1", "--", "sh", "-c", script)
+    assert nilo.show()["cpu"]["total_secs"] > 0.95
+
+
+@pytest.mark.parametrize("limit", ["ulimit -f 1", "ulimit -f 64", "ulimit -n 6"])
+def test_limits_that_forbid_recording_do_not_stop_the_job(nilo, limit):
+    command = f"{limit}; exec '{NILO}' run --interval 0.001 -- sh -c 'sleep 1; echo ran; exit 7'"
+    result = subprocess.run(["bash", "-c", command], cwd=nilo.folder, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (7, "ran\n"), result.stderr
+
+
+def test_the_memory_log_has_each_sample_once(nilo):
+    nilo("run", "--quiet", "--interval", "0.1", "--memory-log", "m.csv", "--", "sleep", "0.55")
+    times = [line.split(",")[0] for line in (nilo.folder / "m.csv").read_text().splitlines()[1:]]
+    assert len(times) == len(set(times)), times

@@ -157,3 +157,10 @@ def test_ps_lists_candidates(nilo, job, tmp_path):
     assert text.splitlines()[0].split() == ["PID", "USER", "MEMORY", "CPU%", "DIRECTORY", "COMMAND"]
     everything = json.loads(nilo("ps", "--all", "--format", "json").stdout)["processes"]
     assert 1 in {row["pid"] for row in everything}
+
+
+def test_cpu_time_from_before_we_came_is_not_part_of_the_run(nilo, job):
+    target = job(*python("import time\nwhile time.process_time()<1: pass\nprint('burnt',flush=True)\ntime.sleep(30)"), stdout=subprocess.PIPE)
+    assert target.stdout.readline() == b"burnt\n"
+    nilo("watch", "--pid", target.pid, "--duration", "1", "--interval", "0.1", "--quiet")
+    assert nilo.show()["cpu"]["total_secs"] < 0.5

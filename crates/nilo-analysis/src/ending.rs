@@ -15,6 +15,9 @@ const SIGKILL: i32 = 9;
 /// The kernel kills when reclaim finds nothing more; jobs killed at a limit were last sampled at 95 % and above.
 const NEAR_LIMIT: f64 = 0.95;
 
+/// A kill and an end further apart than this are two things.
+const SAME_MOMENT_NANOS: u64 = 1_500_000_000;
+
 /// What is known beyond the recording itself.
 #[derive(Debug, Clone, Default)]
 pub struct Aftermath {
@@ -94,10 +97,17 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
             "the kernel counted an OOM kill {times} in cgroup {}",
             cgroup.path
         ));
+        // In a shared cgroup somebody else may have been the victim: the log may say so, or the times.
+        let somebody_else = named.is_none() && !aftermath.logged_victims.is_empty();
+        let long_before = counter_rise(recording).is_some_and(|rise| {
+            aftermath
+                .time_nanos
+                .is_some_and(|end| end.saturating_sub(rise) > SAME_MOMENT_NANOS)
+        });
         let rung = match (cgroup.owned, killed || vanished) {
-            (true, _) => Certainty::Certain,
-            (false, true) => Certainty::Likely,
-            (false, false) => Certainty::Possible,
+            (true, _) if !somebody_else => Certainty::Certain,
+            (_, true) if !somebody_else && !long_before => Certainty::Likely,
+            _ => Certainty::Possible,
         };
         if !cgroup.owned {
             evidence.push(format!("other jobs share cgroup {}", cgroup.path));
@@ -145,7 +155,8 @@ fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<C
         let kills = last
             .zip(first)
             .map_or(0, |(last, first)| last.saturating_sub(first));
-        let owned = table.series("owned").and_then(|series| series.last()) == Some(1.0);
+        // Once a stranger was seen in it, the cgroup is not ours alone.
+        let owned = table.series("owned").and_then(crate::rate::minimum) == Some(1.0);
         counted.push(Counted { path, kills, owned });
     }
     // The job's own cgroup lies deeper than the ancestor that holds the limit.

@@ -205,3 +205,39 @@ fn an_ordinary_exit_near_the_limit_is_no_oom() {
     );
     assert_eq!((ending.status, ending.oom), (RunStatus::Exited, None));
 }
+
+#[test]
+fn a_neighbours_kill_is_not_ours() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (1300, 20.0, 1.0)], 0.0);
+    recording.events = vec![
+        started(5, "bash"),
+        TimedEvent {
+            time_nanos: 1_300_000_000,
+            event: Event::OomKill {
+                cgroup: Some("/job".into()),
+                kills: 1,
+            },
+        },
+    ];
+    let later = Aftermath {
+        signal: Some(9),
+        time_nanos: Some(3_000_000_000),
+        ..Aftermath::default()
+    };
+    assert_eq!(judge_ending(&recording, &later).status, RunStatus::Killed);
+    let named = Aftermath {
+        signal: Some(9),
+        time_nanos: Some(1_400_000_000),
+        logged_victims: vec![(77, Some("/job".into()))],
+        ..Aftermath::default()
+    };
+    assert_eq!(judge_ending(&recording, &named).status, RunStatus::Killed);
+    let unnamed = Aftermath {
+        logged_victims: vec![],
+        ..named
+    };
+    assert_eq!(
+        judge_ending(&recording, &unnamed).status,
+        RunStatus::OomKilled
+    );
+}

@@ -7,4 +7,4 @@ pub mod summary;
 
 pub use compare::{Comparison, compare};
 pub use ending::{Aftermath, judge_ending};
-pub use summary::{Summary, summarize};
+pub use summary::{Summary, damage, summarize};

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, to_secs};
-use nilo_sample::{Certainty, Ending, Event, OomKill, ProcessId, ProcessInfo, Recording, Subject};
+use nilo_sample::{
+    Certainty, Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
+};
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
-use crate::rate::{cpu_percent, minimum, time_weighted_mean};
+use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
 
 /// A run in figures.
 #[derive(Debug, Clone, Serialize)]
@@ -69,7 +71,7 @@ pub struct Summary {
 pub struct MemorySummary {
     /// The largest level, from the kernel where it keeps one.
     pub peak_bytes: Option<u64>,
-    /// Where the peak comes from: `vmhwm`, `rusage`, `cgroup-peak`, `sampled-pss` or `sampled-rss`.
+    /// Where the peak comes from: `vmhwm`, `rusage`, `cgroup-peak`, `sampled-pss`, `sampled-estimate` (shared pages not measured yet) or `sampled-rss`.
     pub peak_kind: Option<&'static str>,
     /// When it was reached, as nearly as it is known.
     pub peak_secs: Option<f64>,
@@ -180,6 +182,8 @@ pub struct RecorderSummary {
     pub late_ticks: u64,
     /// The asked-for interval.
     pub interval_secs: f64,
+    /// Each time the pace changed because the machine could not keep up, or could again, in words.
+    pub slowed: Vec<String>,
     /// Stretches without samples.
     pub gaps: u64,
     /// What was wrong with the files.
@@ -254,11 +258,7 @@ fn memory(recording: &Recording) -> MemorySummary {
 
     let sampled = level.max();
     summary.sampled_peak_bytes = sampled.and_then(|(_, value)| whole(value));
-    let sampled_kind = if shared_once {
-        "sampled-pss"
-    } else {
-        "sampled-rss"
-    };
+    let sampled_kind = sampled.map_or("sampled-rss", |(time, _)| kind_at(tree, time));
     let mut candidates = Vec::new();
     candidates.extend(sampled.map(|(time, value)| (value, sampled_kind, Some(time))));
     let high_water = tree
@@ -283,6 +283,18 @@ fn memory(recording: &Recording) -> MemorySummary {
         summary.growth_bytes = Some((value - first) as i64);
     }
     summary
+}
+
+/// What the sample of this time is: of one process, of several measured ones, or of some that were not measured yet.
+fn kind_at(tree: &RecordedTable, time: u64) -> &'static str {
+    let row = tree.times.partition_point(|t| *t < time);
+    let at = |column: &str| tree.series(column)?.values.get(row).copied();
+    match (at("processes"), at("pss_processes")) {
+        (Some(processes), _) if processes <= 1.0 => "sampled-rss",
+        (Some(processes), Some(measured)) if measured >= processes => "sampled-pss",
+        (Some(_), Some(_)) => "sampled-estimate",
+        _ => "sampled-rss",
+    }
 }
 
 /// The largest mark that the kernel handed over when a process ended.
@@ -344,7 +356,21 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
     else {
         return CpuSummary::default();
     };
-    let total = series.last().unwrap_or(0.0);
+    // What a watched process spent before we came is not part of the run.
+    let sampled = match recording.description.mode.as_str() {
+        "watch" => growth(series),
+        _ => series.last(),
+    };
+    // Children that came and went between two samples are in the account of the one who waited for them.
+    let waited = recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match timed.event {
+            Event::CommandEnded { cpu_nanos, .. } => cpu_nanos,
+            _ => None,
+        });
+    let total = sampled.unwrap_or(0.0).max(waited.unwrap_or(0) as f64);
     CpuSummary {
         total_secs: total / NANOS_PER_SEC as f64,
         mean_percent: 100.0 * total / duration_nanos as f64,
@@ -505,6 +531,34 @@ fn blind_spots(recording: &Recording) -> Vec<String> {
     texts.collect()
 }
 
+fn paces(recording: &Recording) -> Vec<String> {
+    let changes = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Interval { nanos, reason } => Some(format!(
+                "from {:.1} s on sampled every {} s: {reason}",
+                to_secs(timed.time_nanos),
+                to_secs(*nanos)
+            )),
+            _ => None,
+        });
+    changes.collect()
+}
+
+/// What is wrong with the files: what the reader found, and a finished run whose tail is gone.
+pub fn damage(recording: &Recording) -> Vec<String> {
+    let mut damage = recording.damage.clone();
+    let recorded = matches!(recording.description.mode.as_str(), "run" | "watch");
+    let ended = |timed: &nilo_sample::TimedEvent| matches!(timed.event, Event::CommandEnded { .. });
+    let lost_rows = recording.dropped_rows > 0;
+    let finished = recording.description.ending.is_some();
+    if recorded && finished && !lost_rows && !recording.events.iter().any(ended) {
+        damage.push("the run came to its end, but the record stops before it".to_owned());
+    }
+    damage
+}
+
 fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
     let gaps = recording
         .events
@@ -515,7 +569,8 @@ fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
         dropped_samples: recording.dropped_rows,
         interval_secs: to_secs(recording.description.interval_nanos),
         gaps: gaps as u64,
-        damage: recording.damage.clone(),
+        slowed: paces(recording),
+        damage: damage(recording),
         ..RecorderSummary::default()
     };
     if let Some(table) = recording.table(&Subject::Recorder) {

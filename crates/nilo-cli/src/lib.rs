@@ -20,6 +20,7 @@ use crate::failure::Failure;
 
 /// Parses the arguments, runs the verb and prints the error once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    survive_file_size_limits();
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -34,6 +35,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     std::io::stdout().flush().ok();
     ExitCode::from(code)
+}
+
+/// A limit on file sizes (`ulimit -f`) sends a signal that kills; a handler turns it into a failed write.
+/// Not SIG_IGN, which the recorded command would inherit.
+fn survive_file_size_limits() {
+    extern "C" fn nothing(_signal: i32) {}
+    // SAFETY: installs a handler that does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as usize) };
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {

@@ -76,18 +76,23 @@ pub(crate) fn stack(recording: &Recording, curve: &[Point], max_processes: usize
             heights,
         });
     }
-    fit(layers, curve)
+    let mut plain_sum = vec![0.0; curve.len()];
+    for process in processes.iter().chain(&others) {
+        add_plain_rss(process, curve, &mut plain_sum);
+    }
+    fit(layers, curve, &plain_sum)
 }
 
-/// Scales the layers down to the curve.
-fn fit(mut layers: Vec<Layer>, curve: &[Point]) -> Stack {
+/// Scales the layers to the curve: down where they exceed it, up where the processes do hold all of it.
+fn fit(mut layers: Vec<Layer>, curve: &[Point], plain_sum: &[f64]) -> Stack {
     let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
     let (mut scaled, mut unattributed) = (false, false);
     for (index, point) in curve.iter().enumerate() {
         let sum: f64 = layers.iter().map(|layer| layer.heights[index]).sum();
         scaled |= sum - point.bytes > top * NOTABLE_SHARE;
-        unattributed |= point.bytes - sum > top * NOTABLE_SHARE;
-        if sum > point.bytes {
+        let held = plain_sum[index] >= point.bytes * 0.999;
+        unattributed |= !held && point.bytes - sum > top * NOTABLE_SHARE;
+        if sum > point.bytes || (held && sum > 0.0) {
             let factor = point.bytes / sum;
             for layer in &mut layers {
                 layer.heights[index] *= factor;
@@ -170,6 +175,17 @@ fn layer(process: &Process<'_>, shown: &[Process<'_>], curve: &[Point]) -> Layer
         kind: LayerKind::Process,
         heights,
     }
+}
+
+/// Adds plain RSS, shared pages and all.
+fn add_plain_rss(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
+    let plain = Process {
+        detail: None,
+        name: process.name,
+        tables: process.tables.clone(),
+        ..*process
+    };
+    add_heights(&plain, curve, heights);
 }
 
 /// Adds the memory in force at each point of the curve while the process lived.

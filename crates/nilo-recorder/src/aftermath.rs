@@ -62,7 +62,9 @@ fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
         .iter()
         .rev()
         .find_map(|timed| match timed.event {
-            Event::CommandEnded { exit_code, signal } => Some((exit_code, signal)),
+            Event::CommandEnded {
+                exit_code, signal, ..
+            } => Some((exit_code, signal)),
             _ => None,
         })
 }

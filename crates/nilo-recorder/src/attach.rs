@@ -2,7 +2,7 @@
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, RunDescription};
+use nilo_sample::{Ending, Event, RunDescription};
 use nilo_source::Roots;
 
 use crate::RecorderError;
@@ -12,7 +12,7 @@ use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::Reaper;
 use crate::recorder::{Backend, Recorder, open_source};
-use crate::signals::SignalPipe;
+use crate::signals::{Arrived, SignalPipe};
 use crate::surroundings::Surroundings;
 
 /// Whom to watch and how.
@@ -67,7 +67,7 @@ pub fn watch_processes(
         backend,
     } = settings;
     let system = |what| move |source| RecorderError::System { what, source };
-    let signals = SignalPipe::listen(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    let signals = SignalPipe::listen(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ])
         .map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let roots = Roots::default();
@@ -105,7 +105,8 @@ pub fn watch_processes(
         }
         let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));
         let wait = pace.wait_nanos(monotonic_nanos()).min(rest);
-        if recorder.sleep(wait, &signals) && !signals.take().is_empty() {
+        let ends = |arrived: &Arrived| arrived.signal != libc::SIGXFSZ;
+        if recorder.sleep(wait, &signals) && signals.take().iter().any(ends) {
             break WatchEnd::Interrupted;
         }
     };
@@ -127,6 +128,11 @@ pub fn watch_processes(
         counters: recorder.surroundings().counters(),
         ..Aftermath::default()
     };
+    recorder.event(&Event::CommandEnded {
+        cpu_nanos: None,
+        exit_code: None,
+        signal: None,
+    });
     let dropped = recorder.dropped().0;
     recorder.close();
     let ending = conclude(folder, description, aftermath);

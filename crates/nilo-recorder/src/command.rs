@@ -72,7 +72,8 @@ pub fn run_command(
     } = settings;
     let system = |what| move |source| RecorderError::System { what, source };
     let mut listened = PASSED_ON.to_vec();
-    listened.push(libc::SIGCHLD);
+    // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
+    listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     let roots = Roots::default();
     let mut source = open_source(backend, &roots, true)?;
@@ -180,6 +181,10 @@ fn sample_until_end(
                     signal: libc::SIGCHLD,
                     ..
                 } => parts.reaper.collect(),
+                Arrived {
+                    signal: libc::SIGXFSZ,
+                    ..
+                } => {}
                 // The terminal sent it to the command as well: both are in the foreground group.
                 Arrived {
                     from_terminal: true,
@@ -216,11 +221,13 @@ fn finish(parts: &mut Loop<'_>, ended: Option<Reaped>, observer: &mut dyn Observ
     let ended = ended.unwrap_or(Reaped {
         exit_code: None,
         signal: None,
+        cpu_nanos: 0,
         max_rss_bytes: 0,
     });
     parts.recorder.final_mark(now, ended.max_rss_bytes);
     // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
     parts.recorder.event(&Event::CommandEnded {
+        cpu_nanos: Some(ended.cpu_nanos).filter(|nanos| *nanos > 0),
         exit_code: ended.exit_code,
         signal: ended.signal,
     });
@@ -251,7 +258,10 @@ pub(crate) fn run_tick(
         pace.arrive(now);
     }
     recorder.tick(now, pace, reaper, last);
-    observer.on_tick(recorder.live());
+    // After the end of the last process there is no new reading to show.
+    if !last || !recorder.processes().is_empty() {
+        observer.on_tick(recorder.live());
+    }
     if last {
         return;
     }

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 pub(crate) struct Reaped {
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// User and system time of it and of every child that it waited for.
+    pub(crate) cpu_nanos: u64,
     /// The largest resident set of it or of any child that it waited for.
     pub(crate) max_rss_bytes: u64,
 }
@@ -39,6 +41,7 @@ impl Reaper {
                 Reaped {
                     exit_code: exited.then(|| libc::WEXITSTATUS(status)),
                     signal: (!exited).then(|| libc::WTERMSIG(status)),
+                    cpu_nanos: nanos_of(usage.ru_utime) + nanos_of(usage.ru_stime),
                     max_rss_bytes: usage.ru_maxrss.max(0) as u64 * maxrss_unit(),
                 },
             );
@@ -58,4 +61,8 @@ impl Reaper {
 /// `ru_maxrss` is in kibibytes on Linux and in bytes on macOS.
 fn maxrss_unit() -> u64 {
     if cfg!(target_os = "macos") { 1 } else { 1024 }
+}
+
+fn nanos_of(time: libc::timeval) -> u64 {
+    time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_usec.max(0) as u64 * 1000
 }

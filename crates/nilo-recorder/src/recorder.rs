@@ -164,8 +164,11 @@ impl Recorder {
         let noticed = ready.is_ok() && fds[1..].iter().any(|fd| !fd.revents().is_empty());
         if noticed {
             drop(fds);
-            self.surroundings
-                .on_notice(&mut self.writer, monotonic_nanos());
+            self.surroundings.on_notice(
+                &mut self.writer,
+                monotonic_nanos(),
+                self.source.processes(),
+            );
         }
         signalled
     }
@@ -174,6 +177,9 @@ impl Recorder {
     pub(crate) fn tick(&mut self, now_nanos: u64, pace: &Pace, reaper: &mut Reaper, last: bool) {
         self.note_gap(now_nanos, pace);
         self.note_clock_jump(now_nanos);
+        if last {
+            self.source.be_thorough();
+        }
         self.source.tick(now_nanos);
         self.write_changes(now_nanos, reaper);
         let processes = self.source.processes();
@@ -292,11 +298,7 @@ impl Recorder {
         // A forked process has its parent's command line until it calls exec.
         let forked = parent.filter(|parent| parent.info.command == process.info.command);
         let attached = self.attached && self.last_tick_nanos == 0;
-        self.total.join(
-            process,
-            forked.map(|parent| parent.reading.rss_bytes),
-            attached,
-        );
+        self.total.join(process, forked, attached);
         self.parents.insert(process.info.parent);
         let info = process.info.clone();
         self.writer

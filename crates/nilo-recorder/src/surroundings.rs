@@ -111,7 +111,15 @@ impl Surroundings {
     }
 
     /// The kernel gave notice: read every counter at once and write it down before anything else happens.
-    pub(crate) fn on_notice(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+    ///
+    /// Whoever is about to be killed is still in the cgroup: if it is a stranger, this is the time to see it.
+    pub(crate) fn on_notice(
+        &mut self,
+        writer: &mut RunWriter,
+        now_nanos: u64,
+        processes: &[TrackedProcess],
+    ) {
+        self.look_for_strangers(processes, false);
         for watched in &mut self.cgroups {
             let Some(fd) = &watched.notice else { continue };
             let mut buffer = [0u8; 512];

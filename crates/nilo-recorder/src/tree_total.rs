@@ -1,9 +1,12 @@
 //! The memory of a tree from readings of its processes.
 //!
 //! A sum of RSS counts shared pages once for each process: a parent of 200 MiB with four forked workers would "use" 1 GiB.
-//! So each process counts with its RSS less the excess that its last PSS measurement showed.
-//! Until a forked process has been measured, all it had when first seen is taken as shared with its parent, which is what `fork` does.
-//! Its parent and siblings keep their old figures until then: halves of one measurement and one assumption do not add up.
+//! RSS has two parts, and each is counted in its own way:
+//! - Pages of files and shared memory (`statm` tells them on each tick): as many as the process with most of them has, because programs of one job hold the same libraries and buffers.
+//! - Anonymous pages: each process's own, less what it shares with others since a `fork`.
+//!   Until PSS has been measured, all that a forked process had when first seen is taken as its parent's.
+//!
+//! A round of PSS measurements then corrects each process, so that the sum is right at that moment; in between, only changes are estimated.
 
 use std::collections::HashMap;
 
@@ -13,10 +16,8 @@ use nilo_source::TrackedProcess;
 /// What is remembered of a process between ticks.
 #[derive(Debug, Clone, Copy)]
 struct Remembered {
-    /// What of its RSS others count already: by assumption after a fork, then as measured.
-    shared_bytes: u64,
-    /// It was forked and PSS has not been measured since.
-    assumed: bool,
+    /// What its anonymous pages and its part of the shared ones count too much.
+    excess_bytes: i64,
     /// The high-water mark when last read.
     peak_rss_bytes: u64,
     /// The largest RSS seen on a tick.
@@ -39,21 +40,55 @@ pub(crate) struct Total {
 #[derive(Debug, Default)]
 pub(crate) struct TreeTotal {
     remembered: HashMap<ProcessId, Remembered>,
-    /// Parents of forked processes that wait for their first measurement.
-    families: Vec<u32>,
+}
+
+/// The shared pages of a tree: counted as often as they are held, and held by one process at most.
+#[derive(Debug, Clone, Copy)]
+struct SharedPages {
+    sum_bytes: u64,
+    most_bytes: u64,
+}
+
+impl SharedPages {
+    fn of<'a>(processes: impl Iterator<Item = &'a TrackedProcess>) -> SharedPages {
+        let none = SharedPages {
+            sum_bytes: 0,
+            most_bytes: 0,
+        };
+        processes.fold(none, |pages, process| SharedPages {
+            sum_bytes: pages.sum_bytes + process.reading.shared_bytes,
+            most_bytes: pages.most_bytes.max(process.reading.shared_bytes),
+        })
+    }
+
+    /// A process's part: all parts together are what one process holds at most.
+    fn part_of(self, process: &TrackedProcess) -> i64 {
+        if self.sum_bytes == 0 {
+            return 0;
+        }
+        let share = process.reading.shared_bytes as f64 / self.sum_bytes as f64;
+        (share * self.most_bytes as f64) as i64
+    }
+}
+
+fn anonymous_bytes(process: &TrackedProcess) -> u64 {
+    process
+        .reading
+        .rss_bytes
+        .saturating_sub(process.reading.shared_bytes)
 }
 
 impl TreeTotal {
-    /// A process joined. `forked_from_bytes` is the parent's RSS when it shares the parent's pages;
+    /// A process joined. `forked_from` is the parent when it shares the parent's pages;
     /// `attached` says that it lived before we came, so that its old mark is not ours.
     pub(crate) fn join(
         &mut self,
         process: &TrackedProcess,
-        forked_from_bytes: Option<u64>,
+        forked_from: Option<&TrackedProcess>,
         attached: bool,
     ) {
-        let rss = process.reading.rss_bytes;
-        let assumed = forked_from_bytes.map_or(0, |parent| parent.min(rss));
+        let own = anonymous_bytes(process);
+        let excess = forked_from.map_or(0, |parent| anonymous_bytes(parent).min(own));
         let mark = if attached {
             process.detail.peak_rss_bytes.unwrap_or(u64::MAX)
         } else {
@@ -62,10 +97,9 @@ impl TreeTotal {
         self.remembered.insert(
             process.id,
             Remembered {
-                shared_bytes: assumed,
-                assumed: assumed > 0,
+                excess_bytes: excess as i64,
                 peak_rss_bytes: mark,
-                sampled_peak_bytes: rss,
+                sampled_peak_bytes: process.reading.rss_bytes,
             },
         );
     }
@@ -73,8 +107,7 @@ impl TreeTotal {
     /// The process replaced its memory by `exec`: nothing is shared by assumption any more.
     pub(crate) fn exec(&mut self, id: ProcessId) {
         if let Some(remembered) = self.remembered.get_mut(&id) {
-            remembered.shared_bytes = 0;
-            remembered.assumed = false;
+            remembered.excess_bytes = 0;
         }
     }
 
@@ -82,52 +115,25 @@ impl TreeTotal {
         self.remembered.remove(&id);
     }
 
-    /// Finds the parents of which some forked child has not been measured.
-    fn find_families_in_between(&mut self, processes: &[TrackedProcess]) {
-        self.families.clear();
-        for process in processes
-            .iter()
-            .filter(|process| process.shared_excess_bytes.is_none())
-        {
-            let assumed = self
-                .remembered
-                .get(&process.id)
-                .is_some_and(|known| known.assumed);
-            if assumed && !self.families.contains(&process.info.parent) {
-                self.families.push(process.info.parent);
-            }
-        }
-    }
-
     /// Adds up one tick.
     pub(crate) fn add_up(&mut self, processes: &[TrackedProcess]) -> Total {
+        self.take_measurements(processes);
         let mut total = Total::default();
         // The largest amount by which a mark of one process exceeds its level on this tick.
         let mut beyond = 0;
-        let alone = processes.len() == 1;
-        self.find_families_in_between(processes);
+        let mut memory: i64 = 0;
+        let pages = SharedPages::of(processes.iter());
         for process in processes {
             let rss = process.reading.rss_bytes;
-            let in_between = self.families.contains(&process.id.pid)
-                || self.families.contains(&process.info.parent);
-            let mut remembered = self.remembered.get_mut(&process.id);
-            if let (Some(remembered), Some(excess), false) =
-                (&mut remembered, process.shared_excess_bytes, in_between)
-            {
-                remembered.shared_bytes = excess;
-                remembered.assumed = false;
-            }
-            let shared = match &remembered {
-                Some(remembered) if !alone => remembered.shared_bytes,
-                _ => 0,
-            };
             total.rss_bytes += rss;
-            total.memory_bytes += rss.saturating_sub(shared);
             total.swap_bytes += process.detail.swap_bytes.unwrap_or(0);
             total.pss_processes += u64::from(process.shared_excess_bytes.is_some());
-            let Some(remembered) = remembered else {
+            let level = anonymous_bytes(process) as i64 + pages.part_of(process);
+            let Some(remembered) = self.remembered.get_mut(&process.id) else {
+                memory += level;
                 continue;
             };
+            memory += (level - remembered.excess_bytes).max(0);
             if let Some(mark) = process
                 .detail
                 .peak_rss_bytes
@@ -144,8 +150,24 @@ impl TreeTotal {
             }
             remembered.sampled_peak_bytes = remembered.sampled_peak_bytes.max(rss);
         }
+        total.memory_bytes = match processes {
+            [alone] => alone.reading.rss_bytes,
+            _ => memory.max(0) as u64,
+        };
         total.high_water_bytes = (beyond > 0).then(|| total.memory_bytes + beyond);
         total
+    }
+
+    /// After a round of measurements each process counts exactly its PSS.
+    fn take_measurements(&mut self, processes: &[TrackedProcess]) {
+        let pages = SharedPages::of(processes.iter());
+        for process in processes.iter().filter(|process| process.pss_is_new) {
+            let remembered = self.remembered.get_mut(&process.id);
+            if let (Some(remembered), Some(pss)) = (remembered, process.detail.pss_bytes) {
+                let level = anonymous_bytes(process) as i64 + pages.part_of(process);
+                remembered.excess_bytes = level - pss as i64;
+            }
+        }
     }
 }
 
@@ -164,6 +186,7 @@ mod tests {
             info: ProcessInfo::default(),
             reading: ProcessReading {
                 rss_bytes: rss,
+                shared_bytes: 0,
                 cpu_nanos: 0,
             },
             detail: ProcessDetail::default(),
@@ -174,14 +197,21 @@ mod tests {
         }
     }
 
+    fn measured(process: &mut TrackedProcess, pss: u64) {
+        process.detail.pss_bytes = Some(pss);
+        process.shared_excess_bytes = Some(process.reading.rss_bytes - pss);
+        process.pss_is_new = true;
+    }
+
     #[test]
     fn forked_workers_are_not_counted_again_before_they_are_measured() {
         let mut total = TreeTotal::default();
         let mut tree = vec![process(1, 200)];
         total.join(&tree[0], None, false);
         for pid in 2..6 {
-            tree.push(process(pid, 190));
-            total.join(&tree[pid as usize - 1], Some(200), false);
+            let worker = process(pid, 190);
+            total.join(&worker, Some(&tree[0]), false);
+            tree.push(worker);
         }
         assert_eq!(total.add_up(&tree).memory_bytes, 200);
         tree[1].reading.rss_bytes = 250;
@@ -193,32 +223,58 @@ mod tests {
     }
 
     #[test]
-    fn measured_pss_takes_the_place_of_the_assumption() {
+    fn a_round_of_measurements_takes_the_place_of_the_assumption() {
         let mut total = TreeTotal::default();
         let mut tree = vec![process(1, 200), process(2, 190)];
         total.join(&tree[0], None, false);
-        total.join(&tree[1], Some(200), false);
-        tree[0].shared_excess_bytes = Some(95);
-        tree[1].shared_excess_bytes = Some(95);
+        let parent = tree[0].clone();
+        total.join(&tree[1], Some(&parent), false);
+        measured(&mut tree[0], 105);
+        measured(&mut tree[1], 115);
         let sum = total.add_up(&tree);
-        assert_eq!((sum.memory_bytes, sum.pss_processes), (200, 2));
+        assert_eq!((sum.memory_bytes, sum.pss_processes), (220, 2));
+        tree[0].pss_is_new = false;
+        tree[1].pss_is_new = false;
+        tree[1].reading.rss_bytes += 40;
+        assert_eq!(total.add_up(&tree).memory_bytes, 260);
     }
 
     #[test]
-    fn a_family_is_measured_as_a_whole() {
+    fn a_buffer_that_workers_map_later_is_counted_once() {
         let mut total = TreeTotal::default();
-        let mut tree = vec![process(1, 200), process(2, 200), process(3, 200)];
-        tree[1].info.parent = 1;
-        tree[2].info.parent = 1;
-        total.join(&tree[0], None, false);
-        total.join(&tree[1], Some(200), false);
-        total.join(&tree[2], Some(200), false);
-        // Each shares its pages with the two others: PSS is a third.
-        for measured in 0..3 {
-            tree[measured].shared_excess_bytes = Some(134);
-            let memory = total.add_up(&tree).memory_bytes;
-            assert!((198..=200).contains(&memory), "{memory} after {measured}");
+        let mut tree = vec![process(1, 410), process(2, 10), process(3, 10)];
+        tree[0].reading.shared_bytes = 400;
+        for process in &tree {
+            total.join(process, None, false);
         }
+        measured(&mut tree[0], 410);
+        measured(&mut tree[1], 10);
+        measured(&mut tree[2], 10);
+        assert_eq!(total.add_up(&tree).memory_bytes, 430);
+        for worker in &mut tree[1..] {
+            worker.reading.rss_bytes = 410;
+            worker.reading.shared_bytes = 400;
+        }
+        tree.iter_mut()
+            .for_each(|process| process.pss_is_new = false);
+        let memory = total.add_up(&tree).memory_bytes;
+        assert!((425..=435).contains(&memory), "{memory}");
+    }
+
+    #[test]
+    fn twenty_copies_of_a_program_hold_its_code_once() {
+        let mut total = TreeTotal::default();
+        let tree: Vec<TrackedProcess> = (1..=20)
+            .map(|pid| {
+                let mut copy = process(pid, 17);
+                copy.reading.shared_bytes = 16;
+                copy
+            })
+            .collect();
+        tree.iter()
+            .for_each(|process| total.join(process, None, false));
+        let memory = total.add_up(&tree).memory_bytes;
+        assert!((20..=36).contains(&memory), "{memory}");
     }
 
     #[test]

@@ -37,8 +37,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
-    /// The recorded command ended, by the word of the one who waited for it.
+    /// The recording came to its end: the command ended, by the word of the one who waited for it, or watching stopped.
+    /// A finished run without this event has lost its tail.
     CommandEnded {
+        /// CPU time of it and of everything that it waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpu_nanos: Option<u64>,
         /// Its exit code.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,

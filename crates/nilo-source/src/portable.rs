@@ -254,6 +254,7 @@ fn identity(process: &Process) -> ProcessId {
 fn reading(process: &Process) -> ProcessReading {
     ProcessReading {
         rss_bytes: process.memory(),
+        shared_bytes: 0,
         cpu_nanos: process.accumulated_cpu_time().saturating_mul(1_000_000),
     }
 }

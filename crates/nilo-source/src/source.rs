@@ -11,6 +11,8 @@ use crate::error::SourceError;
 pub struct ProcessReading {
     /// Resident memory; pages shared with others count in full.
     pub rss_bytes: u64,
+    /// The part of it that belongs to files and shared memory, which other processes may hold too; 0 where it is not known.
+    pub shared_bytes: u64,
     /// CPU time since the process began, all threads, user and system.
     pub cpu_nanos: u64,
 }
@@ -97,6 +99,9 @@ pub trait ProcessSource: Send {
 
     /// What could not be seen and why, each said once; the list only grows.
     fn blind_spots(&self) -> &[String];
+
+    /// From here on every tick looks at everything: for the last tick, which must not take the dead for the sleeping.
+    fn be_thorough(&mut self) {}
 
     /// Adds a process and its descendants.
     fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError>;

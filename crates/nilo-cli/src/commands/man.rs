@@ -10,8 +10,14 @@ use crate::failure::Failure;
 pub(crate) fn run(args: ManArgs) -> Result<u8, Failure> {
     match args.output {
         Some(folder) => {
-            std::fs::create_dir_all(&folder)?;
-            clap_mangen::generate_to(Cli::command(), &folder)?;
+            let about = |error: std::io::Error| {
+                Failure::new(format!(
+                    "cannot write pages to {}: {error}",
+                    folder.display()
+                ))
+            };
+            std::fs::create_dir_all(&folder).map_err(about)?;
+            clap_mangen::generate_to(Cli::command(), &folder).map_err(about)?;
         }
         None => {
             let mut page = Vec::new();

@@ -104,6 +104,7 @@ fn peak(summary: &Summary) -> Option<Peak> {
         "rusage" => "ru_maxrss",
         "cgroup-peak" => "cgroup peak",
         "sampled-pss" => "PSS",
+        "sampled-estimate" => "estimate",
         _ => "RSS",
     };
     Some(Peak {

@@ -26,6 +26,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = sampling.quiet || settings.quiet;
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
+    check_writable(sampling.json.as_deref())?;
     let words: Vec<String> = args
         .command
         .iter()
@@ -42,7 +43,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut live = LiveLine::new(sampling.live, quiet, true, log);
     let outcome = run_command(
         CommandSettings {
-            command: args.command,
+            command: args.command.clone(),
             folder: &folder,
             description,
             interval_nanos,
@@ -57,6 +58,11 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         Err(error) => {
             // A run without a command is no run.
             std::fs::remove_dir_all(folder.path()).ok();
+            if !matches!(error, RecorderError::Launch(_)) {
+                let reason = Failure::from(error).sentence();
+                failure::warn(&format!("{reason}; nothing is recorded"));
+                return Err(run_unrecorded(&args.command));
+            }
             return Err(explain(error));
         }
     };
@@ -127,6 +133,19 @@ pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Fail
     };
     let file = File::create(path).map_err(about)?;
     CsvLog::create(file).map(Some).map_err(about)
+}
+
+/// Says before the job, not after it, that its summary could not be written.
+pub(crate) fn check_writable(json: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = json else { return Ok(()) };
+    let open = File::options().create(true).append(true).open(path);
+    open.map(drop).map_err(|error| {
+        Failure::new(format!(
+            "cannot write the summary {}: {error}",
+            path.display()
+        ))
+        .hint("does its folder exist, and may you write there?")
+    })
 }
 
 /// The description of a run that begins now.

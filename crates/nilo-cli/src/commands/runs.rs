@@ -34,6 +34,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .iter()
             .all(|(key, value)| summary.tags.get(key) == Some(value))
     };
+    let recorded = summaries.len();
     summaries.retain(has_tags);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -44,6 +45,9 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             std::io::Write::write_all(&mut out, b"\n")?;
         }
         Output::Csv => write_csv(&mut out, &summaries)?,
+        Output::Text if summaries.is_empty() && recorded > 0 => {
+            note(&format!("none of the {recorded} runs has these tags"));
+        }
         Output::Text if summaries.is_empty() => {
             note(&format!(
                 "no runs in {}; record one with `nilo run -- COMMAND`",
@@ -83,6 +87,7 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
         ("DURATION", Lean::Right),
         ("PEAK", Lean::Right),
         ("MEAN", Lean::Right),
+        ("NAME", Lean::Left),
         ("COMMAND", Lean::Left),
     ];
     let bytes =
@@ -100,6 +105,11 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
             nilo_sample::units::format_duration((summary.duration_secs * 1e9) as u64),
             bytes(summary.memory.peak_bytes),
             bytes(summary.memory.mean_bytes),
+            summary
+                .name
+                .as_deref()
+                .unwrap_or("-")
+                .replace(char::is_control, " "),
             command.replace(char::is_control, " "),
         ]
     });

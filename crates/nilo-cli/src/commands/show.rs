@@ -27,7 +27,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             writeln!(
                 out,
                 "on {}, {}",
-                summary.host,
+                summary.host.replace(char::is_control, " "),
                 when(summary.started_unix_nanos)
             )?;
             let most = if args.all { usize::MAX } else { FEW };

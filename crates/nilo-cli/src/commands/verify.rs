@@ -14,6 +14,9 @@ use crate::settings::Settings;
 const FOUND: u8 = 1;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
+    if args.format == Output::Csv {
+        return Err(Failure::new("verify has no CSV form").hint("use --format json"));
+    }
     let root = runs_root(&args.place, settings);
     let folders = match args.all {
         true => list_runs(&root),
@@ -23,16 +26,29 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     let mut reports = Vec::new();
     let mut out = std::io::stdout().lock();
     for folder in folders {
-        let checked = folder.and_then(|folder| Ok((folder.path().to_owned(), folder.verify()?)));
+        let checked = folder.and_then(|folder| {
+            let mut verification = folder.verify()?;
+            // Checksums cannot tell what is not there any more.
+            let recording = folder.load_where(&|_| false)?;
+            let damage = nilo_analysis::damage(&recording).into_iter();
+            let missing: Vec<String> = damage
+                .filter(|text| !recording.damage.contains(text))
+                .collect();
+            verification.ok &= missing.is_empty();
+            Ok((folder.path().to_owned(), verification, missing))
+        });
         match checked {
-            Ok((path, verification)) => {
+            Ok((path, verification, missing)) => {
                 all_whole &= verification.ok;
                 if args.format == Output::Text {
                     let verdict = if verification.ok { "whole" } else { "damaged" };
                     writeln!(out, "{}: {verdict}", path.display())?;
                     write_files(&mut out, &verification)?;
+                    for text in &missing {
+                        writeln!(out, "    damaged: {text}")?;
+                    }
                 }
-                reports.push(serde_json::json!({ "path": path, "verification": verification }));
+                reports.push(serde_json::json!({ "path": path, "verification": verification, "missing": missing }));
             }
             Err(error) => {
                 all_whole = false;

@@ -7,7 +7,9 @@ use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use crate::args::WatchArgs;
-use crate::commands::run::{backend, create_folder, describe, explain, interval, open_log, report};
+use crate::commands::run::{
+    backend, check_writable, create_folder, describe, explain, interval, open_log, report,
+};
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
 use crate::settings::Settings;
@@ -29,6 +31,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         process_id(&roots, pid).map_err(|error| explain(error.into()))?;
     }
     let log = open_log(sampling.memory_log.as_deref())?;
+    check_writable(sampling.json.as_deref())?;
     let by_pid: HashMap<u32, &ProcessListing> = listing
         .iter()
         .map(|process| (process.id.pid, process))

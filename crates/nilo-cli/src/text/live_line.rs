@@ -43,7 +43,8 @@ impl LiveLine {
         shared: bool,
         log: Option<CsvLog<File>>,
     ) -> LiveLine {
-        let terminal = std::io::stderr().is_terminal();
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = std::io::stderr().is_terminal() && !dumb;
         let style = match when {
             _ if quiet => Style::Off,
             When::Never => Style::Off,

@@ -36,7 +36,7 @@ pub(crate) fn write_summary(
         &format!("{:.2} seconds", summary.duration_secs),
     )?;
     if let Some(kind) = memory.peak_kind {
-        line("Peak Measured By", &peak_words(kind, memory))?;
+        line("Peak Measured By", &peak_words(kind, summary))?;
     }
     if let Some(limit) = &memory.limit_source {
         line("Memory Limit", &limit_words(memory, limit))?;
@@ -44,18 +44,39 @@ pub(crate) fn write_summary(
     line("CPU Time", &cpu_words(&summary.cpu))?;
     line("How It Ended", &ending_words(summary))?;
     line("Recorder Cost", &recorder_words(summary))?;
+    if let Some(name) = &summary.name {
+        line("Name", &name.replace(char::is_control, " "))?;
+    }
+    if !summary.tags.is_empty() {
+        let tags: Vec<String> = summary
+            .tags
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        line("Tags", &tags.join(", ").replace(char::is_control, " "))?;
+    }
     line("Run", place)?;
     writeln!(out, "{RULE}")?;
     write_processes(out, summary, processes)?;
     write_remarks(out, summary)
 }
 
-fn peak_words(kind: &str, memory: &MemorySummary) -> String {
+fn peak_words(kind: &str, summary: &Summary) -> String {
+    let memory = &summary.memory;
+    let largest = summary
+        .processes
+        .first()
+        .and_then(|process| process.peak_rss_bytes);
+    let of_several = memory.peak_bytes > largest;
     match kind {
+        "vmhwm" if of_several => {
+            "a high-water mark of the kernel (VmHWM), other processes as sampled".to_owned()
+        }
         "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
         "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
         "cgroup-peak" => "the kernel's peak of the job's cgroup, page cache left out".to_owned(),
         "sampled-pss" => "samples, shared pages counted once (PSS)".to_owned(),
+        "sampled-estimate" => "samples, shared pages estimated".to_owned(),
         _ if memory.samples == 1 => "one sample (RSS)".to_owned(),
         _ => "samples (RSS)".to_owned(),
     }
@@ -142,7 +163,8 @@ fn recorder_words(summary: &Summary) -> String {
     };
     let mut text = format!("{:.3} s CPU{share}{memory}", recorder.cpu_secs);
     if recorder.late_ticks > 0 {
-        text.push_str(&format!(", {} late ticks", recorder.late_ticks));
+        let plural = if recorder.late_ticks == 1 { "" } else { "s" };
+        text.push_str(&format!(", {} late tick{plural}", recorder.late_ticks));
     }
     if recorder.dropped_samples > 0 {
         text.push_str(&format!(", {} samples lost", recorder.dropped_samples));
@@ -176,6 +198,9 @@ fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
     }
     for text in &summary.blind_spots {
         writeln!(out, "not seen: {text}")?;
+    }
+    for text in &summary.recorder.slowed {
+        writeln!(out, "slowed: {text}")?;
     }
     for text in &summary.recorder.damage {
         writeln!(out, "damaged: {text}")?;

@@ -44,6 +44,17 @@ impl Keeping {
     }
 }
 
+/// How closely a tick looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attention {
+    /// Those that stand still are passed over now and then.
+    Patient,
+    /// Every clock is asked, and the memory of those that ran is read.
+    Usual,
+    /// Everything is read.
+    Thorough,
+}
+
 /// What a tick found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vital {
@@ -119,7 +130,7 @@ impl ProcessFiles {
             same_memories: 0,
             next_detail_nanos: now_nanos,
             next_command_nanos: now_nanos,
-            pss: PssTurn::new(now_nanos),
+            pss: PssTurn::default(),
         }
     }
 
@@ -128,7 +139,10 @@ impl ProcessFiles {
         self.next_memory_nanos = now_nanos;
         self.next_detail_nanos = now_nanos;
         self.next_command_nanos = now_nanos;
-        self.pss = PssTurn::new(now_nanos);
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     pub(crate) fn keeping(&self) -> Keeping {
@@ -140,19 +154,19 @@ impl ProcessFiles {
     /// A process that has not run can neither have taken memory nor ended; only the kernel can have taken memory from it,
     /// and the clock of another process that has its PID would show another time.
     /// So a sleeping process's memory is read only every [`SLEEPER_EVERY_NANOS`].
-    /// With `patient`, which larger trees ask for, one whose clock or memory has stood still is looked at every [`STEADY_EVERY_NANOS`]:
+    /// With [`Attention::Patient`], which larger trees ask for, one whose clock or memory has stood still is looked at every [`STEADY_EVERY_NANOS`]:
     /// a system call after 100 ms of sleep costs three times a warm one, and twenty processes at 10 Hz would take 0.3 % of a core.
     pub(crate) fn read(
         &mut self,
         proc: &ProcFolder,
         last: ProcessReading,
         now_nanos: u64,
-        patient: bool,
+        attention: Attention,
     ) -> Vital {
         if self.is_other {
             return Vital::Ended;
         }
-        if patient && now_nanos < self.next_clock_nanos {
+        if attention == Attention::Patient && now_nanos < self.next_clock_nanos {
             return Vital::Alive(last);
         }
         let clock_nanos = if proc.is_live {
@@ -169,9 +183,10 @@ impl ProcessFiles {
         if self.still_clocks >= STEADY_LOOKS {
             self.next_clock_nanos = now_nanos.saturating_add(STEADY_EVERY_NANOS);
         }
-        let steady = patient && self.same_memories >= STEADY_LOOKS;
+        let steady = attention == Attention::Patient && self.same_memories >= STEADY_LOOKS;
         if let Some(clock_nanos) = clock_nanos
             && (stood_still || steady)
+            && attention != Attention::Thorough
             && now_nanos < self.next_memory_nanos
         {
             let cpu_nanos = clock_nanos.max(last.cpu_nanos);
@@ -188,7 +203,7 @@ impl ProcessFiles {
         };
         let mut buffer = [0u8; 192];
         match read_record(statm, &mut buffer).map(parse_statm) {
-            Ok(Some((size, resident))) if size > 0 => {
+            Ok(Some((size, resident, shared))) if size > 0 => {
                 let cpu_nanos = clock_nanos
                     .or_else(|| self.cpu_nanos_from_stat(proc))
                     .unwrap_or(last.cpu_nanos);
@@ -201,6 +216,7 @@ impl ProcessFiles {
                 };
                 Vital::Alive(ProcessReading {
                     rss_bytes,
+                    shared_bytes: shared.saturating_mul(proc.page_bytes),
                     // Nothing that reads it may ever see it fall.
                     cpu_nanos: cpu_nanos.max(last.cpu_nanos),
                 })
@@ -243,7 +259,7 @@ impl ProcessFiles {
             };
             let mut buffer = [0u8; 192];
             let size = read_record(&statm, &mut buffer).map(parse_statm);
-            if matches!(size, Ok(Some((size, _))) if size > 0) {
+            if matches!(size, Ok(Some((size, ..))) if size > 0) {
                 self.statm = Some(statm);
                 self.status = proc
                     .open_of(self.pid, &format!("task/{thread}/status"))
@@ -271,6 +287,7 @@ impl ProcessFiles {
         let cpu_nanos = clock_nanos.unwrap_or_else(|| ticks_to_nanos(proc, stat.cpu_ticks));
         Vital::Alive(ProcessReading {
             rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
+            shared_bytes: last.shared_bytes,
             cpu_nanos: cpu_nanos.max(last.cpu_nanos),
         })
     }

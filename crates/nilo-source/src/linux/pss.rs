@@ -11,11 +11,13 @@ use crate::descriptors::read_record;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The age at which a process gets its first PSS: imports and forks mostly done, short helpers gone.
-const FIRST_AT_NANOS: u64 = NANOS_PER_SEC / 2;
-/// No process is measured more often than this, however cheap.
+/// A tree is measured this long after the last process joined or left: imports and forks mostly done, short helpers gone.
+const SETTLED_NANOS: u64 = NANOS_PER_SEC / 2;
+/// A tree that never settles is measured all the same.
+const UNSETTLED_NANOS: u64 = 5 * NANOS_PER_SEC;
+/// No tree is measured more often than this, however cheap.
 const EVERY_NANOS: u64 = 2 * NANOS_PER_SEC;
-/// A process alone shares with nobody in the tree, and one that stands still among the same others has the PSS it had.
+/// A process alone shares with nobody in the tree, and a tree that stands still has the PSS it had.
 const EVERY_NANOS_AT_REST: u64 = 30 * NANOS_PER_SEC;
 
 /// CPU time that may be spent, earned as a share of one core and saved up to a burst.
@@ -53,7 +55,7 @@ impl CpuBudget {
         self.balance_nanos -= nanos as f64;
     }
 
-    /// How long a read of this price keeps its process waiting, so that one giant does not eat what the others need.
+    /// How long until something of this price has been earned back.
     fn pause_after(&self, cost_nanos: u64) -> u64 {
         if self.share > 0.0 {
             (cost_nanos as f64 / self.share) as u64
@@ -63,35 +65,88 @@ impl CpuBudget {
     }
 }
 
-/// One process's place in the schedule.
-#[derive(Debug)]
+/// What a process brings to a round.
+#[derive(Debug, Default)]
 pub(crate) struct PssTurn {
-    due_nanos: u64,
-    last_read_nanos: Option<u64>,
-    /// The process's RSS and the tree's number of comings and goings when it was last measured.
-    last_scene: (u64, u64),
-    refused: bool,
+    /// Measured in the round that is under way.
+    pub(crate) staged: Option<Rollup>,
+    /// Not permitted: it is not tried again.
+    pub(crate) refused: bool,
 }
 
-impl PssTurn {
-    pub(crate) fn new(now_nanos: u64) -> PssTurn {
-        PssTurn {
-            due_nanos: now_nanos.saturating_add(FIRST_AT_NANOS),
-            last_read_nanos: None,
-            last_scene: (0, 0),
-            refused: false,
+/// What a tree looks like from outside: if this is the same, so is its PSS, most likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Scene {
+    /// Processes that joined or left so far.
+    pub(crate) comings_and_goings: u64,
+    /// The last time one did.
+    pub(crate) last_coming_nanos: u64,
+    /// The sum of RSS.
+    pub(crate) rss_bytes: u64,
+    /// Processes now.
+    pub(crate) processes: usize,
+}
+
+/// Rounds of measurements: a page's share depends on who else holds it, so figures of different times do not add up.
+///
+/// A round may stretch over several ticks; its figures count only when it is complete.
+#[derive(Debug)]
+pub(crate) struct PssRounds {
+    pub(crate) budget: CpuBudget,
+    /// Still to be measured in this round.
+    pub(crate) queue: Vec<u32>,
+    pub(crate) under_way: bool,
+    cost_nanos: u64,
+    last: Option<(u64, Scene)>,
+    earliest_nanos: u64,
+}
+
+impl PssRounds {
+    pub(crate) fn new(budget: CpuBudget) -> PssRounds {
+        PssRounds {
+            budget,
+            queue: Vec::new(),
+            under_way: false,
+            cost_nanos: 0,
+            last: None,
+            earliest_nanos: 0,
         }
     }
 
-    /// When it is due, if it is; the earliest goes first.
-    /// `scene` is the process's RSS and the tree's number of comings and goings.
-    pub(crate) fn due(&self, now_nanos: u64, alone: bool, scene: (u64, u64)) -> Option<u64> {
-        let at_rest = alone || scene == self.last_scene;
-        let due = match self.last_read_nanos {
-            Some(last) if at_rest => self.due_nanos.max(last.saturating_add(EVERY_NANOS_AT_REST)),
-            _ => self.due_nanos,
+    /// Whether a round should begin.
+    pub(crate) fn is_due(&self, now_nanos: u64, scene: Scene) -> bool {
+        if !self.budget.allows() || scene.processes == 0 {
+            return false;
+        }
+        let since = |then: u64| now_nanos.saturating_sub(then);
+        let settled = since(scene.last_coming_nanos) >= SETTLED_NANOS;
+        let Some((last_nanos, last_scene)) = self.last else {
+            return settled || since(scene.last_coming_nanos) >= UNSETTLED_NANOS;
         };
-        (!self.refused && now_nanos >= due).then_some(due)
+        let at_rest = scene.processes == 1 || scene == last_scene;
+        if at_rest {
+            return since(last_nanos) >= EVERY_NANOS_AT_REST && now_nanos >= self.earliest_nanos;
+        }
+        if scene.comings_and_goings != last_scene.comings_and_goings {
+            let long_ago = since(last_nanos) >= UNSETTLED_NANOS;
+            // The savings may pay for it before the last round is earned back.
+            return (settled && since(last_nanos) >= SETTLED_NANOS) || long_ago;
+        }
+        now_nanos >= self.earliest_nanos
+    }
+
+    pub(crate) fn begin(&mut self, pids: impl Iterator<Item = u32>) {
+        self.queue.clear();
+        self.queue.extend(pids);
+        self.under_way = true;
+        self.cost_nanos = 0;
+    }
+
+    pub(crate) fn finish(&mut self, now_nanos: u64, scene: Scene) {
+        self.under_way = false;
+        self.last = Some((now_nanos, scene));
+        let pause = self.budget.pause_after(self.cost_nanos).max(EVERY_NANOS);
+        self.earliest_nanos = now_nanos.saturating_add(pause);
     }
 }
 
@@ -106,17 +161,10 @@ pub(crate) enum PssOutcome {
     Absent,
 }
 
-/// Reads `smaps_rollup`, pays for it and sets the next turn.
+/// Reads `smaps_rollup` and pays for it.
 ///
 /// The file is not kept open: it belongs to the address space at the time of opening, which `exec` replaces.
-pub(crate) fn measure(
-    proc: &ProcFolder,
-    pid: u32,
-    turn: &mut PssTurn,
-    budget: &mut CpuBudget,
-    now_nanos: u64,
-    scene: (u64, u64),
-) -> PssOutcome {
+pub(crate) fn measure(proc: &ProcFolder, pid: u32, rounds: &mut PssRounds) -> PssOutcome {
     use rustix::io::Errno;
 
     let before = own_thread_nanos();
@@ -130,11 +178,8 @@ pub(crate) fn measure(
         Ok(None) | Err(_) => PssOutcome::Absent,
     };
     let cost = own_thread_nanos().saturating_sub(before);
-    budget.spend(cost);
-    turn.refused = outcome == PssOutcome::Refused;
-    turn.last_read_nanos = Some(now_nanos);
-    turn.last_scene = scene;
-    turn.due_nanos = now_nanos.saturating_add(budget.pause_after(cost).max(EVERY_NANOS));
+    rounds.budget.spend(cost);
+    rounds.cost_nanos += cost;
     outcome
 }
 
@@ -171,18 +216,40 @@ mod tests {
         assert!(!budget.allows());
     }
 
+    fn scene(comings_and_goings: u64, rss_bytes: u64, processes: usize) -> Scene {
+        Scene {
+            comings_and_goings,
+            last_coming_nanos: 0,
+            rss_bytes,
+            processes,
+        }
+    }
+
     #[test]
-    fn a_process_alone_or_at_rest_waits_longer() {
-        let mut turn = PssTurn::new(0);
-        assert_eq!(turn.due(FIRST_AT_NANOS - 1, false, (5, 1)), None);
-        assert_eq!(turn.due(FIRST_AT_NANOS, true, (5, 1)), Some(FIRST_AT_NANOS));
-        turn.last_read_nanos = Some(0);
-        turn.due_nanos = EVERY_NANOS;
-        assert_eq!(turn.due(EVERY_NANOS, false, (5, 1)), Some(EVERY_NANOS));
-        assert_eq!(turn.due(EVERY_NANOS, true, (5, 1)), None);
-        assert!(turn.due(EVERY_NANOS_AT_REST, true, (5, 1)).is_some());
-        turn.last_scene = (5, 1);
-        assert_eq!(turn.due(EVERY_NANOS, false, (5, 1)), None);
-        assert!(turn.due(EVERY_NANOS, false, (6, 1)).is_some());
+    fn a_round_waits_for_the_tree_to_settle() {
+        let rounds = PssRounds::new(CpuBudget::new(0.001, 1_000_000));
+        assert!(!rounds.is_due(SETTLED_NANOS - 1, scene(2, 5, 2)));
+        assert!(rounds.is_due(SETTLED_NANOS, scene(2, 5, 2)));
+        assert!(!rounds.is_due(SETTLED_NANOS, scene(0, 0, 0)));
+    }
+
+    #[test]
+    fn a_tree_at_rest_or_a_process_alone_waits_longer() {
+        let mut rounds = PssRounds::new(CpuBudget::new(0.001, 1_000_000));
+        rounds.begin([1, 2].into_iter());
+        rounds.finish(NANOS_PER_SEC, scene(2, 5, 2));
+        let later = NANOS_PER_SEC + EVERY_NANOS;
+        assert!(!rounds.is_due(later, scene(2, 5, 2)));
+        assert!(rounds.is_due(later, scene(2, 6, 2)));
+        assert!(!rounds.is_due(later, scene(2, 6, 1)));
+        assert!(rounds.is_due(NANOS_PER_SEC + EVERY_NANOS_AT_REST, scene(2, 5, 2)));
+    }
+
+    #[test]
+    fn a_newcomer_brings_a_round_forward() {
+        let mut rounds = PssRounds::new(CpuBudget::new(0.001, 1_000_000));
+        rounds.begin([1].into_iter());
+        rounds.finish(NANOS_PER_SEC, scene(1, 5, 1));
+        assert!(rounds.is_due(NANOS_PER_SEC + SETTLED_NANOS, scene(2, 9, 2)));
     }
 }

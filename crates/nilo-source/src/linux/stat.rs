@@ -60,10 +60,11 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     })
 }
 
-/// Size and resident pages of `statm`; size 0 is a process without memory: a zombie or a kernel thread.
-pub(crate) fn parse_statm(text: &[u8]) -> Option<(u64, u64)> {
+/// Size, resident and shared pages of `statm`; size 0 is a process without memory: a zombie or a kernel thread.
+pub(crate) fn parse_statm(text: &[u8]) -> Option<(u64, u64, u64)> {
     let (size, rest) = take_number(text)?;
-    Some((size, number(rest)?))
+    let (resident, rest) = take_number(rest)?;
+    Some((size, resident, number(rest).unwrap_or(0)))
 }
 
 /// `VmHWM` and `VmSwap` of `status`, in bytes.

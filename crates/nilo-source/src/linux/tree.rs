@@ -12,8 +12,8 @@ use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::describe::{Command, command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
-use crate::linux::process::{Keeping, ProcessFiles, Vital};
-use crate::linux::pss::{CpuBudget, PssOutcome, measure};
+use crate::linux::process::{Attention, Keeping, ProcessFiles, Vital};
+use crate::linux::pss::{CpuBudget, PssOutcome, PssRounds, Scene, measure};
 use crate::roots::Roots;
 use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
 
@@ -50,7 +50,7 @@ impl Default for TreeOptions {
         TreeOptions {
             detail_every_nanos: 1_000_000_000,
             detail_budget: 0.002,
-            pss_budget: 0.0002,
+            pss_budget: 0.0005,
             pss_burst_nanos: 20_000_000,
             include_orphans_of: None,
             exclude_pid: None,
@@ -73,9 +73,11 @@ pub struct ProcessTree {
     ended_cpu_nanos: u64,
     detail_budget: CpuBudget,
     detail_cursor: usize,
-    pss_budget: CpuBudget,
-    /// Processes that joined or left so far: each may change the others' PSS.
+    pss: PssRounds,
+    /// Processes that joined or left so far, and the last time one did: each may change the others' PSS.
     comings_and_goings: u64,
+    last_coming_nanos: u64,
+    thorough: bool,
     blind: BlindSpots,
     found: Vec<u32>,
     now_nanos: u64,
@@ -98,8 +100,10 @@ impl ProcessTree {
                 options.detail_budget,
                 (options.detail_budget.max(0.0) * 1e9) as u64,
             ),
-            pss_budget: CpuBudget::new(options.pss_budget, options.pss_burst_nanos),
+            pss: PssRounds::new(CpuBudget::new(options.pss_budget, options.pss_burst_nanos)),
             comings_and_goings: 0,
+            last_coming_nanos: 0,
+            thorough: false,
             proc,
             options,
             members,
@@ -119,12 +123,16 @@ impl ProcessTree {
     /// Reads who is alive.
     fn read_all(&mut self) {
         let mut index = 0;
-        let patient = self.processes.len() > SMALL_TREE;
+        let attention = match self.processes.len() {
+            _ if self.thorough => Attention::Thorough,
+            count if count > SMALL_TREE => Attention::Patient,
+            _ => Attention::Usual,
+        };
         while index < self.processes.len() {
             let process = &mut self.processes[index];
             process.detail_is_new = false;
             process.pss_is_new = false;
-            match self.files[index].read(&self.proc, process.reading, self.now_nanos, patient) {
+            match self.files[index].read(&self.proc, process.reading, self.now_nanos, attention) {
                 Vital::Alive(reading) => {
                     process.reading = reading;
                     index += 1;
@@ -156,9 +164,12 @@ impl ProcessTree {
         };
         let keeping = self.keeping_for_one_more();
         let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
-        let Vital::Alive(reading) =
-            files.read(&self.proc, ProcessReading::default(), self.now_nanos, false)
-        else {
+        let Vital::Alive(reading) = files.read(
+            &self.proc,
+            ProcessReading::default(),
+            self.now_nanos,
+            Attention::Usual,
+        ) else {
             self.members.pids.remove(&pid);
             return None;
         };
@@ -186,6 +197,7 @@ impl ProcessTree {
             first_seen_nanos: self.now_nanos,
         });
         self.comings_and_goings += 1;
+        self.last_coming_nanos = self.now_nanos;
         self.changes.push(Change::Started(id));
         Some(id)
     }
@@ -225,6 +237,7 @@ impl ProcessTree {
         }
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(last_reading.cpu_nanos);
         self.comings_and_goings += 1;
+        self.last_coming_nanos = self.now_nanos;
         self.changes.push(Change::Ended {
             id: process.id,
             info: process.info,
@@ -304,6 +317,7 @@ impl ProcessTree {
             process.first_seen_nanos = now_nanos;
             files.begin(now_nanos);
         }
+        self.last_coming_nanos = now_nanos;
         self.has_ticked = true;
     }
 
@@ -338,51 +352,57 @@ impl ProcessTree {
         process.info = info;
     }
 
-    /// Measures PSS of those that have waited longest, as far as the budget goes.
+    /// Goes on with a round of PSS measurements, or begins one, as far as the budget goes.
     fn measure_pss(&mut self) {
-        self.pss_budget.refill(self.now_nanos);
-        let mut spent_until = None;
-        while self.pss_budget.allows() {
-            let alone = self.processes.len() == 1;
-            let next = self
-                .files
+        self.pss.budget.refill(self.now_nanos);
+        let scene = Scene {
+            comings_and_goings: self.comings_and_goings,
+            last_coming_nanos: self.last_coming_nanos,
+            rss_bytes: self
+                .processes
                 .iter()
-                .enumerate()
-                .zip(&self.processes)
-                .filter_map(|((index, files), process)| {
-                    let scene = (process.reading.rss_bytes, self.comings_and_goings);
-                    Some((files.pss.due(self.now_nanos, alone, scene)?, index))
-                })
-                .min();
-            let Some((_, index)) = next else {
+                .map(|process| process.reading.rss_bytes)
+                .sum(),
+            processes: self.processes.len(),
+        };
+        if !self.pss.under_way {
+            if !self.pss.is_due(self.now_nanos, scene) {
                 return;
+            }
+            let asked = self.files.iter().filter(|files| !files.pss.refused);
+            self.pss.begin(asked.map(ProcessFiles::pid));
+        }
+        let began = own_thread_nanos();
+        while let Some(pid) = self.pss.queue.pop() {
+            let index = self
+                .processes
+                .iter()
+                .position(|process| process.id.pid == pid);
+            let Some(index) = index else {
+                continue;
             };
-            let began = *spent_until.get_or_insert_with(own_thread_nanos);
-            let (files, process) = (&mut self.files[index], &mut self.processes[index]);
-            let outcome = measure(
-                &self.proc,
-                process.id.pid,
-                &mut files.pss,
-                &mut self.pss_budget,
-                self.now_nanos,
-                (process.reading.rss_bytes, self.comings_and_goings),
-            );
-            match outcome {
-                PssOutcome::Measured(rollup) => {
-                    process.detail.pss_bytes = Some(rollup.pss_bytes);
-                    process.detail.uss_bytes = Some(rollup.uss_bytes);
-                    process.shared_excess_bytes =
-                        Some(rollup.rss_bytes.saturating_sub(rollup.pss_bytes));
-                    process.pss_is_new = true;
-                }
+            let (files, process) = (&mut self.files[index], &self.processes[index]);
+            match measure(&self.proc, pid, &mut self.pss) {
+                PssOutcome::Measured(rollup) => files.pss.staged = Some(rollup),
                 PssOutcome::Refused => {
+                    files.pss.refused = true;
                     self.blind
-                        .refused(process.id.pid, &process.info.name, process.info.uid);
+                        .refused(pid, &process.info.name, process.info.uid);
                 }
                 PssOutcome::Absent => {}
             }
             if own_thread_nanos().saturating_sub(began) > PSS_NANOS_PER_TICK {
                 return;
+            }
+        }
+        self.pss.finish(self.now_nanos, scene);
+        for (files, process) in self.files.iter_mut().zip(&mut self.processes) {
+            if let Some(rollup) = files.pss.staged.take() {
+                process.detail.pss_bytes = Some(rollup.pss_bytes);
+                process.detail.uss_bytes = Some(rollup.uss_bytes);
+                process.shared_excess_bytes =
+                    Some(rollup.rss_bytes.saturating_sub(rollup.pss_bytes));
+                process.pss_is_new = true;
             }
         }
     }
@@ -398,6 +418,10 @@ impl ProcessSource for ProcessTree {
         self.discover();
         self.read_details();
         self.measure_pss();
+    }
+
+    fn be_thorough(&mut self) {
+        self.thorough = true;
     }
 
     fn processes(&self) -> &[TrackedProcess] {
