@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from conftest import MIB, python, wait_until
+from conftest import MIB, python, unavailable, wait_until
 
 
 def unique_program(folder, name, code="import time; time.sleep(30)"):
@@ -115,7 +115,7 @@ def test_a_child_that_appears_later_is_followed(nilo, job):
 def test_as_another_user_we_see_what_we_may_and_say_what_not(nilo, job):
     """As nobody, a process of root shows its memory but neither its I/O nor its proportional share."""
     if os.getuid() != 0:
-        pytest.skip("needs root in order to become somebody else")
+        unavailable("needs root in order to become somebody else")
     target = job(*python("x=bytearray(40<<20);import time;time.sleep(30)"))
     time.sleep(0.3)
     os.chmod(nilo.folder, 0o777)
