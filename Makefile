@@ -6,7 +6,9 @@ TOOLS := $(CURDIR)/.tools
 PYTHON := $(CURDIR)/.venv/bin/python
 NILO := $(CURDIR)/target/release/nilo
 
-.PHONY: help demo build test test-rust test-python test-vm check fmt bench fuzz clean
+INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
+
+.PHONY: help demo build install develop test test-rust test-python test-integrations test-vm check fmt bench fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -14,19 +16,34 @@ help: ## Say what can be made
 build: ## Build the nilo command
 	cargo build --release --locked -p nilo-cli
 
+install: ## Install the command and the Python package into the Python at hand
+	python3 -m pip install .
+
+develop: .venv/ready ## Build the package into .venv, with the sources in python/ as they are
+	mkdir -p target/nilometer.data/scripts
+	PATH=$(CURDIR)/.venv/bin:$$PATH VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --release --quiet
+
 demo: build ## Record a small training job and show the summary and the picture
 	cd demo && NILO=$(NILO) $(NILO) run --interval 0.02 --name demo -- python3 train.py
 	cd demo && $(NILO) show demo && $(NILO) plot demo -o demo.svg
 	@echo && echo "The picture is demo/demo.svg. Next: $(NILO) run -- YOUR COMMAND"
 
-test: test-rust test-python test-vm ## Run every test; installs what they need
+test: test-rust test-python test-integrations test-vm ## Run every test; installs what they need
 
 test-rust: $(TOOLS)/bin/cargo-nextest
 	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked
 	cargo test --workspace --doc --locked
 
-test-python: build .venv/ready
-	$(PYTHON) -m pytest -q tests/python
+# Tested as installed: `pip install .` gives the command and the package.
+test-python: .venv/ready
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q tests/python
+	$(PYTHON) -m mypy.stubtest nilometer._native
+
+test-integrations: .venv/ready .venv-integrations/ready ## Test with the real frameworks; installs PyTorch and its CUDA libraries
+	.venv/bin/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w target/wheels .
+	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/nilometer-*.whl
+	$(INTEGRATIONS) -m pytest -q tests/integrations
 
 test-vm: build ## Test against a real cgroup v2 in an emulated machine
 	tests/vm/run.sh $(NILO)
@@ -62,5 +79,10 @@ $(TOOLS)/bin/cargo-deny:
 	.venv/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
 	touch $@
 
+.venv-integrations/ready: tests/integrations/requirements.txt
+	python3 -m venv .venv-integrations
+	.venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/requirements.txt
+	touch $@
+
 clean:
-	rm -rf target .venv demo/.nilo demo/demo.svg
+	rm -rf target .venv .venv-integrations demo/.nilo demo/demo.svg

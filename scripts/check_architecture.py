@@ -18,6 +18,7 @@ ALLOWED = {
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-cli": None,  # everything
+    "nilo-py": None,  # everything
 }
 
 

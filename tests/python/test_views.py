@@ -39,7 +39,7 @@ def test_json_parses_and_has_every_table(recorded):
 def test_parquet_is_read_by_pyarrow(recorded):
     recorded("export", "-o", "run.parquet")
     table = pyarrow.parquet.read_table(recorded.folder / "run.parquet")
-    assert table.column_names == ["time_nanos", "table", "column", "step", "value"]
+    assert table.column_names == ["time_nanos", "table", "column", "step", "value", "writer"]
     rows = table.to_pylist()
     memory = [row["value"] for row in rows if row["table"] == "tree" and row["column"] == "memory_bytes"]
     assert max(memory) == recorded.show()["memory"]["sampled_peak_bytes"]

@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+use crate::compare_training::{
+    ComparedFigure, compare_metrics, compare_phases, compare_throughput,
+};
 use crate::summary::Summary;
 
 /// Runs compared with the first.
@@ -11,6 +14,12 @@ pub struct Comparison {
     pub schema: &'static str,
     /// One entry for each run, in the order given.
     pub runs: Vec<ComparedRun>,
+    /// Metrics that at least two runs have.
+    pub metrics: Vec<ComparedFigure>,
+    /// Phases likewise.
+    pub phases: Vec<ComparedFigure>,
+    /// Throughput likewise.
+    pub throughput: Vec<ComparedFigure>,
 }
 
 /// One run of a comparison.
@@ -67,6 +76,9 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
     Comparison {
         schema: "nilo.compare/1",
         runs: runs.collect(),
+        metrics: compare_metrics(summaries),
+        phases: compare_phases(summaries),
+        throughput: compare_throughput(summaries),
     }
 }
 

@@ -1,10 +1,23 @@
 //! What a recording means: pure functions over [`nilo_sample::Recording`], without files and without clocks.
 
 pub mod compare;
+pub mod compare_training;
 pub mod ending;
+mod json_number;
+pub mod metric_history;
+pub mod metrics;
+pub mod phases;
 pub mod rate;
+pub mod rewards;
+mod spans;
+pub mod statistics;
+pub mod step_clock;
 pub mod summary;
+pub mod throughput;
+pub mod torch_memory;
 
 pub use compare::{Comparison, compare};
 pub use ending::{Aftermath, judge_ending};
+pub use metric_history::{Metric, MetricHistory, MetricPoint, metrics, step_at};
+pub use step_clock::StepClock;
 pub use summary::{Summary, damage, summarize};

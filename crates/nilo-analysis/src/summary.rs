@@ -11,7 +11,11 @@ use nilo_sample::{
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
+use crate::metrics::{MetricSummary, summarize_metrics};
+use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
+use crate::throughput::{ThroughputSummary, summarize_throughput};
+use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
 
 /// A run in figures.
 #[derive(Debug, Clone, Serialize)]
@@ -52,6 +56,14 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// GPUs.
     pub gpus: Vec<serde_json::Value>,
+    /// GPU memory as PyTorch counts it, for each device of each process.
+    pub torch_memory: Vec<TorchMemorySummary>,
+    /// What the program logged, in the order of its first values.
+    pub metrics: Vec<MetricSummary>,
+    /// Phases of the training step, inner ones behind their outer one.
+    pub phases: Vec<PhaseSummary>,
+    /// Batches, samples and tokens; absent when the program counted none.
+    pub throughput: Option<ThroughputSummary>,
     /// What was noticed.
     pub findings: Vec<Finding>,
     /// What to do about it.
@@ -216,6 +228,10 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         cpu: cpu(recording, duration_nanos),
         processes: processes(recording),
         gpus: Vec::new(),
+        torch_memory: summarize_torch_memory(recording),
+        metrics: summarize_metrics(recording),
+        phases: summarize_phases(recording, duration_nanos),
+        throughput: summarize_throughput(recording),
         findings: findings(recording, ending),
         advice: Vec::new(),
         marks: marks(recording),

@@ -39,9 +39,9 @@ pub(crate) enum Verb {
     Show(ShowArgs),
     /// Compare runs with the first of them
     Compare(CompareArgs),
-    /// Draw the memory of one run, or of several over each other
+    /// Draw the memory and the metrics of one run, or of several over each other
     Plot(PlotArgs),
-    /// Write a run as CSV, JSON or Parquet
+    /// Write a run as CSV, JSON, Parquet or for TensorBoard
     Export(ExportArgs),
     /// Check the files of a run
     Verify(VerifyArgs),
@@ -237,7 +237,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 
-    /// Show every process, not only the biggest
+    /// Show every process and every metric, not only the biggest and the first
     #[arg(long, short)]
     pub(crate) all: bool,
 }
@@ -254,11 +254,18 @@ pub(crate) struct CompareArgs {
     /// Form of the output
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
+
+    /// Compare every metric that the runs have in common, not only the first
+    #[arg(long, short)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nilo plot last -o memory.svg\n  nilo plot base bigger -o compare.png"
+    after_help = "A run whose program logged metrics gets its loss (or its first metric) below the memory; \
+--metric says which, and `--metric none` leaves them out.\n\n\
+Examples:\n  nilo plot last -o memory.svg\n  nilo plot last --metric loss --metric reward -x step -o run.png\n  \
+nilo plot base bigger -o compare.png"
 )]
 pub(crate) struct PlotArgs {
     #[command(flatten)]
@@ -271,6 +278,14 @@ pub(crate) struct PlotArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Draw this metric below the memory; may be given several times
+    #[arg(long = "metric", value_name = "NAME")]
+    pub(crate) metrics: Vec<String>,
+
+    /// What lies across: time since the run began, or training steps
+    #[arg(short, long = "x-axis", value_enum, default_value_t = XAxis::Time, value_name = "AXIS")]
+    pub(crate) x_axis: XAxis,
+
     /// Title [default: the run's name or command]
     #[arg(long)]
     pub(crate) title: Option<String>,
@@ -279,7 +294,7 @@ pub(crate) struct PlotArgs {
     #[arg(long, default_value_t = 960, value_parser = clap::value_parser!(u32).range(320..=8000))]
     pub(crate) width: u32,
 
-    /// Height in pixels
+    /// Height in pixels, without the panels of metrics
     #[arg(long, default_value_t = 540, value_parser = clap::value_parser!(u32).range(200..=8000))]
     pub(crate) height: u32,
 
@@ -289,16 +304,28 @@ pub(crate) struct PlotArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum XAxis {
+    Time,
+    Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     Csv,
     Json,
     Parquet,
+    #[value(name = "tensorboard")]
+    TensorBoard,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "CSV begins with timestamp_seconds,memory_mb,cpu_percent; an mb is 2^20 bytes.\n\n\
-Examples:\n  nilo export last -o run.csv\n  nilo export last --format parquet -o run.parquet"
+    after_help = "CSV begins with timestamp_seconds,memory_mb,cpu_percent; an mb is 2^20 bytes. \
+Metrics, phases and throughput are in --long, JSON and Parquet, with their steps.\n\n\
+TensorBoard gets a folder with metrics, phases, throughput and memory as scalars. It stores them as 32-bit floats \
+(seven digits), and of steps that were trained twice only the newest; the other formats have everything.\n\n\
+Examples:\n  nilo export last -o run.csv\n  nilo export last --format parquet -o run.parquet\n  \
+nilo export last --format tensorboard -o logs/last && tensorboard --logdir logs"
 )]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
@@ -311,7 +338,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     pub(crate) format: Option<ExportFormat>,
 
-    /// File to write [default: standard output]
+    /// File to write, for tensorboard a folder [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

@@ -1,12 +1,13 @@
-//! CSV in long form: every number of every table on a line of its own, `time_seconds,table,column,step,value`.
+//! CSV in long form: every number of every table on a line of its own, `time_seconds,table,column,step,value,writer`.
 //!
 //! Times have nine decimals and values as many as they need, so that nothing is lost.
 //! What was not measured has an empty value; `NaN`, `inf` and `-inf` stand for themselves.
-//! Tables are named by [`crate::subject_name`].
+//! Tables are named by [`crate::subject_name`]; the writer tells the ranks of a job and its attempts apart.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 
+use nilo_analysis::step_at;
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Recording, is_absent};
 
@@ -18,10 +19,12 @@ use crate::subject_name::subject_name;
 /// Writes all tables one after the other, column by column.
 pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
     let mut output = BufWriter::new(output);
-    writeln!(output, "time_seconds,table,column,step,value")?;
+    writeln!(output, "time_seconds,table,column,step,value,writer")?;
     let mut names = String::new();
     let mut line = String::new();
     for table in &recording.tables {
+        let mut writer = String::new();
+        push_text(&mut writer, &table.writer);
         for (column, declared) in table.spec.columns.iter().enumerate() {
             names.clear();
             push_text(&mut names, &subject_name(&table.spec.subject));
@@ -32,7 +35,7 @@ pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), E
                 let (secs, nanos) = (time / NANOS_PER_SEC, time % NANOS_PER_SEC);
                 // Writing to a String cannot fail.
                 let _ = write!(line, "{secs}.{nanos:09},{names},");
-                if let Some(step) = table.steps.get(row) {
+                if let Some(step) = step_at(table, row) {
                     let _ = write!(line, "{step}");
                 }
                 line.push(',');
@@ -40,7 +43,7 @@ pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), E
                 if !is_absent(value) {
                     let _ = write!(line, "{value}");
                 }
-                line.push('\n');
+                let _ = writeln!(line, ",{writer}");
                 output.write_all(line.as_bytes())?;
             }
         }

@@ -10,12 +10,13 @@
 //!  "dropped_rows": 0, "damage": []}
 //! ```
 //!
-//! `values` has one array for each column, one value for each time.
+//! `values` has one array for each column, one value for each time; `steps` is empty in tables without steps and has `null` in rows without one.
 //! What was not measured is `null`; JSON has no word for what is not finite, so that is text: `"NaN"`, `"Infinity"`, `"-Infinity"`.
 //! Numbers are written straight to the output, never gathered in a tree.
 
 use std::io::{BufWriter, Write};
 
+use nilo_analysis::step_at;
 use nilo_sample::{Column, Event, RecordedTable, Recording, Subject, is_absent};
 use serde::Serialize;
 
@@ -87,7 +88,10 @@ fn write_table(table: &RecordedTable, output: &mut impl Write) -> Result<(), Exp
     write!(output, "{open},\"times_nanos\":")?;
     serde_json::to_writer(&mut *output, &table.times)?;
     write!(output, ",\"steps\":")?;
-    serde_json::to_writer(&mut *output, &table.steps)?;
+    let steps: Vec<Option<i64>> = (0..table.steps.len())
+        .map(|row| step_at(table, row))
+        .collect();
+    serde_json::to_writer(&mut *output, &steps)?;
     write!(output, ",\"values\":[")?;
     for column in 0..table.spec.columns.len() {
         output.write_all(separator(column))?;

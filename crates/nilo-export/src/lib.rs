@@ -1,4 +1,4 @@
-//! Recordings for other programs: CSV, JSON and Parquet, one file of this crate for each.
+//! Recordings for other programs: CSV, JSON, Parquet and TensorBoard, one file of this crate for each.
 //!
 //! Every writer streams: a recording of a million rows needs no second copy in memory.
 //! Numbers are raw; the `*_mb` columns of the CSV table are 2^20 bytes, as in the logs that it continues.
@@ -10,8 +10,10 @@ mod in_force;
 mod json;
 mod parquet;
 mod subject_name;
+mod tensorboard;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use nilo_sample::Recording;
@@ -23,6 +25,7 @@ pub use crate::csv_long::write_csv_long;
 pub use crate::json::write_json;
 pub use crate::parquet::write_parquet;
 pub use crate::subject_name::subject_name;
+pub use crate::tensorboard::{write_tensorboard, write_tensorboard_folder};
 
 /// The value of `schema` in JSON and in Parquet's metadata.
 pub const RECORDING_SCHEMA: &str = "nilo.recording/1";
@@ -50,8 +53,14 @@ pub enum ExportError {
         #[from]
         source: ::parquet::errors::ParquetError,
     },
+    /// The place is taken, and what is there would be mixed up with what comes.
+    #[error("there are events already: {}", path.display())]
+    AlreadyThere {
+        /// What is there.
+        path: PathBuf,
+    },
     /// A format that we do not write.
-    #[error("not an export format: {text:?} (known: csv, json, parquet)")]
+    #[error("not an export format: {text:?} (known: csv, json, parquet, tensorboard)")]
     UnknownFormat {
         /// What was asked for.
         text: String,
@@ -80,18 +89,26 @@ pub enum Format {
     Json,
     /// Every number, in long form.
     Parquet,
+    /// Scalars in an event file.
+    TensorBoard,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 3] = [Format::Csv, Format::Json, Format::Parquet];
+    pub const ALL: [Format; 4] = [
+        Format::Csv,
+        Format::Json,
+        Format::Parquet,
+        Format::TensorBoard,
+    ];
 
-    /// The word for it, which is the extension of its files too.
+    /// The word for it, which is the extension of its files too, where these have one.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Csv => "csv",
             Format::Json => "json",
             Format::Parquet => "parquet",
+            Format::TensorBoard => "tensorboard",
         }
     }
 
@@ -105,6 +122,7 @@ impl Format {
             Format::Csv => write_csv(recording, CsvColumns::Full, output),
             Format::Json => write_json(recording, output),
             Format::Parquet => write_parquet(recording, output),
+            Format::TensorBoard => write_tensorboard(recording, output),
         }
     }
 }

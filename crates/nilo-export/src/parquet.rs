@@ -1,12 +1,13 @@
-//! Parquet in long form: `time_nanos, table, column, step, value`, one row for each number.
+//! Parquet in long form: `time_nanos, table, column, step, value, writer`, one row for each number.
 //!
-//! Promises: names are dictionary-encoded, pages are zstd, `step` is null in tables without steps, `value` is null where nothing was measured (a NaN that the user logged stays a NaN).
-//! Tables are named by [`crate::subject_name`]; rows are in the order of table, column, time.
+//! Promises: names are dictionary-encoded, pages are zstd, `step` is null in rows without one, `value` is null where nothing was measured (a NaN that the user logged stays a NaN).
+//! Tables are named by [`crate::subject_name`], writers by their stream, such as `recorder-4711`; rows are in the order of table, column, time.
 //! Key-value metadata: `schema` = `nilo.recording/1`, `run` = the run's id, `run.json` = its description.
 
 use std::io::Write;
 use std::sync::Arc;
 
+use nilo_analysis::step_at;
 use nilo_sample::{RecordedTable, Recording, is_absent};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -26,6 +27,7 @@ const SCHEMA: &str = "message nilo_recording {
     required binary column (UTF8);
     optional int64 step;
     optional double value;
+    required binary writer (UTF8);
 }";
 
 /// Rows held in memory before they are written: about 25 MB.
@@ -37,11 +39,16 @@ pub fn write_parquet(recording: &Recording, output: impl Write + Send) -> Result
     let mut file = SerializedFileWriter::new(output, schema, properties(recording)?)?;
     let mut group = RowGroup::default();
     for table in &recording.tables {
-        let table_name = ByteArray::from(subject_name(&table.spec.subject).into_bytes());
+        let names = |text: String| ByteArray::from(text.into_bytes());
+        let table_name = names(subject_name(&table.spec.subject));
+        let writer = names(table.writer.clone());
         for (column, declared) in table.spec.columns.iter().enumerate() {
-            let column_name = ByteArray::from(declared.name.clone().into_bytes());
+            let column_name = names(declared.name.clone());
             for row in 0..table.times.len() {
-                group.push(table, column, row, &table_name, &column_name);
+                group.push(table, column, row);
+                group.tables.push(table_name.clone());
+                group.columns.push(column_name.clone());
+                group.writers.push(writer.clone());
                 if group.times.len() >= ROWS_PER_GROUP {
                     group.write(&mut file)?;
                 }
@@ -85,23 +92,16 @@ struct RowGroup {
     step_levels: Vec<i16>,
     values: Vec<f64>,
     value_levels: Vec<i16>,
+    writers: Vec<ByteArray>,
 }
 
 impl RowGroup {
-    fn push(
-        &mut self,
-        table: &RecordedTable,
-        column: usize,
-        row: usize,
-        table_name: &ByteArray,
-        column_name: &ByteArray,
-    ) {
+    /// Adds a number; its names are pushed beside it.
+    fn push(&mut self, table: &RecordedTable, column: usize, row: usize) {
         let time_nanos = table.times.get(row).copied().unwrap_or(0);
         self.times
             .push(i64::try_from(time_nanos).unwrap_or(i64::MAX));
-        self.tables.push(table_name.clone());
-        self.columns.push(column_name.clone());
-        let step = table.steps.get(row).copied();
+        let step = step_at(table, row);
         self.steps.extend(step);
         self.step_levels.push(i16::from(step.is_some()));
         let value = Some(cell(table, column, row)).filter(|value| !is_absent(*value));
@@ -120,6 +120,7 @@ impl RowGroup {
         write_column::<ByteArrayType, W>(&mut group, &self.columns, None)?;
         write_column::<Int64Type, W>(&mut group, &self.steps, Some(&self.step_levels))?;
         write_column::<DoubleType, W>(&mut group, &self.values, Some(&self.value_levels))?;
+        write_column::<ByteArrayType, W>(&mut group, &self.writers, None)?;
         group.close()?;
         *self = RowGroup::default();
         Ok(())

@@ -2,7 +2,7 @@
 
 use nilo_sample::Subject;
 
-/// `tree`, `process:4711:99`, `process-detail:4711:99`, `cgroup:/job`, `host`, `recorder`, `gpu:0`, `metrics:train`, `unknown`.
+/// `tree`, `process:4711:99`, `process-detail:4711:99`, `cgroup:/job`, `host`, `recorder`, `gpu:0`, `metrics:train`, `phase:step/forward`, `throughput`, `torch-memory:0`, `unknown`.
 ///
 /// The second number of a process is its start time in clock ticks, which tells it from a later one with the same PID.
 pub fn subject_name(subject: &Subject) -> String {
@@ -15,6 +15,9 @@ pub fn subject_name(subject: &Subject) -> String {
         Subject::Recorder => "recorder".to_owned(),
         Subject::Gpu { index } => format!("gpu:{index}"),
         Subject::Metrics { name } => format!("metrics:{name}"),
+        Subject::Phase { name } => format!("phase:{name}"),
+        Subject::Throughput => "throughput".to_owned(),
+        Subject::TorchMemory { device } => format!("torch-memory:{device}"),
         Subject::Unknown => "unknown".to_owned(),
     }
 }

@@ -152,7 +152,7 @@ fn an_empty_recording_has_a_header() {
     let csv = csv(&empty(), CsvColumns::Basic);
     assert_eq!(csv, "timestamp_seconds,memory_mb,cpu_percent\n");
     let long = text(|out| write_csv_long(&empty(), out).unwrap());
-    assert_eq!(long, "time_seconds,table,column,step,value\n");
+    assert_eq!(long, "time_seconds,table,column,step,value,writer\n");
     for format in Format::ALL {
         let mut bytes = Vec::new();
         format.write(&empty(), &mut bytes).unwrap();
@@ -211,16 +211,52 @@ fn metrics() -> Recording {
 }
 
 #[test]
+fn a_row_without_a_step_has_none_in_any_format() {
+    let mut recording = metrics();
+    recording.tables[0].steps[1] = i64::MIN;
+    let long = text(|out| write_csv_long(&recording, out).unwrap());
+    assert!(long.contains(",loss,,NaN,recorder-1\n"), "{long}");
+    let written = text(|out| write_json(&recording, out).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(json["tables"][0]["steps"][1], serde_json::Value::Null);
+    let reader = parquet(&recording);
+    let rows = reader.get_row_iter(None).unwrap();
+    let steps: Vec<bool> = rows
+        .map(|row| *row.unwrap().get_column_iter().nth(3).unwrap().1 == Field::Null)
+        .collect();
+    assert_eq!(steps, [false, true, false, false, false]);
+}
+
+#[test]
+fn two_writers_are_told_apart() {
+    let mut recording = metrics();
+    let mut second = recording.tables[0].clone();
+    second.writer = "python-2".into();
+    recording.tables.push(second);
+    let long = text(|out| write_csv_long(&recording, out).unwrap());
+    assert!(long.contains("0.1,recorder-1\n") && long.contains("0.1,python-2\n"));
+    let reader = parquet(&recording);
+    let rows = reader.get_row_iter(None).unwrap();
+    let writers: Vec<String> = rows
+        .map(|row| row.unwrap().get_string(5).unwrap().clone())
+        .collect();
+    assert_eq!(
+        (writers[0].as_str(), writers[9].as_str()),
+        ("recorder-1", "python-2")
+    );
+}
+
+#[test]
 fn long_csv_loses_nothing() {
     let long = text(|out| write_csv_long(&metrics(), out).unwrap());
     assert_eq!(
         long,
-        "time_seconds,table,column,step,value\n\
-         0.000000001,\"metrics:a,b\",loss,10,0.1\n\
-         0.000000002,\"metrics:a,b\",loss,20,NaN\n\
-         0.000000003,\"metrics:a,b\",loss,30,-inf\n\
-         0.000000004,\"metrics:a,b\",loss,40,\n\
-         1.500000000,\"metrics:a,b\",loss,-50,-2\n"
+        "time_seconds,table,column,step,value,writer\n\
+         0.000000001,\"metrics:a,b\",loss,10,0.1,recorder-1\n\
+         0.000000002,\"metrics:a,b\",loss,20,NaN,recorder-1\n\
+         0.000000003,\"metrics:a,b\",loss,30,-inf,recorder-1\n\
+         0.000000004,\"metrics:a,b\",loss,40,,recorder-1\n\
+         1.500000000,\"metrics:a,b\",loss,-50,-2,recorder-1\n"
     );
 }
 
@@ -308,6 +344,6 @@ fn formats_are_known_by_name() {
     let error = "xls".parse::<Format>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "not an export format: \"xls\" (known: csv, json, parquet)"
+        "not an export format: \"xls\" (known: csv, json, parquet, tensorboard)"
     );
 }

@@ -5,7 +5,7 @@ mod synthetic;
 use std::error::Error;
 use std::path::PathBuf;
 
-use nilo_plot::{Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_plot::{Across, Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
 use nilo_sample::Event;
 use synthetic::*;
 
@@ -49,6 +49,8 @@ fn charts() -> Vec<(&'static str, Chart)> {
         ("small", small()),
         ("compare", compare(&training)),
         ("million", million()),
+        ("metrics", metrics(Across::Time)),
+        ("metrics-by-step", metrics(Across::Steps)),
     ]
 }
 
@@ -180,6 +182,39 @@ fn compare(training: &nilo_sample::Recording) -> Chart {
         ..ChartOptions::default()
     };
     compare_chart(&runs, &options)
+}
+
+/// A run that was resumed, with a loss that spikes and a gradient that is NaN once.
+fn metrics(across: Across) -> Chart {
+    let mut recording = training(0.88);
+    add_mark(&mut recording, 45.0, "resumed");
+    let loss = |step: i64| {
+        let noise = (step * 7919 % 101) as f64 / 101.0;
+        let spike = if step == 300 { 3.0 } else { 0.0 };
+        4.0 / (1.0 + step as f64 / 60.0) + 0.3 * noise + spike
+    };
+    let rows = |from_secs: u64, steps: std::ops::Range<i64>| -> Vec<(u64, i64, f64)> {
+        let begin = steps.start;
+        let time = |step: i64| from_secs * SECOND + (step - begin) as u64 * SECOND / 12;
+        steps.map(|step| (time(step), step, loss(step))).collect()
+    };
+    for (writer, from_secs, steps) in [("python-1", 12, 0..360), ("python-2", 47, 320..800)] {
+        let rows = rows(from_secs, steps);
+        add_metric(&mut recording, writer, "train/loss", &rows);
+        let odd = |row: &(u64, i64, f64)| match row.1 {
+            500 => (row.0, row.1, f64::NAN),
+            _ => (row.0, row.1, 1.0 + 0.2 * row.2),
+        };
+        let norms: Vec<_> = rows.iter().map(odd).collect();
+        add_metric(&mut recording, writer, "grad_norm", &norms);
+    }
+    let options = ChartOptions {
+        metrics: vec!["train/loss".into(), "grad_norm".into()],
+        across,
+        limit: Some(limit(3.0 * GIB)),
+        ..ChartOptions::default()
+    };
+    memory_chart(&recording, &options)
 }
 
 fn million() -> Chart {

@@ -1,6 +1,7 @@
 //! Several runs over each other, aligned at their start.
 
-use nilo_sample::Recording;
+use nilo_analysis::{Metric, metrics};
+use nilo_sample::{Recording, Subject};
 
 use crate::chart::Chart;
 use crate::curve::{Gap, Point, gaps, highest, pieces, tree_points};
@@ -8,9 +9,12 @@ use crate::frame::{Contents, Frame};
 use crate::legend::{Entry, Swatch, legend, legend_width};
 use crate::levels::{draw_limit, limit_text};
 use crate::memory_chart::{line, range_nanos, split_limit};
+use crate::metric_lines::{chosen, metric_lines};
 use crate::options::ChartOptions;
+use crate::panel::{MOST_PANELS, Panel, PanelSeries, draw_panels, labels_width, panels_height};
 use crate::svg::Element;
 use crate::theme::Palette;
+use crate::x_axis::XAxis;
 
 /// When the colours are used up, the lines are dashed.
 const DASHES: [&str; 3] = ["", "6 3", "2 2.5"];
@@ -19,24 +23,34 @@ struct Run<'a> {
     label: &'a str,
     points: Vec<Point>,
     gaps: Vec<Gap>,
+    metrics: Vec<Metric<'a>>,
 }
 
-/// Draws the tree's memory of each run as a line; `options.peak` is not used, each run shows its own highest sample.
+/// Draws the tree's memory of each run as a line, and below it the chosen metrics of all runs.
+///
+/// `options.peak` is not used, each run shows its own highest sample; `options.across` neither, runs are laid over each other by time.
 pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Chart {
     let palette = options.theme.palette();
-    let (width, height) = options.drawn_size();
+    let (width, mut height) = options.drawn_size();
     let mut longest_nanos = 1;
     let mut drawn: Vec<Run<'_>> = Vec::new();
     for (label, recording) in runs {
         let points = tree_points(recording);
         longest_nanos = longest_nanos.max(range_nanos(recording, &points, options.duration_nanos));
+        if !options.metrics.is_empty() {
+            longest_nanos = longest_nanos.max(last_logged_nanos(recording));
+        }
         let gaps = gaps(&points, recording);
         drawn.push(Run {
             label,
             points,
             gaps,
+            metrics: metrics(recording),
         });
     }
+    let x_axis = XAxis::time(longest_nanos);
+    let panels = panels(&drawn, &x_axis, options, palette);
+    height += panels_height(&panels);
     let peaks: Vec<Option<Point>> = drawn.iter().map(|run| highest(&run.points)).collect();
     let peak_bytes = peaks.iter().flatten().map(|peak| peak.bytes);
     let peak_bytes = peak_bytes.fold(0.0, f64::max);
@@ -57,7 +71,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let frame = Frame::new(Contents {
         width,
         height,
-        range_nanos: longest_nanos,
+        x_axis,
         highest_bytes: peak_bytes.max(near.map_or(0.0, |limit| limit.bytes as f64)),
         has_labels: false,
         legend_width: legend_width(&entries, width),
@@ -65,6 +79,8 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
             .map(|limit| format!("{} (off the scale)", limit_text(limit)))
             .into_iter()
             .collect(),
+        panels_height: panels_height(&panels),
+        panel_labels_width: labels_width(&panels),
     });
 
     let plural = if runs.len() == 1 { "" } else { "s" };
@@ -76,6 +92,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         frame.header(title, subtitle, palette),
         frame.grid(palette),
         frame.axes(palette),
+        draw_panels(&panels, &frame, palette),
     ];
     for (index, run) in drawn.iter().enumerate() {
         let pieces = pieces(&run.points, &run.gaps, |time| frame.x(time));
@@ -96,6 +113,39 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     }
     content.push(legend(&entries, &frame, palette));
     Chart::new((width, height), title, palette, content)
+}
+
+/// When a metric was logged last.
+fn last_logged_nanos(recording: &Recording) -> u64 {
+    let tables = recording.tables.iter();
+    let logged = tables.filter(|table| matches!(table.spec.subject, Subject::Metrics { .. }));
+    let last = logged.filter_map(|table| table.times.last().copied());
+    last.max().unwrap_or(0)
+}
+
+/// A panel for each chosen metric, with a line for each run that logged it.
+fn panels<'a>(
+    runs: &[Run<'_>],
+    x_axis: &XAxis,
+    options: &'a ChartOptions,
+    palette: &Palette,
+) -> Vec<Panel<'a>> {
+    let names = options.metrics.iter().take(MOST_PANELS);
+    let panels = names.map(|name| {
+        let series = runs.iter().enumerate().filter_map(|(index, run)| {
+            let (_, history) = chosen(&run.metrics, std::slice::from_ref(name)).next()?;
+            Some(PanelSeries {
+                stroke: colour(index, palette),
+                dash: dash(index, palette),
+                lines: metric_lines(&history, x_axis, f64::from(options.width)),
+            })
+        });
+        Panel {
+            name,
+            series: series.collect(),
+        }
+    });
+    panels.collect()
 }
 
 fn colour(index: usize, palette: &Palette) -> &'static str {

@@ -4,6 +4,8 @@ use nilo_sample::limit::NO_LIMIT_FROM;
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Event, Recording, SeriesView, Subject};
 
+use crate::m4::m4;
+
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
@@ -121,9 +123,7 @@ fn recorded_gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
     gaps.collect()
 }
 
-/// The curve in unbroken pieces, each with at most four points for a pixel column: its first, lowest, highest and last.
-///
-/// This draws the same pixels as all points would; no spike is lost.
+/// The curve in unbroken pieces, each with at most four points for a pixel column.
 pub(crate) fn pieces(
     points: &[Point],
     gaps: &[Gap],
@@ -144,31 +144,14 @@ pub(crate) fn pieces(
             None => rest.len(),
         };
         let (piece, after) = rest.split_at(end.max(1));
-        pieces.push(downsample(piece, &column));
+        pieces.push(m4(
+            piece,
+            |point| column(point.time_nanos),
+            |point| point.bytes,
+        ));
         rest = after;
     }
     pieces
-}
-
-fn downsample(points: &[Point], column: &impl Fn(u64) -> f64) -> Vec<Point> {
-    let mut kept: Vec<Point> = Vec::new();
-    let same_column =
-        |a: &Point, b: &Point| column(a.time_nanos).floor() == column(b.time_nanos).floor();
-    for bucket in points.chunk_by(same_column) {
-        let last = bucket.len() - 1;
-        let by_bytes = |a: &usize, b: &usize| bucket[*a].bytes.total_cmp(&bucket[*b].bytes);
-        let lowest = (0..=last).min_by(by_bytes).unwrap_or(0);
-        let highest = (0..=last).max_by(by_bytes).unwrap_or(0);
-        let mut indices = [0, lowest.min(highest), lowest.max(highest), last];
-        indices.sort_unstable();
-        let mut previous = None;
-        for index in indices {
-            if previous.replace(index) != Some(index) {
-                kept.push(bucket[index]);
-            }
-        }
-    }
-    kept
 }
 
 /// The highest point, the first of several.

@@ -3,7 +3,8 @@
 use crate::font::{shorten, text_width};
 use crate::svg::Element;
 use crate::theme::Palette;
-use crate::ticks::{Tick, byte_ticks, time_ticks};
+use crate::ticks::{Tick, byte_ticks};
+use crate::x_axis::XAxis;
 
 /// Size of all text but the title.
 pub(crate) const TEXT_PX: f64 = 12.0;
@@ -17,8 +18,9 @@ const LABEL_ROOM_PX: f64 = 28.0;
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) width: f64,
+    /// Height of the whole picture.
     pub(crate) height: f64,
-    pub(crate) range_nanos: u64,
+    pub(crate) x_axis: XAxis,
     /// The highest thing drawn.
     pub(crate) highest_bytes: f64,
     /// Whether labels stand above the curves.
@@ -27,6 +29,10 @@ pub(crate) struct Contents {
     pub(crate) legend_width: f64,
     /// What is said below the chart.
     pub(crate) footnotes: Vec<String>,
+    /// Height of the panels between the curves and the axis below.
+    pub(crate) panels_height: f64,
+    /// Width of the widest label at a panel's side.
+    pub(crate) panel_labels_width: f64,
 }
 
 /// Places of things, in pixels.
@@ -36,13 +42,15 @@ pub(crate) struct Frame {
     pub(crate) right: f64,
     pub(crate) top: f64,
     pub(crate) bottom: f64,
+    /// Where the axis below lies: under the panels.
+    pub(crate) lowest: f64,
     /// Base line of the labels above the curves.
     pub(crate) labels_y: f64,
     pub(crate) legend_x: f64,
     pub(crate) legend_width: f64,
     width: f64,
     height: f64,
-    range_nanos: f64,
+    x_axis: XAxis,
     top_bytes: f64,
     byte_ticks: Vec<Tick>,
     footnote: String,
@@ -58,7 +66,7 @@ impl Frame {
         } else {
             22.0
         };
-        let bottom = (height - 48.0 - footnote_height).max(top + 10.0);
+        let bottom = (height - 48.0 - footnote_height - contents.panels_height).max(top + 10.0);
         // Nothing but zeros still needs a scale.
         let top_bytes = if contents.highest_bytes > 0.0 {
             let height = bottom - top;
@@ -70,7 +78,8 @@ impl Frame {
         let widest = byte_ticks
             .iter()
             .map(|tick| text_width(&tick.label, TEXT_PX));
-        let left = MARGIN_PX + 18.0 + widest.fold(0.0, f64::max) + 8.0;
+        let widest = widest.fold(contents.panel_labels_width, f64::max);
+        let left = MARGIN_PX + 18.0 + widest + 8.0;
         let legend_space = if contents.legend_width > 0.0 {
             contents.legend_width + 24.0
         } else {
@@ -84,12 +93,13 @@ impl Frame {
             right,
             top,
             bottom,
+            lowest: bottom + contents.panels_height,
             labels_y: top - 6.0,
             legend_x: right + 24.0,
             legend_width: contents.legend_width,
             width,
             height,
-            range_nanos: (contents.range_nanos as f64).max(1.0),
+            x_axis: contents.x_axis,
             top_bytes,
             byte_ticks,
             footnote: shorten(&footnote, TEXT_PX, width - 2.0 * MARGIN_PX),
@@ -97,7 +107,11 @@ impl Frame {
     }
 
     pub(crate) fn x(&self, time_nanos: u64) -> f64 {
-        let share = (time_nanos as f64 / self.range_nanos).clamp(0.0, 1.0);
+        self.across(self.x_axis.share(time_nanos))
+    }
+
+    /// A share of the axis, in pixels.
+    pub(crate) fn across(&self, share: f64) -> f64 {
         self.left + share * (self.right - self.left)
     }
 
@@ -143,21 +157,18 @@ impl Frame {
             let text = label(self.left - 8.0, y, &tick.label, palette.muted);
             group.push(text.attr("text-anchor", "end"));
         }
-        let (ticks, unit) = time_ticks(
-            self.range_nanos,
-            ((self.right - self.left) / 72.0).max(1.0) as usize,
-        );
+        let lowest = crisp(self.lowest);
+        let most = ((self.right - self.left) / 72.0).max(1.0) as usize;
+        let (ticks, title) = self.x_axis.ticks(most);
         for tick in &ticks {
-            let x = crisp(self.left + tick.at / self.range_nanos * (self.right - self.left));
-            group.push(Element::line((x, base), (x, base + 4.0), palette.axis));
-            let text = label(x, base + 18.0, &tick.label, palette.muted);
+            let x = crisp(self.across(tick.share));
+            group.push(Element::line((x, lowest), (x, lowest + 4.0), palette.axis));
+            let text = label(x, lowest + 18.0, &tick.label, palette.muted);
             group.push(text.attr("text-anchor", "middle"));
         }
         let centre = (self.left + self.right) / 2.0;
-        group.push(
-            label(centre, base + 37.0, &format!("time ({unit})"), palette.ink)
-                .attr("text-anchor", "middle"),
-        );
+        let title = label(centre, lowest + 37.0, &title, palette.ink);
+        group.push(title.attr("text-anchor", "middle"));
         let middle = (self.top + self.bottom) / 2.0;
         group.push(
             label(0.0, 0.0, "memory", palette.ink)

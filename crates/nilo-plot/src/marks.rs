@@ -71,7 +71,7 @@ pub(crate) fn draw_moments(moments: &[Moment<'_>], frame: &Frame, palette: &Pale
                 continue;
             }
             columns.push(x);
-            let line = Element::line((x, frame.top - 3.0), (x, frame.bottom), colour);
+            let line = Element::line((x, frame.top - 3.0), (x, frame.lowest), colour);
             group.push(if is_kill {
                 line.attr("stroke-width", "1.5")
             } else {

@@ -1,5 +1,6 @@
 //! The chart of one run: the tree's memory as a line, its processes as areas under it, and what happened.
 
+use nilo_analysis::{MetricHistory, StepClock, metrics};
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Limit, Recording};
 
@@ -9,28 +10,55 @@ use crate::frame::{Contents, Frame};
 use crate::legend::{Entry, Swatch, legend, legend_width};
 use crate::levels::{PeakLabel, draw_limit, draw_peak, limit_on_scale, limit_text, peak_of};
 use crate::marks::{draw_gaps, draw_moments, hatch, moments};
-use crate::options::ChartOptions;
+use crate::metric_lines::{chosen, metric_lines, step_range};
+use crate::options::{Across, ChartOptions};
+use crate::panel::{
+    MOST_PANELS, Panel, PanelSeries, draw_panels, labels_width, panel_colour, panels_height,
+};
 use crate::stack::{LayerKind, Stack, stack};
 use crate::subtitle::{subtitle, title};
 use crate::svg::{Element, Path};
 use crate::theme::Palette;
+use crate::x_axis::XAxis;
 
 /// The x axis is cut into this many columns before the layout is known; no chart has more pixels across.
 const FINEST_COLUMNS: f64 = 2048.0;
+/// A memory chart without samples over panels that have some is no higher than this.
+const EMPTY_HEIGHT_PX: f64 = 200.0;
 
-/// Draws the memory of a run over time.
+/// Draws the memory of a run over time or steps, and the chosen metrics below it.
 pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let palette = options.theme.palette();
-    let (width, height) = options.drawn_size();
+    let (width, mut height) = options.drawn_size();
     let points = tree_points(recording);
-    let range_nanos = range_nanos(recording, &points, options.duration_nanos);
+    let logged = metrics(recording);
+    let names = &options.metrics[..options.metrics.len().min(MOST_PANELS)];
+    let histories: Vec<(&str, MetricHistory)> = chosen(&logged, names).collect();
+    let x_axis = x_axis(recording, &points, &histories, options);
+    let is_steps = x_axis.is_steps();
+    let panels: Vec<Panel<'_>> = histories
+        .iter()
+        .enumerate()
+        .map(|(index, (name, history))| Panel {
+            name,
+            series: vec![PanelSeries {
+                stroke: panel_colour(index, palette),
+                dash: "",
+                lines: metric_lines(history, &x_axis, width.min(FINEST_COLUMNS)),
+            }],
+        })
+        .collect();
+    if points.is_empty() && !panels.is_empty() {
+        height = height.min(EMPTY_HEIGHT_PX);
+    }
+    height += panels_height(&panels);
     let gaps = gaps(&points, recording);
     let peak = peak_of(options.peak.as_ref(), &points);
     let peak_bytes = peak.as_ref().map_or(0.0, |peak| peak.bytes as f64);
     let (limit, far_limit) = split_limit(options.limit.as_ref(), peak_bytes);
 
     let columns = width.min(FINEST_COLUMNS);
-    let column = |time: u64| time as f64 / range_nanos as f64 * columns;
+    let column = |time: u64| x_axis.share(time) * columns;
     let pieces = pieces(&points, &gaps, column);
     let curve = pieces.concat();
     let max_processes = options.max_processes.min(palette.series.len());
@@ -46,16 +74,21 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     if recording.dropped_rows > 0 {
         footnotes.push(format!("{} samples were lost", recording.dropped_rows));
     }
+    if is_steps && !points.is_empty() {
+        footnotes.push("memory stands at the step that was trained at its time".to_owned());
+    }
     let limit_bytes = limit.map_or(0.0, |limit| limit.bytes as f64);
     let sampled_bytes = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
     let frame = Frame::new(Contents {
         width,
         height,
-        range_nanos,
+        x_axis,
         highest_bytes: peak_bytes.max(limit_bytes).max(sampled_bytes),
         has_labels: !moments.is_empty(),
         legend_width: legend_width(&entries, width),
         footnotes,
+        panels_height: panels_height(&panels),
+        panel_labels_width: labels_width(&panels),
     });
 
     let title = options
@@ -70,6 +103,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         areas(&stack, &pieces, &frame, palette),
         draw_gaps(&gaps, &frame, palette),
         frame.axes(palette),
+        draw_panels(&panels, &frame, palette),
         draw_moments(&moments, &frame, palette),
         line(&pieces, &frame, palette.ink, ""),
     ];
@@ -89,6 +123,32 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         format_bytes(peak_bytes)
     );
     Chart::new((width, height), &description, palette, content)
+}
+
+/// Steps where they are asked for and known, else time up to the last thing that is drawn.
+fn x_axis(
+    recording: &Recording,
+    points: &[Point],
+    histories: &[(&str, MetricHistory)],
+    options: &ChartOptions,
+) -> XAxis {
+    if options.across == Across::Steps
+        && let Some(mut axis) = XAxis::steps(&StepClock::of(recording))
+    {
+        for range in histories
+            .iter()
+            .filter_map(|(_, history)| step_range(history))
+        {
+            axis.include_steps(range);
+        }
+        return axis;
+    }
+    let range_nanos = range_nanos(recording, points, options.duration_nanos);
+    let last = histories
+        .iter()
+        .filter_map(|(_, history)| history.points.last());
+    let logged_nanos = last.map(|point| point.time_nanos).max();
+    XAxis::time(range_nanos.max(logged_nanos.unwrap_or(0)))
 }
 
 /// The length of the time axis: what was asked for, but never less than what there is to see.

@@ -15,13 +15,27 @@ pub struct Peak {
     pub kind: String,
 }
 
+/// What lies across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Across {
+    /// Time since the run began.
+    #[default]
+    Time,
+    /// Training steps; time in a run without any.
+    Steps,
+}
+
 /// Settings of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartOptions {
     /// Width in pixels at scale 1; drawn as at least 240 and at most 8192.
     pub width: u32,
-    /// Height in pixels at scale 1; drawn as at least 160 and at most 8192.
+    /// Height of the memory chart in pixels at scale 1; drawn as at least 160 and at most 8192. Each metric adds a panel below it.
     pub height: u32,
+    /// Metrics to draw below the memory, by their names; at most 8 are drawn.
+    pub metrics: Vec<String>,
+    /// What lies across; several runs are always drawn over time.
+    pub across: Across,
     /// The headline; the run's name or id without one.
     pub title: Option<String>,
     /// The peak to mark; the highest sample without one.
@@ -41,6 +55,8 @@ impl Default for ChartOptions {
         ChartOptions {
             width: 960,
             height: 540,
+            metrics: Vec::new(),
+            across: Across::Time,
             title: None,
             peak: None,
             limit: None,

@@ -40,6 +40,62 @@ fn byte_label(bytes: f64) -> String {
     format!("{value} {unit}")
 }
 
+/// Ticks at round numbers between two values, at most `most` of them and one.
+pub(crate) fn value_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
+    // Halved, since the distance of two numbers may be too large for a number.
+    let half_range = high / 2.0 - low / 2.0;
+    if !half_range.is_finite() || half_range <= 0.0 {
+        return Vec::new();
+    }
+    let wanted = half_range / (most.max(1) as f64 / 2.0);
+    let power = wanted.log10().floor().clamp(-300.0, 300.0) as i32;
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0].map(|m| m * 10f64.powi(power));
+    let Some(step) = steps.into_iter().find(|step| *step >= wanted) else {
+        return Vec::new();
+    };
+    let first = (low / step).ceil();
+    let ticks = (0..=most)
+        .map(|index| (first + index as f64) * step)
+        // A hair of tolerance: 0.3 / 0.1 is less than 3.
+        .take_while(|at| *at <= high + step * 1e-9)
+        .map(|at| Tick {
+            at,
+            label: value_label(at, step),
+        });
+    ticks.collect()
+}
+
+/// As many decimals as the step between two ticks needs.
+fn value_label(at: f64, step: f64) -> String {
+    // What is nearly zero is zero: 3 * 0.1 - 0.3 is not.
+    let at = if at.abs() < step * 1e-6 { 0.0 } else { at };
+    let magnitude = at.abs().max(step);
+    if (1e-4..1e7).contains(&magnitude) && step >= 1e-6 {
+        let exponent = step.log10().floor();
+        // Steps of 2.5 need one decimal more.
+        let digits = step / 10f64.powf(exponent);
+        let more = if (digits - digits.round()).abs() > 0.1 {
+            1.0
+        } else {
+            0.0
+        };
+        let decimals = (more - exponent).clamp(0.0, 9.0) as usize;
+        format!("{at:.decimals$}")
+    } else if at == 0.0 {
+        "0".to_owned()
+    } else {
+        let digits = at.abs().log10().floor() - step.log10().floor() + 1.0;
+        let digits = digits.clamp(0.0, 6.0) as usize;
+        let text = format!("{at:.digits$e}");
+        let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let number = match number.contains('.') {
+            true => number.trim_end_matches('0').trim_end_matches('.'),
+            false => number,
+        };
+        format!("{number}e{exponent}")
+    }
+}
+
 /// A unit of the time axis and the steps that people read well in it.
 struct TimeUnit {
     name: &'static str,
@@ -150,7 +206,29 @@ mod tests {
         assert_eq!(labels_of(0.5), ("0 100 200 300 400 500".into(), "ms"));
     }
 
+    #[test]
+    fn value_ticks_are_round() {
+        let labels_of = |low, high| labels(&value_ticks(low, high, 4)).join(" ");
+        assert_eq!(labels_of(0.93, 4.05), "1 2 3 4");
+        assert_eq!(labels_of(-0.31, 0.32), "-0.2 0.0 0.2");
+        assert_eq!(labels_of(0.0, 3e-7), "0 1e-7 2e-7 3e-7");
+        assert_eq!(labels_of(1e9, 1.35e9), "1e9 1.1e9 1.2e9 1.3e9");
+        assert_eq!(labels_of(-4.5, 4.5), "-2.5 0.0 2.5");
+        assert_eq!(labels_of(0.0, 90.0), "0 25 50 75");
+        assert_eq!(labels_of(5.0, 5.0), "");
+        assert_eq!(labels_of(f64::NAN, 1.0), "");
+    }
+
     proptest! {
+        #[test]
+        fn value_ticks_are_few_and_lie_between(a in any::<f64>(), b in any::<f64>(), most in 1usize..20) {
+            let (low, high) = (a.min(b), a.max(b));
+            let ticks = value_ticks(low, high, most);
+            prop_assert!(ticks.len() <= most + 1);
+            let slack = (high / 2.0 - low / 2.0) * 1e-6;
+            prop_assert!(ticks.iter().all(|tick| tick.at >= low - slack && tick.at <= high + slack));
+        }
+
         #[test]
         fn ticks_are_few_and_lie_on_the_axis(range in 1.0..1.9e19f64, most in 1usize..20) {
             for ticks in [byte_ticks(range, most), time_ticks(range, most).0] {

@@ -11,7 +11,7 @@ use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, Recorder, open_source};
+use crate::recorder::{Backend, Recorder, Scope, open_source};
 use crate::signals::{Arrived, SignalPipe};
 use crate::surroundings::Surroundings;
 
@@ -71,7 +71,7 @@ pub fn watch_processes(
         .map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, false)?;
+    let mut source = open_source(backend, &roots, Scope::Others)?;
     for &pid in &pids {
         source.add_root(pid)?;
     }

@@ -14,7 +14,7 @@ use crate::launch::launch;
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::{Reaped, Reaper};
-use crate::recorder::{Backend, Recorder, open_source};
+use crate::recorder::{Backend, Recorder, Scope, open_source};
 use crate::signals::{Arrived, SignalPipe};
 use crate::surroundings::Surroundings;
 
@@ -76,7 +76,7 @@ pub fn run_command(
     listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, true)?;
+    let mut source = open_source(backend, &roots, Scope::OthersAndOrphans)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
 
     let run_dir = std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned());

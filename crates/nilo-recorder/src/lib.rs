@@ -1,13 +1,16 @@
-//! From sources to the run file: the sampling loop around a command ([`run_command`]) or around processes that already run ([`watch_processes`]).
+//! From sources to the run file: the sampling loop around a command ([`run_command`]) around processes that already run ([`watch_processes`]), or inside the job itself ([`record_own_process`]).
 //!
 //! One plain thread samples; nothing here is asynchronous.
 //! The user's job is never disturbed: signals pass through, a full disk only costs samples, and the recorder's own cost is part of every recording.
 
 mod aftermath;
 mod attach;
+mod begin;
 mod command;
 mod launch;
 mod live;
+mod own_memory;
+mod own_process;
 mod pace;
 mod process_rows;
 mod reap;
@@ -18,9 +21,12 @@ mod tree_total;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};
+pub use begin::{Place, create_run_folder, describe_run};
 pub use command::{CommandOutcome, CommandSettings, run_command};
 pub use launch::LaunchError;
 pub use live::{Live, Observer};
+pub use own_memory::{OwnMemory, OwnReading};
+pub use own_process::{OwnRecorder, record_own_process};
 pub use recorder::{Backend, describe_machine};
 
 use thiserror::Error;

@@ -18,7 +18,6 @@ use crate::live::Live;
 use crate::pace::Pace;
 use crate::process_rows::ProcessRows;
 use crate::reap::{Reaped, Reaper};
-use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
 use crate::tree_total::{Total, TreeTotal};
 
@@ -51,24 +50,45 @@ pub fn describe_machine() -> (String, String) {
     )
 }
 
-/// Opens a source of process readings. With `orphans`, processes that fall to us belong to the tree.
+/// Whom the tree holds beside the roots and their descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Not us.
+    Others,
+    /// Not us, but the processes that fall to us when their parents die.
+    OthersAndOrphans,
+    /// Us too: the job records itself.
+    WithOurselves,
+}
+
+/// Opens a source of process readings.
 pub(crate) fn open_source(
     backend: Backend,
     roots: &Roots,
-    orphans: bool,
+    scope: Scope,
 ) -> Result<Box<dyn ProcessSource>, SourceError> {
     let own_pid = std::process::id();
+    let exclude_pid = (scope != Scope::WithOurselves).then_some(own_pid);
     Ok(match backend {
         Backend::Native => {
             let options = TreeOptions {
-                include_orphans_of: orphans.then_some(own_pid),
-                exclude_pid: Some(own_pid),
+                include_orphans_of: (scope == Scope::OthersAndOrphans).then_some(own_pid),
+                exclude_pid,
                 ..TreeOptions::default()
             };
             Box::new(ProcessTree::new(roots, options)?)
         }
-        Backend::Portable => Box::new(PortableTree::new(Some(own_pid))?),
+        Backend::Portable => Box::new(PortableTree::new(exclude_pid)?),
     })
+}
+
+/// What our own cost is measured on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnCost {
+    /// The whole process is ours.
+    Process,
+    /// We are a thread of the job: its time is ours, its memory cannot be told apart.
+    Thread,
 }
 
 /// The recorder's state between ticks.
@@ -91,6 +111,7 @@ pub(crate) struct Recorder {
     attached: bool,
     /// Processes that have had children in the tree: their rusage speaks for those too.
     parents: HashSet<u32>,
+    own_cost: OwnCost,
     live: Live,
 }
 
@@ -119,8 +140,14 @@ impl Recorder {
             clock_offset: clock_offset(),
             attached,
             parents: Default::default(),
+            own_cost: OwnCost::Process,
             live: Live::default(),
         }
+    }
+
+    pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder {
+        self.own_cost = own_cost;
+        self
     }
 
     pub(crate) fn live(&self) -> &Live {
@@ -147,15 +174,15 @@ impl Recorder {
         (self.writer.dropped(), self.writer.dropped_reason())
     }
 
-    /// Sleeps until the time is over or a signal comes, and says whether one came.
+    /// Sleeps until the time is over or something comes to `wake` (a signal, the word to stop), and says whether it came.
     /// An OOM notice is written down at once and ends the sleep too.
-    pub(crate) fn sleep(&mut self, nanos: u64, signals: &SignalPipe) -> bool {
+    pub(crate) fn sleep(&mut self, nanos: u64, wake: &impl AsFd) -> bool {
         let nanos = nanos.min(3600 * SECOND);
         let timeout = Timespec {
             tv_sec: (nanos / SECOND) as i64,
             tv_nsec: (nanos % SECOND) as i64,
         };
-        let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        let mut fds = vec![PollFd::from_borrowed_fd(wake.as_fd(), PollFlags::IN)];
         let notices = self.surroundings.notices();
         fds.extend(notices.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
         // An interrupted poll has a signal behind it.
@@ -346,9 +373,13 @@ impl Recorder {
     }
 
     fn write_own_cost(&mut self, now_nanos: u64, pace: &Pace) {
+        let (memory_bytes, clock) = match self.own_cost {
+            OwnCost::Process => (own_memory_bytes() as f64, libc::CLOCK_PROCESS_CPUTIME_ID),
+            OwnCost::Thread => (ABSENT, libc::CLOCK_THREAD_CPUTIME_ID),
+        };
         let row = [
-            own_memory_bytes() as f64,
-            own_cpu().as_nanos() as f64,
+            memory_bytes,
+            cpu_time(clock).as_nanos() as f64,
             pace.ticks() as f64,
             pace.late_ticks() as f64,
             self.writer.dropped() as f64,
@@ -372,9 +403,14 @@ fn clock_offset() -> i128 {
     i128::from(unix_nanos()) - i128::from(monotonic_nanos())
 }
 
-/// CPU time of this process, all threads.
-fn own_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+/// CPU time of this process or thread.
+fn cpu_time(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists on every system and the structure is ours.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
 }
 

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nilo_sample::{Event, RecordedTable, TableSpec, TimedEvent};
+use nilo_sample::{Event, NO_STEP, RecordedTable, TableSpec, TimedEvent};
 
 use crate::axis::Shift;
-use crate::compact::NO_STEP;
 use crate::record::{Record, RowView};
 
 /// At most this many sentences about one file: damage is reported, not listed byte by byte.

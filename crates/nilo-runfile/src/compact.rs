@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nilo_sample::TableSpec;
+use nilo_sample::{NO_STEP, TableSpec};
 
 use crate::block::{
     BLOCK_HEAD_LEN, BlockHead, ColumnEntry, MAX_EXPANSION, Place, TableEntry, encode_directory,
@@ -24,8 +24,6 @@ use crate::scan::{AtBadBytes, scan};
 
 /// Tables with fewer rows in a segment stay records.
 const MIN_COLUMN_ROWS: u32 = 128;
-/// The step of a row that has none, in a table where others do.
-pub(crate) const NO_STEP: i64 = i64::MIN;
 
 /// Appends blocks to one writer's compacted file.
 pub(crate) struct Compactor {

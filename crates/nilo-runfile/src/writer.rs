@@ -122,6 +122,12 @@ impl RunWriter {
         self.mapped
     }
 
+    /// Whether this process is a fork of the one that opened the writer: it needs a writer of its own.
+    #[inline]
+    pub fn is_foreign(&self) -> bool {
+        !self.generation.is_current()
+    }
+
     /// Announces a table. Cheap: the declaration is written with the first row.
     pub fn define(&mut self, spec: &TableSpec) -> TableId {
         let wire = self.next_wire;
@@ -267,6 +273,12 @@ impl RunWriter {
     /// Rows and events that could not be stored.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Whether the last row or event was dropped.
+    #[inline]
+    pub fn is_losing(&self) -> bool {
+        self.unreported > 0
     }
 
     /// Why the last of them could not be stored.

@@ -1,5 +1,7 @@
 //! Things that happen once: a process appears, the user sets a mark, samples are lost.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limit::Limit;
@@ -54,6 +56,11 @@ pub enum Event {
     Mark {
         /// The word.
         text: String,
+    },
+    /// The program's settings (hyperparameters), by name; a later event adds to them.
+    Config {
+        /// Values as text.
+        values: BTreeMap<String, String>,
     },
     /// The limit was resolved anew and is another one.
     LimitChanged {

@@ -16,6 +16,6 @@ pub use ending::{Certainty, Ending, OomKill, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use limit::{Limit, LimitSource};
 pub use process::{ProcessId, ProcessInfo};
-pub use recording::{RecordedTable, Recording, SeriesView};
+pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
 pub use run::{RunDescription, RunId};
 pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};

@@ -4,6 +4,9 @@ use crate::event::TimedEvent;
 use crate::run::RunDescription;
 use crate::table::{Subject, TableSpec, is_absent};
 
+/// Stands in [`RecordedTable::steps`] for a row without a step.
+pub const NO_STEP: i64 = i64::MIN;
+
 /// One table with all its rows, by column. Times ascend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedTable {
@@ -13,7 +16,7 @@ pub struct RecordedTable {
     pub writer: String,
     /// Nanoseconds since the run began, for each row.
     pub times: Vec<u64>,
-    /// Training steps, for tables that have them; empty otherwise.
+    /// Training steps, [`NO_STEP`] for rows without one; empty for tables that have none.
     pub steps: Vec<i64>,
     /// The values, one vector for each column of the declaration.
     pub columns: Vec<Vec<f64>>,

@@ -107,6 +107,18 @@ pub enum Subject {
         /// Group of names that are logged together.
         name: String,
     },
+    /// A named part of the training step: one row each time that it ended.
+    Phase {
+        /// Its name; a part of another phase is written `outer/inner`.
+        name: String,
+    },
+    /// How much training got through: running totals.
+    Throughput,
+    /// GPU memory as PyTorch's allocator of one process counts it.
+    TorchMemory {
+        /// The device's index in that process.
+        device: u32,
+    },
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,
@@ -225,6 +237,60 @@ impl TableSpec {
         }
     }
 
+    /// Values that the user's program logs together, by their names.
+    pub fn metrics<'a>(group: &str, names: impl IntoIterator<Item = &'a str>) -> TableSpec {
+        let columns = names
+            .into_iter()
+            .map(|name| Column::gauge(name, Unit::Plain));
+        TableSpec {
+            subject: Subject::Metrics {
+                name: group.to_owned(),
+            },
+            columns: columns.collect(),
+            hold: false,
+        }
+    }
+
+    /// A phase of the training step; a row's time is the phase's end.
+    pub fn phase(name: &str) -> TableSpec {
+        TableSpec {
+            subject: Subject::Phase {
+                name: name.to_owned(),
+            },
+            columns: vec![Column::gauge("duration_nanos", Unit::Nanos)],
+            hold: false,
+        }
+    }
+
+    /// Totals since the program began; rates are computed on reading.
+    pub fn throughput() -> TableSpec {
+        TableSpec {
+            subject: Subject::Throughput,
+            columns: vec![
+                Column::counter("batches", Unit::Count),
+                Column::counter("samples", Unit::Count),
+                Column::counter("tokens", Unit::Count),
+            ],
+            hold: false,
+        }
+    }
+
+    /// GPU memory of one process by PyTorch's account.
+    pub fn torch_memory(device: u32) -> TableSpec {
+        TableSpec {
+            subject: Subject::TorchMemory { device },
+            columns: vec![
+                Column::gauge("allocated_bytes", Unit::Bytes),
+                Column::gauge("reserved_bytes", Unit::Bytes),
+                Column::gauge("peak_allocated_bytes", Unit::Bytes),
+                Column::gauge("peak_reserved_bytes", Unit::Bytes),
+                Column::gauge("device_free_bytes", Unit::Bytes),
+                Column::gauge("device_total_bytes", Unit::Bytes),
+            ],
+            hold: false,
+        }
+    }
+
     /// The recorder's own cost.
     pub fn recorder() -> TableSpec {
         TableSpec {
@@ -265,6 +331,10 @@ mod tests {
             TableSpec::process(id),
             TableSpec::cgroup("/a"),
             TableSpec::host(),
+            TableSpec::metrics("metrics", ["loss", "grad/norm"]),
+            TableSpec::phase("step/forward"),
+            TableSpec::throughput(),
+            TableSpec::torch_memory(1),
         ] {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<TableSpec>(&text).unwrap(), spec);

@@ -2,13 +2,17 @@
 
 use std::io::Write;
 
-use nilo_analysis::{compare, summarize};
+use nilo_analysis::compare_training::ComparedFigure;
+use nilo_analysis::{Comparison, compare, summarize};
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, Output};
 use crate::failure::Failure;
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
+use crate::text::compared::write_compared;
+use crate::text::number::format_change;
+use crate::text::one_line::one_line;
 use crate::text::table::{Lean, write_table};
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -20,55 +24,38 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
     }
     let comparison = compare(&summaries);
     let mut out = std::io::stdout().lock();
-    if args.format == Output::Json {
-        serde_json::to_writer_pretty(&mut out, &comparison).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-        return Ok(0);
+    match args.format {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &comparison).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        Output::Csv => write_csv(&mut out, &comparison)?,
+        Output::Text => {
+            write_runs(&mut out, &comparison)?;
+            write_compared(&mut out, &comparison, args.all)?;
+        }
     }
+    Ok(0)
+}
+
+fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()> {
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
-    let change = |ratio: Option<f64>| match ratio {
-        Some(ratio) if args.format == Output::Csv => format!("{ratio}"),
-        Some(ratio) => format!("{:+.1} %", 100.0 * ratio),
-        None => String::new(),
-    };
     let rows = comparison.runs.iter().enumerate().map(|(index, run)| {
         let unless_first = |text: String| if index == 0 { String::new() } else { text };
         vec![
             run.run.clone(),
             run.status.to_owned(),
             format_duration((run.duration_secs * 1e9) as u64),
-            unless_first(change(run.duration_change_ratio)),
+            unless_first(format_change(run.duration_change_ratio)),
             bytes(run.peak_bytes),
-            unless_first(change(run.peak_change_ratio)),
+            unless_first(format_change(run.peak_change_ratio)),
             bytes(run.mean_bytes),
-            unless_first(change(run.mean_change_ratio)),
+            unless_first(format_change(run.mean_change_ratio)),
             format!("{:.2} s", run.cpu_secs),
-            run.label
-                .chars()
-                .take(60)
-                .collect::<String>()
-                .replace(char::is_control, " "),
+            one_line(&run.label, 60),
         ]
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    if args.format == Output::Csv {
-        writeln!(
-            out,
-            "run,status,duration_secs,peak_bytes,mean_bytes,cpu_secs"
-        )?;
-        for run in &comparison.runs {
-            let number =
-                |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-            let (peak, mean) = (number(run.peak_bytes), number(run.mean_bytes));
-            writeln!(
-                out,
-                "{},{},{:.3},{peak},{mean},{:.3}",
-                run.run, run.status, run.duration_secs, run.cpu_secs
-            )?;
-        }
-        return Ok(0);
-    }
     let columns = [
         ("RUN", Lean::Left),
         ("STATUS", Lean::Left),
@@ -81,6 +68,52 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
         ("CPU", Lean::Right),
         ("COMMAND", Lean::Left),
     ];
-    write_table(&mut out, &columns, &rows)?;
-    Ok(0)
+    write_table(out, &columns, &rows.collect::<Vec<_>>())
+}
+
+/// One row for each run; figures that the programs logged are further columns, such as `metric:loss:last`.
+fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()> {
+    let kinds = [
+        ("metric", &comparison.metrics),
+        ("phase", &comparison.phases),
+        ("throughput", &comparison.throughput),
+    ];
+    let figures: Vec<(&str, &ComparedFigure)> = kinds
+        .into_iter()
+        .flat_map(|(kind, figures)| figures.iter().map(move |figure| (kind, figure)))
+        .collect();
+    write!(
+        out,
+        "run,status,duration_secs,peak_bytes,mean_bytes,cpu_secs"
+    )?;
+    for (kind, figure) in &figures {
+        let name = format!("{kind}:{}:{}", figure.name, figure.figure);
+        write!(out, ",{}", quoted(&name))?;
+    }
+    writeln!(out)?;
+    for (index, run) in comparison.runs.iter().enumerate() {
+        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        let (peak, mean) = (number(run.peak_bytes), number(run.mean_bytes));
+        write!(
+            out,
+            "{},{},{:.3},{peak},{mean},{:.3}",
+            run.run, run.status, run.duration_secs, run.cpu_secs
+        )?;
+        for (_, figure) in &figures {
+            match figure.values[index] {
+                Some(value) => write!(out, ",{value}")?,
+                None => write!(out, ",")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// In quotes where a comma, a quote or a line end would break the row.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
 }

@@ -4,11 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use nilo_export::{CsvColumns, write_csv, write_csv_long, write_json, write_parquet};
-use nilo_sample::Recording;
+use nilo_export::{
+    CsvColumns, ExportError, write_csv, write_csv_long, write_json, write_parquet,
+    write_tensorboard, write_tensorboard_folder,
+};
+use nilo_sample::{Recording, Subject};
 
 use crate::args::{ExportArgs, ExportFormat};
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 
@@ -20,7 +23,24 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
     let (mut recording, ending) = load(&folder)?;
     recording.description.ending.get_or_insert(ending);
+    if format == ExportFormat::Csv && !args.long {
+        say_what_is_missing(&recording);
+    }
     match args.output {
+        Some(folder) if format == ExportFormat::TensorBoard => {
+            let path = write_tensorboard_folder(&recording, &folder).map_err(|error| {
+                let taken = matches!(error, ExportError::AlreadyThere { .. });
+                let failure = Failure::from(error);
+                match taken {
+                    true => failure.hint("name another folder with -o; TensorBoard would mix them"),
+                    false => failure,
+                }
+            })?;
+            note(&format!("wrote {}", path.display()));
+        }
+        None if format == ExportFormat::TensorBoard => {
+            return Err(Failure::new("TensorBoard reads folders").hint("name one with -o"));
+        }
         Some(path) => {
             let about = |error: std::io::Error| {
                 Failure::new(format!("cannot write {}: {error}", path.display()))
@@ -40,6 +60,18 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
         }
     }
     Ok(0)
+}
+
+/// The table has a row for each sample of memory: without samples it is empty, whatever else was recorded.
+fn say_what_is_missing(recording: &Recording) {
+    let has_rows = |subject: &Subject| {
+        let table = recording.table(subject);
+        table.is_some_and(|table| !table.times.is_empty())
+    };
+    let has_others = recording.tables.iter().any(|table| !table.times.is_empty());
+    if !has_rows(&Subject::Tree) && has_others {
+        note("no memory was sampled in this run; --long writes everything else");
+    }
 }
 
 fn by_ending(path: &Path) -> Option<ExportFormat> {
@@ -62,6 +94,7 @@ fn write(
         ExportFormat::Csv => write_csv(recording, CsvColumns::Full, out)?,
         ExportFormat::Json => write_json(recording, out)?,
         ExportFormat::Parquet => write_parquet(recording, out)?,
+        ExportFormat::TensorBoard => write_tensorboard(recording, out)?,
     }
     Ok(())
 }

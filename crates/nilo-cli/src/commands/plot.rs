@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use nilo_analysis::ending::limit_in_force;
-use nilo_analysis::{Summary, summarize};
-use nilo_plot::{ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_analysis::{StepClock, Summary, summarize};
+use nilo_plot::{Across, ChartOptions, Peak, Theme, compare_chart, memory_chart};
 use nilo_sample::Recording;
 
-use crate::args::PlotArgs;
+use crate::args::{PlotArgs, XAxis};
 use crate::commands::run::program_name;
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
+use crate::text::one_line::one_line;
 
 /// Pictures are drawn at twice the size, so that they stay sharp in print.
 const PNG_SCALE: f32 = 2.0;
@@ -48,9 +49,12 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
             );
         }
     };
+    let metrics = chosen_metrics(&args.metrics, &runs)?;
     let options = ChartOptions {
         width: args.width,
         height: args.height,
+        metrics,
+        across: across(args.x_axis, &runs)?,
         title: args.title.or_else(|| Some(title(&runs))),
         peak: peak(summary),
         limit: limit_in_force(first),
@@ -77,6 +81,66 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", output.display())))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
+}
+
+/// The metrics that were asked for; of a single run without a wish, its loss or its first metric.
+fn chosen_metrics(asked: &[String], runs: &[(Recording, Summary)]) -> Result<Vec<String>, Failure> {
+    if asked.is_empty() {
+        return Ok(match runs {
+            [(_, only)] => usual_metric(only).into_iter().collect(),
+            _ => Vec::new(),
+        });
+    }
+    let known = |name: &str| {
+        let mut metrics = runs.iter().flat_map(|(_, summary)| &summary.metrics);
+        metrics.any(|metric| metric.name == name)
+    };
+    if asked == ["none"] && !known("none") {
+        return Ok(Vec::new());
+    }
+    match asked.iter().find(|name| !known(name)) {
+        None => Ok(asked.to_vec()),
+        Some(unknown) => {
+            let failure = Failure::new(format!("no metric is called {unknown:?}"));
+            Err(failure.hint(known_names(runs)))
+        }
+    }
+}
+
+fn usual_metric(summary: &Summary) -> Option<String> {
+    let names = || summary.metrics.iter().map(|metric| metric.name.as_str());
+    let loss = names().find(|name| *name == "loss");
+    let some_loss = || names().find(|name| name.ends_with("/loss"));
+    let chosen = loss.or_else(some_loss).or_else(|| names().next())?;
+    Some(chosen.to_owned())
+}
+
+fn known_names(runs: &[(Recording, Summary)]) -> String {
+    let metrics = runs.iter().flat_map(|(_, summary)| &summary.metrics);
+    let mut names: Vec<String> = metrics.map(|metric| one_line(&metric.name, 40)).collect();
+    names.sort();
+    names.dedup();
+    match names.len() {
+        0 => "this run has no metrics".to_owned(),
+        1..=8 => format!("there are {}", names.join(", ")),
+        count => format!(
+            "there are {} and {} more; see `nilo show --all`",
+            names[..8].join(", "),
+            count - 8
+        ),
+    }
+}
+
+fn across(asked: XAxis, runs: &[(Recording, Summary)]) -> Result<Across, Failure> {
+    match (asked, runs) {
+        (XAxis::Time, _) => Ok(Across::Time),
+        (XAxis::Step, [(recording, _)]) if StepClock::of(recording).has_steps() => {
+            Ok(Across::Steps)
+        }
+        (XAxis::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
+        (XAxis::Step, _) => Err(Failure::new("several runs are drawn over time only")
+            .hint("leave -x out, or draw one run")),
+    }
 }
 
 /// The run's name, or the program that people recognise; of several runs, the names of all.

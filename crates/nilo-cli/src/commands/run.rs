@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nilo_analysis::summarize;
 use nilo_export::CsvLog;
-use nilo_recorder::{Backend, CommandSettings, RecorderError, describe_machine, run_command};
-use nilo_runfile::{RunFolder, boot_id, monotonic_nanos, unix_nanos};
-use nilo_sample::run::RUN_SCHEMA;
-use nilo_sample::{RunDescription, RunId};
-use nilo_source::{Roots, process_id};
+use nilo_recorder::{
+    Backend, CommandSettings, Place, RecorderError, create_run_folder, describe_run, run_command,
+};
+use nilo_runfile::RunFolder;
+use nilo_sample::RunDescription;
 
 use crate::args::{RunArgs, Sampling, Source};
 use crate::failure::{self, Failure};
@@ -155,31 +155,7 @@ pub(crate) fn describe(
     name: &str,
     sampling: &Sampling,
 ) -> RunDescription {
-    let (host, system) = describe_machine();
-    let now = unix_nanos();
-    let own_pid = std::process::id();
-    let own = process_id(&Roots::default(), own_pid);
-    RunDescription {
-        schema: RUN_SCHEMA.to_owned(),
-        id: RunId::new(i128::from(now), name),
-        name: None,
-        tags: sampling.tags.iter().cloned().collect(),
-        mode: mode.to_owned(),
-        command,
-        cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),
-        host,
-        system,
-        nilo_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_nanos: now,
-        started_monotonic_nanos: monotonic_nanos(),
-        boot_id: boot_id(),
-        recorder_pid: own_pid,
-        recorder_start_ticks: own.map_or(0, |id| id.start_ticks),
-        root_pids: Vec::new(),
-        interval_nanos: 0,
-        limit: None,
-        ending: None,
-    }
+    describe_run(mode, command, name, sampling.tags.iter().cloned().collect())
 }
 
 /// The file name of the program, and of the script where it is an interpreter.
@@ -193,68 +169,21 @@ pub(crate) fn program_name(command: &[String]) -> String {
 
 /// Creates the run's folder where asked, or where it can be: the job must run either way.
 pub(crate) fn create_folder(root: &Path, description: &mut RunDescription) -> Option<RunFolder> {
-    let mut refused = None;
-    for candidate in [Some(root.to_owned())]
-        .into_iter()
-        .chain(fallback_roots())
-        .flatten()
-    {
-        match create_with_free_id(&candidate, description) {
-            Ok(folder) => {
-                if let Some(reason) = refused {
-                    failure::warn(&format!(
-                        "{reason}; recording to {} instead",
-                        candidate.display()
-                    ));
-                }
-                return Some(folder);
+    match create_run_folder(root, description) {
+        Ok(Place { folder, refused }) => {
+            if let Some(error) = refused {
+                let reason = Failure::from(error).sentence();
+                let at = folder.path().parent().unwrap_or(folder.path());
+                failure::warn(&format!("{reason}; recording to {} instead", at.display()));
             }
-            Err(reason) => {
-                refused.get_or_insert(reason);
-            }
+            Some(folder)
+        }
+        Err(error) => {
+            let refused = Failure::from(error).sentence();
+            failure::warn(&format!("{refused}; nothing is recorded"));
+            None
         }
     }
-    failure::warn(&format!(
-        "{}; nothing is recorded",
-        refused.unwrap_or_default()
-    ));
-    None
-}
-
-/// Two runs may begin in the same millisecond: the later one takes the next.
-fn create_with_free_id(root: &Path, description: &mut RunDescription) -> Result<RunFolder, String> {
-    let id = description.id.clone();
-    for attempt in 0..100 {
-        if attempt > 0 {
-            let text = format!("{id}-{attempt}");
-            description.id = text.parse().unwrap_or_else(|_| id.clone());
-        }
-        match RunFolder::create(root, description) {
-            Ok(folder) => return Ok(folder),
-            Err(nilo_runfile::RunfileError::AlreadyExists { .. }) => {}
-            Err(error) => return Err(Failure::from(error).sentence()),
-        }
-    }
-    Err(format!("no free run id like {id} in {}", root.display()))
-}
-
-/// Folders of this user alone, for when the asked-for one cannot be written.
-fn fallback_roots() -> impl Iterator<Item = Option<PathBuf>> {
-    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
-    [std::env::temp_dir(), PathBuf::from("/dev/shm")]
-        .into_iter()
-        .map(move |base| private_folder(base.join(&name)))
-}
-
-/// Creates the folder for this user alone, or accepts it if it is exactly that already.
-fn private_folder(path: PathBuf) -> Option<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
-    let metadata = std::fs::symlink_metadata(&path).ok()?;
-    let ours = metadata.is_dir()
-        && metadata.uid() == rustix::process::getuid().as_raw()
-        && metadata.mode() & 0o022 == 0;
-    ours.then_some(path)
 }
 
 /// There is no place to record: the command takes our place, so that it runs all the same.

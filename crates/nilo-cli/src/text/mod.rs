@@ -1,5 +1,9 @@
 //! Results as words and lines.
 
+pub(crate) mod compared;
 pub(crate) mod live_line;
+pub(crate) mod number;
+pub(crate) mod one_line;
 pub(crate) mod summary;
 pub(crate) mod table;
+pub(crate) mod training;

@@ -6,23 +6,51 @@ use nilo_analysis::Summary;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
+use crate::text::training::{SOME_METRICS, has_training, write_training};
+
 const RULE: &str = "==================================================";
 
 /// How many processes the block names.
 pub(crate) const FEW: usize = 5;
 
-/// Writes the block. `processes` is how many to name.
+/// Writes the block. `processes` is how many to name; all of them means all metrics too.
 pub(crate) fn write_summary(
     out: &mut dyn Write,
     summary: &Summary,
     place: &str,
     processes: usize,
 ) -> std::io::Result<()> {
+    // A program that recorded itself, or whose samples are lost, has nothing to say about memory.
+    let no_memory = summary.memory.samples == 0 && summary.memory.peak_bytes.is_none();
+    if no_memory && has_training(summary) {
+        writeln!(out, "{RULE}\nTRAINING STATISTICS\n{RULE}")?;
+        write_line(out, "Duration", &duration_words(summary))?;
+        write_line(out, "How It Ended", &ending_words(summary))?;
+    } else {
+        writeln!(out, "{RULE}\nMEMORY USAGE STATISTICS\n{RULE}")?;
+        write_figures(out, summary)?;
+    }
+    write_identity(out, summary, place)?;
+    writeln!(out, "{RULE}")?;
+    write_processes(out, summary, processes)?;
+    write_training(out, summary, processes.max(SOME_METRICS))?;
+    write_remarks(out, summary)
+}
+
+fn write_line(out: &mut dyn Write, label: &str, text: &str) -> std::io::Result<()> {
+    writeln!(out, "{:<21} {text}", format!("{label}:"))
+}
+
+fn duration_words(summary: &Summary) -> String {
+    format!("{:.2} seconds", summary.duration_secs)
+}
+
+/// Memory, limit, CPU, the end and what the recording cost.
+fn write_figures(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
     let memory = &summary.memory;
     let bytes =
         |value: Option<u64>| value.map_or("unknown".to_owned(), |value| format_bytes(value as f64));
-    writeln!(out, "{RULE}\nMEMORY USAGE STATISTICS\n{RULE}")?;
-    let mut line = |label: &str, text: &str| writeln!(out, "{:<21} {text}", format!("{label}:"));
+    let mut line = |label: &str, text: &str| write_line(out, label, text);
     line("Peak Memory Usage", &bytes(memory.peak_bytes))?;
     line("Average Memory Usage", &bytes(memory.mean_bytes))?;
     line("Minimum Memory Usage", &bytes(memory.min_bytes))?;
@@ -31,10 +59,7 @@ pub(crate) fn write_summary(
     });
     line("Memory Growth", &growth)?;
     line("Total Samples", &memory.samples.to_string())?;
-    line(
-        "Monitoring Duration",
-        &format!("{:.2} seconds", summary.duration_secs),
-    )?;
+    line("Monitoring Duration", &duration_words(summary))?;
     if let Some(kind) = memory.peak_kind {
         line("Peak Measured By", &peak_words(kind, summary))?;
     }
@@ -43,7 +68,12 @@ pub(crate) fn write_summary(
     }
     line("CPU Time", &cpu_words(&summary.cpu))?;
     line("How It Ended", &ending_words(summary))?;
-    line("Recorder Cost", &recorder_words(summary))?;
+    line("Recorder Cost", &recorder_words(summary))
+}
+
+/// Name, tags and folder.
+fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::io::Result<()> {
+    let mut line = |label: &str, text: &str| write_line(out, label, text);
     if let Some(name) = &summary.name {
         line("Name", &name.replace(char::is_control, " "))?;
     }
@@ -55,10 +85,7 @@ pub(crate) fn write_summary(
             .collect();
         line("Tags", &tags.join(", ").replace(char::is_control, " "))?;
     }
-    line("Run", place)?;
-    writeln!(out, "{RULE}")?;
-    write_processes(out, summary, processes)?;
-    write_remarks(out, summary)
+    line("Run", place)
 }
 
 fn peak_words(kind: &str, summary: &Summary) -> String {

@@ -235,3 +235,14 @@ pub fn many_processes(count: u32) -> Recording {
     sum_processes(&mut recording, &ticks(120.0, 10.0), 1.0);
     recording
 }
+
+/// Adds a metric from (time, step, value).
+pub fn add_metric(recording: &mut Recording, writer: &str, name: &str, rows: &[(u64, i64, f64)]) {
+    recording.tables.push(RecordedTable {
+        spec: TableSpec::metrics("metrics", [name]),
+        writer: writer.into(),
+        times: rows.iter().map(|row| row.0).collect(),
+        steps: rows.iter().map(|row| row.1).collect(),
+        columns: vec![rows.iter().map(|row| row.2).collect()],
+    });
+}

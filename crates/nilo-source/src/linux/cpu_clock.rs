@@ -9,6 +9,15 @@
 pub(crate) fn process_cpu_nanos(pid: u32) -> Option<u64> {
     // CPUCLOCK_SCHED (2) in the low bits, the complement of the PID above, as the kernel's posix-timers.h has it.
     let clock = (!(i32::try_from(pid).ok()?) << 3) | 2;
+    clock_nanos(clock)
+}
+
+/// CPU time of the calling thread, for the price of what it did.
+pub(crate) fn own_thread_nanos() -> u64 {
+    clock_nanos(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
+}
+
+fn clock_nanos(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -21,13 +30,6 @@ pub(crate) fn process_cpu_nanos(pid: u32) -> Option<u64> {
     let secs = u64::try_from(time.tv_sec).ok()?;
     let nanos = u64::try_from(time.tv_nsec).ok()?;
     secs.checked_mul(1_000_000_000)?.checked_add(nanos)
-}
-
-/// CPU time of the calling thread, for the price of what it did.
-pub(crate) fn own_thread_nanos() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,0 +1,253 @@
+//! Phases of the training step: how long each took, and which share of the time.
+//!
+//! A phase inside another is named `outer/inner`; the list has every phase after the one that it lies in.
+
+use std::collections::HashMap;
+
+use nilo_sample::units::NANOS_PER_SEC;
+use nilo_sample::{RecordedTable, Recording, Subject, is_absent};
+use serde::Serialize;
+
+use crate::spans::concurrency;
+use crate::statistics::{mean_and_std, quantile};
+
+/// A name with more slashes than this is looked at from its end only.
+const MOST_LEVELS: usize = 64;
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseSummary {
+    /// Its name in full.
+    pub name: String,
+    /// The phase that it lies in, if that was recorded.
+    pub parent: Option<String>,
+    /// How many recorded phases it lies in.
+    pub depth: u64,
+    /// How often it ended.
+    pub count: u64,
+    /// Rows whose duration is no duration (negative, NaN, infinite); no part of the figures.
+    pub unusable_count: u64,
+    /// All its durations together, over all writers.
+    pub total_secs: f64,
+    /// Mean duration.
+    pub mean_secs: Option<f64>,
+    /// Median.
+    pub p50_secs: Option<f64>,
+    /// 95th percentile.
+    pub p95_secs: Option<f64>,
+    /// The longest.
+    pub max_secs: Option<f64>,
+    /// Share of the run's wall time; where several processes are in it at once, of the time of each.
+    pub wall_share_ratio: Option<f64>,
+}
+
+/// Summarizes every phase: those that took longest first, inner ones behind their outer one.
+pub fn summarize_phases(recording: &Recording, wall_nanos: u64) -> Vec<PhaseSummary> {
+    let mut order: Vec<&str> = Vec::new();
+    let mut tables: HashMap<&str, Vec<&RecordedTable>> = HashMap::new();
+    for table in &recording.tables {
+        if let Subject::Phase { name } = &table.spec.subject {
+            let same = tables.entry(name).or_default();
+            if same.is_empty() {
+                order.push(name);
+            }
+            same.push(table);
+        }
+    }
+    let summaries = order
+        .iter()
+        .filter_map(|name| summarize(name, tables.get(name)?, wall_nanos))
+        .collect();
+    nested(summaries)
+}
+
+fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<PhaseSummary> {
+    let mut durations = Vec::new();
+    let mut unusable_count = 0;
+    let mut spans: HashMap<&str, (u64, u64)> = HashMap::new();
+    for table in tables {
+        let Some(series) = table.series("duration_nanos") else {
+            continue;
+        };
+        for (end_nanos, nanos) in series.present() {
+            if !nanos.is_finite() || nanos < 0.0 || is_absent(nanos) {
+                unusable_count += 1;
+                continue;
+            }
+            durations.push(nanos / NANOS_PER_SEC as f64);
+            let begin_nanos = end_nanos.saturating_sub(nanos as u64);
+            let span = spans
+                .entry(&table.writer)
+                .or_insert((begin_nanos, end_nanos));
+            *span = (span.0.min(begin_nanos), span.1.max(end_nanos));
+        }
+    }
+    if durations.is_empty() && unusable_count == 0 {
+        return None;
+    }
+    // From zero on: the sum of nothing is minus zero, and prints as that.
+    let total_secs = durations.iter().fold(0.0, |sum, secs| sum + secs);
+    let count = durations.len() as u64;
+    let mut spans: Vec<(u64, u64)> = spans.into_values().collect();
+    let wall_secs = wall_nanos as f64 / NANOS_PER_SEC as f64 * concurrency(&mut spans);
+    Some(PhaseSummary {
+        name: name.to_owned(),
+        parent: None,
+        depth: 0,
+        count,
+        unusable_count,
+        total_secs,
+        mean_secs: mean_and_std(&durations).0,
+        p50_secs: quantile(&mut durations, 0.5),
+        p95_secs: quantile(&mut durations, 0.95),
+        max_secs: durations.iter().copied().reduce(f64::max),
+        wall_share_ratio: (count > 0 && wall_secs > 0.0).then(|| total_secs / wall_secs),
+    })
+}
+
+/// Finds each phase's parent and puts the list in the order of a tree.
+fn nested(mut phases: Vec<PhaseSummary>) -> Vec<PhaseSummary> {
+    // The stable sort keeps the order of declaration among equals.
+    phases.sort_by(|a, b| b.total_secs.total_cmp(&a.total_secs));
+    let places: HashMap<&str, usize> = phases
+        .iter()
+        .enumerate()
+        .map(|(place, phase)| (phase.name.as_str(), place))
+        .collect();
+    let parents: Vec<Option<usize>> = phases
+        .iter()
+        .map(|phase| {
+            let name = phase.name.as_str();
+            let slashes = name.rmatch_indices('/').take(MOST_LEVELS);
+            slashes
+                .map(|(at, _)| &name[..at])
+                .find_map(|outer| places.get(outer).copied())
+        })
+        .collect();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); phases.len()];
+    let mut open: Vec<(usize, u64)> = Vec::new();
+    for (place, parent) in parents.iter().enumerate() {
+        match parent {
+            Some(parent) => children[*parent].push(place),
+            None => open.push((place, 0)),
+        }
+    }
+    open.reverse();
+    let mut listed = Vec::with_capacity(phases.len());
+    // By hand and not by recursion: names from outside may be nested ten thousand deep.
+    while let Some((place, depth)) = open.pop() {
+        let mut phase = phases[place].clone();
+        phase.depth = depth;
+        phase.parent = parents[place].map(|parent| phases[parent].name.clone());
+        listed.push(phase);
+        open.extend(
+            children[place]
+                .iter()
+                .rev()
+                .map(|child| (*child, depth + 1)),
+        );
+    }
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::fixture;
+    use nilo_sample::{ABSENT, TableSpec};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Phases that end at these seconds and last so many.
+    fn phase(writer: &str, name: &str, rows: &[(u64, f64)]) -> RecordedTable {
+        let mut table = fixture::table(TableSpec::phase(name));
+        table.writer = writer.to_owned();
+        for (end_secs, secs) in rows {
+            fixture::tick(&mut table, end_secs * SECOND, &[secs * SECOND as f64]);
+        }
+        table
+    }
+
+    fn summary_of(tables: Vec<RecordedTable>) -> Vec<PhaseSummary> {
+        let mut recording = fixture::recording();
+        recording.tables = tables;
+        summarize_phases(&recording, 10 * SECOND)
+    }
+
+    #[test]
+    fn known_answers() {
+        let found = summary_of(vec![phase("a", "step", &[(2, 1.0), (6, 3.0)])]);
+        let step = &found[0];
+        assert_eq!((step.count, step.total_secs), (2, 4.0));
+        assert_eq!((step.mean_secs, step.p50_secs), (Some(2.0), Some(2.0)));
+        assert_eq!(
+            (step.max_secs, step.wall_share_ratio),
+            (Some(3.0), Some(0.4))
+        );
+    }
+
+    #[test]
+    fn inner_phases_follow_their_outer_one() {
+        let found = summary_of(vec![
+            phase("a", "step/forward", &[(1, 1.0)]),
+            phase("a", "load", &[(1, 9.0)]),
+            phase("a", "step/backward", &[(2, 2.0)]),
+            phase("a", "step/backward/hooks/all", &[(2, 0.5)]),
+            phase("a", "step", &[(4, 4.0)]),
+            phase("a", "lonely/part", &[(4, 0.1)]),
+        ]);
+        let names: Vec<(&str, u64)> = found
+            .iter()
+            .map(|phase| (phase.name.as_str(), phase.depth))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("load", 0),
+                ("step", 0),
+                ("step/backward", 1),
+                ("step/backward/hooks/all", 2),
+                ("step/forward", 1),
+                ("lonely/part", 0),
+            ]
+        );
+        assert_eq!(found[3].parent.as_deref(), Some("step/backward"));
+        assert_eq!(found[5].parent, None);
+    }
+
+    #[test]
+    fn ranks_share_the_wall_and_attempts_add_up() {
+        let beside = [(5, 5.0), (10, 5.0)];
+        let found = summary_of(vec![
+            phase("a", "step", &beside),
+            phase("b", "step", &beside),
+        ]);
+        assert_eq!(found[0].wall_share_ratio, Some(1.0));
+        let found = summary_of(vec![
+            phase("a", "step", &[(4, 4.0)]),
+            phase("b", "step", &[(9, 4.0)]),
+        ]);
+        assert_eq!(found[0].wall_share_ratio, Some(0.8));
+    }
+
+    #[test]
+    fn durations_that_are_none_are_counted_apart() {
+        let rows = [(1, f64::NAN), (2, -1.0), (3, f64::INFINITY), (4, 1.0)];
+        let found = summary_of(vec![phase("a", "step", &rows)]);
+        assert_eq!((found[0].count, found[0].unusable_count), (1, 3));
+        let mut empty = phase("a", "step", &[]);
+        fixture::tick(&mut empty, 1, &[ABSENT]);
+        assert!(summary_of(vec![empty]).is_empty());
+    }
+
+    #[test]
+    fn names_as_deep_as_they_come_are_survived() {
+        let deep: Vec<String> = (1..2000).map(|n| vec!["a"; n].join("/")).collect();
+        let tables = deep.iter().map(|name| phase("a", name, &[(1, 1.0)]));
+        let mut tables: Vec<RecordedTable> = tables.collect();
+        tables.push(phase("a", &"/".repeat(100_000), &[(1, 1.0)]));
+        let found = summary_of(tables);
+        assert_eq!(found.len(), 2000);
+        assert_eq!(found.iter().map(|phase| phase.depth).max(), Some(1998));
+    }
+}

@@ -1,0 +1,213 @@
+//! How much training got through: totals and rates from the running totals of each writer.
+//!
+//! Rates are of the time between a writer's first and last row, so that loading a model does not count against training.
+//! What several ranks get through at once is added up.
+
+use nilo_sample::units::{NANOS_PER_SEC, to_secs};
+use nilo_sample::{RecordedTable, Recording, Subject};
+use serde::Serialize;
+
+use crate::spans::union_nanos;
+
+/// "Recent" is the last minute, or the last tenth of a shorter run.
+const RECENT_NANOS: u64 = 60 * NANOS_PER_SEC;
+
+/// What a run got through.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThroughputSummary {
+    /// Time during which at least one process counted.
+    pub counted_secs: f64,
+    /// Length of the stretch at the end that `recent_per_sec` is about.
+    pub recent_secs: f64,
+    /// Batches; absent when nobody counted them, like those below.
+    pub batches: Option<CounterSummary>,
+    /// Samples.
+    pub samples: Option<CounterSummary>,
+    /// Tokens.
+    pub tokens: Option<CounterSummary>,
+}
+
+/// One counter over all writers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CounterSummary {
+    /// How many in all.
+    pub total: f64,
+    /// How many a second; absent when there was only one reading.
+    pub mean_per_sec: Option<f64>,
+    /// How many a second at the end.
+    pub recent_per_sec: Option<f64>,
+}
+
+impl ThroughputSummary {
+    /// The counters that there are, with their names.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, CounterSummary)> + use<> {
+        [
+            ("batches", self.batches),
+            ("samples", self.samples),
+            ("tokens", self.tokens),
+        ]
+        .into_iter()
+        .filter_map(|(name, counter)| Some((name, counter?)))
+    }
+}
+
+/// Summarizes the running totals; `None` when there are none.
+pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> {
+    let counted = |table: &&RecordedTable| {
+        table.spec.subject == Subject::Throughput && !table.times.is_empty()
+    };
+    let tables: Vec<&RecordedTable> = recording.tables.iter().filter(counted).collect();
+    let span = |table: &&RecordedTable| Some((*table.times.first()?, *table.times.last()?));
+    let mut spans: Vec<(u64, u64)> = tables.iter().filter_map(span).collect();
+    let end_nanos = spans.iter().map(|(_, to)| *to).max()?;
+    let counted_nanos = union_nanos(&mut spans);
+    let recent_nanos = RECENT_NANOS.min(counted_nanos / 10);
+    let counter = |name| summarize(&tables, name, counted_nanos, end_nanos - recent_nanos);
+    let summary = ThroughputSummary {
+        counted_secs: to_secs(counted_nanos),
+        recent_secs: to_secs(recent_nanos),
+        batches: counter("batches"),
+        samples: counter("samples"),
+        tokens: counter("tokens"),
+    };
+    summary.counters().next().is_some().then_some(summary)
+}
+
+fn summarize(
+    tables: &[&RecordedTable],
+    column: &str,
+    counted_nanos: u64,
+    recent_from_nanos: u64,
+) -> Option<CounterSummary> {
+    let mut total = None;
+    let mut growth = None;
+    let mut recent = None;
+    for table in tables {
+        let Some(series) = table.series(column) else {
+            continue;
+        };
+        let usable = |(_, value): &(u64, f64)| value.is_finite() && *value >= 0.0;
+        let readings: Vec<(u64, f64)> = series.present().filter(usable).collect();
+        let Some((_, first)) = readings.first() else {
+            continue;
+        };
+        let grown = growth_of(&readings);
+        *total.get_or_insert(0.0) += first + grown;
+        if readings.len() > 1 {
+            *growth.get_or_insert(0.0) += grown;
+        }
+        if let Some(rate) = recent_rate(&readings, recent_from_nanos) {
+            *recent.get_or_insert(0.0) += rate;
+        }
+    }
+    let per_sec = |count: f64| count / to_secs(counted_nanos);
+    let finite = |value: &f64| value.is_finite();
+    Some(CounterSummary {
+        total: total?,
+        mean_per_sec: growth.map(per_sec).filter(finite),
+        recent_per_sec: recent.filter(finite),
+    })
+}
+
+/// The sum of all rises: a counter that falls was begun anew.
+fn growth_of(readings: &[(u64, f64)]) -> f64 {
+    let rises = readings.windows(2).map(|pair| match pair[1].1 - pair[0].1 {
+        rise if rise >= 0.0 => rise,
+        _ => pair[1].1,
+    });
+    rises.sum()
+}
+
+/// The rate from the last reading at or before a time on; `None` for a writer that ended before.
+fn recent_rate(readings: &[(u64, f64)], from_nanos: u64) -> Option<f64> {
+    let after = readings.partition_point(|(time, _)| *time <= from_nanos);
+    if after == readings.len() {
+        return None;
+    }
+    let recent = &readings[after.saturating_sub(1)..];
+    let nanos = recent.last()?.0.checked_sub(recent.first()?.0)?;
+    (nanos > 0).then(|| growth_of(recent) / to_secs(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::fixture;
+    use nilo_sample::{ABSENT, TableSpec};
+
+    /// A writer that had seen so many samples at these seconds; 100 tokens each, batches not counted.
+    fn counted(writer: &str, rows: &[(u64, f64)]) -> RecordedTable {
+        let mut table = fixture::table(TableSpec::throughput());
+        table.writer = writer.to_owned();
+        for (secs, samples) in rows {
+            let row = [ABSENT, *samples, samples * 100.0];
+            fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+        }
+        table
+    }
+
+    fn summary_of(tables: Vec<RecordedTable>) -> Option<ThroughputSummary> {
+        let mut recording = fixture::recording();
+        recording.tables = tables;
+        summarize_throughput(&recording)
+    }
+
+    #[test]
+    fn known_answers() {
+        let mut rows: Vec<(u64, f64)> = (0..=90).map(|s| (10 + s, s as f64 * 2.0)).collect();
+        // The last ten seconds are ten times as fast.
+        rows.extend((1..=10).map(|s| (100 + s, 180.0 + s as f64 * 20.0)));
+        let found = summary_of(vec![counted("a", &rows)]).unwrap();
+        assert_eq!((found.counted_secs, found.recent_secs), (100.0, 10.0));
+        assert_eq!(found.batches, None);
+        let samples = found.samples.unwrap();
+        assert_eq!(samples.total, 380.0);
+        assert_eq!(
+            (samples.mean_per_sec, samples.recent_per_sec),
+            (Some(3.8), Some(20.0))
+        );
+        assert_eq!(found.tokens.unwrap().mean_per_sec, Some(380.0));
+    }
+
+    #[test]
+    fn ranks_add_up_and_attempts_follow_each_other() {
+        let rows = [(0, 0.0), (50, 50.0), (100, 100.0)];
+        let found = summary_of(vec![counted("a", &rows), counted("b", &rows)]).unwrap();
+        let samples = found.samples.unwrap();
+        assert_eq!((samples.total, samples.mean_per_sec), (200.0, Some(2.0)));
+        assert_eq!(samples.recent_per_sec, Some(2.0));
+        let later = [(1000, 0.0), (1050, 100.0), (1100, 200.0)];
+        let found = summary_of(vec![counted("a", &rows), counted("b", &later)]).unwrap();
+        let samples = found.samples.unwrap();
+        assert_eq!((samples.total, samples.mean_per_sec), (300.0, Some(1.5)));
+        assert_eq!(samples.recent_per_sec, Some(2.0));
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_loses_nothing() {
+        let rows = [(0, 10.0), (1, 20.0), (2, 5.0), (3, 15.0)];
+        let samples = summary_of(vec![counted("a", &rows)])
+            .unwrap()
+            .samples
+            .unwrap();
+        assert_eq!(samples.total, 35.0);
+    }
+
+    #[test]
+    fn one_reading_has_a_total_and_no_rate() {
+        let samples = summary_of(vec![counted("a", &[(5, 7.0)])])
+            .unwrap()
+            .samples
+            .unwrap();
+        assert_eq!(
+            (samples.total, samples.mean_per_sec, samples.recent_per_sec),
+            (7.0, None, None)
+        );
+        assert_eq!(summary_of(vec![]), None);
+        assert_eq!(summary_of(vec![counted("a", &[])]), None);
+        assert_eq!(
+            summary_of(vec![counted("a", &[(1, f64::NAN), (2, -3.0)])]),
+            None
+        );
+    }
+}

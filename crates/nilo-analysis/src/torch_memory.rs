@@ -1,0 +1,93 @@
+//! GPU memory as PyTorch's allocator counts it: the peaks of each device in each process.
+
+use nilo_sample::{RecordedTable, Recording, Subject};
+use serde::Serialize;
+
+/// One device of one process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TorchMemorySummary {
+    /// The device's index in that process.
+    pub device: u32,
+    /// Who wrote it, such as `python-4711`.
+    pub writer: String,
+    /// Most memory held by tensors.
+    pub peak_allocated_bytes: Option<u64>,
+    /// Most memory that the allocator had taken from the device.
+    pub peak_reserved_bytes: Option<u64>,
+    /// Held by tensors at the end.
+    pub last_allocated_bytes: Option<u64>,
+    /// Taken from the device at the end.
+    pub last_reserved_bytes: Option<u64>,
+    /// Least memory that was free on the device, whoever used the rest.
+    pub least_free_bytes: Option<u64>,
+    /// The device's memory.
+    pub device_total_bytes: Option<u64>,
+}
+
+/// Summarizes each device of each process, by device.
+pub fn summarize_torch_memory(recording: &Recording) -> Vec<TorchMemorySummary> {
+    let of_table = |table: &RecordedTable| match table.spec.subject {
+        Subject::TorchMemory { device } if !table.times.is_empty() => {
+            Some(summarize(table, device))
+        }
+        _ => None,
+    };
+    let mut found: Vec<TorchMemorySummary> = recording.tables.iter().filter_map(of_table).collect();
+    found.sort_by(|a, b| (a.device, &a.writer).cmp(&(b.device, &b.writer)));
+    found
+}
+
+fn summarize(table: &RecordedTable, device: u32) -> TorchMemorySummary {
+    let bytes = |column: &str| {
+        let present = table.series(column).into_iter().flat_map(|s| s.present());
+        present
+            .map(|(_, value)| value)
+            .filter(|value| value.is_finite() && *value >= 0.0)
+            .map(|value| value as u64)
+    };
+    TorchMemorySummary {
+        device,
+        writer: table.writer.clone(),
+        peak_allocated_bytes: bytes("peak_allocated_bytes")
+            .chain(bytes("allocated_bytes"))
+            .max(),
+        peak_reserved_bytes: bytes("peak_reserved_bytes")
+            .chain(bytes("reserved_bytes"))
+            .max(),
+        last_allocated_bytes: bytes("allocated_bytes").next_back(),
+        last_reserved_bytes: bytes("reserved_bytes").next_back(),
+        least_free_bytes: bytes("device_free_bytes").min(),
+        device_total_bytes: bytes("device_total_bytes").next_back(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::fixture;
+    use nilo_sample::{ABSENT, TableSpec};
+
+    #[test]
+    fn a_peak_between_two_readings_is_in_it() {
+        let mut table = fixture::table(TableSpec::torch_memory(1));
+        fixture::tick(&mut table, 0, &[10.0, 20.0, 10.0, 20.0, 70.0, 100.0]);
+        fixture::tick(&mut table, 1, &[12.0, 20.0, 55.0, 60.0, 30.0, 100.0]);
+        fixture::tick(&mut table, 2, &[11.0, 20.0, ABSENT, f64::NAN, 60.0, 100.0]);
+        let mut other = fixture::table(TableSpec::torch_memory(0));
+        other.writer = "python-2".to_owned();
+        fixture::tick(&mut other, 0, &[ABSENT; 6]);
+        let mut recording = fixture::recording();
+        recording.tables = vec![table, other, fixture::table(TableSpec::torch_memory(7))];
+        let found = summarize_torch_memory(&recording);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].device, found[0].peak_allocated_bytes), (0, None));
+        let device = &found[1];
+        assert_eq!(device.peak_allocated_bytes, Some(55));
+        assert_eq!(device.peak_reserved_bytes, Some(60));
+        assert_eq!(
+            (device.last_allocated_bytes, device.least_free_bytes),
+            (Some(11), Some(30))
+        );
+        assert_eq!(device.device_total_bytes, Some(100));
+    }
+}

@@ -1,0 +1,98 @@
+//! What the programs of several runs logged, side by side.
+
+use std::io::Write;
+
+use nilo_analysis::Comparison;
+use nilo_analysis::compare_training::ComparedFigure;
+use nilo_plot::short_number;
+
+use crate::text::number::{format_change, format_secs};
+use crate::text::one_line::one_line;
+use crate::text::table::{Lean, write_table};
+use crate::text::training::SOME_METRICS;
+
+const NAME_CHARS: usize = 40;
+const RUN_CHARS: usize = 24;
+
+/// How a section writes its numbers.
+type Format = fn(f64) -> String;
+
+/// Writes a section for each kind that two runs have in common; nothing where there is none.
+pub(crate) fn write_compared(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    all: bool,
+) -> std::io::Result<()> {
+    let rate = |value: f64| format!("{}/s", short_number(value));
+    let sections: [(&str, &[ComparedFigure], Format); 3] = [
+        ("Metrics:", &comparison.metrics, short_number),
+        ("Phases (mean):", &comparison.phases, |secs| {
+            format_secs(Some(secs))
+        }),
+        ("Throughput (mean):", &comparison.throughput, rate),
+    ];
+    for (title, figures, format) in sections {
+        // Figures of one name follow each other and are shown or left out together.
+        let groups: Vec<&[ComparedFigure]> = figures.chunk_by(|a, b| a.name == b.name).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let most = if all { usize::MAX } else { SOME_METRICS };
+        writeln!(out, "{title}")?;
+        write_section(out, comparison, groups.iter().take(most), format)?;
+        if groups.len() > most {
+            let rest = groups.len() - most;
+            writeln!(out, "  and {rest} more; see `--all` or `--format json`")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_section<'a>(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    groups: impl Iterator<Item = &'a &'a [ComparedFigure]>,
+    format: Format,
+) -> std::io::Result<()> {
+    let labels: Vec<String> = comparison
+        .runs
+        .iter()
+        .map(|run| one_line(&run.label, RUN_CHARS))
+        .collect();
+    let mut columns = vec![("  NAME", Lean::Left), ("", Lean::Left)];
+    for (index, label) in labels.iter().enumerate() {
+        columns.push((label, Lean::Right));
+        if index > 0 {
+            columns.push(("CHANGE", Lean::Right));
+        }
+    }
+    let mut rows = Vec::new();
+    for group in groups {
+        for (index, figure) in group.iter().enumerate() {
+            let name = match index {
+                0 => one_line(&figure.name, NAME_CHARS),
+                _ => String::new(),
+            };
+            let mut row = vec![format!("  {name}"), figure_word(figure.figure)];
+            for run in 0..labels.len() {
+                let value = figure.values.get(run).copied().flatten();
+                row.push(value.map_or("-".to_owned(), format));
+                if run > 0 {
+                    row.push(format_change(
+                        figure.change_ratios.get(run).copied().flatten(),
+                    ));
+                }
+            }
+            rows.push(row);
+        }
+    }
+    write_table(out, &columns, &rows)
+}
+
+/// Metrics have three figures each; the title says what the others are.
+fn figure_word(figure: &str) -> String {
+    match figure {
+        "last" | "min" | "max" => figure.to_owned(),
+        _ => String::new(),
+    }
+}

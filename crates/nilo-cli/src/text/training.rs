@@ -1,0 +1,199 @@
+//! What the program itself logged, in words: metrics, phases, throughput, GPU memory by PyTorch's account.
+
+use std::io::Write;
+
+use nilo_analysis::Summary;
+use nilo_analysis::metrics::{CURVE_POINTS, MetricSummary, ValueAt};
+use nilo_plot::short_number;
+use nilo_sample::units::format_bytes;
+
+use crate::text::number::{format_optional, format_secs, format_share};
+use crate::text::one_line::one_line;
+use crate::text::table::{Lean, write_table};
+
+/// How many metrics are listed unless all are asked for.
+pub(crate) const SOME_METRICS: usize = 20;
+
+/// How many phases and devices are listed likewise.
+const SOME_ROWS: usize = 20;
+
+/// Names longer than this are cut.
+const NAME_CHARS: usize = 40;
+
+/// Whether there is anything to say here.
+pub(crate) fn has_training(summary: &Summary) -> bool {
+    !summary.metrics.is_empty()
+        || !summary.phases.is_empty()
+        || summary.throughput.is_some()
+        || !summary.torch_memory.is_empty()
+}
+
+/// Writes a section for each kind that was recorded; nothing for a run without any.
+pub(crate) fn write_training(
+    out: &mut dyn Write,
+    summary: &Summary,
+    most_metrics: usize,
+) -> std::io::Result<()> {
+    let most_rows = most_metrics.max(SOME_ROWS);
+    write_metrics(out, summary, most_metrics)?;
+    write_phases(out, summary, most_rows)?;
+    write_throughput(out, summary)?;
+    write_torch_memory(out, summary, most_rows)
+}
+
+fn write_metrics(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+    if summary.metrics.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Metrics:")?;
+    let columns = [
+        ("  NAME", Lean::Left),
+        ("LAST", Lean::Right),
+        ("STEP", Lean::Right),
+        ("MIN", Lean::Right),
+        ("MAX", Lean::Right),
+        ("MEAN", Lean::Right),
+        ("COUNT", Lean::Right),
+        ("CURVE", Lean::Left),
+        ("", Lean::Left),
+    ];
+    let value = |at: Option<ValueAt>| format_optional(at.map(|at| at.value));
+    let rows = summary.metrics.iter().take(most).map(|metric| {
+        let step = metric.last.and_then(|last| last.step);
+        vec![
+            format!("  {}", one_line(&metric.name, NAME_CHARS)),
+            value(metric.last),
+            step.map_or("-".to_owned(), |step| step.to_string()),
+            value(metric.min),
+            value(metric.max),
+            format_optional(metric.mean),
+            metric.count.to_string(),
+            nilo_plot::trend(&metric.curve, CURVE_POINTS),
+            remarks(metric),
+        ]
+    });
+    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_rest(out, summary.metrics.len(), most)
+}
+
+/// What must not be overlooked in a metric.
+fn remarks(metric: &MetricSummary) -> String {
+    let mut remarks = Vec::new();
+    if metric.nan_count > 0 {
+        remarks.push(format!("{} NaN", metric.nan_count));
+    }
+    if metric.infinite_count > 0 {
+        remarks.push(format!("{} inf", metric.infinite_count));
+    }
+    if metric.attempts > 1 {
+        let mut text = format!(
+            "{} attempts, {} overwritten",
+            metric.attempts, metric.overwritten_count
+        );
+        if metric.overwritten_not_finite_count > 0 {
+            text += &format!(" ({} not finite)", metric.overwritten_not_finite_count);
+        }
+        remarks.push(text);
+    }
+    remarks.join(", ")
+}
+
+fn write_phases(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+    if summary.phases.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Phases:")?;
+    let columns = [
+        ("  NAME", Lean::Left),
+        ("COUNT", Lean::Right),
+        ("MEAN", Lean::Right),
+        ("P95", Lean::Right),
+        ("MAX", Lean::Right),
+        ("SHARE", Lean::Right),
+        ("", Lean::Left),
+    ];
+    let rows = summary.phases.iter().take(most).map(|phase| {
+        // An inner phase stands under its outer one and needs only its own part of the name.
+        let outer = phase.parent.as_ref().map_or(0, |outer| outer.len() + 1);
+        let name = phase.name.get(outer..).unwrap_or(&phase.name);
+        let indent = "  ".repeat(phase.depth.min(8) as usize + 1);
+        let remark = match phase.unusable_count {
+            0 => String::new(),
+            count => format!("{count} without a usable duration"),
+        };
+        vec![
+            format!("{indent}{}", one_line(name, NAME_CHARS)),
+            phase.count.to_string(),
+            format_secs(phase.mean_secs),
+            format_secs(phase.p95_secs),
+            format_secs(phase.max_secs),
+            format_share(phase.wall_share_ratio),
+            remark,
+        ]
+    });
+    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_rest(out, summary.phases.len(), most)
+}
+
+fn write_throughput(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    let Some(throughput) = &summary.throughput else {
+        return Ok(());
+    };
+    writeln!(out, "Throughput:")?;
+    let recent = format!("LAST {}", format_secs(Some(throughput.recent_secs)));
+    let columns = [
+        ("  ", Lean::Left),
+        ("TOTAL", Lean::Right),
+        ("MEAN", Lean::Right),
+        (recent.as_str(), Lean::Right),
+    ];
+    let rate = |rate: Option<f64>| match rate {
+        Some(rate) => format!("{}/s", short_number(rate)),
+        None => "-".to_owned(),
+    };
+    let rows = throughput.counters().map(|(name, counter)| {
+        vec![
+            format!("  {name}"),
+            short_number(counter.total),
+            rate(counter.mean_per_sec),
+            rate(counter.recent_per_sec),
+        ]
+    });
+    write_table(out, &columns, &rows.collect::<Vec<_>>())
+}
+
+fn write_torch_memory(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+    if summary.torch_memory.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "GPU memory by torch:")?;
+    let columns = [
+        ("  DEVICE", Lean::Left),
+        ("PEAK ALLOCATED", Lean::Right),
+        ("PEAK RESERVED", Lean::Right),
+        ("DEVICE HAS", Lean::Right),
+        ("PROCESS", Lean::Left),
+    ];
+    let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| format_bytes(b as f64));
+    let rows = summary.torch_memory.iter().take(most).map(|device| {
+        vec![
+            format!("  cuda:{}", device.device),
+            bytes(device.peak_allocated_bytes),
+            bytes(device.peak_reserved_bytes),
+            bytes(device.device_total_bytes),
+            one_line(&device.writer, NAME_CHARS),
+        ]
+    });
+    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_rest(out, summary.torch_memory.len(), most)
+}
+
+fn write_rest(out: &mut dyn Write, there_are: usize, shown: usize) -> std::io::Result<()> {
+    match there_are.saturating_sub(shown) {
+        0 => Ok(()),
+        rest => writeln!(
+            out,
+            "  and {rest} more; see `nilo show --all` or `--format json`"
+        ),
+    }
+}

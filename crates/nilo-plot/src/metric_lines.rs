@@ -1,0 +1,97 @@
+//! From a metric to the lines that are drawn: one for each writer, broken where a value is not finite, as many points as there are pixels.
+
+use nilo_analysis::{Metric, MetricHistory, MetricPoint};
+
+use crate::m4::m4;
+use crate::x_axis::XAxis;
+
+/// A point: its share of the axis and its value.
+pub(crate) type Place = (f64, f64);
+
+/// One metric of one run.
+#[derive(Debug, Default)]
+pub(crate) struct MetricLines {
+    /// What counts, in unbroken pieces.
+    pub(crate) lines: Vec<Vec<Place>>,
+    /// What a later attempt overwrote, likewise.
+    pub(crate) overwritten: Vec<Vec<Place>>,
+    /// Where values are not finite, at most one for each pixel.
+    pub(crate) not_finite: Vec<f64>,
+    pub(crate) nan_count: usize,
+    pub(crate) infinite_count: usize,
+    /// The last value that counts.
+    pub(crate) last: Option<f64>,
+    /// The smallest and the largest finite value that counts.
+    pub(crate) extremes: Option<(f64, f64)>,
+}
+
+/// Draws a metric's history onto an axis that is so many pixels long.
+pub(crate) fn metric_lines(history: &MetricHistory, axis: &XAxis, width_px: f64) -> MetricLines {
+    let counting = &history.points;
+    let finite = || counting.iter().map(|p| p.value).filter(|v| v.is_finite());
+    let low = finite().reduce(f64::min);
+    let high = finite().reduce(f64::max);
+    let all = || counting.iter().chain(&history.overwritten);
+    let mut not_finite: Vec<f64> = all()
+        .filter(|point| !point.value.is_finite())
+        .filter_map(|point| axis.share_of(point))
+        .collect();
+    not_finite.sort_by(f64::total_cmp);
+    not_finite.dedup_by_key(|share| (*share * width_px).floor() as i64);
+    MetricLines {
+        lines: lines(counting, axis, width_px),
+        overwritten: lines(&history.overwritten, axis, width_px),
+        not_finite,
+        nan_count: all().filter(|point| point.value.is_nan()).count(),
+        infinite_count: all().filter(|point| point.value.is_infinite()).count(),
+        last: counting.last().map(|point| point.value),
+        extremes: low.zip(high),
+    }
+}
+
+fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Place>> {
+    let mut by_writer: Vec<Vec<Place>> = Vec::new();
+    for point in points {
+        let writer = point.writer as usize;
+        if by_writer.len() <= writer {
+            by_writer.resize_with(writer + 1, Vec::new);
+        }
+        let place = axis.share_of(point).map(|share| (share, point.value));
+        by_writer[writer].extend(place);
+    }
+    let mut pieces = Vec::new();
+    for mut line in by_writer {
+        if !line.is_sorted_by(|a, b| a.0 <= b.0) {
+            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let thin = |piece: &[Place]| m4(piece, |place| place.0 * width_px, |place| place.1);
+        let breaks = line
+            .windows(2)
+            .filter(|pair| !pair[1].1.is_finite())
+            .count();
+        if breaks as f64 > width_px {
+            // More breaks than pixels cannot be seen as such, and would only make a large picture.
+            line.retain(|place| place.1.is_finite());
+        }
+        let split = line.split(|place| !place.1.is_finite());
+        pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
+    }
+    pieces
+}
+
+/// The steps between which a metric lies, if it has any.
+pub(crate) fn step_range(history: &MetricHistory) -> Option<(i64, i64)> {
+    let steps = || history.points.iter().filter_map(|point| point.step);
+    Some((steps().min()?, steps().max()?))
+}
+
+/// Metrics by their names, in the order of the names; those that were not logged are left out.
+pub(crate) fn chosen<'a>(
+    metrics: &'a [Metric<'a>],
+    names: &'a [String],
+) -> impl Iterator<Item = (&'a str, MetricHistory)> {
+    names.iter().filter_map(|name| {
+        let found = metrics.iter().find(|metric| metric.name == name)?;
+        Some((name.as_str(), found.history()))
+    })
+}

@@ -1,0 +1,265 @@
+//! Panels below the memory: a metric each, on the same axis.
+//!
+//! A value that is not finite is a red tick at the top of its panel, and the line is broken there.
+//! What a later attempt overwrote is drawn faintly.
+
+use crate::font::{shorten, text_width};
+use crate::frame::{Frame, TEXT_PX, crisp, label};
+use crate::metric_lines::{MetricLines, Place};
+use crate::short_number::short_number;
+use crate::svg::{Element, Path};
+use crate::theme::Palette;
+use crate::ticks::{Tick, value_ticks};
+
+/// A panel with its title.
+const PANEL_PX: f64 = 136.0;
+/// The title and the space above it.
+const TITLE_PX: f64 = 30.0;
+/// Space between two labels at the side.
+const TICK_PX: f64 = 24.0;
+/// More panels would be a wall of pictures.
+pub(crate) const MOST_PANELS: usize = 8;
+/// Colours of the lines where each panel has one: none that the biggest processes have.
+const COLOURS: [usize; MOST_PANELS] = [5, 7, 8, 2, 3, 11, 10, 0];
+
+/// A metric to draw.
+pub(crate) struct Panel<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) series: Vec<PanelSeries>,
+}
+
+/// One run's line in a panel.
+pub(crate) struct PanelSeries {
+    pub(crate) stroke: &'static str,
+    pub(crate) dash: &'static str,
+    pub(crate) lines: MetricLines,
+}
+
+/// The colour of the only line in a panel.
+pub(crate) fn panel_colour(index: usize, palette: &Palette) -> &'static str {
+    palette.series[COLOURS[index % COLOURS.len()]]
+}
+
+/// What the panels take below the memory.
+pub(crate) fn panels_height(panels: &[Panel<'_>]) -> f64 {
+    panels.len() as f64 * PANEL_PX
+}
+
+/// The widest label at the side of a panel.
+pub(crate) fn labels_width(panels: &[Panel<'_>]) -> f64 {
+    let ticks = panels.iter().flat_map(|panel| Scale::of(panel).ticks());
+    let widths = ticks.map(|tick| text_width(&tick.label, TEXT_PX));
+    widths.fold(0.0, f64::max)
+}
+
+/// Draws the panels one below the other.
+pub(crate) fn draw_panels(panels: &[Panel<'_>], frame: &Frame, palette: &Palette) -> Element {
+    let mut group = Element::group().attr("class", "panels");
+    for (index, panel) in panels.iter().enumerate() {
+        let top = frame.bottom + index as f64 * PANEL_PX + TITLE_PX;
+        let place = Area {
+            top,
+            bottom: top + PANEL_PX - TITLE_PX,
+            scale: Scale::of(panel),
+        };
+        group.push(draw_panel(panel, &place, frame, palette));
+    }
+    group
+}
+
+/// The values at the lower and the upper edge.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn of(panel: &Panel<'_>) -> Scale {
+        let drawn = panel.series.iter().flat_map(|series| {
+            let lines = series.lines.lines.iter();
+            lines.chain(&series.lines.overwritten).flatten()
+        });
+        let (low, high) = drawn.fold((f64::INFINITY, f64::NEG_INFINITY), |range, place| {
+            (range.0.min(place.1), range.1.max(place.1))
+        });
+        let margin = match high / 2.0 - low / 2.0 {
+            half if half > 0.0 => half * 0.14,
+            // A level line lies in the middle.
+            _ if high.abs() > 0.0 => high.abs() * 0.1,
+            _ => 1.0,
+        };
+        match low <= high {
+            true => Scale {
+                low: (low - margin).max(f64::MIN),
+                high: (high + margin).min(f64::MAX),
+            },
+            false => Scale {
+                low: 0.0,
+                high: 1.0,
+            },
+        }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        // Halved, since the distance of two numbers may be too large for a number.
+        let share = (value / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
+        share.clamp(0.0, 1.0)
+    }
+
+    fn ticks(&self) -> Vec<Tick> {
+        let most = (PANEL_PX - TITLE_PX) / TICK_PX;
+        value_ticks(self.low, self.high, most as usize)
+    }
+}
+
+/// Where a panel lies on the picture.
+struct Area {
+    top: f64,
+    bottom: f64,
+    scale: Scale,
+}
+
+impl Area {
+    fn y(&self, value: f64) -> f64 {
+        self.bottom - self.scale.share(value) * (self.bottom - self.top)
+    }
+}
+
+fn draw_panel(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+    let mut group = Element::group().attr("class", "panel");
+    let is_empty = panel.series.iter().all(|s| s.lines.extremes.is_none());
+    for tick in area.scale.ticks().iter().filter(|_| !is_empty) {
+        let y = crisp(area.y(tick.at));
+        group.push(Element::line(
+            (frame.left, y),
+            (frame.right, y),
+            palette.grid,
+        ));
+        let text = label(frame.left - 8.0, y + 3.5, &tick.label, palette.muted);
+        group.push(text.attr("text-anchor", "end"));
+    }
+    let base = crisp(area.bottom);
+    group.push(Element::line(
+        (frame.left, base),
+        (frame.right, base),
+        palette.axis,
+    ));
+    for series in &panel.series {
+        let faint = palette.tint(series.stroke, 0.35);
+        group.push(curve(&series.lines.overwritten, &faint, "", area, frame));
+        group.push(curve(
+            &series.lines.lines,
+            series.stroke,
+            series.dash,
+            area,
+            frame,
+        ));
+    }
+    for share in panel.series.iter().flat_map(|s| &s.lines.not_finite) {
+        let x = frame.across(*share);
+        let tick = Element::line((x, area.top - 2.0), (x, area.top + 9.0), palette.danger);
+        group.push(tick.attr("stroke-width", "1.4"));
+    }
+    group.push(title(panel, area, frame, palette));
+    group
+}
+
+fn curve(
+    pieces: &[Vec<Place>],
+    stroke: &str,
+    dash: &'static str,
+    area: &Area,
+    frame: &Frame,
+) -> Element {
+    let mut group = Element::group();
+    let mut path = Path::default();
+    for piece in pieces {
+        if let [(share, value)] = piece[..] {
+            let (x, y) = (frame.across(share), area.y(value));
+            group.push(Element::dot(x, y, 1.8, stroke));
+            continue;
+        }
+        for (index, (share, value)) in piece.iter().enumerate() {
+            let (x, y) = (frame.across(*share), area.y(*value));
+            match index {
+                0 => path.move_to(x, y),
+                _ => path.line_to(x, y),
+            }
+        }
+    }
+    if !path.is_empty() {
+        let points = pieces.iter().map(Vec::len).sum::<usize>() as f64;
+        let dense = points > 2.0 * (frame.right - frame.left);
+        let path = path
+            .element()
+            .attr("fill", "none")
+            .attr("stroke", stroke)
+            .num("stroke-width", if dense { 1.0 } else { 1.5 })
+            .attr("stroke-linejoin", "round");
+        group.push(match dash {
+            "" => path,
+            dash => path.attr("stroke-dasharray", dash),
+        });
+    }
+    group
+}
+
+/// The metric's name, and at the right what the eye cannot read off the line.
+fn title(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+    let y = area.top - 8.0;
+    let odd = odd_words(panel);
+    let figures = figures(panel);
+    let room = frame.right - frame.left;
+    let odd_width = match odd.as_str() {
+        "" => 0.0,
+        odd => text_width(odd, TEXT_PX) + 12.0,
+    };
+    let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6);
+    let name_room = room - odd_width - text_width(&figures, TEXT_PX) - 16.0;
+    let name = shorten(panel.name, TEXT_PX, name_room);
+    let full_name: String = panel.name.chars().take(300).collect();
+    let heading = label(frame.left, y, &name, palette.ink)
+        .attr("font-weight", "500")
+        .tooltip(&full_name);
+    let at_right =
+        |x: f64, text: &str, fill: &str| label(x, y, text, fill).attr("text-anchor", "end");
+    Element::group()
+        .child(heading)
+        .child(at_right(frame.right, &figures, palette.muted))
+        .child(at_right(
+            frame.right - text_width(&figures, TEXT_PX) - 12.0,
+            &odd,
+            palette.danger,
+        ))
+}
+
+fn figures(panel: &Panel<'_>) -> String {
+    let [only] = &panel.series[..] else {
+        return String::new();
+    };
+    let last = only
+        .lines
+        .last
+        .map(|last| format!("last {}", short_number(last)));
+    let extremes = only
+        .lines
+        .extremes
+        .map(|(low, high)| format!("min {}, max {}", short_number(low), short_number(high)));
+    let parts: Vec<String> = last.into_iter().chain(extremes).collect();
+    parts.join(", ")
+}
+
+fn odd_words(panel: &Panel<'_>) -> String {
+    let total = |count: fn(&MetricLines) -> usize| {
+        panel.series.iter().map(|s| count(&s.lines)).sum::<usize>()
+    };
+    let counts = [
+        (total(|lines| lines.nan_count), "NaN"),
+        (total(|lines| lines.infinite_count), "inf"),
+    ];
+    let words = counts.into_iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = words
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    words.join(", ")
+}

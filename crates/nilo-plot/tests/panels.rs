@@ -1,0 +1,219 @@
+//! What the panels of metrics promise, read back from the SVG.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/synthetic/mod.rs"]
+mod synthetic;
+
+use nilo_plot::{Across, Chart, ChartOptions, compare_chart, memory_chart};
+use proptest::prelude::*;
+use resvg::usvg::roxmltree::{Document, Node};
+use synthetic::*;
+
+fn falling(rows: u64) -> Vec<(u64, i64, f64)> {
+    let row = |i: u64| (i * SECOND, i as i64, 4.0 / (1.0 + i as f64));
+    (0..rows).map(row).collect()
+}
+
+fn with_metrics(names: &[&str]) -> ChartOptions {
+    ChartOptions {
+        metrics: names.iter().map(|name| (*name).to_owned()).collect(),
+        ..ChartOptions::default()
+    }
+}
+
+fn texts(chart: &Chart) -> Vec<String> {
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+    texts
+        .filter_map(|node| node.text().map(str::to_owned))
+        .collect()
+}
+
+/// What is in each panel, counted by a question.
+fn in_panels(chart: &Chart, wanted: impl Fn(&Node<'_, '_>) -> bool) -> Vec<usize> {
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let panels = document
+        .descendants()
+        .filter(|node| node.attribute("class") == Some("panel"));
+    panels
+        .map(|panel| panel.descendants().filter(&wanted).count())
+        .collect()
+}
+
+fn is_curve(node: &Node<'_, '_>) -> bool {
+    node.has_tag_name("path")
+}
+
+fn is_red_tick(node: &Node<'_, '_>) -> bool {
+    node.has_tag_name("line") && node.attribute("stroke") == Some("#c1121f")
+}
+
+#[test]
+fn a_chosen_metric_has_a_panel_on_the_axis_of_the_memory() {
+    let mut recording = training(1.0);
+    add_metric(&mut recording, "python-1", "loss", &falling(80));
+    let chart = memory_chart(&recording, &with_metrics(&["loss", "not logged"]));
+    assert_eq!(in_panels(&chart, is_curve), [1]);
+    let texts = texts(&chart);
+    for wanted in [
+        "loss",
+        "last 0.05, min 0.05, max 4",
+        "time (s)",
+        "python train.py",
+    ] {
+        assert!(
+            texts.iter().any(|text| text == wanted),
+            "{wanted}: {texts:?}"
+        );
+    }
+    let plain = memory_chart(&recording, &ChartOptions::default());
+    assert!(in_panels(&plain, is_curve).is_empty());
+}
+
+#[test]
+fn what_is_not_finite_is_a_tick_and_breaks_the_line() {
+    let mut recording = training(1.0);
+    let mut rows = falling(80);
+    (rows[20].2, rows[50].2) = (f64::NAN, f64::NEG_INFINITY);
+    add_metric(&mut recording, "python-1", "loss", &rows);
+    let only_nan: Vec<_> = (0..80).map(|i| (i * SECOND, i as i64, f64::NAN)).collect();
+    add_metric(&mut recording, "python-1", "bad", &only_nan);
+    let chart = memory_chart(&recording, &with_metrics(&["loss", "bad"]));
+    assert_eq!(in_panels(&chart, is_red_tick), [2, 80]);
+    let moves = |node: &Node<'_, '_>| {
+        let data = node.attribute("d").unwrap_or_default();
+        data.matches('M').count() == 3
+    };
+    assert_eq!(in_panels(&chart, moves), [1, 0]);
+    let texts = texts(&chart);
+    assert!(texts.contains(&"1 NaN, 1 inf".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"80 NaN".to_owned()), "{texts:?}");
+}
+
+#[test]
+fn one_spike_among_a_million_values_is_drawn() {
+    let mut recording = empty("spike");
+    let mut rows: Vec<(u64, i64, f64)> = (0..1_000_000)
+        .map(|i| (i * SECOND / 100, i as i64, 1.0))
+        .collect();
+    rows[612_345].2 = 50.0;
+    add_metric(&mut recording, "python-1", "loss", &rows);
+    for across in [Across::Time, Across::Steps] {
+        let options = ChartOptions {
+            across,
+            ..with_metrics(&["loss"])
+        };
+        let chart = memory_chart(&recording, &options);
+        assert!(chart.to_svg().len() < 300_000);
+        assert!(texts(&chart).contains(&"last 1, min 1, max 50".to_owned()));
+        let svg = chart.to_svg();
+        let document = Document::parse(&svg).unwrap();
+        let panel = document
+            .descendants()
+            .find(|n| n.attribute("class") == Some("panel"));
+        let path = panel.unwrap().descendants().find(is_curve).unwrap();
+        let heights: std::collections::BTreeSet<&str> = path
+            .attribute("d")
+            .unwrap()
+            .split(['M', 'L'])
+            .filter_map(|pair| pair.split(' ').nth(1))
+            .collect();
+        assert_eq!(heights.len(), 2, "{heights:?}");
+    }
+}
+
+#[test]
+fn a_resumed_run_shows_both_attempts_and_its_axis_never_runs_back() {
+    let mut recording = training(1.0);
+    add_metric(&mut recording, "python-1", "loss", &falling(40));
+    let again: Vec<_> = (0..30)
+        .map(|i| ((45 + i) * SECOND, 30 + i as i64, 0.1))
+        .collect();
+    add_metric(&mut recording, "python-2", "loss", &again);
+    let chart = memory_chart(&recording, &with_metrics(&["loss"]));
+    // The overwritten ten, and the two attempts as pieces of one path.
+    assert_eq!(in_panels(&chart, is_curve), [2]);
+    let options = ChartOptions {
+        across: Across::Steps,
+        ..with_metrics(&["loss"])
+    };
+    let chart = memory_chart(&recording, &options);
+    assert!(texts(&chart).contains(&"step".to_owned()));
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let line = document
+        .descendants()
+        .find(|n| n.attribute("class") == Some("line"));
+    let path = line.unwrap().descendants().find(is_curve).unwrap();
+    let across: Vec<f64> = path
+        .attribute("d")
+        .unwrap()
+        .split(['M', 'L'])
+        .filter_map(|pair| pair.split(' ').next()?.parse().ok())
+        .collect();
+    assert!(across.is_sorted(), "{across:?}");
+}
+
+#[test]
+fn ranks_are_lines_of_their_own() {
+    let mut recording = training(1.0);
+    add_metric(&mut recording, "python-1", "loss", &falling(40));
+    add_metric(&mut recording, "python-2", "loss", &falling(40));
+    let chart = memory_chart(&recording, &with_metrics(&["loss"]));
+    let two_pieces = |node: &Node<'_, '_>| {
+        let data = node.attribute("d").unwrap_or_default();
+        data.matches('M').count() == 2
+    };
+    assert_eq!(in_panels(&chart, two_pieces), [1]);
+}
+
+#[test]
+fn runs_are_compared_in_one_panel() {
+    let mut runs = [training(1.0), training(0.9)];
+    for run in &mut runs {
+        add_metric(run, "python-1", "loss", &falling(80));
+    }
+    let labelled = [("a", &runs[0]), ("b", &runs[1])];
+    let chart = compare_chart(&labelled, &with_metrics(&["loss"]));
+    assert_eq!(in_panels(&chart, is_curve), [2]);
+    chart.to_png(1.0).unwrap();
+}
+
+#[test]
+fn markup_in_metric_names_stays_text() {
+    let mut recording = empty("x");
+    let name = "</svg><script>\u{1b}[2J\u{202e}";
+    add_metric(&mut recording, "python-1", name, &falling(3));
+    let chart = memory_chart(&recording, &with_metrics(&[name]));
+    assert!(!chart.to_svg().contains("<script"));
+    assert!(texts(&chart).iter().any(|text| text.contains("</svg>")));
+    chart.to_png(1.0).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_values_and_steps_give_a_picture(
+        rows in prop::collection::vec((any::<u64>(), any::<i64>(), any::<u64>()), 0..40),
+        steps in any::<bool>(),
+    ) {
+        let mut recording = training(1.0);
+        let mut rows: Vec<(u64, i64, f64)> = rows
+            .into_iter()
+            .map(|(time, step, bits)| (time, step, f64::from_bits(bits)))
+            .collect();
+        rows.sort_by_key(|row| row.0);
+        add_metric(&mut recording, "python-1", "any", &rows);
+        let options = ChartOptions {
+            across: if steps { Across::Steps } else { Across::Time },
+            ..with_metrics(&["any"])
+        };
+        let chart = memory_chart(&recording, &options);
+        prop_assert!(Document::parse(&chart.to_svg()).is_ok());
+        prop_assert!(!chart.to_svg().contains("NaN\""));
+    }
+}

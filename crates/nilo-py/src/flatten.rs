@@ -1,0 +1,77 @@
+//! Any dictionary of values as flat names and numbers: `{"eval": {"loss": 1}}` is `eval/loss`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::number::{self, Reading};
+use crate::pending::DeviceNumber;
+
+/// Dictionaries within dictionaries are followed this deep.
+const DEEPEST: usize = 16;
+
+/// What a dictionary held.
+pub(crate) struct Found {
+    pub(crate) numbers: Vec<(String, f64)>,
+    pub(crate) on_device: Vec<(String, DeviceNumber)>,
+    /// Names and what their values are instead of numbers.
+    pub(crate) unusable: Vec<(String, String)>,
+    /// The key objects, when every item became a number under its own key.
+    pub(crate) keys: Option<Vec<Py<PyAny>>>,
+}
+
+/// Reads everything in a dictionary.
+pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<Found> {
+    let mut found = Found {
+        numbers: Vec::new(),
+        on_device: Vec::new(),
+        unusable: Vec::new(),
+        keys: Some(Vec::new()),
+    };
+    add(dict, "", 0, &mut found)?;
+    Ok(found)
+}
+
+fn add(dict: &Bound<'_, PyDict>, prefix: &str, depth: usize, found: &mut Found) -> PyResult<()> {
+    // A copy, because reading a value may run code that changes the dictionary.
+    for (key, value) in dict.copy()?.iter() {
+        let text = key.str()?.to_string_lossy().into_owned();
+        let name = if prefix.is_empty() {
+            text
+        } else {
+            format!("{prefix}/{text}")
+        };
+        match number::read(&value) {
+            Reading::Number(number) => {
+                found.numbers.push((name, number));
+                if let Some(keys) = &mut found.keys {
+                    keys.push(key.unbind());
+                }
+                continue;
+            }
+            Reading::OnDevice(tensor) => match DeviceNumber::begin(&tensor) {
+                Ok(number) => found.on_device.push((name, number)),
+                Err(error) => found
+                    .unusable
+                    .push((name, format!("a tensor that cannot be read ({error})"))),
+            },
+            Reading::Nested(inner) if depth < DEEPEST => add(&inner, &name, depth + 1, found)?,
+            Reading::Nested(_) => found.unusable.push((name, "nested too deeply".to_owned())),
+            Reading::Nothing => {}
+            Reading::Unusable(what) => found.unusable.push((name, what)),
+        }
+        found.keys = None;
+    }
+    Ok(())
+}
+
+/// Any mapping as a dictionary.
+pub(crate) fn as_dict<'py>(values: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    if let Ok(dict) = values.cast::<PyDict>() {
+        return Some(dict.clone());
+    }
+    if !values.hasattr("keys").unwrap_or(false) {
+        return None;
+    }
+    let dict = values.py().get_type::<PyDict>().call1((values,)).ok()?;
+    dict.cast_into::<PyDict>().ok()
+}

@@ -1,0 +1,58 @@
+//! The native half of the Python package `nilometer`: what is called in the training loop, and what reads runs back.
+//!
+//! Everything here converts between Python and the crates below; the public classes and their documentation lie in `python/nilometer/`.
+//! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
+
+mod errors;
+mod flatten;
+mod key_sets;
+mod nested;
+mod number;
+mod own_memory;
+mod peak;
+mod pending;
+mod phase_timer;
+mod quick_row;
+mod reader;
+mod rewards;
+mod run;
+mod scores;
+mod series;
+mod stream;
+mod throughput;
+mod tracker;
+mod trouble;
+
+use pyo3::prelude::*;
+
+/// The module `nilometer._native`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::own_memory::MemorySampler;
+    #[pymodule_export]
+    use super::peak::peak_rss;
+    #[pymodule_export]
+    use super::phase_timer::PhaseTimer;
+    #[pymodule_export]
+    use super::reader::RunReader;
+    #[pymodule_export]
+    use super::rewards::RewardHistory;
+    #[pymodule_export]
+    use super::run::Run;
+    #[pymodule_export]
+    use super::scores::ScoreHistory;
+    #[pymodule_export]
+    use super::series::describe;
+    #[pymodule_export]
+    use super::throughput::Throughput;
+    #[pymodule_export]
+    use super::tracker::Tracker;
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,143 @@
+//! Python values as numbers: floats at once, everything else by asking it.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+
+/// What a logged value turned out to be.
+pub(crate) enum Reading<'py> {
+    /// A number, NaN and infinities among them.
+    Number(f64),
+    /// A tensor on a device, whose number must be fetched without waiting for it.
+    OnDevice(Bound<'py, PyAny>),
+    /// More values under this key.
+    Nested(Bound<'py, PyDict>),
+    /// None: nothing was measured.
+    Nothing,
+    /// Not a number, and why.
+    Unusable(String),
+}
+
+/// Reads a value that is usually a float.
+#[inline]
+pub(crate) fn read<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+    match value.cast_exact::<PyFloat>() {
+        Ok(float) => Reading::Number(float.value()),
+        Err(_) => read_other(value),
+    }
+}
+
+#[cold]
+fn read_other<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+    if value.is_none() {
+        return Reading::Nothing;
+    }
+    if let Ok(truth) = value.cast_exact::<PyBool>() {
+        return Reading::Number(f64::from(u8::from(truth.is_true())));
+    }
+    if let Ok(integer) = value.cast::<PyInt>() {
+        return whole(integer);
+    }
+    if let Ok(float) = value.cast::<PyFloat>() {
+        return Reading::Number(float.value());
+    }
+    if let Ok(dict) = value.cast::<PyDict>() {
+        return Reading::Nested(dict.clone());
+    }
+    if value.is_instance_of::<PyString>() {
+        return Reading::Unusable("a string".to_owned());
+    }
+    if is_on_device(value) {
+        return match element_count(value) {
+            Some(1) => Reading::OnDevice(value.clone()),
+            _ => Reading::Unusable("a tensor of several numbers".to_owned()),
+        };
+    }
+    if element_count(value).is_some_and(|count| count != 1) {
+        return Reading::Unusable("an array of several numbers".to_owned());
+    }
+    match value.extract::<f64>() {
+        Ok(number) => Reading::Number(number),
+        Err(_) => item(value),
+    }
+}
+
+fn whole<'py>(integer: &Bound<'py, PyInt>) -> Reading<'py> {
+    // SAFETY: the object is an int and the GIL is held; an error is fetched right after.
+    let number = unsafe { ffi::PyLong_AsDouble(integer.as_ptr()) };
+    if number == -1.0
+        && let Some(error) = PyErr::take(integer.py())
+    {
+        let too_large = error.is_instance_of::<PyOverflowError>(integer.py());
+        let what = if too_large {
+            "an integer too large for a float"
+        } else {
+            "an unreadable integer"
+        };
+        return Reading::Unusable(what.to_owned());
+    }
+    Reading::Number(number)
+}
+
+/// Arrays and tensors of one element whose `__float__` refuses them have `item()`.
+fn item<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+    let number = value
+        .call_method0("item")
+        .and_then(|item| item.extract::<f64>());
+    match number {
+        Ok(number) => Reading::Number(number),
+        Err(_) => Reading::Unusable(match value.get_type().name() {
+            Ok(name) => format!("a {name}"),
+            Err(_) => "not a number".to_owned(),
+        }),
+    }
+}
+
+/// Whether this is a tensor whose memory is not the CPU's.
+fn is_on_device(value: &Bound<'_, PyAny>) -> bool {
+    let kind = value
+        .getattr("device")
+        .and_then(|device| device.getattr("type"))
+        .and_then(|kind| kind.extract::<String>());
+    kind.is_ok_and(|kind| kind != "cpu") && value.hasattr("detach").unwrap_or(false)
+}
+
+fn element_count(value: &Bound<'_, PyAny>) -> Option<u64> {
+    if let Ok(size) = value.getattr("size")
+        && let Ok(size) = size.extract::<u64>()
+    {
+        return Some(size); // numpy
+    }
+    let count = value.call_method0("numel").ok()?; // torch
+    count.extract().ok()
+}
+
+/// A step: any whole number, also one that numpy or a float carries.
+#[inline]
+pub(crate) fn read_step(step: &Bound<'_, PyAny>) -> Result<i64, String> {
+    // SAFETY: the object is exactly an int and the GIL is held.
+    if unsafe { ffi::PyLong_CheckExact(step.as_ptr()) } != 0 {
+        // SAFETY: as above; -1 may be an error, which is cleared.
+        let whole = unsafe { ffi::PyLong_AsLongLong(step.as_ptr()) };
+        if whole != -1 && whole != i64::MIN {
+            return Ok(whole);
+        }
+        PyErr::take(step.py());
+    }
+    if let Ok(whole) = step.extract::<i64>() {
+        // One value stands for "no step" in the run file.
+        return match whole {
+            i64::MIN => Err("too small".to_owned()),
+            _ => Ok(whole),
+        };
+    }
+    match read(step) {
+        Reading::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+            Ok(number as i64)
+        }
+        Reading::Number(number) => Err(format!("{number}, not a whole number in reach")),
+        Reading::Unusable(what) => Err(what),
+        _ => Err("not a number".to_owned()),
+    }
+}

@@ -1,0 +1,169 @@
+//! The stream of one process into a run: every point of every class passes here.
+//!
+//! A forked child gets a stream of its own in the same run, at its first point.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use nilo_runfile::{RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
+use nilo_sample::{Event, TableSpec};
+
+use crate::key_sets::{KeySets, MOST_COLUMNS};
+
+/// The role in the names of our files: `python-4711`.
+const ROLE: &str = "python";
+
+/// An open stream.
+pub(crate) struct Stream {
+    folder: PathBuf,
+    writer: RunWriter,
+    /// Names by group; groups keep apart what several loggers call the same.
+    groups: Vec<(String, KeySets)>,
+    phases: HashMap<String, TableId>,
+    throughput: Option<TableId>,
+    torch_memory: HashMap<u32, TableId>,
+    /// The step that training is at, where somebody says so: phases and memory carry it.
+    pub(crate) step: Option<i64>,
+    next_step: i64,
+}
+
+impl Stream {
+    pub(crate) fn open(folder: &Path) -> Result<Stream, RunfileError> {
+        Ok(Stream {
+            folder: folder.to_owned(),
+            writer: RunWriter::create(folder, ROLE, WriterOptions::default())?,
+            groups: Vec::new(),
+            phases: HashMap::new(),
+            throughput: None,
+            torch_memory: HashMap::new(),
+            step: None,
+            next_step: 0,
+        })
+    }
+
+    /// Whether the process forked since this stream was opened.
+    #[inline]
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.writer.is_foreign()
+    }
+
+    /// The same run, from this process.
+    pub(crate) fn reopen(&self) -> Result<Stream, RunfileError> {
+        let mut stream = Stream::open(&self.folder)?;
+        stream.step = self.step;
+        stream.next_step = self.next_step;
+        Ok(stream)
+    }
+
+    /// The names of a group.
+    #[inline]
+    pub(crate) fn key_sets(&mut self, group: &str) -> &mut KeySets {
+        // Nearly always the first.
+        let index = self.groups.iter().position(|(name, _)| name == group);
+        let index = index.unwrap_or_else(|| {
+            self.groups.push((group.to_owned(), KeySets::default()));
+            self.groups.len() - 1
+        });
+        &mut self.groups[index].1
+    }
+
+    /// The step of a row: the given one, or one more than the last.
+    #[inline]
+    pub(crate) fn step_or_next(&mut self, step: Option<i64>) -> i64 {
+        let step = step.unwrap_or(self.next_step);
+        self.next_step = step.saturating_add(1);
+        step
+    }
+
+    /// One row of a table that is known.
+    #[inline]
+    pub(crate) fn append(&mut self, table: TableId, step: Option<i64>, values: &[f64]) -> bool {
+        self.writer.append(table, monotonic_nanos(), step, values)
+    }
+
+    /// Values by name. Gives the table when one table holds them all, so that the caller can remember it.
+    pub(crate) fn append_named(
+        &mut self,
+        group: &str,
+        time_nanos: u64,
+        step: Option<i64>,
+        names: &[String],
+        values: &[f64],
+    ) -> Option<TableId> {
+        if names.len() > MOST_COLUMNS {
+            let chunks = names.chunks(MOST_COLUMNS).zip(values.chunks(MOST_COLUMNS));
+            for (names, values) in chunks {
+                self.append_named(group, time_nanos, step, names, values);
+            }
+            return None;
+        }
+        if names.is_empty() {
+            return None;
+        }
+        let index = self.groups.iter().position(|(name, _)| name == group)?;
+        let key_sets = &mut self.groups[index].1;
+        match key_sets.table(group, names, &mut self.writer) {
+            Some(table) => {
+                self.writer.append(table, time_nanos, step, values);
+                Some(table)
+            }
+            None => {
+                for (name, value) in names.iter().zip(values) {
+                    let name = std::slice::from_ref(name);
+                    self.append_named(group, time_nanos, step, name, &[*value]);
+                }
+                None
+            }
+        }
+    }
+
+    /// The table of a phase.
+    pub(crate) fn phase(&mut self, name: &str) -> TableId {
+        if let Some(table) = self.phases.get(name) {
+            return *table;
+        }
+        let table = self.writer.define(&TableSpec::phase(name));
+        self.phases.insert(name.to_owned(), table);
+        table
+    }
+
+    /// The table of throughput.
+    pub(crate) fn throughput(&mut self) -> TableId {
+        let writer = &mut self.writer;
+        *self
+            .throughput
+            .get_or_insert_with(|| writer.define(&TableSpec::throughput()))
+    }
+
+    /// The table of a device's memory.
+    pub(crate) fn torch_memory(&mut self, device: u32) -> TableId {
+        let writer = &mut self.writer;
+        *self
+            .torch_memory
+            .entry(device)
+            .or_insert_with(|| writer.define(&TableSpec::torch_memory(device)))
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) -> bool {
+        self.writer.event(monotonic_nanos(), event)
+    }
+
+    /// Points that could not be stored, and why.
+    pub(crate) fn dropped(&self) -> (u64, Option<&str>) {
+        (self.writer.dropped(), self.writer.dropped_reason())
+    }
+
+    /// Whether points are being lost right now.
+    #[inline]
+    pub(crate) fn is_losing(&self) -> bool {
+        self.writer.is_losing()
+    }
+
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.writer.bytes_written()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.writer.name()
+    }
+}

@@ -1,0 +1,253 @@
+//! Metrics in memory and in the run: the native half of `MetricTracker`.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use nilo_sample::ABSENT;
+
+use crate::errors::value_error;
+use crate::flatten::{as_dict, flatten};
+use crate::key_sets::MOST_NAMES;
+use crate::number::{self, Reading};
+use crate::pending::DeviceNumber;
+use crate::run::{Destination, METRICS, Run, step_of};
+use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
+
+/// Values by name, kept in memory for statistics and stored in the run as they come.
+#[pyclass(frozen, subclass, module = "nilometer._native")]
+pub(crate) struct Tracker {
+    destination: Destination,
+    group: String,
+    metrics: Mutex<HashMap<String, Series>>,
+    later: Mutex<Vec<Later>>,
+}
+
+/// A place in a series whose number is still on a device.
+struct Later {
+    name: String,
+    index: usize,
+    number: DeviceNumber,
+}
+
+#[pymethods]
+impl Tracker {
+    #[new]
+    #[pyo3(signature = (run=None, group=None))]
+    fn new(run: Option<&Bound<'_, Run>>, group: Option<String>) -> Tracker {
+        Tracker {
+            destination: Destination::new(run.map(Bound::get)),
+            group: group.unwrap_or_else(|| METRICS.to_owned()),
+            metrics: Mutex::default(),
+            later: Mutex::default(),
+        }
+    }
+
+    /// Adds one value.
+    #[pyo3(signature = (name, value, step=None))]
+    fn update(
+        &self,
+        name: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        step: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let dict = PyDict::new(name.py());
+        dict.set_item(name, value)?;
+        self.add(&dict, step)
+    }
+
+    /// Adds several values of one step.
+    #[pyo3(signature = (metrics, step=None))]
+    fn update_batch(
+        &self,
+        metrics: &Bound<'_, PyAny>,
+        step: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        match as_dict(metrics) {
+            Some(dict) => self.add(&dict, step),
+            None => crate::trouble::report(
+                metrics.py(),
+                "update_batch: the metrics are not a dictionary of names and numbers",
+            ),
+        }
+    }
+
+    /// The mean of a metric's finite values; of the last `window` ones only, if given.
+    #[pyo3(signature = (name, window=None))]
+    fn get_mean(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<f64> {
+        self.over(py, name, window, |values| mean_and_std(&finite(values)).0)
+    }
+
+    /// Their population standard deviation, likewise.
+    #[pyo3(signature = (name, window=None))]
+    fn get_std(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<f64> {
+        self.over(py, name, window, |values| mean_and_std(&finite(values)).1)
+    }
+
+    /// The last value.
+    fn get_last(&self, py: Python<'_>, name: &str) -> PyResult<Option<f64>> {
+        self.over(py, name, Some(1), |values| values.last().copied())
+    }
+
+    /// The summary of one metric, or of all by name.
+    #[pyo3(signature = (name=None, window=None))]
+    fn get_summary<'py>(
+        &self,
+        py: Python<'py>,
+        name: Option<&str>,
+        window: Option<usize>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        if let Some(name) = name {
+            let statistics = self.over(py, name, window, Statistics::of)?;
+            return metric_summary(py, &statistics);
+        }
+        let all = PyDict::new(py);
+        for name in self.names() {
+            let statistics = self.over(py, &name, window, Statistics::of)?;
+            all.set_item(name, metric_summary(py, &statistics)?)?;
+        }
+        Ok(all)
+    }
+
+    /// The names so far, sorted.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.locked().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// A metric's values in order.
+    #[pyo3(signature = (name, window=None))]
+    fn get_values(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<Vec<f64>> {
+        self.over(py, name, window, <[f64]>::to_vec)
+    }
+
+    /// The same as the bytes of doubles.
+    fn value_bytes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.over(py, name, None, |values| {
+            let bytes = values.iter().flat_map(|value| value.to_ne_bytes());
+            bytes.collect::<Vec<u8>>()
+        })?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Forgets every value in memory; the run keeps them.
+    fn reset(&self) {
+        self.later
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        self.locked().clear();
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.locked().contains_key(name)
+    }
+
+    fn __len__(&self) -> usize {
+        self.locked().len()
+    }
+}
+
+impl Tracker {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Series>> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over<T>(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        window: Option<usize>,
+        work: impl FnOnce(&[f64]) -> T,
+    ) -> PyResult<T> {
+        self.settle(py);
+        let metrics = self.locked();
+        match metrics.get(name) {
+            Some(series) => Ok(work(series.last(window))),
+            None => {
+                let mut known: Vec<&str> = metrics.keys().map(String::as_str).take(20).collect();
+                known.sort_unstable();
+                let known = if known.is_empty() {
+                    "none yet".to_owned()
+                } else {
+                    known.join(", ")
+                };
+                Err(value_error(format!(
+                    "no metric is called {name:?} (there are: {known})"
+                )))
+            }
+        }
+    }
+
+    fn add(&self, dict: &Bound<'_, PyDict>, step: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let py = dict.py();
+        let step = step_of("update", step)?;
+        let run = self.destination.get(py)?;
+        if run.log_quickly(&self.group, dict, step) {
+            self.keep_plain(dict);
+            return run.settle(py, false);
+        }
+        let found = flatten(dict)?;
+        for (name, number) in &found.numbers {
+            self.push(name, *number);
+        }
+        for (name, number) in &found.on_device {
+            self.push_later(py, name, number);
+        }
+        run.log_found(py, &self.group, found, step)
+    }
+
+    /// Keeps a dictionary that is known to be flat and plain.
+    #[inline]
+    fn keep_plain(&self, dict: &Bound<'_, PyDict>) {
+        for (key, value) in dict.iter() {
+            if let (Ok(name), Reading::Number(number)) =
+                (key.cast::<PyString>(), number::read(&value))
+            {
+                self.push(&name.to_string_lossy(), number);
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&self, name: &str, value: f64) {
+        let mut metrics = self.locked();
+        if let Some(series) = metrics.get_mut(name) {
+            series.push(value);
+        } else if metrics.len() < MOST_NAMES {
+            metrics.entry(name.to_owned()).or_default().push(value);
+        }
+        // One name too many: the run says so.
+    }
+
+    /// Holds the place of a number that is still on a device.
+    fn push_later(&self, py: Python<'_>, name: &str, number: &DeviceNumber) {
+        self.push(name, ABSENT);
+        let index = self.locked().get(name).map_or(0, Series::len);
+        if index > 0 {
+            let place = Later {
+                name: name.to_owned(),
+                index: index - 1,
+                number: number.clone_ref(py),
+            };
+            self.later
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(place);
+        }
+    }
+
+    /// Puts numbers from devices into their places, waiting for them.
+    fn settle(&self, py: Python<'_>) {
+        let later = std::mem::take(&mut *self.later.lock().unwrap_or_else(PoisonError::into_inner));
+        for place in later {
+            let value = place.number.value(py).unwrap_or(f64::NAN);
+            if let Some(series) = self.locked().get_mut(&place.name) {
+                series.set(place.index, value);
+            }
+        }
+    }
+}

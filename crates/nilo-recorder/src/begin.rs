@@ -1,0 +1,122 @@
+//! The beginning of a run: its description, and a folder for it where one can be made.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nilo_runfile::{RunFolder, RunfileError, boot_id, monotonic_nanos, unix_nanos};
+use nilo_sample::run::RUN_SCHEMA;
+use nilo_sample::{RunDescription, RunId};
+use nilo_source::{Roots, process_id};
+
+use crate::recorder::describe_machine;
+
+/// Runs that may begin in one millisecond.
+const MOST_ATTEMPTS: u32 = 100;
+
+/// The description of a run that this process begins now; `slug` becomes part of its id.
+pub fn describe_run(
+    mode: &str,
+    command: Vec<String>,
+    slug: &str,
+    tags: BTreeMap<String, String>,
+) -> RunDescription {
+    let (host, system) = describe_machine();
+    let now = unix_nanos();
+    let own_pid = std::process::id();
+    let own = process_id(&Roots::default(), own_pid);
+    RunDescription {
+        schema: RUN_SCHEMA.to_owned(),
+        id: RunId::new(i128::from(now), slug),
+        name: None,
+        tags,
+        mode: mode.to_owned(),
+        command,
+        cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),
+        host,
+        system,
+        nilo_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_nanos: now,
+        started_monotonic_nanos: monotonic_nanos(),
+        boot_id: boot_id(),
+        recorder_pid: own_pid,
+        recorder_start_ticks: own.map_or(0, |id| id.start_ticks),
+        root_pids: Vec::new(),
+        interval_nanos: 0,
+        limit: None,
+        ending: None,
+    }
+}
+
+/// Where a run lies.
+#[derive(Debug)]
+pub struct Place {
+    /// Its folder.
+    pub folder: RunFolder,
+    /// Why it is not where it was asked for.
+    pub refused: Option<RunfileError>,
+}
+
+/// Creates a run's folder below `root`, or in a folder of this user alone when `root` cannot be written: the job must run either way.
+///
+/// The description gets another id when the first is taken.
+pub fn create_run_folder(
+    root: &Path,
+    description: &mut RunDescription,
+) -> Result<Place, RunfileError> {
+    let first = match create_with_free_id(root, description) {
+        Ok(folder) => {
+            return Ok(Place {
+                folder,
+                refused: None,
+            });
+        }
+        Err(error) => error,
+    };
+    for candidate in fallback_roots() {
+        if let Ok(folder) = create_with_free_id(&candidate, description) {
+            return Ok(Place {
+                folder,
+                refused: Some(first),
+            });
+        }
+    }
+    Err(first)
+}
+
+/// Two runs may begin in the same millisecond: the later one takes the next.
+fn create_with_free_id(
+    root: &Path,
+    description: &mut RunDescription,
+) -> Result<RunFolder, RunfileError> {
+    let id = description.id.clone();
+    let mut attempt = 0;
+    loop {
+        match RunFolder::create(root, description) {
+            Err(RunfileError::AlreadyExists { .. }) if attempt < MOST_ATTEMPTS => {
+                attempt += 1;
+                let text = format!("{id}-{attempt}");
+                description.id = text.parse().unwrap_or_else(|_| id.clone());
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Folders of this user alone, for when the asked-for one cannot be written.
+fn fallback_roots() -> impl Iterator<Item = PathBuf> {
+    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
+    [std::env::temp_dir(), PathBuf::from("/dev/shm")]
+        .into_iter()
+        .filter_map(move |base| private_folder(base.join(&name)))
+}
+
+/// Creates the folder for this user alone, or accepts it if it is exactly that already.
+fn private_folder(path: PathBuf) -> Option<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
+    let metadata = std::fs::symlink_metadata(&path).ok()?;
+    let ours = metadata.is_dir()
+        && metadata.uid() == rustix::process::getuid().as_raw()
+        && metadata.mode() & 0o022 == 0;
+    ours.then_some(path)
+}

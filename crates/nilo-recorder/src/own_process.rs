@@ -1,0 +1,166 @@
+//! A program that records itself: a thread of the job samples the job's own process tree.
+//!
+//! It touches nothing of the program's: no signals, no child reaping, no limits of its own.
+//! After a fork the thread is in the parent only, and the child leaves the recording alone.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use nilo_analysis::Aftermath;
+use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
+use nilo_sample::{Ending, Event, RunDescription};
+use nilo_source::Roots;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::RecorderError;
+use crate::aftermath::conclude;
+use crate::command::{run_tick, sharpen_timers};
+use crate::live::{Live, Observer};
+use crate::pace::Pace;
+use crate::reap::Reaper;
+use crate::recorder::{Backend, OwnCost, Recorder, Scope, open_source};
+use crate::surroundings::Surroundings;
+
+/// The thread that records this process, until it is stopped.
+pub struct OwnRecorder {
+    pid: u32,
+    folder: RunFolder,
+    description: RunDescription,
+    stop: Arc<OwnedFd>,
+    shared: Arc<Mutex<Live>>,
+    thread: JoinHandle<Aftermath>,
+}
+
+/// Hands the latest reading to whoever asks, from another thread.
+struct Shared<F> {
+    live: Arc<Mutex<Live>>,
+    on_tick: F,
+}
+
+impl<F: FnMut(&Live)> Observer for Shared<F> {
+    fn on_tick(&mut self, live: &Live) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = *live;
+        (self.on_tick)(live);
+    }
+
+    fn on_notice(&mut self, _text: &str) {
+        // The user's program owns the screen; what was lost is counted in the run.
+    }
+}
+
+/// Records this process and its descendants into a folder that was made for it, every `interval_nanos`.
+///
+/// `on_tick` is called on the sampling thread after each reading and must be quick.
+pub fn record_own_process(
+    folder: &RunFolder,
+    mut description: RunDescription,
+    interval_nanos: u64,
+    on_tick: impl FnMut(&Live) + Send + 'static,
+) -> Result<OwnRecorder, RecorderError> {
+    let system = |what| move |source: io::Error| RecorderError::System { what, source };
+    let pid = std::process::id();
+    let roots = Roots::default();
+    let mut source = open_source(Backend::Native, &roots, Scope::WithOurselves)?;
+    source.add_root(pid)?;
+    let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
+    let now = monotonic_nanos();
+    let surroundings = Surroundings::new(roots, now, pid);
+    description.root_pids = vec![pid];
+    description.interval_nanos = interval_nanos;
+    description.limit = surroundings.limit().cloned();
+    folder.write_description(&description).ok();
+    let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|error| system("make an event descriptor")(error.into()))?;
+    let stop = Arc::new(stop);
+    let shared = Arc::new(Mutex::new(Live::default()));
+    let started = description.started_monotonic_nanos;
+    let recorder =
+        Recorder::new(source, writer, surroundings, started, true).costing(OwnCost::Thread);
+    let mut observer = Shared {
+        live: Arc::clone(&shared),
+        on_tick,
+    };
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::Builder::new()
+        .name("nilo-recorder".to_owned())
+        .stack_size(512 << 10)
+        .spawn(move || {
+            sample_until_stopped(recorder, interval_nanos, started, &stopped, &mut observer)
+        })
+        .map_err(system("start the sampling thread"))?;
+    Ok(OwnRecorder {
+        pid,
+        folder: folder.clone(),
+        description,
+        stop,
+        shared,
+        thread,
+    })
+}
+
+impl OwnRecorder {
+    /// The latest reading.
+    pub fn live(&self) -> Live {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a last reading, ends the recording and writes down how the program ended, as far as it knows itself.
+    /// In a forked child it does nothing.
+    pub fn stop(self, exit_code: Option<i32>) -> Option<Ending> {
+        if std::process::id() != self.pid {
+            return None;
+        }
+        rustix::io::write(&self.stop, &1u64.to_ne_bytes()).ok();
+        let mut aftermath = self.thread.join().unwrap_or_default();
+        aftermath.exit_code = exit_code;
+        Some(conclude(&self.folder, self.description, aftermath))
+    }
+}
+
+fn sample_until_stopped(
+    mut recorder: Recorder,
+    interval_nanos: u64,
+    started_nanos: u64,
+    stop: &OwnedFd,
+    observer: &mut dyn Observer,
+) -> Aftermath {
+    let mut pace = Pace::new(monotonic_nanos(), interval_nanos);
+    let mut reaper = Reaper::default();
+    sharpen_timers(interval_nanos);
+    loop {
+        let now = monotonic_nanos();
+        if pace.wait_nanos(now) == 0 {
+            run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
+        }
+        let wait = pace.wait_nanos(monotonic_nanos());
+        recorder.sleep(wait, stop);
+        // The counter says so even when a poll was interrupted.
+        if rustix::io::read(stop, &mut [0u8; 8]).is_ok() {
+            break;
+        }
+    }
+    let end_nanos = monotonic_nanos();
+    run_tick(
+        &mut recorder,
+        &mut pace,
+        &mut reaper,
+        end_nanos,
+        observer,
+        true,
+    );
+    recorder.event(&Event::CommandEnded {
+        cpu_nanos: None,
+        exit_code: None,
+        signal: None,
+    });
+    let aftermath = Aftermath {
+        gone: true,
+        time_nanos: Some(end_nanos.saturating_sub(started_nanos)),
+        counters: recorder.surroundings().counters(),
+        ..Aftermath::default()
+    };
+    recorder.close();
+    aftermath
+}

@@ -1,0 +1,85 @@
+"""Nilometer: the flood gauge for machine-learning training jobs.
+
+    import nilometer
+
+    run = nilometer.init(name="my-run")        # optional: the first point makes a run by itself
+    for step in range(1000):
+        nilometer.log({"loss": 1 / (step + 1)}, step=step)
+
+Under `nilo run -- python train.py` everything lands in that run, beside its memory.
+The classes lie in `nilometer.memory`, `.profiling` and `.metrics`, and are importable from here; they are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._native import __version__, peak_rss
+from ._trouble import NilometerError, NilometerWarning
+from .run import Run, current_run, finish, init, log, mark
+
+if TYPE_CHECKING:
+    from .memory import LeakDetector as LeakDetector
+    from .memory import MemoryDebugger as MemoryDebugger
+    from .memory import MemoryProfiler as MemoryProfiler
+    from .memory import OOMDetector as OOMDetector
+    from .metrics import GRPOMetricsTracker as GRPOMetricsTracker
+    from .metrics import MetricTracker as MetricTracker
+    from .metrics import ScoreDistributionTracker as ScoreDistributionTracker
+    from .metrics import TrainingLogger as TrainingLogger
+    from .profiling import ComprehensiveProfiler as ComprehensiveProfiler
+    from .profiling import GPUMemoryProfiler as GPUMemoryProfiler
+    from .profiling import ThroughputTracker as ThroughputTracker
+    from .profiling import TrainingTimer as TrainingTimer
+    from .profiling import repeat as repeat
+    from .reading import RecordedRun as RecordedRun
+    from .reading import read_run as read_run
+
+# Where each name lives. Loading a module only when it is asked for keeps `import nilometer` short.
+_HOMES = {
+    "LeakDetector": "memory",
+    "MemoryDebugger": "memory",
+    "MemoryProfiler": "memory",
+    "OOMDetector": "memory",
+    "GRPOMetricsTracker": "metrics",
+    "MetricTracker": "metrics",
+    "ScoreDistributionTracker": "metrics",
+    "TrainingLogger": "metrics",
+    "ComprehensiveProfiler": "profiling",
+    "GPUMemoryProfiler": "profiling",
+    "ThroughputTracker": "profiling",
+    "TrainingTimer": "profiling",
+    "repeat": "profiling",
+    "RecordedRun": "reading",
+    "read_run": "reading",
+}
+_MODULES = {"integrations", "memory", "metrics", "profiling", "reading", "torch"}
+
+__all__ = [
+    "NilometerError",
+    "NilometerWarning",
+    "Run",
+    "__version__",
+    "current_run",
+    "finish",
+    "init",
+    "log",
+    "mark",
+    "peak_rss",
+    *sorted(_HOMES),
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

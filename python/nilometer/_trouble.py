@@ -1,0 +1,65 @@
+"""What happens when something goes wrong inside the training loop: a warning, once, at the user's line.
+
+Training is worth more than its record. With `NILO_STRICT=1` the same troubles raise, for tests.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import threading
+import warnings
+from types import FrameType
+
+_PACKAGE = str(pathlib.Path(__file__).parent) + os.sep
+_MOST_SAID = 1000
+_said: set[str] = set()
+_lock = threading.Lock()
+
+
+class NilometerError(Exception):
+    """Something that Nilometer could not do. Raised when constructing, and in the loop with `NILO_STRICT=1`."""
+
+
+class NilometerWarning(UserWarning):
+    """Something that Nilometer could not do in the training loop, said once."""
+
+
+def is_strict() -> bool:
+    return os.environ.get("NILO_STRICT", "") not in ("", "0")
+
+
+def report(message: str) -> None:
+    """Warns once for each message; raises in strict mode."""
+    if is_strict():
+        raise NilometerError(message)
+    with _lock:
+        if message in _said or len(_said) >= _MOST_SAID:
+            return
+        _said.add(message)
+    warnings.warn(message, NilometerWarning, stacklevel=_frames_to_user())
+
+
+def _frames_to_user() -> int:
+    """How many frames lie between `warnings.warn` in report() and the first line outside this package."""
+    level = 2
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def require(condition: bool, message: str) -> None:
+    """For arguments of constructors: wrong ones raise at once."""
+    if not condition:
+        raise ValueError(message)
+
+
+def require_type(value: object, kinds: type | tuple[type, ...], name: str) -> None:
+    """For arguments of constructors: the wrong type raises at once and names the argument."""
+    if not isinstance(value, kinds) or isinstance(value, bool) and kinds not in (bool, (bool,)):
+        wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+        words = " or ".join(kind.__name__ for kind in wanted)
+        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")

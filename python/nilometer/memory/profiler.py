@@ -1,0 +1,133 @@
+"""A profile of memory over time."""
+
+from __future__ import annotations
+
+import array
+import datetime
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from .._files import write_json
+from .readings import DeviceReading
+from .watcher import Watcher
+
+_GB = 1 << 30
+_MOST_SAMPLES = 1_000_000
+
+
+class MemoryProfiler(Watcher):
+    """Samples memory of the process tree and of its GPUs, and reports levels and statistics.
+
+    `sampling_interval` is in seconds; `devices` chooses among GPU indices and `"host"`.
+
+    >>> profiler = MemoryProfiler(sampling_interval=0.01)
+    >>> profiler.start_monitoring()
+    >>> block = bytearray(50 << 20)
+    >>> profiler.stop_monitoring()
+    >>> report = profiler.generate_report()
+    >>> sorted(report), sorted(report["devices"]["host"])
+    (['devices', 'summary', 'timestamp'], ['current_usage', 'statistics'])
+    """
+
+    def __init__(self, sampling_interval: float = 0.1, devices: Sequence[int | str] | None = None) -> None:
+        super().__init__(sampling_interval, devices)
+        self._lock = threading.Lock()
+        self._levels: dict[str, _Levels] = {}
+
+    def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
+        with self._lock:
+            for reading in readings:
+                self._levels.setdefault(reading.device, _Levels()).add(reading, seconds)
+
+    def samples(self, device: str | int = "host") -> list[tuple[float, int]]:
+        """Seconds since the start and bytes, of one device."""
+        with self._lock:
+            levels = self._levels.get(str(device))
+            return [] if levels is None else list(zip(levels.seconds, levels.allocated))
+
+    def get_status(self) -> dict[str, Any]:
+        """The report as a dictionary: for each device its usage now and statistics so far."""
+        devices: dict[str, Any] = {}
+        readings = self.read()
+        with self._lock:
+            for reading in readings:
+                levels = self._levels.get(reading.device)
+                devices[reading.device] = {
+                    "current_usage": {
+                        "allocated": reading.allocated,
+                        "free": reading.free,
+                        "total": reading.total,
+                        "utilization_percent": round(reading.utilization_percent, 2),
+                        "limit": reading.source,
+                        **_torch_part(reading),
+                    },
+                    "statistics": (levels or _Levels()).statistics(),
+                }
+        total = sum(reading.total for reading in readings)
+        used = sum(reading.allocated for reading in readings)
+        return {
+            "timestamp": datetime.datetime.now().isoformat(timespec="seconds"),
+            "devices": devices,
+            "summary": {
+                "total_devices": len(readings),
+                "total_memory_gb": round(total / _GB, 2),
+                "overall_utilization": round(100 * used / total, 2) if total else 0.0,
+            },
+        }
+
+    def generate_report(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The report; written as JSON to `path` when given."""
+        report = self.get_status()
+        if path is not None:
+            write_json(path, report)
+        return report
+
+
+class _Levels:
+    """The levels of one device."""
+
+    def __init__(self) -> None:
+        self.seconds = array.array("d")
+        self.allocated = array.array("Q")
+        self.count = 0
+        self.sum_percent = 0.0
+        self.max_percent = 0.0
+        self.min_percent = 0.0
+        self.peak = 0
+
+    def add(self, reading: DeviceReading, seconds: float) -> None:
+        percent = reading.utilization_percent
+        self.min_percent = percent if self.count == 0 else min(self.min_percent, percent)
+        self.max_percent = max(self.max_percent, percent)
+        self.sum_percent += percent
+        self.count += 1
+        self.peak = max(self.peak, reading.allocated)
+        if len(self.seconds) >= _MOST_SAMPLES:
+            # Every second sample is dropped: the curve keeps its shape and memory its bound.
+            self.seconds = self.seconds[::2]
+            self.allocated = self.allocated[::2]
+        self.seconds.append(seconds)
+        self.allocated.append(max(reading.allocated, 0))
+
+    def statistics(self) -> dict[str, Any]:
+        mean = self.sum_percent / self.count if self.count else 0.0
+        return {
+            "avg_utilization": round(mean, 2),
+            "max_utilization": round(self.max_percent, 2),
+            "min_utilization": round(self.min_percent, 2),
+            "peak_allocated": self.peak,
+            "samples_count": self.count,
+        }
+
+
+def _torch_part(reading: DeviceReading) -> dict[str, int]:
+    if reading.torch_allocated is None or reading.torch_reserved is None:
+        return {}
+    others = max(reading.allocated - reading.torch_reserved, 0)
+    return {
+        "torch_allocated": reading.torch_allocated,
+        "torch_reserved": reading.torch_reserved,
+        "non_torch": others,
+    }

@@ -1,0 +1,106 @@
+"""GPU memory as torch counts it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _native
+from .._trouble import NilometerError, require_type
+from ..run import Run, current_run
+from ._cuda import device_index, torch_with_cuda
+
+_GB = 1 << 30
+
+
+class GPUMemoryProfiler:
+    """Measures what torch has allocated and reserved on a GPU, without making the program wait for the GPU.
+
+    `*_gb` are 2**30 bytes. Every measurement is kept, and stored in the run with its step.
+    Without a CUDA device every figure is 0.0 and `available` is False.
+
+    >>> profiler = GPUMemoryProfiler(device=0)
+    >>> stats = profiler.measure("after_forward")
+    >>> sorted(stats)[:2]
+    ['allocated_gb', 'max_allocated_gb']
+    >>> baseline = profiler.set_baseline()
+    >>> profiler.detect_leak(threshold_gb=0.5)
+    False
+    """
+
+    def __init__(self, device: Any = 0, *, run: Run | None = None) -> None:
+        index = device_index(device)
+        self.device = 0 if index is None else index
+        if run is not None:
+            require_type(run, _native.Run, "run")
+        self._run = run
+        self._torch = torch_with_cuda()
+        if self._torch is not None and self.device >= self._torch.cuda.device_count():
+            raise NilometerError(f"there is no CUDA device {self.device}: torch sees {self._torch.cuda.device_count()}")
+        self.measurements: list[tuple[str, dict[str, float]]] = []
+        self.baseline_gb: float | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether there is a GPU to measure."""
+        return self._torch is not None
+
+    def measure(self, label: str = "") -> dict[str, float]:
+        """One reading, kept under a label."""
+        allocated, reserved, max_allocated, max_reserved = self._read()
+        stats = {
+            "allocated_gb": allocated / _GB,
+            "reserved_gb": reserved / _GB,
+            "max_allocated_gb": max_allocated / _GB,
+            "max_reserved_gb": max_reserved / _GB,
+        }
+        self.measurements.append((label, stats))
+        if self.available:
+            free, total = self._torch.cuda.mem_get_info(self.device)
+            run = self._run if self._run is not None else current_run()
+            run.torch_memory(self.device, [allocated, reserved, max_allocated, max_reserved, free, total])
+        return stats
+
+    def set_baseline(self) -> float:
+        """Takes what is allocated now as what should stay; gives it in GiB."""
+        self.baseline_gb = self.measure("baseline")["allocated_gb"]
+        return self.baseline_gb
+
+    def detect_leak(self, threshold_gb: float = 0.5) -> bool:
+        """Whether more than `threshold_gb` is allocated beyond the baseline. The first call without a baseline sets it."""
+        if self.baseline_gb is None:
+            self.set_baseline()
+        return self.growth_gb() > threshold_gb
+
+    def growth_gb(self) -> float:
+        """What is allocated beyond the baseline."""
+        return self.measure("leak check")["allocated_gb"] - (self.baseline_gb or 0.0)
+
+    def reset_peak(self) -> None:
+        """Begins a new peak: `max_*` are counted from here."""
+        if self.available:
+            self._torch.cuda.reset_peak_memory_stats(self.device)
+
+    def get_summary(self) -> dict[str, Any]:
+        """Peak and mean of the measurements so far."""
+        allocated = [stats["allocated_gb"] for _, stats in self.measurements]
+        peaks = [stats["max_allocated_gb"] for _, stats in self.measurements]
+        reserved = [stats["max_reserved_gb"] for _, stats in self.measurements]
+        return {
+            "peak_allocated_gb": max(peaks, default=0.0),
+            "peak_reserved_gb": max(reserved, default=0.0),
+            "mean_allocated_gb": math.fsum(allocated) / len(allocated) if allocated else 0.0,
+            "baseline_gb": self.baseline_gb,
+            "measurements": len(self.measurements),
+        }
+
+    def _read(self) -> tuple[int, int, int, int]:
+        if self._torch is None:
+            return (0, 0, 0, 0)
+        cuda = self._torch.cuda
+        return (
+            cuda.memory_allocated(self.device),
+            cuda.memory_reserved(self.device),
+            cuda.max_memory_allocated(self.device),
+            cuda.max_memory_reserved(self.device),
+        )

@@ -1,0 +1,131 @@
+"""How fast training goes: samples and tokens a second, and when it will be done."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+from .. import _native
+from .._trouble import report, require, require_type
+from ..run import Run
+
+_log = logging.getLogger("nilometer.throughput")
+
+
+class ThroughputTracker(_native.Throughput):
+    """Counts samples and tokens over time. `current` is over the last `window_size` batches, `overall` over everything.
+
+    With `total_samples` (or `total_batches`) it knows when training will be done.
+    With `log_every=N` it logs a line every N batches (logger `nilometer.throughput`, or any function given as `log`).
+
+    >>> tracker = ThroughputTracker(window_size=100, total_samples=1000)
+    >>> for _ in range(10):
+    ...     tracker.update(num_samples=8, num_tokens=1024)
+    >>> throughput = tracker.get_current_throughput()
+    >>> sorted(throughput)
+    ['batches_per_sec', 'samples_per_sec', 'tokens_per_sec']
+    >>> tracker.get_overall_throughput()["total_samples"]
+    80.0
+    """
+
+    total_samples: int | None
+    total_batches: int | None
+    _log_every: int | None
+    _log: Callable[[str], object]
+
+    def __new__(
+        cls,
+        window_size: int = 100,
+        *,
+        total_samples: int | None = None,
+        total_batches: int | None = None,
+        log_every: int | None = None,
+        log: Callable[[str], object] | None = None,
+        run: Run | None = None,
+    ) -> ThroughputTracker:
+        require_type(window_size, int, "window_size")
+        require(window_size > 0, f"window_size must be positive, not {window_size}")
+        for name, value in (("total_samples", total_samples), ("total_batches", total_batches), ("log_every", log_every)):
+            if value is not None:
+                require_type(value, int, name)
+                require(value > 0, f"{name} must be positive, not {value}")
+        if run is not None:
+            require_type(run, _native.Run, "run")
+        tracker = super().__new__(cls, window_size, run)
+        tracker.total_samples = total_samples
+        tracker.total_batches = total_batches
+        tracker._log_every = log_every
+        tracker._log = log or _log.info
+        return tracker
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+
+    def start(self) -> None:
+        """The clock begins here; otherwise it began with the tracker."""
+        self.begin()
+
+    def update(self, num_samples: float = 1, num_tokens: float = 0) -> None:
+        """One batch is done."""
+        try:
+            batches = self.add(num_samples, num_tokens)
+        except TypeError:
+            numbers_wanted = {"num_samples": num_samples, "num_tokens": num_tokens}
+            wrong = [name for name, value in numbers_wanted.items() if not isinstance(value, numbers.Real)]
+            report(f"update: {' and '.join(wrong) or 'an argument'} is not a number; the batch is not counted")
+            return
+        if self._log_every is not None and batches % self._log_every == 0:
+            try:
+                self._log(self.describe())
+            except Exception as error:  # noqa: BLE001 - the user's function must not stop the training
+                report(f"the throughput could not be logged: {error}")
+
+    def get_current_throughput(self) -> dict[str, float]:
+        """Over the last `window_size` batches."""
+        return _rates(*self.current())
+
+    def get_overall_throughput(self) -> dict[str, float]:
+        """Over everything so far, with the totals."""
+        seconds, batches, samples, tokens = self.overall()
+        totals = {"total_batches": batches, "total_samples": samples, "total_tokens": tokens, "elapsed_sec": seconds}
+        return _rates(seconds, batches, samples, tokens) | totals
+
+    def get_eta(self) -> float | None:
+        """Seconds until the total is reached at the current pace; None when no total or no pace is known."""
+        _, batches, samples, _ = self.overall()
+        rates = self.get_current_throughput()
+        if self.total_samples is not None:
+            left, rate = self.total_samples - samples, rates["samples_per_sec"]
+        elif self.total_batches is not None:
+            left, rate = self.total_batches - batches, rates["batches_per_sec"]
+        else:
+            return None
+        if left <= 0:
+            return 0.0
+        return left / rate if rate > 0 else None
+
+    def describe(self) -> str:
+        """One line: batches so far, how long the last ones took, rates, time left."""
+        seconds, batches, samples, tokens = self.current()
+        rates = _rates(seconds, batches, samples, tokens)
+        total = self.overall()
+        parts = [f"batch {total[1]}", f"last {batches} in {seconds:.2f} s", f"{rates['samples_per_sec']:.1f} samples/s"]
+        if tokens:
+            parts.append(f"{rates['tokens_per_sec']:.0f} tokens/s")
+        eta = self.get_eta()
+        if eta is not None:
+            parts.append(f"{_clock(eta)} left")
+        return ", ".join(parts)
+
+
+def _rates(seconds: float, batches: int, samples: float, tokens: float) -> dict[str, float]:
+    per = 1 / seconds if seconds > 0 else 0.0
+    return {"samples_per_sec": samples * per, "tokens_per_sec": tokens * per, "batches_per_sec": batches * per}
+
+
+def _clock(seconds: float) -> str:
+    minutes, secs = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"

@@ -1,0 +1,189 @@
+"""How long the parts of a training step take."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from .. import _native
+from .._trouble import report, require_type
+from ..run import Run
+from ._cuda import device_index, torch_with_cuda
+
+_MOST_PENDING = 4096
+
+
+class TrainingTimer(_native.PhaseTimer):
+    """Times named phases: `start`/`stop`, or `with timer.phase("forward")`. Phases nest as `outer/inner`.
+
+    On a CUDA device (torch loaded, `device` not the CPU) a phase is timed by events on the GPU's own stream,
+    so that timing never makes the program wait; `stop` then gives a number that is fetched when it is looked at.
+
+    >>> timer = TrainingTimer()
+    >>> timer.start("forward")
+    >>> seconds = timer.stop("forward")
+    >>> seconds >= 0
+    True
+    >>> with timer.phase("step"):
+    ...     with timer.phase("backward"):
+    ...         pass
+    >>> sorted(timer.get_summary())
+    ['forward', 'step', 'step/backward']
+    >>> timer.get_summary()["forward"]["count"]
+    1
+    """
+
+    device: int | None
+    """The GPU's index; None for the CPU."""
+
+    def __new__(cls, device: Any = None, *, run: Run | None = None) -> TrainingTimer:
+        index = device_index(device)
+        if run is not None:
+            require_type(run, _native.Run, "run")
+        is_cuda = cls is TrainingTimer and index is not None and torch_with_cuda() is not None
+        timer = super().__new__(CudaTimer if is_cuda else cls, run)
+        timer.device = index
+        return timer
+
+    def __init__(self, device: Any = None, *, run: Run | None = None) -> None:
+        super().__init__()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Times a block."""
+        self.start(name)
+        try:
+            yield
+        finally:
+            self.stop(name)
+
+    def __call__(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return self.phase(name)
+
+
+class CudaTimer(TrainingTimer):
+    """Phases timed by CUDA events on the current stream."""
+
+    def __init__(self, device: Any = None, *, run: Run | None = None) -> None:
+        super().__init__()
+        self._torch = torch_with_cuda()
+        self._open: list[tuple[str, str, Any]] = []
+        self._pending: deque[GpuSeconds] = deque()
+
+    def _event(self) -> Any:
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record(self._torch.cuda.current_stream(self.device))
+        return event
+
+    def start(self, name: str) -> None:
+        if any(open_name == name for open_name, _, _ in self._open):
+            return report(f"start({name!r}): it is already running; it is not timed")
+        outer = self._open[-1][1] + "/" if self._open else ""
+        self._open.append((name, outer + name, self._event()))
+
+    def stop(self, name: str | None = None) -> Any:
+        position = next(
+            (at for at in reversed(range(len(self._open))) if name is None or self._open[at][0] == name), None
+        )
+        if position is None:
+            what = "no phase is open" if name is None else f"{name!r} was not started"
+            report(f"stop: {what}")
+            return 0.0
+        inner = [open_name for open_name, _, _ in self._open[position + 1 :]]
+        _, path, started = self._open[position]
+        del self._open[position:]
+        if inner:
+            report(f"stop: {', '.join(inner)} was still open inside; it is not timed")
+        seconds = GpuSeconds(path, started, self._event())
+        self._pending.append(seconds)
+        self._settle(wait=False)
+        return seconds
+
+    def _settle(self, wait: bool) -> None:
+        """Stores the phases that the GPU has finished."""
+        while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0].ready()):
+            seconds = self._pending.popleft()
+            self.add(seconds.path, float(seconds))
+
+    def get_summary(self) -> dict[str, dict[str, Any]]:
+        """As TrainingTimer's; waits for phases that the GPU is still at."""
+        self._settle(wait=True)
+        return super().get_summary()
+
+    def reset(self) -> None:
+        self._pending.clear()
+        super().reset()
+
+
+class GpuSeconds:
+    """The duration of a phase on the GPU: a number that is fetched, and waited for, when it is first looked at."""
+
+    __slots__ = ("_end", "_seconds", "_start", "path")
+
+    def __init__(self, path: str, start: Any, end: Any) -> None:
+        self.path = path
+        self._start = start
+        self._end = end
+        self._seconds: float | None = None
+
+    def ready(self) -> bool:
+        """Whether it can be looked at without waiting."""
+        return self._seconds is not None or self._end.query()
+
+    def __float__(self) -> float:
+        if self._seconds is None:
+            self._end.synchronize()
+            self._seconds = self._start.elapsed_time(self._end) / 1e3
+            self._start = self._end = None
+        return self._seconds
+
+    def __format__(self, form: str) -> str:
+        return format(float(self), form)
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __eq__(self, other: object) -> bool:
+        return float(self) == other
+
+    def __lt__(self, other: Any) -> bool:
+        return float(self) < float(other)
+
+    def __le__(self, other: Any) -> bool:
+        return float(self) <= float(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return float(self) > float(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return float(self) >= float(other)
+
+    def __add__(self, other: Any) -> float:
+        return float(self) + float(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> float:
+        return float(self) - float(other)
+
+    def __rsub__(self, other: Any) -> float:
+        return float(other) - float(self)
+
+    def __mul__(self, other: Any) -> float:
+        return float(self) * float(other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> float:
+        return float(self) / float(other)
+
+    def __rtruediv__(self, other: Any) -> float:
+        return float(other) / float(self)
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self), digits)

@@ -1,0 +1,153 @@
+"""Runs read back, also while they are written: series as arrays, the summary, the picture."""
+
+from __future__ import annotations
+
+import array
+import html
+import json
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+from . import _native
+
+
+class Series(NamedTuple):
+    """Points in the order of their logging. numpy arrays where numpy is installed, `array.array` otherwise."""
+
+    step: Any
+    """Training steps; the smallest int64 where a point has none."""
+    seconds: Any
+    """Seconds since the run began."""
+    value: Any
+
+    @property
+    def newest(self) -> Series:
+        """One point a step: where training went back (a resumed run), the newest attempt wins."""
+        latest: dict[int, int] = {}
+        for index, step in enumerate(self.step.tolist()):
+            latest[step] = index
+        order = [latest[step] for step in sorted(latest)]
+        return Series(*(_take(values, order) for values in self))
+
+
+class RecordedRun:
+    """A run on disk.
+
+    >>> import nilometer, tempfile
+    >>> with nilometer.init(dir=tempfile.mkdtemp()) as run:
+    ...     run.log({"loss": 2.0}, step=1)
+    >>> recorded = nilometer.read_run(run.path)
+    >>> recorded.metrics
+    ['loss']
+    >>> recorded.series("loss").step.tolist()
+    [1]
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(path)
+        self._reader = _native.RunReader(self.path)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """`run.json`: what ran, where, when, how it ended."""
+        description: dict[str, Any] = json.loads(self._reader.description_json())
+        return description
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
+        return self._reader.metric_names()
+
+    @property
+    def phases(self) -> list[str]:
+        """The names of the phases."""
+        return self._reader.phase_names()
+
+    def series(self, name: str, *, group: str | None = None) -> Series:
+        """A metric's points."""
+        return _series(self._reader.metric(name, group))
+
+    def phase(self, name: str) -> Series:
+        """A phase's durations in seconds."""
+        series = _series(self._reader.phase(name))
+        return series._replace(value=_scaled(series.value, 1e-9))
+
+    def memory(self, column: str = "memory_bytes") -> Series:
+        """Memory of the process tree in bytes, over time."""
+        return _series(self._reader.tree(column))
+
+    def throughput(self, column: str = "samples") -> Series:
+        """Running totals of `batches`, `samples` or `tokens`."""
+        return _series(self._reader.throughput(column))
+
+    @property
+    def marks(self) -> list[tuple[float, str]]:
+        """Marks with their seconds since the run began."""
+        return self._reader.marks()
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The program's settings."""
+        return self._reader.config()
+
+    def summary(self) -> dict[str, Any]:
+        """Peak, limit, processes and the rest of `nilo show --format json`."""
+        summary: dict[str, Any] = json.loads(self._reader.summary_json())
+        return summary
+
+    def svg(self, width: int = 960, height: int = 540) -> str:
+        """The chart of memory."""
+        return self._reader.svg(width, height)
+
+    def __repr__(self) -> str:
+        return f"<nilometer.RecordedRun {self.path}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self.metrics[:12]:
+            values = self.series(name).value
+            if len(values):
+                cells = f"<td>{html.escape(name)}</td><td>{values[-1]:.6g}</td><td>{min(values):.6g}</td>"
+                rows.append(f"<tr>{cells}<td>{max(values):.6g}</td><td>{len(values)}</td></tr>")
+        table = ""
+        if rows:
+            head = "<tr><th>metric</th><th>last</th><th>min</th><th>max</th><th>points</th></tr>"
+            table = f"<table>{head}{''.join(rows)}</table>"
+        return f"<div><p><b>{html.escape(self.path.name)}</b></p>{self.svg(640, 280)}{table}</div>"
+
+
+def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str] | None = None) -> RecordedRun:
+    """A run by its path, or by its id or `last` in the folder of runs (`dir`, `NILO_DIR`, `./.nilo`)."""
+    path = pathlib.Path(run)
+    if (path / "run.json").is_file():
+        return RecordedRun(path)
+    root = pathlib.Path(dir if dir is not None else os.environ.get("NILO_DIR") or ".nilo")
+    if os.fspath(run) == "last":
+        runs = sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
+        if not runs:
+            raise FileNotFoundError(f"no runs in {root}")
+        return RecordedRun(runs[-1])
+    return RecordedRun(root / path)
+
+
+def _series(parts: tuple[bytes, bytes, bytes, bool]) -> Series:
+    steps, seconds, values, _ = parts
+    try:
+        import numpy
+    except ImportError:
+        return Series(array.array("q", steps), array.array("d", seconds), array.array("d", values))
+    kinds = (numpy.int64, numpy.float64, numpy.float64)
+    return Series(*(numpy.frombuffer(raw, kind) for raw, kind in zip((steps, seconds, values), kinds)))
+
+
+def _take(values: Any, order: list[int]) -> Any:
+    if isinstance(values, array.array):
+        return array.array(values.typecode, (values[index] for index in order))
+    return values[order]
+
+
+def _scaled(values: Any, factor: float) -> Any:
+    if isinstance(values, array.array):
+        return array.array(values.typecode, (value * factor for value in values))
+    return values * factor

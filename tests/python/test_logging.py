@@ -1,0 +1,549 @@
+"""`log` from the program's side: what goes in comes out, whatever happens to the program."""
+
+import json
+import math
+import os
+import random
+import signal
+import time
+import warnings
+
+import numpy
+import pytest
+from conftest import NILO, unavailable
+from package import only_run, run_program, start_program
+
+import nilometer
+from nilometer import NilometerError, NilometerWarning
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run of this process, strict, without the memory thread."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NILO_STRICT", "1")
+    for name in ("NILO_RUN_DIR", "NILO_DIR", "NILO_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    run = nilometer.init(name="test", memory=False)
+    yield run
+    run.finish(0)
+
+
+def read(run):
+    return nilometer.read_run(run.path)
+
+
+def test_values_come_back_with_their_steps_and_times(run):
+    for step in range(1000):
+        run.log({"loss": 1 / (step + 1), "reward": step}, step=step)
+    loss = read(run).series("loss")
+    assert loss.value.tolist() == [1 / (step + 1) for step in range(1000)]
+    assert loss.step.tolist() == list(range(1000))
+    assert (numpy.diff(loss.seconds) >= 0).all()
+    assert read(run).series("reward").value.tolist() == list(range(1000))
+
+
+def test_points_are_readable_before_the_end_of_the_run(run):
+    run.log({"loss": 1.0}, step=0)
+    assert read(run).series("loss").value.tolist() == [1.0]
+    run.log({"loss": 2.0}, step=1)
+    assert read(run).series("loss").value.tolist() == [1.0, 2.0]
+
+
+def test_without_a_step_each_call_is_the_next(run):
+    run.log({"a": 1.0})
+    run.log({"a": 2.0}, step=10)
+    run.log({"a": 3.0})
+    assert read(run).series("a").step.tolist() == [0, 10, 11]
+
+
+def test_steps_that_go_back_are_kept_and_the_newest_wins(run):
+    for step, value in [(0, 1.0), (1, 2.0), (2, 3.0), (1, 20.0), (2, 30.0)]:
+        run.log({"loss": value}, step=step)
+    series = read(run).series("loss")
+    assert series.step.tolist() == [0, 1, 2, 1, 2]
+    assert series.newest.value.tolist() == [1.0, 20.0, 30.0]
+
+
+def test_nested_dictionaries_are_flattened(run):
+    run.log({"loss": 1.0, "eval": {"loss": 2.0, "by": {"set a": 3}}}, step=0)
+    assert read(run).metrics == ["eval/by/set a", "eval/loss", "loss"]
+    assert read(run).series("eval/by/set a").value.tolist() == [3.0]
+
+
+def test_nan_and_infinity_are_kept(run):
+    run.log({"loss": math.nan}, step=0)
+    run.log({"loss": math.inf}, step=1)
+    run.log({"loss": -math.inf}, step=2)
+    values = read(run).series("loss").value
+    assert math.isnan(values[0]) and values[1:].tolist() == [math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (True, 1.0),
+        (3, 3.0),
+        (-(2**53), -(2.0**53)),
+        (numpy.float32(0.5), 0.5),
+        (numpy.float64(0.25), 0.25),
+        (numpy.int64(7), 7.0),
+        (numpy.bool_(True), 1.0),
+        (numpy.array(1.5), 1.5),
+        (numpy.array([2.5]), 2.5),
+        (numpy.float16(0.5), 0.5),
+    ],
+)
+def test_every_kind_of_number_is_stored(run, value, stored):
+    run.log({"x": value}, step=0)
+    run.log({"x": value, "y": 1.0}, step=1)
+    assert read(run).series("x").value.tolist() == [stored, stored]
+
+
+def test_decimals_and_fractions_are_numbers(run):
+    import decimal
+    import fractions
+
+    run.log({"d": decimal.Decimal("0.5"), "f": fractions.Fraction(1, 4)}, step=0)
+    assert read(run).series("d").value.tolist() == [0.5]
+    assert read(run).series("f").value.tolist() == [0.25]
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("text", "string"),
+        ([1.0], "list"),
+        (numpy.zeros(3), "several numbers"),
+        (10**400, "too large"),
+        (object(), "object"),
+    ],
+)
+def test_what_is_no_number_is_named_and_left_out(run, monkeypatch, value, word):
+    with pytest.raises(NilometerError, match=rf'"odd".*{word}'):
+        run.log({"good": 1.0, "odd": value}, step=0)
+    monkeypatch.delenv("NILO_STRICT")
+    with pytest.warns(NilometerWarning, match="odd"):
+        run.log({"good": 2.0, "odd": value, str(id(value)): 0.0}, step=1)
+    assert read(run).series("good").value.tolist() == [1.0, 2.0]
+    assert "odd" not in read(run).metrics
+
+
+def test_a_trouble_is_said_once_and_at_the_users_line(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for step in range(5):
+            run.log({"said once": "text"}, step=step)
+    assert [warning.category for warning in said] == [NilometerWarning]
+    assert said[0].filename == __file__
+
+
+def test_none_means_not_measured(run):
+    run.log({"a": 1.0, "b": None}, step=0)
+    assert read(run).metrics == ["a"]
+
+
+@pytest.mark.parametrize("step", ["three", 1.5, math.nan, 10**30, [1]])
+def test_a_step_that_is_none_is_said(run, monkeypatch, step):
+    with pytest.raises(NilometerError, match="step"):
+        run.log({"x": 1.0}, step=step)
+    monkeypatch.delenv("NILO_STRICT")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run.log({"x": 1.0}, step=step)
+    assert read(run).series("x").value.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("step", [0, -5, numpy.int64(3), 4.0, numpy.float32(5), 2**62, -(2**63) + 1])
+def test_whole_numbers_of_any_kind_are_steps(run, step):
+    run.log({"x": 1.0}, step=step)
+    assert read(run).series("x").step.tolist() == [int(step)]
+
+
+def test_names_in_any_script_and_of_any_shape(run):
+    names = ["損失", "perte/entraînement", "😀", "a b", "новый\nрядок", "x" * 512, "tab\t", "\x1b[31mred"]
+    for step in range(2):
+        run.log({name: float(index) for index, name in enumerate(names)}, step=step)
+    assert read(run).metrics == sorted(names)
+    for index, name in enumerate(names):
+        assert read(run).series(name).value.tolist() == [index, index]
+
+
+def test_keys_that_are_no_strings_become_strings(run):
+    run.log({1: 2.0, ("a", 1): 3.0}, step=0)
+    run.log({1: 2.0, ("a", 1): 3.0}, step=1)
+    assert read(run).metrics == ["('a', 1)", "1"]
+
+
+def test_too_long_and_empty_names_are_refused(run):
+    with pytest.raises(NilometerError, match="longer than 512"):
+        run.log({"x" * 513: 1.0}, step=0)
+    with pytest.raises(NilometerError, match="empty"):
+        run.log({"": 1.0}, step=0)
+
+
+def test_a_million_names_are_refused_with_the_limit(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for start in range(0, 1_000_000, 1000):
+            run.log({f"name {number}": 1.0 for number in range(start, start + 1000)}, step=start)
+    assert len(said) == 1 and "10000 different names" in str(said[0].message)
+    assert len(read(run).metrics) == 10_000
+    run.log({"name 5": 2.0}, step=1)
+    assert read(run).series("name 5").value.tolist() == [1.0, 2.0]
+
+
+def test_ever_new_sets_of_names_stay_readable(run):
+    chosen = random.Random(7)
+    names = [f"m{number}" for number in range(40)]
+    expected = {name: [] for name in names}
+    for step in range(3000):
+        row = {name: chosen.random() for name in chosen.sample(names, 8)}
+        run.log(row, step=step)
+        for name, value in row.items():
+            expected[name].append(value)
+    for name in names:
+        assert read(run).series(name).value.tolist() == expected[name]
+
+
+def test_a_row_of_five_thousand_values(run):
+    row = {f"v{number}": float(number) for number in range(5000)}
+    run.log(row, step=0)
+    assert len(read(run).metrics) == 5000
+    assert read(run).series("v4999").value.tolist() == [4999.0]
+
+
+def test_values_that_are_no_dictionary(run):
+    import collections
+    import types
+
+    run.log(collections.OrderedDict(a=1.0), step=0)
+    run.log(types.MappingProxyType({"a": 2.0}), step=1)
+    run.log(collections.UserDict(a=3.0), step=2)
+    assert read(run).series("a").value.tolist() == [1.0, 2.0, 3.0]
+    for wrong in (None, 3.0, [("a", 1.0)], "a"):
+        with pytest.raises(NilometerError, match="not a dictionary"):
+            run.log(wrong, step=0)
+
+
+def test_a_value_that_logs_while_it_is_read(run):
+    class Sly:
+        def __float__(self):
+            run.log({"inner": 1.0}, step=0)
+            return 2.0
+
+    run.log({"outer": Sly()}, step=0)
+    assert read(run).metrics == ["inner", "outer"]
+
+
+def test_a_value_that_raises_does_not_stop_the_others(run, monkeypatch):
+    class Broken:
+        def __float__(self):
+            raise RuntimeError("no")
+
+    monkeypatch.delenv("NILO_STRICT")
+    with pytest.warns(NilometerWarning, match="Broken"):
+        run.log({"a": 1.0, "b": Broken()}, step=0)
+    assert read(run).series("a").value.tolist() == [1.0]
+
+
+def test_marks_settings_and_summary(run):
+    run.mark("epoch 1")
+    run.config({"lr": 0.1, "model": {"layers": 2}}, batch=8)
+    run.log({"loss": 1.0}, step=0)
+    recorded = read(run)
+    assert [text for _, text in recorded.marks] == ["epoch 1"]
+    assert recorded.config == {"lr": "0.1", "model/layers": "2", "batch": "8"}
+    run.finish(0)
+    assert recorded.description["ending"]["status"] == "exited"
+    assert recorded.description["mode"] == "python"
+    assert recorded.description["name"] == "test"
+
+
+def test_after_the_end_nothing_is_stored_and_it_is_said(run):
+    run.log({"loss": 1.0}, step=0)
+    run.finish(0)
+    run.finish(0)
+    with pytest.raises(NilometerError, match="finished"):
+        run.log({"loss": 2.0}, step=1)
+    assert read(run).series("loss").value.tolist() == [1.0]
+
+
+def test_a_notebook_shows_a_picture_and_a_table(run):
+    run.log({"loss & <more>": 1.5}, step=0)
+    text = run._repr_html_()
+    assert "<svg" in text and "loss &amp; &lt;more&gt;" in text and "1.5" in text
+
+
+def test_switched_off_nothing_is_written(tmp_path):
+    run_program("import nilometer; nilometer.log({'a': 1.0}); nilometer.mark('x'); nilometer.finish()", tmp_path, NILO_MODE="disabled")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_point_makes_a_run_with_memory_beside_it(tmp_path):
+    code = """
+        import nilometer, time
+        ballast = bytearray(80 << 20)
+        for step in range(20):
+            nilometer.log({"loss": 1.0 / (step + 1)}, step=step)
+            time.sleep(0.02)
+    """
+    run_program(code, tmp_path)
+    recorded = nilometer.RecordedRun(only_run(tmp_path))
+    assert len(recorded.series("loss").value) == 20
+    memory = recorded.memory()
+    assert len(memory.value) >= 3 and max(memory.value) > 80 << 20
+    summary = recorded.summary()
+    assert summary["memory"]["peak_bytes"] > 80 << 20
+    assert recorded.description["ending"]["status"] == "exited"
+
+
+def test_under_nilo_run_everything_lands_in_that_run(nilo, tmp_path):
+    code = "import nilometer\nfor step in range(50): nilometer.log({'loss': step / 2}, step=step)"
+    result = nilo("run", "--quiet", "--", *python_command(code))
+    assert result.returncode == 0, result.stderr
+    recorded = nilometer.RecordedRun(only_run(tmp_path))
+    assert recorded.series("loss").value.tolist() == [step / 2 for step in range(50)]
+    assert recorded.description["mode"] == "run"
+    assert len(recorded.memory().value) > 0
+
+
+def python_command(code):
+    import sys
+
+    return [sys.executable, "-c", code]
+
+
+def test_an_unhandled_exception_is_the_end_of_the_run(tmp_path):
+    run_program("import nilometer; nilometer.log({'a': 1.0}); raise SystemError('oh')", tmp_path, expect=1)
+    ending = nilometer.RecordedRun(only_run(tmp_path)).description["ending"]
+    assert (ending["status"], ending["exit_code"]) == ("exited", 1)
+
+
+BURST = """
+    import nilometer, os, signal, sys
+    run = nilometer.init(memory=False)
+    last = int(sys.argv[1])
+    for step in range(last + 1):
+        run.log({"loss": step / 2, "b": 1.0, "c": 2.0, "d": 3.0, "e": 4.0}, step=step)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("steps", [1, 137, 20_050, 100_000])
+def test_nothing_is_lost_in_a_burst_that_ends_with_kill_9(tmp_path, steps):
+    run_program(BURST, tmp_path, steps - 1, expect=-signal.SIGKILL)
+    series = nilometer.RecordedRun(only_run(tmp_path)).series("loss")
+    assert series.step.tolist() == list(range(steps))
+    assert series.value.tolist() == [step / 2 for step in range(steps)]
+
+
+PACED = """
+    import nilometer, time, sys
+    run = nilometer.init(memory=False)
+    step = 0
+    while True:
+        run.log({"loss": float(step)}, step=step)
+        sys.stdout.write(f"{step}\\n"); sys.stdout.flush()
+        step += 1
+        time.sleep(0.001)
+"""
+
+
+def test_nothing_is_lost_when_killed_at_a_random_moment(tmp_path):
+    chosen = random.Random(3)
+    for attempt in range(10):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        process = start_program(PACED, folder)
+        time.sleep(0.2 + chosen.random() * 0.3)
+        process.kill()
+        out, _ = process.communicate()
+        said = [int(line) for line in out.split("\n")[:-1]]
+        if not said:
+            continue
+        series = nilometer.RecordedRun(only_run(folder)).series("loss")
+        # What was said was logged before; one more may have been logged and not said.
+        assert len(series.value) - len(said) in (0, 1)
+        assert series.step.tolist() == list(range(len(series.value)))
+
+
+def test_nothing_is_lost_when_the_whole_tree_is_killed(nilo, tmp_path):
+    """As a scheduler does it: recorder, program and its children at once."""
+    code = """
+import nilometer, os, sys, time
+for _ in range(2):
+    if os.fork() == 0:
+        break
+run = nilometer.current_run()
+for step in range(5000):
+    run.log({"loss": float(step)}, step=step)
+open(f"done-{os.getpid()}", "w").close()
+time.sleep(60)
+"""
+    process = nilo.start("run", "--quiet", "--", *python_command(code), start_new_session=True)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("done-*"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(list(tmp_path.glob("done-*"))) == 3
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    series = nilometer.RecordedRun(only_run(tmp_path)).series("loss")
+    assert sorted(series.step.tolist()) == sorted(list(range(5000)) * 3)
+
+
+def test_forked_children_write_their_own_stream(tmp_path):
+    code = """
+        import nilometer, os
+        run = nilometer.init(memory=False)
+        run.log({"who": 0.0}, step=0)
+        children = []
+        for child in range(1, 4):
+            pid = os.fork()
+            if pid == 0:
+                for step in range(100):
+                    run.log({"who": float(child)}, step=step)
+                os._exit(0)
+            children.append(pid)
+        for pid in children:
+            os.waitpid(pid, 0)
+        run.log({"who": 0.0}, step=1)
+    """
+    run_program(code, tmp_path)
+    folder = only_run(tmp_path)
+    values = nilometer.RecordedRun(folder).series("who").value.tolist()
+    assert [values.count(float(who)) for who in range(4)] == [2, 100, 100, 100]
+    writers = {path.name.split(".")[0] for path in folder.glob("python-*")}
+    assert len(writers) == 4
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_processes_join_the_run(tmp_path, method):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, nilometer\n"
+        "def work(number):\n"
+        "    nilometer.log({'worker': float(number)}, step=number)\n"
+        "    return number\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context({method!r})\n"
+        "    nilometer.init(name='parent')\n"
+        "    nilometer.log({'parent': 1.0}, step=0)\n"
+        "    with context.Pool(2) as pool:\n"
+        "        assert pool.map(work, range(10)) == list(range(10))\n"
+    )
+    run_program(f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')", tmp_path)
+    series = nilometer.RecordedRun(only_run(tmp_path)).series("worker")
+    assert sorted(series.value.tolist()) == [float(number) for number in range(10)]
+
+
+def test_threads_log_at_once(run):
+    import threading
+
+    def work(number):
+        for step in range(2000):
+            run.log({"thread": float(number), "value": float(step)}, step=step)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    values = read(run).series("thread").value.tolist()
+    assert [values.count(float(number)) for number in range(8)] == [2000] * 8
+
+
+def test_two_processes_with_the_same_name_are_two_runs(tmp_path):
+    code = "import nilometer, time; nilometer.init(name='same', memory=False).log({'a': 1.0}); time.sleep(0.2)"
+    processes = [start_program(code, tmp_path) for _ in range(4)]
+    for process in processes:
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    assert len(list((tmp_path / ".nilo").glob("*/run.json"))) == 4
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_program(tmp_path):
+    (tmp_path / ".nilo").write_text("a file, not a folder")
+    code = "import nilometer\nfor step in range(3): nilometer.log({'a': 1.0}, step=step)\nprint(nilometer.current_run().path)"
+    result = run_program(code, tmp_path, NILO_STRICT="0", TMPDIR=str(tmp_path))
+    assert "recording to" in result.stderr and result.stderr.count("NilometerWarning") == 1
+    assert nilometer.read_run(result.stdout.strip()).series("a").value.tolist() == [1.0] * 3
+
+
+def test_a_full_disk_costs_points_and_not_the_program(tmp_path):
+    import subprocess
+
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True).returncode:
+        unavailable("cannot mount a tmpfs")
+    try:
+        code = """
+            import nilometer
+            run = nilometer.init(memory=False)
+            for step in range(50_000):
+                run.log({"a": 1.0, "b": 2.0, "c": 3.0}, step=step)
+            print(run.dropped)
+        """
+        result = run_program(code, small, NILO_STRICT="0")
+        dropped = int(result.stdout)
+        assert dropped > 0
+        assert "points are being lost" in result.stderr and result.stderr.count("NilometerWarning") == 1
+        folder = only_run(small)
+        stored = len(nilometer.RecordedRun(folder).series("a").value)
+        assert stored + dropped >= 50_000
+        assert stored > 5_000
+        shown = subprocess.run([NILO, "show", str(folder), "--format", "json"], capture_output=True, text=True)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout)["recorder"]["dropped_samples"] >= dropped
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_run_that_vanished_is_said_and_replaced(tmp_path):
+    result = run_program("import nilometer; nilometer.log({'a': 1.0}); print(nilometer.current_run().path)", tmp_path, NILO_RUN_DIR=str(tmp_path / "gone"), NILO_STRICT="0")
+    assert "cannot join" in result.stderr
+    assert nilometer.read_run(result.stdout.strip()).series("a").value.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"name": 3}, "name"),
+        ({"interval": "fast"}, "interval"),
+        ({"interval": 0}, "interval"),
+        ({"interval": -1.0}, "interval"),
+        ({"tags": ["a"]}, "tags"),
+    ],
+)
+def test_wrong_arguments_raise_at_once_and_name_the_argument(arguments, word):
+    with pytest.raises((TypeError, ValueError), match=word):
+        nilometer.init(**arguments)
+
+
+def test_without_numpy_series_are_arrays(tmp_path):
+    code = """
+        import sys
+        sys.modules["numpy"] = None
+        import array, nilometer
+        run = nilometer.init(memory=False)
+        for step in (0, 1, 1): run.log({"a": step / 2}, step=step)
+        series = nilometer.read_run(run.path).series("a")
+        assert isinstance(series.value, array.array) and series.value.tolist() == [0.0, 0.5, 0.5]
+        assert series.newest.step.tolist() == [0, 1]
+        assert not {"torch", "transformers", "tensorflow"} & set(sys.modules)
+    """
+    run_program(code, tmp_path)
+
+
+def test_runs_are_found_by_id_and_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no runs"):
+        nilometer.read_run()
+    run_program("import nilometer; nilometer.log({'a': 1.0})", tmp_path)
+    folder = only_run(tmp_path)
+    assert nilometer.read_run().path == nilometer.read_run(folder.name).path
+    with pytest.raises(OSError):
+        nilometer.read_run("nosuchrun")
