@@ -13,13 +13,16 @@ The classes lie in `nilometer.memory`, `.profiling` and `.metrics`, and are impo
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from ._native import __version__, peak_rss
 from ._trouble import NilometerError, NilometerWarning
 from .run import Run, current_run, finish, init, log, mark
 
+# Type checkers take this for `typing.TYPE_CHECKING`; importing `typing` would take longer than all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .memory import LeakDetector as LeakDetector
     from .memory import MemoryDebugger as MemoryDebugger
     from .memory import MemoryProfiler as MemoryProfiler
@@ -82,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_MODULES})
+    return sorted({*globals(), *_HOMES, *_MODULES} - {"TYPE_CHECKING", "annotations", "importlib"})

@@ -6,13 +6,15 @@ Training is worth more than its record. With `NILO_STRICT=1` the same troubles r
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 import threading
 import warnings
-from types import FrameType
 
-_PACKAGE = str(pathlib.Path(__file__).parent) + os.sep
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 _MOST_SAID = 1000
 _said: set[str] = set()
 _lock = threading.Lock()

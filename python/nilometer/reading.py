@@ -131,14 +131,13 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
     return RecordedRun(root / path)
 
 
-def _series(parts: tuple[bytes, bytes, bytes, bool]) -> Series:
-    steps, seconds, values, _ = parts
+def _series(parts: tuple[_native.Numbers, _native.Numbers, _native.Numbers]) -> Series:
     try:
         import numpy
     except ImportError:
+        steps, seconds, values = (part.tobytes() for part in parts)
         return Series(array.array("q", steps), array.array("d", seconds), array.array("d", values))
-    kinds = (numpy.int64, numpy.float64, numpy.float64)
-    return Series(*(numpy.frombuffer(raw, kind) for raw, kind in zip((steps, seconds, values), kinds)))
+    return Series(*(numpy.asarray(part) for part in parts))
 
 
 def _take(values: Any, order: list[int]) -> Any:

@@ -7,16 +7,19 @@ and a thread records the memory of the process tree beside the metrics.
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import os
 import sys
 import threading
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any
 
 from . import _native
 from ._trouble import report, require, require_type
+
+# Not from `typing`: importing that would take longer than this package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
 
 _lock = threading.RLock()
 _current: Run | None = None
@@ -219,8 +222,9 @@ def _as_mapping(values: Any) -> Mapping[Any, Any]:
         return {}
     if isinstance(values, Mapping):
         return values
-    if dataclasses.is_dataclass(values) and not isinstance(values, type):
-        return {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
+    fields = getattr(values, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(values, type):
+        return {name: getattr(values, name) for name in fields}
     if hasattr(values, "__dict__"):
         return dict(vars(values))
     report(f"config: a {type(values).__name__} is not a dictionary, a namespace or a dataclass")

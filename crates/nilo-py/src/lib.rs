@@ -8,6 +8,7 @@ mod flatten;
 mod key_sets;
 mod nested;
 mod number;
+mod numbers;
 mod own_memory;
 mod peak;
 mod pending;
@@ -28,6 +29,8 @@ use pyo3::prelude::*;
 /// The module `nilometer._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::numbers::Numbers;
     #[pymodule_export]
     use super::own_memory::MemorySampler;
     #[pymodule_export]

@@ -2,14 +2,13 @@
 //!
 //! A start and a stop are two clock readings and one row. Phases nest: what starts while another is open is called `outer/inner`.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_runfile::monotonic_nanos;
+use nilo_runfile::{TableId, monotonic_nanos};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::run::{Destination, Run};
+use crate::run::{Destination, Run, Shared};
 use crate::series::{Series, Statistics, summary_dict};
 use crate::trouble::report;
 
@@ -19,22 +18,28 @@ const MOST_OPEN: usize = 64;
 const MOST_PHASES: usize = 1_000;
 
 struct Open {
-    name: String,
     /// Position in `phases`.
     phase: usize,
     started_nanos: u64,
 }
 
 struct Phase {
+    name: String,
+    /// The name with those of the phases around it.
     path: String,
     seconds: Series,
+    /// Phases seen inside this one.
+    inner: Vec<usize>,
+    /// Where its rows go, and in which stream.
+    table: Option<(u64, TableId)>,
 }
 
 #[derive(Default)]
 struct Phases {
     open: Vec<Open>,
-    by_path: HashMap<String, usize>,
     phases: Vec<Phase>,
+    /// Phases seen outside any other.
+    outermost: Vec<usize>,
 }
 
 /// Times named phases of the training step on the CPU's clock.
@@ -58,20 +63,13 @@ impl PhaseTimer {
     /// Begins a phase.
     fn start(&self, name: &Bound<'_, PyString>) -> PyResult<()> {
         let text = name.to_string_lossy();
-        let problem = {
-            let mut phases = self.locked();
-            if phases.open.len() >= MOST_OPEN {
-                Some(format!("more than {MOST_OPEN} phases are open"))
-            } else {
-                phases.open(&text)
-            }
-        };
+        let problem = self.locked().open(&text);
         match problem {
+            None => Ok(()),
             Some(problem) => report(
                 name.py(),
                 &format!("start({text:?}): {problem}; it is not timed"),
             ),
-            None => Ok(()),
         }
     }
 
@@ -81,7 +79,12 @@ impl PhaseTimer {
         let now = monotonic_nanos();
         let text = name.map(|name| name.to_string_lossy());
         let run = self.destination.get(py)?;
-        let (closed, unclosed) = self.locked().close(text.as_deref(), now);
+        let (seconds, unclosed) = {
+            let mut phases = self.locked();
+            let (closed, unclosed) = phases.close(text.as_deref(), now);
+            let seconds = closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, &run));
+            (seconds, unclosed)
+        };
         if !unclosed.is_empty() {
             let inner = unclosed.join(", ");
             report(
@@ -89,36 +92,23 @@ impl PhaseTimer {
                 &format!("stop: {inner} was still open inside; it is not timed"),
             )?;
         }
-        let Some((phase, nanos)) = closed else {
-            let what = text.map_or("no phase is open".to_owned(), |text| {
-                format!("{text:?} was not started")
-            });
-            report(py, &format!("stop: {what}"))?;
-            return Ok(0.0);
-        };
-        let phases = self.locked();
-        if let Some(phase) = phases.phases.get(phase) {
-            run.with_stream(|stream| {
-                let (table, step) = (stream.phase(&phase.path), stream.step);
-                stream.append(table, step, &[nanos as f64])
-            });
+        if let Some(seconds) = seconds {
+            return Ok(seconds);
         }
-        Ok(nanos as f64 / 1e9)
+        let what = text.map_or("no phase is open".to_owned(), |text| {
+            format!("{text:?} was not started")
+        });
+        report(py, &format!("stop: {what}"))?;
+        Ok(0.0)
     }
 
     /// Adds a phase that somebody else timed; nested below what is open.
     fn add(&self, py: Python<'_>, name: &str, seconds: f64) -> PyResult<()> {
         let run = self.destination.get(py)?;
         let mut phases = self.locked();
-        let Some(index) = phases.find(name) else {
-            return Ok(());
-        };
-        let phase = &mut phases.phases[index];
-        phase.seconds.push(seconds);
-        run.with_stream(|stream| {
-            let (table, step) = (stream.phase(&phase.path), stream.step);
-            stream.append(table, step, &[(seconds * 1e9).round()])
-        });
+        if let Some(phase) = phases.find(name) {
+            phases.store(phase, (seconds * 1e9).round(), &run);
+        }
         Ok(())
     }
 
@@ -165,37 +155,51 @@ impl Phases {
 
     /// The phase's place; `None` when there are too many.
     fn find(&mut self, name: &str) -> Option<usize> {
-        // Without an outer phase the name is the path, and nothing is allocated.
-        if self.open.is_empty()
-            && let Some(index) = self.by_path.get(name)
-        {
-            return Some(*index);
-        }
-        let path = self.path(name);
-        if let Some(index) = self.by_path.get(&path) {
-            return Some(*index);
+        let outer = self.open.last().map(|open| open.phase);
+        let siblings = match outer {
+            Some(outer) => &self.phases[outer].inner,
+            None => &self.outermost,
+        };
+        let known = siblings
+            .iter()
+            .find(|sibling| self.phases[**sibling].name == name);
+        if let Some(known) = known {
+            return Some(*known);
         }
         if self.phases.len() >= MOST_PHASES {
             return None;
         }
-        self.by_path.insert(path.clone(), self.phases.len());
+        let place = self.phases.len();
         self.phases.push(Phase {
-            path,
+            name: name.to_owned(),
+            path: self.path(name),
             seconds: Series::default(),
+            inner: Vec::new(),
+            table: None,
         });
-        Some(self.phases.len() - 1)
+        match outer {
+            Some(outer) => self.phases[outer].inner.push(place),
+            None => self.outermost.push(place),
+        }
+        Some(place)
     }
 
+    /// Begins a phase, or says why not.
     fn open(&mut self, name: &str) -> Option<String> {
-        let Some(phase) = self.find(name) else {
-            return Some(format!("more than {MOST_PHASES} different phases"));
-        };
-        let is_open = self.open.iter().any(|open| open.name == name);
+        if self.open.len() >= MOST_OPEN {
+            return Some(format!("more than {MOST_OPEN} phases are open"));
+        }
+        let is_open = self
+            .open
+            .iter()
+            .any(|open| self.phases[open.phase].name == name);
         if is_open {
             return Some("it is already running".to_owned());
         }
+        let Some(phase) = self.find(name) else {
+            return Some(format!("more than {MOST_PHASES} different phases"));
+        };
         self.open.push(Open {
-            name: name.to_owned(),
             phase,
             started_nanos: monotonic_nanos(),
         });
@@ -205,18 +209,43 @@ impl Phases {
     /// Ends a phase and whatever is open inside it; gives its place and duration, and the names of the inner ones.
     fn close(&mut self, name: Option<&str>, now: u64) -> (Option<(usize, u64)>, Vec<String>) {
         let index = match name {
-            Some(name) => self.open.iter().rposition(|open| open.name == name),
+            Some(name) => self
+                .open
+                .iter()
+                .rposition(|open| self.phases[open.phase].name == name),
             None => self.open.len().checked_sub(1),
         };
         let Some(index) = index else {
             return (None, Vec::new());
         };
-        let unclosed = self.open.drain(index + 1..).map(|open| open.name).collect();
-        let Some(open) = self.open.pop() else {
-            return (None, unclosed);
-        };
-        let nanos = now.saturating_sub(open.started_nanos);
-        self.phases[open.phase].seconds.push(nanos as f64 / 1e9);
-        (Some((open.phase, nanos)), unclosed)
+        let inner = self.open.drain(index + 1..);
+        let unclosed = inner
+            .map(|open| self.phases[open.phase].name.clone())
+            .collect();
+        let closed = self
+            .open
+            .pop()
+            .map(|open| (open.phase, now.saturating_sub(open.started_nanos)));
+        (closed, unclosed)
+    }
+
+    /// Keeps a duration, here and in the run; gives it in seconds.
+    fn store(&mut self, phase: usize, nanos: f64, run: &Shared) -> f64 {
+        let phase = &mut self.phases[phase];
+        let seconds = nanos / 1e9;
+        phase.seconds.push(seconds);
+        run.with_stream(|stream| {
+            let table = match phase.table {
+                Some((id, table)) if id == stream.id() => table,
+                _ => {
+                    let table = stream.phase(&phase.path);
+                    phase.table = Some((stream.id(), table));
+                    table
+                }
+            };
+            let step = stream.step;
+            stream.append(table, step, &[nanos])
+        });
+        seconds
     }
 }

@@ -1,6 +1,4 @@
-//! Reading a run back: series as the bytes of arrays, the summary, the picture.
-//!
-//! The stable Python interface has no buffer protocol before 3.11, so arrays travel as bytes, which numpy and `array` take over as they are.
+//! Reading a run back: series as arrays, the summary, the picture.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,9 +10,9 @@ use nilo_runfile::RunFolder;
 use nilo_sample::table::is_absent;
 use nilo_sample::{Event, NO_STEP, Recording, Subject, TableSpec};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::errors::{os_error, value_error};
+use crate::numbers::Numbers;
 
 /// A run on disk, also one that is still being written.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -22,13 +20,8 @@ pub(crate) struct RunReader {
     folder: RunFolder,
 }
 
-/// Steps (int64), seconds since the run began (float64), values (float64), and whether every point has a step.
-type SeriesBytes<'py> = (
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    bool,
-);
+/// Steps, seconds since the run began, and values.
+type Series = (Numbers, Numbers, Numbers);
 
 #[pymethods]
 impl RunReader {
@@ -77,29 +70,24 @@ impl RunReader {
 
     /// A metric's points in the order of their logging.
     #[pyo3(signature = (name, group=None))]
-    fn metric<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-        group: Option<&str>,
-    ) -> PyResult<SeriesBytes<'py>> {
+    fn metric(&self, py: Python<'_>, name: &str, group: Option<&str>) -> PyResult<Series> {
         let wanted = |spec: &TableSpec| is_metric(spec, group) && spec.column(name).is_some();
         self.series(py, name, &wanted)
     }
 
     /// A phase's durations in nanoseconds.
-    fn phase<'py>(&self, py: Python<'py>, name: &str) -> PyResult<SeriesBytes<'py>> {
+    fn phase(&self, py: Python<'_>, name: &str) -> PyResult<Series> {
         let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if phase == name);
         self.series(py, "duration_nanos", &wanted)
     }
 
     /// A column of the process tree's table, such as `memory_bytes`.
-    fn tree<'py>(&self, py: Python<'py>, column: &str) -> PyResult<SeriesBytes<'py>> {
+    fn tree(&self, py: Python<'_>, column: &str) -> PyResult<Series> {
         self.series(py, column, &|spec| spec.subject == Subject::Tree)
     }
 
     /// A column of the totals of batches, samples, tokens.
-    fn throughput<'py>(&self, py: Python<'py>, column: &str) -> PyResult<SeriesBytes<'py>> {
+    fn throughput(&self, py: Python<'_>, column: &str) -> PyResult<Series> {
         self.series(py, column, &|spec| spec.subject == Subject::Throughput)
     }
 
@@ -156,20 +144,21 @@ impl RunReader {
         py.detach(|| self.folder.load_where(&|spec| keep(spec)).map_err(os_error))
     }
 
-    fn series<'py>(
+    fn series(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         column: &str,
         wanted: &(dyn Fn(&TableSpec) -> bool + Sync),
-    ) -> PyResult<SeriesBytes<'py>> {
-        let recording = self.load(py, wanted)?;
-        let points = py.detach(|| Points::gather(&recording, column));
-        let all_steps = points.steps.iter().all(|step| *step != NO_STEP);
+    ) -> PyResult<Series> {
+        let recording = py.detach(|| {
+            let loaded = self.folder.load_column(column, &|spec| wanted(spec));
+            loaded.map_err(os_error)
+        })?;
+        let points = py.detach(|| Points::gather(recording));
         Ok((
-            PyBytes::new(py, bytes_of(&points.steps)),
-            PyBytes::new(py, bytes_of(&points.seconds)),
-            PyBytes::new(py, bytes_of(&points.values)),
-            all_steps,
+            points.steps.into(),
+            points.seconds.into(),
+            points.values.into(),
         ))
     }
 }
@@ -190,26 +179,23 @@ struct Points {
 }
 
 impl Points {
-    fn gather(recording: &Recording, column: &str) -> Points {
+    /// The points of tables that were cut to one column.
+    fn gather(recording: Recording) -> Points {
         let mut points = Points::default();
-        for table in &recording.tables {
-            let Some(values) = table
-                .spec
-                .column(column)
-                .and_then(|index| table.columns.get(index))
-            else {
+        for mut table in recording.tables {
+            let Some(mut values) = table.columns.pop() else {
                 continue;
             };
-            for (row, (value, time)) in values.iter().zip(&table.times).enumerate() {
-                if is_absent(*value) {
-                    continue;
-                }
-                points
-                    .steps
-                    .push(table.steps.get(row).copied().unwrap_or(NO_STEP));
-                points.seconds.push(*time as f64 / 1e9);
-                points.values.push(*value);
+            if table.steps.is_empty() {
+                table.steps = vec![NO_STEP; values.len()];
             }
+            if values.iter().copied().any(is_absent) {
+                drop_absent(&mut table.times, &mut table.steps, &mut values);
+            }
+            let seconds = table.times.iter().map(|time| *time as f64 / 1e9);
+            points.seconds.extend(seconds);
+            append(&mut points.steps, table.steps);
+            append(&mut points.values, values);
         }
         points.sort();
         points
@@ -228,12 +214,21 @@ impl Points {
     }
 }
 
-/// Numbers that may be looked at as bytes: no padding, every bit pattern valid.
-trait Plain: Copy {}
-impl Plain for f64 {}
-impl Plain for i64 {}
+/// Appends without copying where there was nothing before.
+fn append<T>(all: &mut Vec<T>, mut more: Vec<T>) {
+    if all.is_empty() {
+        *all = more;
+    } else {
+        all.append(&mut more);
+    }
+}
 
-fn bytes_of<T: Plain>(numbers: &[T]) -> &[u8] {
-    // SAFETY: the numbers have no padding, and any bytes are valid bytes; the lifetime is that of the slice.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) }
+/// Leaves out the rows in which nothing was measured.
+fn drop_absent(times: &mut Vec<u64>, steps: &mut Vec<i64>, values: &mut Vec<f64>) {
+    let present: Vec<bool> = values.iter().map(|value| !is_absent(*value)).collect();
+    let mut flags = present.iter();
+    times.retain(|_| *flags.next().unwrap_or(&true));
+    flags = present.iter();
+    steps.retain(|_| *flags.next().unwrap_or(&true));
+    values.retain(|value| !is_absent(*value));
 }

@@ -29,9 +29,8 @@ pub(crate) const METRICS: &str = "metrics";
 /// Where points go.
 enum Sink {
     Open(Box<Stream>),
-    /// Recording is switched off: points vanish.
+    /// Recording is switched off, or over: points vanish.
     Nowhere,
-    Finished,
 }
 
 /// What the owner of a run has to do at its end.
@@ -49,6 +48,7 @@ pub(crate) struct Shared {
     pending: Mutex<PendingQueue>,
     /// Whether anything is pending: looked at in every call, where a lock would cost.
     has_pending: AtomicBool,
+    is_finished: AtomicBool,
     owned: Mutex<Option<Ownership>>,
 }
 
@@ -71,8 +71,9 @@ impl Shared {
         None
     }
 
+    #[inline]
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(*lock(&self.sink), Sink::Finished)
+        self.is_finished.load(Ordering::Relaxed)
     }
 
     /// Stores what has arrived from devices.
@@ -267,6 +268,7 @@ impl Run {
                 sink: Mutex::new(sink),
                 pending: Mutex::default(),
                 has_pending: AtomicBool::new(false),
+                is_finished: AtomicBool::new(false),
                 owned: Mutex::new(None),
             }),
         })
@@ -427,7 +429,8 @@ impl Run {
     #[pyo3(signature = (exit_code=None))]
     fn finish(&self, py: Python<'_>, exit_code: Option<i32>) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
-        let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Finished);
+        self.shared.is_finished.store(true, Ordering::Relaxed);
+        let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
         let owned = lock(&self.shared.owned).take();
         py.detach(|| {
             drop(sink);
@@ -488,23 +491,26 @@ static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The run that a class adds to: a given one, or whichever is current when the first point comes.
 pub(crate) struct Destination {
-    shared: Mutex<Option<Arc<Shared>>>,
-    is_given: bool,
+    given: Option<Arc<Shared>>,
+    found: Mutex<Option<Arc<Shared>>>,
 }
 
 impl Destination {
     pub(crate) fn new(run: Option<&Run>) -> Destination {
         Destination {
-            shared: Mutex::new(run.map(|run| Arc::clone(&run.shared))),
-            is_given: run.is_some(),
+            given: run.map(|run| Arc::clone(&run.shared)),
+            found: Mutex::new(None),
         }
     }
 
     /// The run; asks `nilometer.run.current_run` when there is none or the last one has ended.
     #[inline]
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<Shared>> {
-        if let Some(shared) = &*lock(&self.shared)
-            && (self.is_given || !shared.is_finished())
+        if let Some(shared) = &self.given {
+            return Ok(Arc::clone(shared));
+        }
+        if let Some(shared) = &*lock(&self.found)
+            && !shared.is_finished()
         {
             return Ok(Arc::clone(shared));
         }
@@ -519,7 +525,7 @@ impl Destination {
         })?;
         let run = current.call0(py)?;
         let run = run.bind(py).cast::<Run>()?.get();
-        *lock(&self.shared) = Some(Arc::clone(&run.shared));
+        *lock(&self.found) = Some(Arc::clone(&run.shared));
         Ok(Arc::clone(&run.shared))
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_runfile::{RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
 use nilo_sample::{Event, TableSpec};
@@ -13,8 +14,12 @@ use crate::key_sets::{KeySets, MOST_COLUMNS};
 /// The role in the names of our files: `python-4711`.
 const ROLE: &str = "python";
 
+static STREAMS: AtomicU64 = AtomicU64::new(0);
+
 /// An open stream.
 pub(crate) struct Stream {
+    /// Tells streams of this process apart, those before a fork too.
+    id: u64,
     folder: PathBuf,
     writer: RunWriter,
     /// Names by group; groups keep apart what several loggers call the same.
@@ -30,6 +35,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn open(folder: &Path) -> Result<Stream, RunfileError> {
         Ok(Stream {
+            id: STREAMS.fetch_add(1, Ordering::Relaxed),
             folder: folder.to_owned(),
             writer: RunWriter::create(folder, ROLE, WriterOptions::default())?,
             groups: Vec::new(),
@@ -39,6 +45,12 @@ impl Stream {
             step: None,
             next_step: 0,
         })
+    }
+
+    /// Its number: tables belong to one stream only.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether the process forked since this stream was opened.

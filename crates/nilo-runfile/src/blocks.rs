@@ -145,8 +145,8 @@ pub(crate) fn collect_block(
     for table in &tables {
         tally.records += 1;
         tally.rows += u64::from(table.rows);
-        let outcome = collector.add_columns(table.table, &table.spec_json, shift, || {
-            decode_table(table, columns)
+        let outcome = collector.add_columns(table.table, &table.spec_json, shift, |only| {
+            decode_table(table, columns, only)
         });
         if let Err(reason) = outcome {
             tally.complain(format!(
@@ -158,16 +158,20 @@ pub(crate) fn collect_block(
     Ok(())
 }
 
-/// Decodes all columns of a table; the directory has bounded what that takes.
-fn decode_table(table: &TableEntry, columns: &[u8]) -> Option<DecodedTable> {
+/// Decodes all columns of a table, or one; the directory has bounded what that takes.
+fn decode_table(table: &TableEntry, columns: &[u8], only: Option<usize>) -> Option<DecodedTable> {
     let rows = table.rows as usize;
     let times = unpack(table.times.encoding, table.times.get(columns)?, rows)?;
     let steps = match &table.steps {
         Some(place) => Some(unpack(place.encoding, place.get(columns)?, rows)?),
         None => None,
     };
-    let mut decoded = Vec::with_capacity(table.columns.len());
-    for column in &table.columns {
+    let wanted = match only {
+        Some(only) => std::slice::from_ref(table.columns.get(only)?),
+        None => &table.columns,
+    };
+    let mut decoded = Vec::with_capacity(wanted.len());
+    for column in wanted {
         let place = &column.values;
         decoded.push(unpack_values(place.encoding, place.get(columns)?, rows)?);
     }

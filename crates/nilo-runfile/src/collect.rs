@@ -19,6 +19,8 @@ pub(crate) type Declared = HashMap<u32, DeclaredTable>;
 pub(crate) struct DeclaredTable {
     spec: Arc<TableSpec>,
     is_wanted: bool,
+    /// The one column to take; all without one.
+    only: Option<usize>,
     /// Position in the collector of that generation.
     slot: Option<(u64, usize)>,
 }
@@ -43,6 +45,8 @@ impl Tally {
 /// Rows and events of a run, growing.
 pub(crate) struct Collector<'a> {
     keep: &'a dyn Fn(&TableSpec) -> bool,
+    /// The one column to take; all without one.
+    column: Option<&'a str>,
     generation: u64,
     writer: String,
     /// The tables of the present writer by their number; several when a number was declared twice with different columns.
@@ -58,6 +62,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn new(keep: &'a dyn Fn(&TableSpec) -> bool, generation: u64) -> Collector<'a> {
         Collector {
             keep,
+            column: None,
             generation,
             writer: String::new(),
             by_number: HashMap::new(),
@@ -65,6 +70,12 @@ impl<'a> Collector<'a> {
             numbers: Vec::new(),
             events: Vec::new(),
         }
+    }
+
+    /// Takes one column of each table only; tables without it are left out.
+    pub(crate) fn only(mut self, column: Option<&'a str>) -> Collector<'a> {
+        self.column = column;
+        self
     }
 
     /// What follows is from this writer.
@@ -116,8 +127,11 @@ impl<'a> Collector<'a> {
         declared: &'d mut Declared,
     ) -> Option<&'d mut DeclaredTable> {
         let spec: TableSpec = serde_json::from_slice(spec_json).ok()?;
+        let only = self.column.and_then(|column| spec.column(column));
+        let has_column = self.column.is_none() || only.is_some();
         let entry = DeclaredTable {
-            is_wanted: (self.keep)(&spec),
+            is_wanted: has_column && (self.keep)(&spec),
+            only,
             spec: Arc::new(spec),
             slot: None,
         };
@@ -159,7 +173,9 @@ impl<'a> Collector<'a> {
             target.steps.push(row.step.unwrap_or(NO_STEP));
         }
         target.times.push(shift.apply(row.time_nanos));
-        for (column, value) in target.columns.iter_mut().zip(row.values()) {
+        let skipped = table.only.unwrap_or(0);
+        // A table cut to one column has one column.
+        for (column, value) in target.columns.iter_mut().zip(row.values().skip(skipped)) {
             column.push(value);
         }
     }
@@ -170,7 +186,7 @@ impl<'a> Collector<'a> {
         table: u32,
         spec_json: &[u8],
         shift: Shift,
-        columns: impl FnOnce() -> Option<DecodedTable>,
+        columns: impl FnOnce(Option<usize>) -> Option<DecodedTable>,
     ) -> Result<(), &'static str> {
         let mut declared = Declared::new();
         let entry = self
@@ -179,8 +195,9 @@ impl<'a> Collector<'a> {
         if !entry.is_wanted {
             return Ok(());
         }
-        let decoded = columns().ok_or("the columns are damaged")?;
-        if decoded.columns.len() != entry.spec.columns.len() {
+        let decoded = columns(entry.only).ok_or("the columns are damaged")?;
+        let wanted = entry.only.map_or(entry.spec.columns.len(), |_| 1);
+        if decoded.columns.len() != wanted {
             return Err("the columns are not those declared");
         }
         let slot = self.slot(table, entry);
@@ -206,7 +223,7 @@ impl<'a> Collector<'a> {
         match table.slot {
             Some((generation, slot)) if generation == self.generation => slot,
             _ => {
-                let slot = self.find_slot(number, &table.spec);
+                let slot = self.find_slot(number, table);
                 table.slot = Some((self.generation, slot));
                 slot
             }
@@ -214,9 +231,13 @@ impl<'a> Collector<'a> {
     }
 
     #[cold]
-    fn find_slot(&mut self, number: u32, spec: &TableSpec) -> usize {
+    fn find_slot(&mut self, number: u32, table: &DeclaredTable) -> usize {
+        let mut spec = TableSpec::clone(&table.spec);
+        if let Some(only) = table.only {
+            spec.columns = vec![spec.columns.swap_remove(only)];
+        }
         let slots = self.by_number.entry(number).or_default();
-        let known = slots.iter().find(|slot| self.tables[**slot].spec == *spec);
+        let known = slots.iter().find(|slot| self.tables[**slot].spec == spec);
         if let Some(slot) = known {
             return *slot;
         }
@@ -224,11 +245,11 @@ impl<'a> Collector<'a> {
         slots.push(slot);
         self.numbers.push(number);
         self.tables.push(RecordedTable {
-            spec: spec.clone(),
+            columns: vec![Vec::new(); spec.columns.len()],
+            spec,
             writer: self.writer.clone(),
             times: Vec::new(),
             steps: Vec::new(),
-            columns: vec![Vec::new(); spec.columns.len()],
         });
         slot
     }

@@ -121,7 +121,17 @@ impl RunFolder {
 
     /// Reads the tables that `keep` wants, and all events.
     pub fn load_where(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
-        load::load(&self.path, self.describe()?, keep)
+        load::load(&self.path, self.describe()?, keep, None)
+    }
+
+    /// Reads one column of the tables that `keep` wants and that have it, and all events.
+    /// The tables come out with that column alone.
+    pub fn load_column(
+        &self,
+        column: &str,
+        keep: &dyn Fn(&TableSpec) -> bool,
+    ) -> Result<Recording, RunfileError> {
+        load::load(&self.path, self.describe()?, keep, Some(column))
     }
 
     /// Checks every byte of every file.

@@ -16,15 +16,16 @@ use crate::header::{FORMAT_VERSION, HEADER_LEN, Header, HeaderFault, Magic};
 use crate::names::{self, StreamFiles};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
 
-/// Reads everything that `keep` wants, and all events.
+/// Reads everything that `keep` wants, one `column` of it if given, and all events.
 pub(crate) fn load(
     folder: &Path,
     description: RunDescription,
     keep: &dyn Fn(&TableSpec) -> bool,
+    column: Option<&str>,
 ) -> Result<Recording, RunfileError> {
     let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
     let axis = TimeAxis::new(&description);
-    let mut collector = Collector::new(keep, 0);
+    let mut collector = Collector::new(keep, 0).only(column);
     let mut damage = Vec::new();
     let mut dropped_rows = 0;
     for (writer, stream) in &files.streams {

@@ -5,7 +5,7 @@
 mod support;
 
 use nilo_runfile::{RunFolder, RunWriter, RunfileError, WriteMode, WriterOptions, list_runs};
-use nilo_sample::{ABSENT, Event, Subject, TableSpec};
+use nilo_sample::{ABSENT, Event, RecordedTable, Subject, TableSpec};
 use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
 
@@ -294,4 +294,44 @@ fn a_writer_can_be_handed_to_another_thread() {
     fn is_send<T: Send>() {}
     is_send::<RunWriter>();
     is_send::<nilo_runfile::Follower>();
+}
+
+#[test]
+fn one_column_is_that_column_of_the_whole() {
+    for compact in [false, true] {
+        let scratch = Scratch::new();
+        let mut writer =
+            RunWriter::create(scratch.run.path(), "w", small_segments(compact)).unwrap();
+        let wide = writer.define(&metrics("wide", 3));
+        let narrow = writer.define(&metrics("narrow", 1));
+        for row in 0..20_000u64 {
+            let value = row as f64;
+            let step = (row % 7 != 0).then_some(row as i64);
+            writer.append(
+                wide,
+                scratch.start + row,
+                step,
+                &[value, -value, value / 3.0],
+            );
+            writer.append(narrow, scratch.start + row, None, &[value * 2.0]);
+        }
+        writer.close();
+        let whole = scratch.run.load().unwrap();
+        for (column, tables) in [("c0", 2), ("c1", 1), ("c2", 1), ("c9", 0)] {
+            let found = scratch.run.load_column(column, &|_| true).unwrap();
+            assert_eq!(found.tables.len(), tables, "{column}");
+            assert_eq!(found.damage, Vec::<String>::new());
+            for table in &found.tables {
+                let same = |other: &&RecordedTable| other.spec.subject == table.spec.subject;
+                let full = whole.tables.iter().find(same).unwrap();
+                assert_eq!(table.spec.columns.len(), 1);
+                assert_eq!(table.times, full.times);
+                assert_eq!(table.steps, full.steps);
+                let index = full.spec.column(column).unwrap();
+                assert_eq!(table.columns, [full.columns[index].clone()]);
+            }
+        }
+        let none = scratch.run.load_column("c0", &|_| false).unwrap();
+        assert!(none.tables.is_empty());
+    }
 }

@@ -71,9 +71,11 @@ class CudaTimer(TrainingTimer):
         self._torch = torch_with_cuda()
         self._open: list[tuple[str, str, Any]] = []
         self._pending: deque[GpuSeconds] = deque()
+        self._spare: list[Any] = []
 
     def _event(self) -> Any:
-        event = self._torch.cuda.Event(enable_timing=True)
+        """An event on the current stream; making one costs more than recording it, so they are used again."""
+        event = self._spare.pop() if self._spare else self._torch.cuda.Event(enable_timing=True)
         event.record(self._torch.cuda.current_stream(self.device))
         return event
 
@@ -106,6 +108,7 @@ class CudaTimer(TrainingTimer):
         while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0].ready()):
             seconds = self._pending.popleft()
             self.add(seconds.path, float(seconds))
+            self._spare.extend(seconds.release())
 
     def get_summary(self) -> dict[str, dict[str, Any]]:
         """As TrainingTimer's; waits for phases that the GPU is still at."""
@@ -136,8 +139,13 @@ class GpuSeconds:
         if self._seconds is None:
             self._end.synchronize()
             self._seconds = self._start.elapsed_time(self._end) / 1e3
-            self._start = self._end = None
         return self._seconds
+
+    def release(self) -> tuple[Any, Any]:
+        """Gives its events away; the number is known by then."""
+        events = (self._start, self._end)
+        self._start = self._end = None
+        return events
 
     def __format__(self, form: str) -> str:
         return format(float(self), form)
