@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop test test-rust test-python test-integrations test-vm check fmt bench fuzz clean
+.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ test-integrations: .venv/ready .venv-integrations/ready ## Test with the real fr
 	.venv/bin/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w target/wheels .
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/nilometer-*.whl
 	$(INTEGRATIONS) -m pytest -q tests/integrations
+
+test-gpu: ## Test on a real GPU, with the PyTorch of the Python at hand; needs the package installed there
+	python3 -m pytest -q -s -p no:cacheprovider tests/gpu
 
 test-vm: build ## Test against a real cgroup v2 in an emulated machine
 	tests/vm/run.sh $(NILO)

@@ -16,7 +16,7 @@ import importlib
 
 from ._native import __version__, peak_rss
 from ._trouble import NilometerError, NilometerWarning
-from .run import Run, current_run, finish, init, log, mark
+from .run import Run, active_run, current_run, finish, init, log, mark
 
 # Type checkers take this for `typing.TYPE_CHECKING`; importing `typing` would take longer than all the rest.
 TYPE_CHECKING = False
@@ -64,6 +64,7 @@ __all__ = [
     "NilometerWarning",
     "Run",
     "__version__",
+    "active_run",
     "current_run",
     "finish",
     "init",

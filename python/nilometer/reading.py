@@ -81,6 +81,10 @@ class RecordedRun:
         """Running totals of `batches`, `samples` or `tokens`."""
         return _series(self._reader.throughput(column))
 
+    def torch_memory(self, device: int = 0, column: str = "allocated_bytes") -> Series:
+        """A GPU's memory by PyTorch's account: `allocated_bytes`, `reserved_bytes`, `peak_allocated_bytes`, `device_free_bytes`, …"""
+        return _series(self._reader.torch_memory(device, column))
+
     @property
     def marks(self) -> list[tuple[float, str]]:
         """Marks with their seconds since the run began."""

@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Mapping
 
 from . import _native
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _current: Run | None = None
 _exit_hook_set = False
+# Whatever still waits for a GPU when a run ends.
+_settle_before_finish: weakref.WeakSet[Any] = weakref.WeakSet()
 
 DEFAULT_INTERVAL_SECS = 0.1
 
@@ -75,6 +78,8 @@ class Run(_native.Run):
     def finish(self, exit_code: int | None = None) -> None:
         """Ends this process's part, and the run itself when this process made it. Called at exit by itself."""
         global _current
+        for part in list(_settle_before_finish):
+            part.settle()
         super().finish(exit_code)
         with _lock:
             if _current is self:
@@ -143,6 +148,14 @@ def current_run() -> Run:
         if _current is None or _current.finished:
             return init()
         return _current
+
+
+def active_run() -> Run | None:
+    """The run that this process is in or was started under, joined if need be; None when there is none."""
+    run = _current
+    if run is not None and not run.finished:
+        return run
+    return current_run() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
 
 
 def log(values: Mapping[str, Any], step: int | None = None) -> None:

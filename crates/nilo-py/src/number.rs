@@ -57,6 +57,16 @@ fn read_other<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
     if element_count(value).is_some_and(|count| count != 1) {
         return Reading::Unusable("an array of several numbers".to_owned());
     }
+    // A tensor that is part of a graph would warn of being read.
+    let needs_detaching = value
+        .getattr("requires_grad")
+        .and_then(|requires| requires.is_truthy())
+        .unwrap_or(false);
+    let detached = needs_detaching.then(|| value.call_method0("detach"));
+    let value = match &detached {
+        Some(Ok(detached)) => detached,
+        _ => value,
+    };
     match value.extract::<f64>() {
         Ok(number) => Reading::Number(number),
         Err(_) => item(value),

@@ -82,7 +82,8 @@ impl PhaseTimer {
         let (seconds, unclosed) = {
             let mut phases = self.locked();
             let (closed, unclosed) = phases.close(text.as_deref(), now);
-            let seconds = closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, &run));
+            let seconds =
+                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, None, &run));
             (seconds, unclosed)
         };
         if !unclosed.is_empty() {
@@ -102,14 +103,26 @@ impl PhaseTimer {
         Ok(0.0)
     }
 
-    /// Adds a phase that somebody else timed; nested below what is open.
-    fn add(&self, py: Python<'_>, name: &str, seconds: f64) -> PyResult<()> {
+    /// Gives up a phase, and whatever is open inside it: nothing is stored.
+    fn cancel(&self, name: &str) {
+        self.locked().close(Some(name), 0);
+    }
+
+    /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
+    #[pyo3(signature = (name, seconds, step=None))]
+    fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
         let run = self.destination.get(py)?;
         let mut phases = self.locked();
         if let Some(phase) = phases.find(name) {
-            phases.store(phase, (seconds * 1e9).round(), &run);
+            phases.store(phase, (seconds * 1e9).round(), step, &run);
         }
         Ok(())
+    }
+
+    /// The step that training is at.
+    fn current_step(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        let run = self.destination.get(py)?;
+        Ok(run.with_stream(|stream| stream.step).flatten())
     }
 
     /// The full name that a phase started now would have.
@@ -230,7 +243,7 @@ impl Phases {
     }
 
     /// Keeps a duration, here and in the run; gives it in seconds.
-    fn store(&mut self, phase: usize, nanos: f64, run: &Shared) -> f64 {
+    fn store(&mut self, phase: usize, nanos: f64, step: Option<i64>, run: &Shared) -> f64 {
         let phase = &mut self.phases[phase];
         let seconds = nanos / 1e9;
         phase.seconds.push(seconds);
@@ -243,7 +256,7 @@ impl Phases {
                     table
                 }
             };
-            let step = stream.step;
+            let step = step.or(stream.step);
             stream.append(table, step, &[nanos])
         });
         seconds

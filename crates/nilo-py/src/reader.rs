@@ -91,6 +91,13 @@ impl RunReader {
         self.series(py, column, &|spec| spec.subject == Subject::Throughput)
     }
 
+    /// A column of the readings that PyTorch gave of a GPU's memory.
+    fn torch_memory(&self, py: Python<'_>, device: u32, column: &str) -> PyResult<Series> {
+        self.series(py, column, &|spec| {
+            spec.subject == Subject::TorchMemory { device }
+        })
+    }
+
     /// Marks with their seconds.
     fn marks(&self, py: Python<'_>) -> PyResult<Vec<(f64, String)>> {
         let recording = self.load(py, &|_| false)?;

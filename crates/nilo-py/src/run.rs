@@ -366,6 +366,12 @@ impl Run {
         Ok(())
     }
 
+    /// The step that training is at, if somebody said so.
+    #[getter]
+    fn step(&self) -> Option<i64> {
+        self.shared.with_stream(|stream| stream.step).flatten()
+    }
+
     /// Sets a mark.
     fn mark(&self, py: Python<'_>, text: String) -> PyResult<()> {
         self.event(py, &Event::Mark { text })

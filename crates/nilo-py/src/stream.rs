@@ -79,10 +79,10 @@ impl Stream {
         &mut self.groups[index].1
     }
 
-    /// The step of a row: the given one, or one more than the last.
+    /// The step of a row: the given one, the one that training is said to be at, or one more than the last.
     #[inline]
     pub(crate) fn step_or_next(&mut self, step: Option<i64>) -> i64 {
-        let step = step.unwrap_or(self.next_step);
+        let step = step.or(self.step).unwrap_or(self.next_step);
         self.next_step = step.saturating_add(1);
         step
     }

@@ -18,7 +18,7 @@ from .. import _native
 from .._files import write_json
 from .._trouble import report, require, require_type
 from ..reading import RecordedRun, Series
-from ..run import Run, current_run, init
+from ..run import Run, active_run, init
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker
 
@@ -229,12 +229,7 @@ def _merge(attempts: list[_Attempt]) -> tuple[dict[str, list[float]], dict[str, 
 
 def _run_for(log_dir: pathlib.Path, experiment_name: str) -> Run:
     """The run that this process is in already, or one below the log folder."""
-    from .. import run as runs
-
-    is_in_one = runs._current is not None and not runs._current.finished
-    if is_in_one or os.environ.get("NILO_RUN_DIR"):
-        return current_run()
-    return init(name=experiment_name, dir=log_dir / ".nilo")
+    return active_run() or init(name=experiment_name, dir=log_dir / ".nilo")
 
 
 def _read_attempts(path: pathlib.Path) -> list[dict[str, Any]]:

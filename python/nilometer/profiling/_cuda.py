@@ -18,7 +18,7 @@ def torch_with_cuda() -> Any:
 
 
 def device_index(device: Any) -> int | None:
-    """`0`, `"cuda:1"`, `torch.device("cuda")` as an index; None for the CPU; raises TypeError for anything else."""
+    """`0`, `"cuda:1"`, `torch.device("cuda")` as an index; None for the CPU and for other accelerators; raises TypeError for anything else."""
     if device is None:
         return None
     if isinstance(device, bool):
@@ -29,7 +29,8 @@ def device_index(device: Any) -> int | None:
         return device
     text = str(device)
     kind, _, index = text.partition(":")
-    if kind == "cpu":
+    if kind in ("cpu", "mps", "xpu", "xla", "hpu", "npu", "meta"):
+        # Other accelerators are timed by the CPU's clock.
         return None
     if kind == "cuda" and (not index or index.isdigit()):
         return int(index or 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from typing import Any
 
 from .. import _native
@@ -11,12 +11,13 @@ from ..run import Run, current_run
 from ._cuda import device_index, torch_with_cuda
 
 _GB = 1 << 30
+_MOST_MEASUREMENTS = 10_000
 
 
 class GPUMemoryProfiler:
     """Measures what torch has allocated and reserved on a GPU, without making the program wait for the GPU.
 
-    `*_gb` are 2**30 bytes. Every measurement is kept, and stored in the run with its step.
+    `*_gb` are 2**30 bytes. Every measurement is stored in the run with its step.
     Without a CUDA device every figure is 0.0 and `available` is False.
 
     >>> profiler = GPUMemoryProfiler(device=0)
@@ -37,7 +38,12 @@ class GPUMemoryProfiler:
         self._torch = torch_with_cuda()
         if self._torch is not None and self.device >= self._torch.cuda.device_count():
             raise NilometerError(f"there is no CUDA device {self.device}: torch sees {self._torch.cuda.device_count()}")
-        self.measurements: list[tuple[str, dict[str, float]]] = []
+        self.measurements: deque[tuple[str, dict[str, float]]] = deque(maxlen=_MOST_MEASUREMENTS)
+        """The last measurements with their labels; the run has all."""
+        self._count = 0
+        self._sum_allocated = 0.0
+        self._peak_allocated = 0.0
+        self._peak_reserved = 0.0
         self.baseline_gb: float | None = None
 
     @property
@@ -55,6 +61,10 @@ class GPUMemoryProfiler:
             "max_reserved_gb": max_reserved / _GB,
         }
         self.measurements.append((label, stats))
+        self._count += 1
+        self._sum_allocated += stats["allocated_gb"]
+        self._peak_allocated = max(self._peak_allocated, stats["max_allocated_gb"])
+        self._peak_reserved = max(self._peak_reserved, stats["max_reserved_gb"])
         if self.available:
             free, total = self._torch.cuda.mem_get_info(self.device)
             run = self._run if self._run is not None else current_run()
@@ -83,24 +93,20 @@ class GPUMemoryProfiler:
 
     def get_summary(self) -> dict[str, Any]:
         """Peak and mean of the measurements so far."""
-        allocated = [stats["allocated_gb"] for _, stats in self.measurements]
-        peaks = [stats["max_allocated_gb"] for _, stats in self.measurements]
-        reserved = [stats["max_reserved_gb"] for _, stats in self.measurements]
         return {
-            "peak_allocated_gb": max(peaks, default=0.0),
-            "peak_reserved_gb": max(reserved, default=0.0),
-            "mean_allocated_gb": math.fsum(allocated) / len(allocated) if allocated else 0.0,
+            "peak_allocated_gb": self._peak_allocated,
+            "peak_reserved_gb": self._peak_reserved,
+            "mean_allocated_gb": self._sum_allocated / self._count if self._count else 0.0,
             "baseline_gb": self.baseline_gb,
-            "measurements": len(self.measurements),
+            "measurements": self._count,
         }
 
     def _read(self) -> tuple[int, int, int, int]:
         if self._torch is None:
             return (0, 0, 0, 0)
-        cuda = self._torch.cuda
-        return (
-            cuda.memory_allocated(self.device),
-            cuda.memory_reserved(self.device),
-            cuda.max_memory_allocated(self.device),
-            cuda.max_memory_reserved(self.device),
-        )
+        # One look at the allocator's statistics; each of torch's four functions would gather all of them.
+        stats = self._torch.cuda.memory_stats_as_nested_dict(self.device)
+        if not stats:
+            return (0, 0, 0, 0)
+        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        return (allocated["current"], reserved["current"], allocated["peak"], reserved["peak"])

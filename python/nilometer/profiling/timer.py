@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _native
 from .._trouble import report, require_type
-from ..run import Run
+from ..run import Run, _settle_before_finish
 from ._cuda import device_index, torch_with_cuda
 
 _MOST_PENDING = 4096
@@ -70,8 +70,9 @@ class CudaTimer(TrainingTimer):
         super().__init__()
         self._torch = torch_with_cuda()
         self._open: list[tuple[str, str, Any]] = []
-        self._pending: deque[GpuSeconds] = deque()
+        self._pending: deque[tuple[GpuSeconds, int | None]] = deque()
         self._spare: list[Any] = []
+        _settle_before_finish.add(self)
 
     def _event(self) -> Any:
         """An event on the current stream; making one costs more than recording it, so they are used again."""
@@ -99,20 +100,26 @@ class CudaTimer(TrainingTimer):
         if inner:
             report(f"stop: {', '.join(inner)} was still open inside; it is not timed")
         seconds = GpuSeconds(path, started, self._event())
-        self._pending.append(seconds)
-        self._settle(wait=False)
+        self._pending.append((seconds, self.current_step()))
+        self.settle(wait=False)
         return seconds
 
-    def _settle(self, wait: bool) -> None:
-        """Stores the phases that the GPU has finished."""
-        while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0].ready()):
-            seconds = self._pending.popleft()
-            self.add(seconds.path, float(seconds))
+    def cancel(self, name: str) -> None:
+        """Gives up a phase, and whatever is open inside it."""
+        position = next((at for at in reversed(range(len(self._open))) if self._open[at][0] == name), None)
+        if position is not None:
+            del self._open[position:]
+
+    def settle(self, wait: bool = True) -> None:
+        """Stores the phases that the GPU has finished, each under the step that it was measured in."""
+        while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0][0].ready()):
+            seconds, step = self._pending.popleft()
+            self.add(seconds.path, float(seconds), step)
             self._spare.extend(seconds.release())
 
     def get_summary(self) -> dict[str, dict[str, Any]]:
         """As TrainingTimer's; waits for phases that the GPU is still at."""
-        self._settle(wait=True)
+        self.settle()
         return super().get_summary()
 
     def reset(self) -> None:

@@ -1,0 +1,1 @@
+"""Callbacks and loggers for the frameworks people train with. Each module needs its framework and says so when imported."""

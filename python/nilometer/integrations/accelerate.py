@@ -1,0 +1,65 @@
+"""For Hugging Face Accelerate: a tracker.
+
+    accelerator = Accelerator(log_with=[NiloTracker("name")])
+    accelerator.init_trackers("project", config={"learning_rate": 0.1})
+    accelerator.log({"loss": loss}, step=step)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from accelerate.tracking import GeneralTracker, on_main_process
+except ImportError as error:
+    raise ImportError("nilometer.integrations.accelerate needs Accelerate: pip install accelerate torch") from error
+
+from ..run import Run, active_run
+from ._find_run import find_run
+from ._guard import guarded
+
+
+class NiloTracker(GeneralTracker):
+    """Stores what `accelerator.log` is given, from the main process. `end_training` ends the run if the tracker made it."""
+
+    name = "nilo"
+    requires_logging_directory = False
+    main_process_only = True
+
+    def __init__(self, run_name: str | None = None, *, run: Run | None = None) -> None:
+        super().__init__()
+        self._run_name = run_name
+        self._run = run
+        self._made_it = False
+
+    @property
+    def tracker(self) -> Run | None:
+        """The run; None before `init_trackers` and in other processes."""
+        return self._run
+
+    @on_main_process
+    @guarded
+    def start(self) -> None:
+        self._get()
+
+    @on_main_process
+    @guarded
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self._get().config(values)
+
+    @on_main_process
+    @guarded
+    def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
+        self._get().log(values, step)
+
+    @on_main_process
+    @guarded
+    def finish(self) -> None:
+        if self._made_it and self._run is not None:
+            self._run.finish(0)
+
+    def _get(self) -> Run:
+        if self._run is None:
+            self._made_it = active_run() is None
+            self._run = find_run(None, self._run_name)
+        return self._run

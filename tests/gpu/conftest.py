@@ -1,0 +1,27 @@
+"""What the tests on a GPU share."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+os.environ.setdefault("NILO_STRICT", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import nilometer  # noqa: E402
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Ends the current run and reads it back."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+
+    def read():
+        path = nilometer.current_run().path
+        nilometer.finish()
+        return nilometer.read_run(path)
+
+    yield read
+    nilometer.finish()
