@@ -60,8 +60,9 @@ check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 fmt:
 	cargo fmt --all
 
-bench: build ## Measure ourselves and the rivals in one run
+bench: build develop ## Measure ourselves and the rivals in one run: the recorder, then logging
 	python3 bench/run.py --markdown docs/benchmarks/recorder.md
+	python3 bench/trackers.py --markdown docs/benchmarks/trackers.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each
 	scripts/fuzz.sh 60

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
+# Events that are done; making one costs more than recording it.
+_spare: list[Any] = []
+
+
 class Arriving:
     """A number on its way from a device."""
 
@@ -20,13 +24,15 @@ class Arriving:
     def value(self) -> float:
         if self._event is not None:
             self._event.synchronize()
+            _spare.append(self._event)
+            self._event = None
         return float(self._copy)
 
 
 def begin_read(tensor: Any) -> Arriving:
     """Queues a copy of a one-element tensor behind the work that computes it.
 
-    The copy goes to page-locked memory, otherwise the copy itself would wait.
+    torch copies to page-locked memory here, so the copy itself does not wait.
     Devices without events are read when the number is needed.
     """
     tensor = tensor.detach()
@@ -34,9 +40,7 @@ def begin_read(tensor: Any) -> Arriving:
         return Arriving(tensor, None)
     import torch
 
-    with torch.no_grad():
-        copy = torch.empty((), dtype=tensor.dtype, pin_memory=True)
-        copy.copy_(tensor.reshape(()), non_blocking=True)
-        event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(tensor.device))
+    copy = tensor.to("cpu", non_blocking=True)
+    event = _spare.pop() if _spare else torch.cuda.Event()
+    event.record(torch.cuda.current_stream(tensor.device))
     return Arriving(copy, event)

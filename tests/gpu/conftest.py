@@ -12,16 +12,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import nilometer  # noqa: E402
 
 
-@pytest.fixture
-def recorded(tmp_path, monkeypatch):
-    """Ends the current run and reads it back."""
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Each test has its own folder of runs, and leaves no run open."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    yield
+    nilometer.finish()
+
+
+@pytest.fixture
+def recorded():
+    """Ends the current run and reads it back."""
 
     def read():
         path = nilometer.current_run().path
         nilometer.finish()
         return nilometer.read_run(path)
 
-    yield read
-    nilometer.finish()
+    return read

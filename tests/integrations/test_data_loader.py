@@ -29,14 +29,3 @@ def test_workers_log_into_the_run_of_their_parent(recorded, start):
     assert sorted(run.series("loaded").value.tolist()) == [float(index) for index in range(32)]
     assert run.series("parent").value.tolist()[-1] == sum(index * index for index in range(32))
     assert len({path.name.split(".")[0] for path in run.path.glob("python-*")}) == 3
-
-
-def test_scalars_of_torch_are_numbers(recorded):
-    weight = torch.ones((), requires_grad=True)
-    values = {"plain": torch.tensor(1.5), "one": torch.ones(1), "graph": weight * 2, "half": torch.tensor(0.5, dtype=torch.bfloat16)}
-    nilometer.log(values, step=0)
-    nilometer.log({"loss": 3.0, **values}, step=1)
-    run = recorded()
-    assert {name: run.series(name).value.tolist() for name in values} == {
-        "plain": [1.5, 1.5], "one": [1.0, 1.0], "graph": [2.0, 2.0], "half": [0.5, 0.5],
-    }  # fmt: skip

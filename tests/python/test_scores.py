@@ -4,7 +4,9 @@ import json
 import math
 import random
 
+import numpy
 import pytest
+from scipy import stats
 
 import nilometer
 from nilometer.metrics import ScoreDistributionTracker
@@ -89,7 +91,6 @@ def test_drift_compares_the_last_updates_with_the_first():
 
 
 def test_drift_is_that_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
     generator = random.Random(3)
     before = [generator.gauss(0, 1) for _ in range(200)]
     after = [generator.gauss(0.5, 1) for _ in range(150)]
@@ -102,7 +103,6 @@ def test_drift_is_that_of_scipy():
 
 
 def test_arrays_and_single_scores_are_scores():
-    numpy = pytest.importorskip("numpy")
     tracker = ScoreDistributionTracker()
     tracker.update(numpy.array([[1.0, 0.5], [float("nan"), 1.0]], dtype="float32"))
     tracker.update(0.5)

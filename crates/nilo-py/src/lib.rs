@@ -36,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use super::peak::peak_rss;
     #[pymodule_export]
-    use super::phase_timer::PhaseTimer;
+    use super::phase_timer::{PhaseBlock, PhaseTimer};
     #[pymodule_export]
     use super::reader::RunReader;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_runfile::{TableId, monotonic_nanos};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::run::{Destination, Run, Shared};
 use crate::series::{Series, Statistics, summary_dict};
@@ -103,6 +103,11 @@ impl PhaseTimer {
         Ok(0.0)
     }
 
+    /// Times a block: `with timer.phase("forward"):`.
+    fn phase(this: Py<PhaseTimer>, name: Py<PyString>) -> PhaseBlock {
+        PhaseBlock { timer: this, name }
+    }
+
     /// Gives up a phase, and whatever is open inside it: nothing is stored.
     fn cancel(&self, name: &str) {
         self.locked().close(Some(name), 0);
@@ -149,6 +154,26 @@ impl PhaseTimer {
     /// Forgets what was timed so far; the run keeps it.
     fn reset(&self) {
         *self.locked() = Phases::default();
+    }
+}
+
+/// A block that is being timed.
+#[pyclass(frozen, module = "nilometer._native")]
+pub(crate) struct PhaseBlock {
+    timer: Py<PhaseTimer>,
+    name: Py<PyString>,
+}
+
+#[pymethods]
+impl PhaseBlock {
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
+        self.timer.get().start(self.name.bind(py))
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.timer.get().stop(py, Some(self.name.bind(py)))?;
+        Ok(())
     }
 }
 

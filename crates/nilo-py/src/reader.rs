@@ -1,7 +1,8 @@
 //! Reading a run back: series as arrays, the summary, the picture.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use nilo_analysis::summarize;
 use nilo_plot::{ChartOptions, memory_chart};
@@ -41,31 +42,20 @@ impl RunReader {
     /// The names of the metrics, of one group only if given, sorted.
     #[pyo3(signature = (group=None))]
     fn metric_names(&self, py: Python<'_>, group: Option<&str>) -> PyResult<Vec<String>> {
-        let recording = self.load(py, &|spec| is_metric(spec, group))?;
-        let columns = recording
-            .tables
-            .iter()
-            .flat_map(|table| &table.spec.columns);
-        let mut names: Vec<String> = columns.map(|column| column.name.clone()).collect();
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
+        self.names(py, |spec, names| {
+            if is_metric(spec, group) {
+                names.extend(spec.columns.iter().map(|column| column.name.clone()));
+            }
+        })
     }
 
     /// The names of the phases, sorted.
     fn phase_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let recording = self.load(py, &|spec| matches!(spec.subject, Subject::Phase { .. }))?;
-        let names = recording
-            .tables
-            .iter()
-            .filter_map(|table| match &table.spec.subject {
-                Subject::Phase { name } => Some(name.clone()),
-                _ => None,
-            });
-        let mut names: Vec<String> = names.collect();
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
+        self.names(py, |spec, names| {
+            if let Subject::Phase { name } = &spec.subject {
+                names.insert(name.clone());
+            }
+        })
     }
 
     /// A metric's points in the order of their logging.
@@ -143,6 +133,24 @@ impl RunReader {
 }
 
 impl RunReader {
+    /// Names in the declarations of tables; no row is kept.
+    fn names(
+        &self,
+        py: Python<'_>,
+        note: impl Fn(&TableSpec, &mut BTreeSet<String>) + Sync,
+    ) -> PyResult<Vec<String>> {
+        let names = Mutex::new(BTreeSet::new());
+        self.load(py, &|spec| {
+            note(
+                spec,
+                &mut names.lock().unwrap_or_else(PoisonError::into_inner),
+            );
+            false
+        })?;
+        let names = names.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(names.into_iter().collect())
+    }
+
     fn load(
         &self,
         py: Python<'_>,

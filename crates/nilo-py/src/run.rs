@@ -71,6 +71,11 @@ impl Shared {
         None
     }
 
+    /// Whether points go anywhere at all.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.path.is_some()
+    }
+
     #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished.load(Ordering::Relaxed)
@@ -135,6 +140,9 @@ impl Shared {
         dict: &Bound<'_, PyDict>,
         step: Option<i64>,
     ) -> bool {
+        if self.path.is_none() {
+            return true; // Recording is switched off.
+        }
         let mut row = QuickRow::default();
         if !row.fill(dict) {
             return false;

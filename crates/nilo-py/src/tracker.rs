@@ -186,7 +186,7 @@ impl Tracker {
         let py = dict.py();
         let step = step_of("update", step)?;
         let run = self.destination.get(py)?;
-        if run.log_quickly(&self.group, dict, step) {
+        if run.is_stored() && run.log_quickly(&self.group, dict, step) {
             self.keep_plain(dict);
             return run.settle(py, false);
         }

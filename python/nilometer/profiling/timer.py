@@ -50,16 +50,8 @@ class TrainingTimer(_native.PhaseTimer):
     def __init__(self, device: Any = None, *, run: Run | None = None) -> None:
         super().__init__()
 
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Times a block."""
-        self.start(name)
-        try:
-            yield
-        finally:
-            self.stop(name)
-
     def __call__(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """The same as `phase`."""
         return self.phase(name)
 
 
@@ -103,6 +95,15 @@ class CudaTimer(TrainingTimer):
         self._pending.append((seconds, self.current_step()))
         self.settle(wait=False)
         return seconds
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:  # type: ignore[override]
+        """Times a block."""
+        self.start(name)
+        try:
+            yield
+        finally:
+            self.stop(name)
 
     def cancel(self, name: str) -> None:
         """Gives up a phase, and whatever is open inside it."""
