@@ -104,6 +104,19 @@ class RecordedRun:
         """The chart of memory."""
         return self._reader.svg(width, height)
 
+    def export(self, path: str | os.PathLike[str], format: str | None = None) -> pathlib.Path:
+        """Writes everything for other programs: `csv` (a row for each value), `json`, `parquet`, or `tensorboard` (a folder).
+
+        Without `format` the ending of the path decides. A file is written whole or not at all.
+        """
+        if format is None:
+            format = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet"}.get(
+                pathlib.Path(path).suffix.lower()
+            )
+            if format is None:
+                raise ValueError(f"say the format of {os.fspath(path)!r}: csv, json, parquet or tensorboard")
+        return self._reader.export(path, format)
+
     def __repr__(self) -> str:
         return f"<nilometer.RecordedRun {self.path}>"
 

@@ -171,6 +171,10 @@ def test_the_profile_has_the_gpu_beside_the_host(run, tmp_path):
     assert gpu["current_usage"]["total"] == torch.cuda.mem_get_info()[1]
     assert gpu["current_usage"]["non_torch"] >= 0
     assert json.loads((tmp_path / "report.json").read_text()) == report
+    # The samples lie in the run; the peaks are not looked up at every one of them.
+    recorded = nilometer.read_run(run.path)
+    assert max(recorded.torch_memory(0, "reserved_bytes").value) >= 2 * GIB
+    assert len(recorded.torch_memory(0, "peak_reserved_bytes").value) == 0
 
 
 def test_a_gpu_that_fills_up_is_warned_of(run):

@@ -277,6 +277,47 @@ def test_a_notebook_shows_a_picture_and_a_table(run):
     assert "<svg" in text and "loss &amp; &lt;more&gt;" in text and "1.5" in text
 
 
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_a_run_is_exported_from_python(run, tmp_path, format):
+    for step in range(10):
+        run.log({"loss": step / 2}, step=step)
+    target = tmp_path / f"out.{format}"
+    assert read(run).export(target) == target
+    assert read(run).export(tmp_path / "other", format=format).stat().st_size == target.stat().st_size
+    if format == "csv":
+        assert target.read_text().count("loss") == 10
+    if format == "json":
+        assert json.loads(target.read_text())["schema"] == "nilo.recording/1"
+    if format == "parquet":
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(target)
+        values = [row["value"] for row in table.to_pylist() if row["column"] == "loss"]
+        assert values == [step / 2 for step in range(10)]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_run_is_exported_to_tensorboard_from_python(run, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for step in range(10):
+        run.log({"loss": step / 2}, step=step)
+    read(run).export(tmp_path / "events", format="tensorboard")
+    events = EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(step, step / 2) for step in range(10)]
+
+
+def test_an_export_that_cannot_be_is_said(run, tmp_path):
+    run.log({"loss": 1.0}, step=0)
+    with pytest.raises(ValueError, match="format"):
+        read(run).export(tmp_path / "out.xyz")
+    with pytest.raises(ValueError, match="xlsx"):
+        read(run).export(tmp_path / "out", format="xlsx")
+    with pytest.raises(OSError):
+        read(run).export(tmp_path / "no such folder" / "out.csv")
+
+
 def test_switched_off_nothing_is_written(tmp_path):
     run_program("import nilometer; nilometer.log({'a': 1.0}); nilometer.mark('x'); nilometer.finish()", tmp_path, NILO_MODE="disabled")
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
 mod errors;
+mod exporting;
 mod flatten;
 mod key_sets;
 mod nested;

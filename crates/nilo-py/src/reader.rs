@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use nilo_analysis::summarize;
+use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
 use nilo_recorder::after_the_fact;
 use nilo_runfile::RunFolder;
@@ -13,6 +14,7 @@ use nilo_sample::{Event, NO_STEP, Recording, Subject, TableSpec};
 use pyo3::prelude::*;
 
 use crate::errors::{os_error, value_error};
+use crate::exporting::export;
 use crate::numbers::Numbers;
 
 /// A run on disk, also one that is still being written.
@@ -118,6 +120,17 @@ impl RunReader {
         let recording = self.load(py, &|_| true)?;
         let summary = summarize(&recording, &after_the_fact(&recording));
         serde_json::to_string(&summary).map_err(|error| value_error(error.to_string()))
+    }
+
+    /// Writes the run for other programs; gives the path of what was written.
+    fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<PathBuf> {
+        let format: Format = format
+            .parse()
+            .map_err(|error: ExportError| value_error(error.to_string()))?;
+        let mut recording = self.load(py, &|_| true)?;
+        let ending = after_the_fact(&recording);
+        recording.description.ending.get_or_insert(ending);
+        py.detach(|| export(&recording, format, &path).map_err(os_error))
     }
 
     /// The chart of memory as SVG.

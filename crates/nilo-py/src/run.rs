@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nilo_recorder::{OwnRecorder, Place, create_run_folder, describe_run, record_own_process};
 use nilo_runfile::{RunFolder, monotonic_nanos};
-use nilo_sample::{Ending, Event, RunDescription, RunStatus};
+use nilo_sample::{ABSENT, Ending, Event, RunDescription, RunStatus};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -390,8 +390,9 @@ impl Run {
         self.event(py, &Event::Config { values })
     }
 
-    /// Stores a reading of a GPU's memory.
-    fn torch_memory(&self, device: u32, values: [f64; 6]) {
+    /// Stores a reading of a GPU's memory; None is not measured.
+    fn torch_memory(&self, device: u32, values: [Option<f64>; 6]) {
+        let values = values.map(|value| value.unwrap_or(ABSENT));
         self.shared.with_stream(|stream| {
             let (table, step) = (stream.torch_memory(device), stream.step);
             stream.append(table, step, &values)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._files import write_json
+from ..run import active_run
 from .readings import DeviceReading
 from .watcher import Watcher
 
@@ -37,6 +38,7 @@ class MemoryProfiler(Watcher):
         self._levels: dict[str, _Levels] = {}
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
+        _store(readings)
         with self._lock:
             for reading in readings:
                 self._levels.setdefault(reading.device, _Levels()).add(reading, seconds)
@@ -83,6 +85,18 @@ class MemoryProfiler(Watcher):
         if path is not None:
             write_json(path, report)
         return report
+
+
+def _store(readings: list[DeviceReading]) -> None:
+    """GPU memory goes into the run that the program is in; the host's is there already."""
+    run = active_run()
+    if run is None:
+        return
+    for reading in readings:
+        if reading.torch_allocated is not None and reading.torch_reserved is not None:
+            # The peaks are the allocator's own and not looked up at every sample.
+            levels = (reading.torch_allocated, reading.torch_reserved, None, None, reading.free, reading.total)
+            run.torch_memory(int(reading.device), levels)
 
 
 class _Levels:
