@@ -19,15 +19,16 @@ from maturin import (  # noqa: F401  (hooks that pip asks for)
 )
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "target" / "nilometer.data" / "scripts"
+# maturin does not even tell the package's name without it.
+SCRIPTS.mkdir(parents=True, exist_ok=True)
 
 
 def build_command() -> None:
     """Builds `nilo` and lays it where maturin looks for scripts."""
     subprocess.run(["cargo", "build", "--release", "--locked", "-p", "nilo-cli"], cwd=ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    scripts = ROOT / "target" / "nilometer.data" / "scripts"
-    scripts.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(target / "release" / "nilo", scripts / "nilo")
+    shutil.copy2(target / "release" / "nilo", SCRIPTS / "nilo")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
