@@ -36,12 +36,12 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 
 # Tested as installed: `pip install .` gives the command and the package.
 test-python: .venv/ready
-	.venv/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
 
 test-integrations: .venv/ready .venv-integrations/ready ## Test with the real frameworks; installs PyTorch and its CUDA libraries
-	.venv/bin/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w target/wheels .
+	.venv/bin/pip wheel --quiet --disable-pip-version-check --no-deps -w target/wheels .
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/nilometer-*.whl
 	$(INTEGRATIONS) -m pytest -q tests/integrations
 
