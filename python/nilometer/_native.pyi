@@ -21,11 +21,13 @@ __all__ = [
     "__version__",
     "describe",
     "peak_rss",
+    "project_folder",
 ]
 
 __version__: str
 
 def peak_rss() -> int: ...
+def project_folder() -> Path | None: ...
 def describe(values: Sequence[float]) -> dict[str, float]: ...
 
 @disjoint_base

@@ -5,11 +5,13 @@ from __future__ import annotations
 import array
 import html
 import json
+import math
 import os
 import pathlib
 from typing import Any, NamedTuple
 
 from . import _native
+from .run import runs_folder
 
 
 class Series(NamedTuple):
@@ -65,12 +67,17 @@ class RecordedRun:
         return self._reader.phase_names()
 
     def series(self, name: str, *, group: str | None = None) -> Series:
-        """A metric's points."""
-        return _series(self._reader.metric(name, group))
+        """A metric's points. A name that was never logged raises KeyError."""
+        series = _series(self._reader.metric(name, group))
+        if not len(series.value):
+            _complain_of("metric", name, self._reader.metric_names(group))
+        return series
 
     def phase(self, name: str) -> Series:
-        """A phase's durations in seconds."""
+        """A phase's durations in seconds. A phase that was never timed raises KeyError."""
         series = _series(self._reader.phase(name))
+        if not len(series.value):
+            _complain_of("phase", name, self.phases)
         return series._replace(value=_scaled(series.value, 1e-9))
 
     def memory(self, column: str = "memory_bytes") -> Series:
@@ -122,30 +129,62 @@ class RecordedRun:
 
     def _repr_html_(self) -> str:
         rows = []
-        for name in self.metrics[:12]:
+        names = self.metrics
+        for name in names[:12]:
             values = self.series(name).value
             if len(values):
-                cells = f"<td>{html.escape(name)}</td><td>{values[-1]:.6g}</td><td>{min(values):.6g}</td>"
-                rows.append(f"<tr>{cells}<td>{max(values):.6g}</td><td>{len(values)}</td></tr>")
+                finite = [value for value in values.tolist() if math.isfinite(value)] or [math.nan]
+                cells = f"<td>{html.escape(name)}</td><td>{values[-1]:.6g}</td><td>{min(finite):.6g}</td>"
+                rows.append(f"<tr>{cells}<td>{max(finite):.6g}</td><td>{len(values)}</td></tr>")
         table = ""
+        if len(names) > 12:
+            rows.append(f"<tr><td>and {len(names) - 12} more</td></tr>")
         if rows:
             head = "<tr><th>metric</th><th>last</th><th>min</th><th>max</th><th>points</th></tr>"
             table = f"<table>{head}{''.join(rows)}</table>"
         return f"<div><p><b>{html.escape(self.path.name)}</b></p>{self.svg(640, 280)}{table}</div>"
 
 
+def _complain_of(kind: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        some = ", ".join(known[:20]) or "none"
+        raise KeyError(f"no {kind} is called {name!r} (there are: {some})")
+
+
 def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str] | None = None) -> RecordedRun:
-    """A run by its path, or by its id or `last` in the folder of runs (`dir`, `NILO_DIR`, `./.nilo`)."""
+    """A run by its path, or, as for `nilo show`, by its id or the beginning of it, its name, `last` or `last~1`.
+
+    The latter are looked for in `dir`, `NILO_DIR`, `dir` of `nilo.toml`, or `./.nilo`.
+    """
     path = pathlib.Path(run)
     if (path / "run.json").is_file():
         return RecordedRun(path)
-    root = pathlib.Path(dir if dir is not None else os.environ.get("NILO_DIR") or ".nilo")
-    if os.fspath(run) == "last":
-        runs = sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
-        if not runs:
-            raise FileNotFoundError(f"no runs in {root}")
-        return RecordedRun(runs[-1])
-    return RecordedRun(root / path)
+    root = pathlib.Path(dir if dir is not None else runs_folder())
+    runs = sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
+    if not runs:
+        raise FileNotFoundError(f"no runs in {root}")
+    asked = os.fspath(run)
+    word, _, back = asked.partition("~")
+    if word == "last" and (not back or back.isdigit()):
+        place = int(back or 0)
+        if place >= len(runs):
+            raise FileNotFoundError(f"there are only {len(runs)} runs in {root}")
+        return RecordedRun(runs[-1 - place])
+    named = [folder for folder in runs if folder.name == asked or _name_of(folder) == asked]
+    begins = [folder for folder in runs if folder.name.startswith(asked)]
+    if named or len(begins) == 1:
+        return RecordedRun((named or begins)[-1])
+    if begins:
+        raise FileNotFoundError(f"{asked!r} could be any of {', '.join(folder.name for folder in begins)}")
+    raise FileNotFoundError(f"no run is called {asked!r} in {root}")
+
+
+def _name_of(folder: pathlib.Path) -> str | None:
+    try:
+        name = RecordedRun(folder).description.get("name")
+    except (OSError, ValueError):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def _series(parts: tuple[_native.Numbers, _native.Numbers, _native.Numbers]) -> Series:

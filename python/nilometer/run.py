@@ -189,7 +189,7 @@ def _join() -> Run | None:
 def _make(name: str | None, dir: Any, tags: Mapping[str, str] | None, interval: float | None) -> Run:
     if _is_disabled():
         return Run(None)
-    root = dir if dir is not None else os.environ.get("NILO_DIR") or ".nilo"
+    root = dir if dir is not None else runs_folder()
     command = [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
     text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
     try:
@@ -210,8 +210,23 @@ def _make(name: str | None, dir: Any, tags: Mapping[str, str] | None, interval: 
     return run
 
 
+def runs_folder() -> str:
+    """The folder that holds runs: `NILO_DIR`, or `dir` of the nearest `nilo.toml`, or `.nilo`."""
+    asked = os.environ.get("NILO_DIR")
+    if asked:
+        return asked
+    try:
+        return os.fspath(_native.project_folder() or ".nilo")
+    except ValueError as error:
+        report(str(error))
+        return ".nilo"
+
+
 def _is_disabled() -> bool:
-    return os.environ.get("NILO_MODE", "") in ("disabled", "off")
+    mode = os.environ.get("NILO_MODE", "")
+    if mode not in ("", "on", "disabled", "off"):
+        report(f"NILO_MODE is {mode!r}, which is neither 'disabled' nor 'on'; recording goes on")
+    return mode in ("disabled", "off")
 
 
 def _set_exit_hook() -> None:
@@ -223,9 +238,10 @@ def _set_exit_hook() -> None:
 
 def _at_exit() -> None:
     # An unhandled exception has been printed by now; any other exit code is not known here.
-    failed = hasattr(sys, "last_value")
+    error = getattr(sys, "last_value", None)
+    code = None if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
     try:
-        finish(1 if failed else None)
+        finish(code)
     except Exception as error:  # noqa: BLE001 - the program's own exit goes on
         sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
 

@@ -522,10 +522,11 @@ def test_a_full_disk_costs_points_and_not_the_program(tmp_path):
         unavailable("cannot mount a tmpfs")
     try:
         code = """
-            import nilometer
+            import nilometer, random
             run = nilometer.init(memory=False)
-            for step in range(50_000):
-                run.log({"a": 1.0, "b": 2.0, "c": 3.0}, step=step)
+            # Random digits: even compacted they take four times the disk.
+            for step in range(200_000):
+                run.log({"a": random.random(), "b": random.random(), "c": random.random()}, step=step)
             print(run.dropped)
         """
         result = run_program(code, small, NILO_STRICT="0")
@@ -534,7 +535,7 @@ def test_a_full_disk_costs_points_and_not_the_program(tmp_path):
         assert "points are being lost" in result.stderr and result.stderr.count("NilometerWarning") == 1
         folder = only_run(small)
         stored = len(nilometer.RecordedRun(folder).series("a").value)
-        assert stored + dropped >= 50_000
+        assert stored + dropped >= 200_000
         assert stored > 5_000
         shown = subprocess.run([NILO, "show", str(folder), "--format", "json"], capture_output=True, text=True)
         assert shown.returncode == 0, shown.stderr
@@ -586,5 +587,69 @@ def test_runs_are_found_by_id_and_last(tmp_path, monkeypatch):
     run_program("import nilometer; nilometer.log({'a': 1.0})", tmp_path)
     folder = only_run(tmp_path)
     assert nilometer.read_run().path == nilometer.read_run(folder.name).path
-    with pytest.raises(OSError):
-        nilometer.read_run("nosuchrun")
+    run_program("import nilometer; nilometer.init(name='second').log({'a': 2.0})", tmp_path)
+    for asked in ("second", "last", "last~0"):
+        assert nilometer.read_run(asked).series("a").value.tolist() == [2.0]
+    assert nilometer.read_run("last~1").path == nilometer.read_run(folder.name[:19]).path == folder.relative_to(tmp_path)
+    for asked in ("nosuchrun", "last~2", "20"):
+        with pytest.raises(FileNotFoundError):
+            nilometer.read_run(asked)
+
+
+def test_a_name_that_was_never_logged_is_said(run):
+    run.log({"loss": 1.0}, step=0)
+    with pytest.raises(KeyError, match="lsos.*loss"):
+        read(run).series("lsos")
+    with pytest.raises(KeyError, match="nosuch"):
+        read(run).phase("nosuch")
+
+
+def test_one_name_twice_in_a_call_is_one_value(run):
+    run.log({"a": {"b": 1.0}, "a/b": 2.0}, step=0)
+    assert read(run).series("a/b").value.tolist() == [2.0]
+    assert read(run).summary()["metrics"][0]["count"] == 1
+
+
+def test_runs_lie_where_the_project_says(tmp_path):
+    (tmp_path / "nilo.toml").write_text('dir = "my runs"\n')
+    (tmp_path / "deeper").mkdir()
+    run_program("import nilometer; nilometer.log({'a': 1.0}); print(nilometer.read_run('last').metrics)", tmp_path / "deeper")
+    assert len(list((tmp_path / "my runs").glob("*/run.json"))) == 1
+    (tmp_path / "nilo.toml").write_text("dir = 3")
+    result = run_program("import nilometer; nilometer.log({'a': 1.0})", tmp_path, NILO_STRICT="0")
+    assert "nilo.toml" in result.stderr and (tmp_path / ".nilo").is_dir()
+
+
+def test_settings_are_shown_and_compared(nilo, tmp_path):
+    for rate in (0.1, 0.2):
+        code = f"import nilometer; nilometer.init(name='r{rate}', config={{'lr': {rate}, 'seed': 7}}).log({{'loss': 1.0}}, step=0)"
+        run_program(code, tmp_path)
+    shown = nilo("show", "r0.1")
+    assert "Settings:\n  lr = 0.1\n  seed = 7\n" in shown.stdout
+    assert nilo.show("r0.2")["config"] == {"lr": "0.2", "seed": "7"}
+    compared = nilo("compare", "r0.1", "r0.2").stdout
+    assert "Settings that differ:\n  lr  0.1 | 0.2\n" in compared and "seed" not in compared
+
+
+def test_ctrl_c_is_told_from_an_error(tmp_path):
+    code = "import nilometer, os, signal, time; nilometer.log({'a': 1.0}); os.kill(os.getpid(), signal.SIGINT); time.sleep(5)"
+    run_program(code, tmp_path, expect=-signal.SIGINT)
+    assert nilometer.RecordedRun(only_run(tmp_path)).description["ending"]["exit_code"] == 130
+
+
+def test_time_before_the_run_is_not_the_runs(tmp_path):
+    code = """
+        import time
+        started = time.process_time()
+        while time.process_time() - started < 1.0: pass
+        import nilometer
+        nilometer.log({"a": 1.0}, step=0)
+        time.sleep(0.5)
+    """
+    run_program(code, tmp_path)
+    assert nilometer.RecordedRun(only_run(tmp_path)).summary()["cpu"]["total_secs"] < 0.5
+
+
+def test_a_mode_that_is_none_is_said(tmp_path):
+    result = run_program("import nilometer; nilometer.log({'a': 1.0})", tmp_path, NILO_MODE="disable", NILO_STRICT="0")
+    assert "NILO_MODE" in result.stderr

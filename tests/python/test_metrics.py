@@ -27,6 +27,9 @@ def test_statistics_are_numpys():
     values = numpy.random.default_rng(1).normal(3, 2, 1001)
     for step, value in enumerate(values):
         tracker.update("x", value, step)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="window"):
+            tracker.get_mean("x", window=wrong)
     for window in (None, 1, 10, 5000):
         part = values if window is None else values[-window:]
         assert tracker.get_mean("x", window=window) == pytest.approx(part.mean())
@@ -132,10 +135,10 @@ def test_a_resumed_experiment_keeps_both_histories(folder):
     assert first["overwritten"]["loss"] == [[step, float(step)] for step in range(80, 100)]
     assert second["overwritten"] == {}
     assert exported["metric_summaries"]["loss"]["count"] == 120
-    # Scores of both attempts, the invalid ones too.
-    assert exported["score_distribution"]["total"] == 2 * (100 + 40)
-    assert exported["score_distribution"]["invalid_count"] == 140
-    assert exported["score_distribution"]["score_counts"] == {"1.0": 100, "2.0": 40}
+    # Scores of both attempts, the invalid ones too; of repeated steps those of the newest.
+    assert exported["score_distribution"]["total"] == 2 * 120
+    assert exported["score_distribution"]["invalid_count"] == 120
+    assert exported["score_distribution"]["score_counts"] == {"1.0": 80, "2.0": 40}
 
 
 def test_a_third_attempt_sees_the_two_before(folder):

@@ -1,5 +1,7 @@
 //! Several runs side by side, the first being the baseline.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::compare_training::{
@@ -14,6 +16,9 @@ pub struct Comparison {
     pub schema: &'static str,
     /// One entry for each run, in the order given.
     pub runs: Vec<ComparedRun>,
+    /// Settings in which the runs differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<ComparedSetting>,
     /// Metrics that at least two runs have.
     pub metrics: Vec<ComparedFigure>,
     /// Phases likewise.
@@ -47,6 +52,35 @@ pub struct ComparedRun {
     pub duration_change_ratio: Option<f64>,
 }
 
+/// A setting that is not the same in all runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ComparedSetting {
+    /// Its name.
+    pub name: String,
+    /// Its value in each run; `None` where the run does not have it.
+    pub values: Vec<Option<String>>,
+}
+
+/// The settings that differ, by name.
+fn compare_settings(summaries: &[Summary]) -> Vec<ComparedSetting> {
+    let names: BTreeSet<&String> = summaries.iter().flat_map(|run| run.config.keys()).collect();
+    let settings = names.into_iter().map(|name| ComparedSetting {
+        name: name.clone(),
+        values: summaries
+            .iter()
+            .map(|run| run.config.get(name).cloned())
+            .collect(),
+    });
+    settings
+        .filter(|setting| {
+            setting
+                .values
+                .iter()
+                .any(|value| *value != setting.values[0])
+        })
+        .collect()
+}
+
 /// Compares runs with the first of them.
 pub fn compare(summaries: &[Summary]) -> Comparison {
     let change = |value: Option<f64>, base: Option<f64>| match (value, base) {
@@ -76,6 +110,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
     Comparison {
         schema: "nilo.compare/1",
         runs: runs.collect(),
+        settings: compare_settings(summaries),
         metrics: compare_metrics(summaries),
         phases: compare_phases(summaries),
         throughput: compare_throughput(summaries),
@@ -103,6 +138,23 @@ mod tests {
             },
         );
         summarize(&recording, &ending)
+    }
+
+    #[test]
+    fn settings_are_compared_where_they_differ() {
+        let with = |pairs: &[(&str, &str)]| {
+            let mut summary = run(1.0);
+            let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+            summary.config = pairs.iter().map(owned).collect();
+            summary
+        };
+        let found = compare(&[
+            with(&[("lr", "0.1"), ("seed", "1")]),
+            with(&[("lr", "0.2"), ("seed", "1"), ("new", "x")]),
+        ]);
+        let names: Vec<&str> = found.settings.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["lr", "new"]);
+        assert_eq!(found.settings[1].values, [None, Some("x".to_owned())]);
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub struct Summary {
     pub gpus: Vec<serde_json::Value>,
     /// GPU memory as PyTorch counts it, for each device of each process.
     pub torch_memory: Vec<TorchMemorySummary>,
+    /// The program's settings, as it told them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, String>,
     /// What the program logged, in the order of its first values.
     pub metrics: Vec<MetricSummary>,
     /// Phases of the training step, inner ones behind their outer one.
@@ -229,6 +232,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         processes: processes(recording),
         gpus: Vec::new(),
         torch_memory: summarize_torch_memory(recording),
+        config: config(recording),
         metrics: summarize_metrics(recording),
         phases: summarize_phases(recording, duration_nanos),
         throughput: summarize_throughput(recording),
@@ -239,6 +243,21 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         blind_spots: blind_spots(recording),
         recorder: recorder(recording, duration_nanos),
     }
+}
+
+/// Settings by name; the last word counts.
+fn config(recording: &Recording) -> BTreeMap<String, String> {
+    let told = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Config { values } => Some(values),
+            _ => None,
+        });
+    let pairs = told
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.clone()));
+    pairs.collect()
 }
 
 fn whole(value: f64) -> Option<u64> {
@@ -374,7 +393,7 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
     };
     // What a watched process spent before we came is not part of the run.
     let sampled = match recording.description.mode.as_str() {
-        "watch" => growth(series),
+        "watch" | "python" => growth(series),
         _ => series.last(),
     };
     // Children that came and went between two samples are in the account of the one who waited for them.

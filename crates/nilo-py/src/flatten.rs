@@ -1,5 +1,7 @@
 //! Any dictionary of values as flat names and numbers: `{"eval": {"loss": 1}}` is `eval/loss`.
 
+use std::collections::HashSet;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,6 +30,9 @@ pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<Found> {
         keys: Some(Vec::new()),
     };
     add(dict, "", 0, &mut found)?;
+    if found.keys.is_none() {
+        keep_last(&mut found.numbers);
+    }
     Ok(found)
 }
 
@@ -62,6 +67,19 @@ fn add(dict: &Bound<'_, PyDict>, prefix: &str, depth: usize, found: &mut Found) 
         found.keys = None;
     }
     Ok(())
+}
+
+/// `{"a": {"b": 1}, "a/b": 2}` names one metric twice: the last value counts.
+fn keep_last(numbers: &mut Vec<(String, f64)>) {
+    let mut seen = HashSet::new();
+    let mut last: Vec<(String, f64)> = Vec::with_capacity(numbers.len());
+    for (name, number) in numbers.drain(..).rev() {
+        if seen.insert(name.clone()) {
+            last.push((name, number));
+        }
+    }
+    last.reverse();
+    *numbers = last;
 }
 
 /// Any mapping as a dictionary.

@@ -14,6 +14,7 @@ mod own_memory;
 mod peak;
 mod pending;
 mod phase_timer;
+mod project;
 mod quick_row;
 mod reader;
 mod rewards;
@@ -38,6 +39,8 @@ mod _native {
     use super::peak::peak_rss;
     #[pymodule_export]
     use super::phase_timer::{PhaseBlock, PhaseTimer};
+    #[pymodule_export]
+    use super::project::project_folder;
     #[pymodule_export]
     use super::reader::RunReader;
     #[pymodule_export]

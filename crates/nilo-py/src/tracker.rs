@@ -76,13 +76,13 @@ impl Tracker {
 
     /// The mean of a metric's finite values; of the last `window` ones only, if given.
     #[pyo3(signature = (name, window=None))]
-    fn get_mean(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<f64> {
+    fn get_mean(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<f64> {
         self.over(py, name, window, |values| mean_and_std(&finite(values)).0)
     }
 
     /// Their population standard deviation, likewise.
     #[pyo3(signature = (name, window=None))]
-    fn get_std(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<f64> {
+    fn get_std(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<f64> {
         self.over(py, name, window, |values| mean_and_std(&finite(values)).1)
     }
 
@@ -97,7 +97,7 @@ impl Tracker {
         &self,
         py: Python<'py>,
         name: Option<&str>,
-        window: Option<usize>,
+        window: Option<i64>,
     ) -> PyResult<Bound<'py, PyDict>> {
         if let Some(name) = name {
             let statistics = self.over(py, name, window, Statistics::of)?;
@@ -120,7 +120,7 @@ impl Tracker {
 
     /// A metric's values in order.
     #[pyo3(signature = (name, window=None))]
-    fn get_values(&self, py: Python<'_>, name: &str, window: Option<usize>) -> PyResult<Vec<f64>> {
+    fn get_values(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<Vec<f64>> {
         self.over(py, name, window, <[f64]>::to_vec)
     }
 
@@ -160,9 +160,20 @@ impl Tracker {
         &self,
         py: Python<'_>,
         name: &str,
-        window: Option<usize>,
+        window: Option<i64>,
         work: impl FnOnce(&[f64]) -> T,
     ) -> PyResult<T> {
+        let window = match window {
+            None => None,
+            Some(window) => match usize::try_from(window) {
+                Ok(window) if window > 0 => Some(window),
+                _ => {
+                    return Err(value_error(format!(
+                        "window must be positive, not {window}"
+                    )));
+                }
+            },
+        };
         self.settle(py);
         let metrics = self.locked();
         match metrics.get(name) {

@@ -51,7 +51,8 @@ class LeakDetector(Watcher):
     """Compares memory with a baseline: `set_baseline()` after warm-up, `check()` whenever you like, or on a thread.
 
     On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak).
-    `count_objects` also counts Python objects by type, which takes a walk over all of them at the baseline and at each check.
+    `count_objects` also counts, by type, the objects that Python's garbage collector tracks (containers and instances,
+    not numbers, texts or dictionaries of them), which takes a walk over all of them at the baseline and at each check.
 
     >>> detector = LeakDetector(threshold_mb=20)
     >>> detector.set_baseline()

@@ -28,6 +28,8 @@ _NO_STEP = -(1 << 63)
 class TrainingLogger:
     """Logs the steps of an experiment and exports them as JSON.
 
+    Points go into the run that the program is in; without one, into a run below `log_dir/.nilo` (`nilo show --dir log_dir/.nilo`).
+
     >>> import tempfile
     >>> logger = TrainingLogger(log_dir=tempfile.mkdtemp(), experiment_name="verifier_iter1")
     >>> for step in range(3):
@@ -57,13 +59,13 @@ class TrainingLogger:
         self.log_dir = pathlib.Path(log_dir)
         self.experiment_name = experiment_name
         self.log_dir.mkdir(parents=True, exist_ok=True)
+        self._started_at = _now()
         self.run = run if run is not None else _run_for(self.log_dir, experiment_name)
         self._earlier = _read_attempts(self._attempts_file)
         self._note_attempt()
         self.metrics = MetricTracker(self.run, group=self._group)
         self.scores = ScoreDistributionTracker()
         self._score_points = MetricTracker(self.run, group=self._score_group)
-        self._restore_scores()
 
     def log_step(
         self,
@@ -107,7 +109,7 @@ class TrainingLogger:
             "timestamp": _now(),
             "run": None if self.run.path is None else os.fspath(self.run.path),
             "metric_summaries": {name: _native.describe(values) for name, values in raw.items()},
-            "score_distribution": self.scores.get_distribution(),
+            "score_distribution": self._score_distribution(),
             "raw_metrics": raw,
             "steps": steps,
             "attempts": [attempt.describe() for attempt in attempts],
@@ -131,7 +133,7 @@ class TrainingLogger:
         """Adds this run to the list of the experiment's attempts."""
         if self.run.path is None:
             return
-        attempts = [*self._earlier, {"run": os.fspath(self.run.path), "started_at": _now()}]
+        attempts = [*self._earlier, {"run": os.fspath(self.run.path), "started_at": self._started_at}]
         runs = [attempt["run"] for attempt in self._earlier]
         if os.fspath(self.run.path) not in runs:
             try:
@@ -145,7 +147,7 @@ class TrainingLogger:
         for entry in self._earlier:
             if entry["run"] != mine:
                 attempts.append(_Attempt.read(entry, self._group))
-        now = {"run": mine, "started_at": ""}
+        now = {"run": mine, "started_at": self._started_at}
         attempts.append(_Attempt.read(now, self._group) if mine else _Attempt(now, self._values_in_memory()))
         return attempts
 
@@ -157,12 +159,25 @@ class TrainingLogger:
             found[name] = ([_NO_STEP] * len(values), values)
         return found  # type: ignore[return-value]
 
-    def _restore_scores(self) -> None:
-        for entry in self._earlier:
+    def _score_distribution(self) -> dict[str, Any]:
+        """The scores of all attempts; of steps that were repeated, those of the newest."""
+        if not self._earlier:
+            return self.scores.get_distribution()
+        by_step: dict[Any, list[float | None]] = {}
+        for number, entry in enumerate([*self._earlier, {"run": os.fspath(self.run.path or "")}]):
             recorded = _open(entry)
-            if recorded is not None:
-                values = recorded.series("score", group=self._score_group).value.tolist()
-                self.scores.update([None if math.isnan(value) else value for value in values])
+            if recorded is None or "score" not in recorded._reader.metric_names(self._score_group):
+                continue
+            series = recorded.series("score", group=self._score_group)
+            mine: dict[Any, list[float | None]] = {}
+            for step, value in zip(series.step.tolist(), series.value.tolist()):
+                key = step if step != _NO_STEP else (number, len(mine))
+                mine.setdefault(key, []).append(None if math.isnan(value) else value)
+            by_step.update(mine)
+        merged = ScoreDistributionTracker()
+        for scores in by_step.values():
+            merged.update(scores)
+        return merged.get_distribution()
 
     def _write(self, name: str | os.PathLike[str], value: Any) -> pathlib.Path:
         path = self.log_dir / name

@@ -23,6 +23,7 @@ pub(crate) fn write_compared(
     comparison: &Comparison,
     all: bool,
 ) -> std::io::Result<()> {
+    write_settings(out, comparison, all)?;
     let rate = |value: f64| format!("{}/s", short_number(value));
     let sections: [(&str, &[ComparedFigure], Format); 3] = [
         ("Metrics:", &comparison.metrics, short_number),
@@ -44,6 +45,33 @@ pub(crate) fn write_compared(
             let rest = groups.len() - most;
             writeln!(out, "  and {rest} more; see `--all` or `--format json`")?;
         }
+    }
+    Ok(())
+}
+
+/// The settings in which the runs differ, one line each.
+fn write_settings(out: &mut dyn Write, comparison: &Comparison, all: bool) -> std::io::Result<()> {
+    if comparison.settings.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Settings that differ:")?;
+    let most = if all { usize::MAX } else { SOME_METRICS };
+    for setting in comparison.settings.iter().take(most) {
+        let value = |value: &Option<String>| match value {
+            Some(value) => one_line(value, RUN_CHARS),
+            None => "–".to_owned(),
+        };
+        let values: Vec<String> = setting.values.iter().map(value).collect();
+        writeln!(
+            out,
+            "  {}  {}",
+            one_line(&setting.name, NAME_CHARS),
+            values.join(" | ")
+        )?;
+    }
+    if comparison.settings.len() > most {
+        let rest = comparison.settings.len() - most;
+        writeln!(out, "  and {rest} more; see `--all` or `--format json`")?;
     }
     Ok(())
 }

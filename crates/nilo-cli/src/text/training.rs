@@ -20,9 +20,13 @@ const SOME_ROWS: usize = 20;
 /// Names longer than this are cut.
 const NAME_CHARS: usize = 40;
 
+/// Values of settings likewise.
+const VALUE_CHARS: usize = 60;
+
 /// Whether there is anything to say here.
 pub(crate) fn has_training(summary: &Summary) -> bool {
     !summary.metrics.is_empty()
+        || !summary.config.is_empty()
         || !summary.phases.is_empty()
         || summary.throughput.is_some()
         || !summary.torch_memory.is_empty()
@@ -35,10 +39,27 @@ pub(crate) fn write_training(
     most_metrics: usize,
 ) -> std::io::Result<()> {
     let most_rows = most_metrics.max(SOME_ROWS);
+    write_settings(out, summary, most_rows)?;
     write_metrics(out, summary, most_metrics)?;
     write_phases(out, summary, most_rows)?;
     write_throughput(out, summary)?;
     write_torch_memory(out, summary, most_rows)
+}
+
+fn write_settings(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+    if summary.config.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Settings:")?;
+    for (name, value) in summary.config.iter().take(most) {
+        let (name, value) = (one_line(name, NAME_CHARS), one_line(value, VALUE_CHARS));
+        writeln!(out, "  {name} = {value}")?;
+    }
+    if summary.config.len() > most {
+        let rest = summary.config.len() - most;
+        writeln!(out, "  and {rest} more; see `--all` or `--format json`")?;
+    }
+    Ok(())
 }
 
 fn write_metrics(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
