@@ -108,7 +108,7 @@ class RecordedRun:
         return summary
 
     def svg(self, width: int = 960, height: int = 540) -> str:
-        """The chart of memory."""
+        """The chart of memory, with the loss (or else the first metric) below it."""
         return self._reader.svg(width, height)
 
     def export(self, path: str | os.PathLike[str], format: str | None = None) -> pathlib.Path:

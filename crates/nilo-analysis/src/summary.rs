@@ -245,6 +245,17 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     }
 }
 
+impl Summary {
+    /// The metric to draw when nobody names one: the loss, or else the first.
+    pub fn usual_metric(&self) -> Option<String> {
+        let names = || self.metrics.iter().map(|metric| metric.name.as_str());
+        let loss = names().find(|name| *name == "loss");
+        let some_loss = || names().find(|name| name.ends_with("/loss"));
+        let chosen = loss.or_else(some_loss).or_else(|| names().next())?;
+        Some(chosen.to_owned())
+    }
+}
+
 /// Settings by name; the last word counts.
 fn config(recording: &Recording) -> BTreeMap<String, String> {
     let told = recording

@@ -133,12 +133,14 @@ impl RunReader {
         py.detach(|| export(&recording, format, &path).map_err(os_error))
     }
 
-    /// The chart of memory as SVG.
+    /// The chart of memory as SVG, with the loss or the first metric below it.
     fn svg(&self, py: Python<'_>, width: u32, height: u32) -> PyResult<String> {
         let recording = self.load(py, &|_| true)?;
+        let summary = summarize(&recording, &after_the_fact(&recording));
         let options = ChartOptions {
             width,
             height,
+            metrics: summary.usual_metric().into_iter().collect(),
             ..ChartOptions::default()
         };
         Ok(py.detach(|| memory_chart(&recording, &options).to_svg().to_owned()))

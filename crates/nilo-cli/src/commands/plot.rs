@@ -87,7 +87,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
 fn chosen_metrics(asked: &[String], runs: &[(Recording, Summary)]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(match runs {
-            [(_, only)] => usual_metric(only).into_iter().collect(),
+            [(_, only)] => only.usual_metric().into_iter().collect(),
             _ => Vec::new(),
         });
     }
@@ -105,14 +105,6 @@ fn chosen_metrics(asked: &[String], runs: &[(Recording, Summary)]) -> Result<Vec
             Err(failure.hint(known_names(runs)))
         }
     }
-}
-
-fn usual_metric(summary: &Summary) -> Option<String> {
-    let names = || summary.metrics.iter().map(|metric| metric.name.as_str());
-    let loss = names().find(|name| *name == "loss");
-    let some_loss = || names().find(|name| name.ends_with("/loss"));
-    let chosen = loss.or_else(some_loss).or_else(|| names().next())?;
-    Some(chosen.to_owned())
 }
 
 fn known_names(runs: &[(Recording, Summary)]) -> String {

@@ -17,6 +17,8 @@ use crate::source::{ProcessDetail, ProcessReading};
 
 /// How often the memory of a process that does not run is read.
 const SLEEPER_EVERY_NANOS: u64 = 500_000_000;
+/// The same in a larger tree: only the kernel can take memory from it meanwhile.
+const PATIENT_SLEEPER_EVERY_NANOS: u64 = 2_000_000_000;
 /// In a larger tree, a process that has stood still is looked at this often instead of on each tick.
 const STEADY_EVERY_NANOS: u64 = 300_000_000;
 /// Looks without a change after which a process stands still.
@@ -153,7 +155,7 @@ impl ProcessFiles {
     ///
     /// A process that has not run can neither have taken memory nor ended; only the kernel can have taken memory from it,
     /// and the clock of another process that has its PID would show another time.
-    /// So a sleeping process's memory is read only every [`SLEEPER_EVERY_NANOS`].
+    /// So a sleeping process's memory is read only every [`SLEEPER_EVERY_NANOS`], in larger trees every [`PATIENT_SLEEPER_EVERY_NANOS`].
     /// With [`Attention::Patient`], which larger trees ask for, one whose clock or memory has stood still is looked at every [`STEADY_EVERY_NANOS`]:
     /// a system call after 100 ms of sleep costs three times a warm one, and twenty processes at 10 Hz would take 0.3 % of a core.
     pub(crate) fn read(
@@ -192,10 +194,10 @@ impl ProcessFiles {
             let cpu_nanos = clock_nanos.max(last.cpu_nanos);
             return Vital::Alive(ProcessReading { cpu_nanos, ..last });
         }
-        let every = if stood_still {
-            SLEEPER_EVERY_NANOS
-        } else {
-            STEADY_EVERY_NANOS
+        let every = match (stood_still, attention) {
+            (true, Attention::Patient) => PATIENT_SLEEPER_EVERY_NANOS,
+            (true, _) => SLEEPER_EVERY_NANOS,
+            (false, _) => STEADY_EVERY_NANOS,
         };
         self.next_memory_nanos = now_nanos.saturating_add(every);
         let Some(statm) = &self.statm else {
