@@ -40,6 +40,8 @@ fuzz_target!(|data: &[u8]| {
             for table in recording.tables.iter().take(3) {
                 let selector = TableSelector::subject(table.spec.subject.clone());
                 for column in table.spec.columns.iter().take(3) {
+                    let one = run.load_column(&column.name, &|_| true).expect("loads as a whole");
+                    assert!(one.tables.iter().all(|table| table.columns.len() == 1));
                     let _ = run.chart(&selector, &column.name, 0, 60_000_000_000, 100, Some(1));
                     let _ = run.chart(&selector, &column.name, 7, u64::MAX, 3, None);
                 }
