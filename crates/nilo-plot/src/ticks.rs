@@ -40,11 +40,15 @@ fn byte_label(bytes: f64) -> String {
     format!("{value} {unit}")
 }
 
+/// Powers of ten are clamped to 1e-300, and a tick may be a billionth of a step beside its place.
+const SMALLEST_HALF_RANGE: f64 = 1e-290;
+
 /// Ticks at round numbers between two values, at most `most` of them and one.
 pub(crate) fn value_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
     // Halved, since the distance of two numbers may be too large for a number.
     let half_range = high / 2.0 - low / 2.0;
-    if !half_range.is_finite() || half_range <= 0.0 {
+    // Below this the steps themselves lose their digits.
+    if !half_range.is_finite() || half_range <= SMALLEST_HALF_RANGE {
         return Vec::new();
     }
     let wanted = half_range / (most.max(1) as f64 / 2.0);
@@ -217,6 +221,7 @@ mod tests {
         assert_eq!(labels_of(0.0, 90.0), "0 25 50 75");
         assert_eq!(labels_of(5.0, 5.0), "");
         assert_eq!(labels_of(f64::NAN, 1.0), "");
+        assert_eq!(labels_of(-3.7e-306, -8.8e-310), "");
     }
 
     proptest! {
