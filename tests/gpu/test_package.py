@@ -7,16 +7,13 @@ import json
 import time
 
 import pytest
+import torch
 
 import nilometer
 from nilometer.memory import MemoryProfiler, OOMDetector
 from nilometer.metrics import MetricTracker
 from nilometer.profiling import ComprehensiveProfiler, GPUMemoryProfiler, TrainingTimer
 from nilometer.profiling.timer import CudaTimer
-
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("no GPU", allow_module_level=True)
 
 GIB = 1 << 30
 

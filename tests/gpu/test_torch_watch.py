@@ -2,12 +2,9 @@
 
 import time
 
-import pytest
 import torch
 
 from nilometer.torch import watch
-
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
 
 def model_on_gpu(width=1024):

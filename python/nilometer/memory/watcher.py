@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import logging
 import os
@@ -17,7 +18,7 @@ _log = logging.getLogger("nilometer.memory")
 _Self = TypeVar("_Self", bound="Watcher")
 
 
-class Watcher(contextlib.ContextDecorator):
+class Watcher(contextlib.ContextDecorator, abc.ABC):
     """Calls `on_reading` every `sampling_interval` seconds between `start_monitoring` and `stop_monitoring`.
 
     Also a context manager and a decorator. The thread is a daemon: it never keeps a program alive.
@@ -66,9 +67,9 @@ class Watcher(contextlib.ContextDecorator):
         """One look now, whether monitoring or not."""
         return self._reader.read()
 
+    @abc.abstractmethod
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         """What a kind of watcher does with a look."""
-        raise NotImplementedError
 
     def __enter__(self: _Self) -> _Self:
         self.start_monitoring()
