@@ -3,7 +3,9 @@
 pub mod compare;
 pub mod compare_training;
 pub mod ending;
+pub mod forecast;
 mod json_number;
+pub mod lookout;
 pub mod metric_history;
 pub mod metrics;
 pub mod phases;

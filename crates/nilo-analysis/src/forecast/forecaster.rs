@@ -1,0 +1,218 @@
+//! Puts readings in, gives a forecast out. Cost and memory are bounded, however long the series is.
+
+use super::envelope::Envelope;
+use super::gate::Gate;
+use super::growth::{Growth, growth};
+use super::reading::{ActiveClock, Reading};
+use super::risk::{Cause, Forecast, RiskLevel};
+use super::track::{Outlook, Track};
+
+/// Alarms look this far ahead.
+const HORIZON_SECS: f64 = 600.0;
+/// Nearer than this is critical.
+const CRITICAL_SECS: f64 = 120.0;
+/// Nearer than this is worth a word, however unsure.
+const MODERATE_SECS: f64 = 1800.0;
+/// Growth that may end with the epoch alarms only this near.
+const RESET_HORIZON_SECS: f64 = 150.0;
+/// An alarm is right more often than not.
+const SURE: f64 = 0.5;
+/// Judged at least this often, and in a young series more often ...
+const JUDGE_SECS: f64 = 10.0;
+/// ... so that a judgement comes every sixtieth of its age.
+const JUDGE_SHARE: f64 = 1.0 / 60.0;
+
+/// Follows one resource.
+#[derive(Debug, Clone, Default)]
+pub struct Forecaster {
+    clock: ActiveClock,
+    /// What cannot be given back.
+    need: Track,
+    /// What the allocator keeps, where that is more.
+    cache: Option<Track>,
+    children: Option<Envelope>,
+    own: Option<Envelope>,
+    last: Reading,
+    last_boundary_secs: Option<f64>,
+    first_step: Option<i64>,
+    gate: Gate,
+    next_judgement_secs: f64,
+    forecast: Forecast,
+    ignored: u64,
+    /// For tuning.
+    pub debug: String,
+}
+
+impl Forecaster {
+    /// Knows nothing yet.
+    pub fn new() -> Forecaster {
+        Forecaster::default()
+    }
+
+    /// Takes in a reading. One that is no number, or whose time does not lie after the last one's, is ignored and counted.
+    pub fn observe(&mut self, reading: &Reading) {
+        let sound = reading.is_sound();
+        let Some(secs) = sound
+            .then(|| self.clock.advance(reading.time_nanos))
+            .flatten()
+        else {
+            self.ignored += 1;
+            return;
+        };
+        self.last = *reading;
+        let interval = self.clock.interval_secs();
+        if interval == 0.0 {
+            return;
+        }
+        let limit = reading.whole_limit_bytes();
+        self.need.put(secs, reading.needed_bytes(), limit, interval);
+        if reading.held_bytes.is_some() {
+            let cache = self.cache.get_or_insert_default();
+            cache.put(secs, reading.used_bytes, limit, interval);
+        }
+        if let Some(children) = reading.children_bytes {
+            self.children
+                .get_or_insert_default()
+                .put(secs, children, interval);
+        }
+        if let Some(own) = reading.own_bytes {
+            self.own.get_or_insert_default().put(secs, own, interval);
+        }
+        self.first_step = self.first_step.or(reading.step);
+        if secs >= self.next_judgement_secs {
+            let every = (self.need.age_secs() * JUDGE_SHARE).min(JUDGE_SECS);
+            self.next_judgement_secs = secs + every;
+            self.forecast = self.judge();
+        }
+    }
+
+    /// A boundary of the training at which memory may be given back: the end of an epoch.
+    pub fn boundary(&mut self) {
+        self.last_boundary_secs = Some(self.clock.now_secs());
+    }
+
+    /// The newest judgement.
+    pub fn forecast(&self) -> &Forecast {
+        &self.forecast
+    }
+
+    /// Readings that made no sense.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The lasting growth of what is held, if there is one of at least `least_bytes`.
+    pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
+        growth(&self.need, least_bytes, self.steps_seen())
+    }
+
+    fn judge(&mut self) -> Forecast {
+        let Some(limit) = self.last.whole_limit_bytes() else {
+            return Forecast::default();
+        };
+        let quiet = Forecast {
+            used_share: Some(self.last.needed_bytes() / limit),
+            ..Forecast::default()
+        };
+        let Some((outlook, cause)) = self.outlook(limit) else {
+            self.gate.pass(false);
+            return quiet;
+        };
+        let horizon = match cause {
+            Cause::Workers => RESET_HORIZON_SECS,
+            _ => HORIZON_SECS,
+        };
+        let steps = self.steps_seen();
+        let lasted_enough = outlook.lasted_secs >= 60.0
+            || steps >= 30.0
+            || outlook.lasted_secs > 12.0 && outlook.secs < outlook.lasted_secs / 2.0;
+        let confidence = outlook.likelihood;
+        let dangerous = outlook.secs <= horizon && confidence >= SURE && lasted_enough;
+        self.debug = format!(
+            "secs {:.0} lasted {:.0} like {:.2} skill {:.2} tau {:.2} pace {:.2} width {} H {:.3} seen {} cause {cause:?}",
+            outlook.secs,
+            outlook.lasted_secs,
+            outlook.likelihood,
+            outlook.trend.skill,
+            outlook.trend.line.tau,
+            outlook.trend.pace,
+            outlook.trend.width_secs,
+            outlook.transient.recurring / limit,
+            outlook.seen_before
+        );
+        let alarm = self.gate.pass(dangerous);
+        let level = match outlook.secs {
+            secs if alarm && secs <= CRITICAL_SECS => RiskLevel::Critical,
+            _ if alarm => RiskLevel::High,
+            secs if secs <= MODERATE_SECS => RiskLevel::Moderate,
+            _ => RiskLevel::Low,
+        };
+        let spread = 1.2 + 0.5 * outlook.secs / outlook.lasted_secs;
+        Forecast {
+            level,
+            seconds: Some(outlook.secs),
+            seconds_low: Some(outlook.secs / spread),
+            seconds_high: Some(outlook.secs * spread),
+            confidence,
+            cause: Some(cause),
+            bytes_per_sec: Some(outlook.trend.line.slope),
+            lasted_secs: Some(outlook.lasted_secs),
+            peak_height_bytes: outlook.transient.recurring,
+            ..quiet
+        }
+    }
+
+    /// The likeliest way to the limit, and what it is.
+    fn outlook(&mut self, limit: f64) -> Option<(Outlook, Cause)> {
+        let growth = self.need.outlook(limit);
+        let growth = growth.map(|outlook| (outlook, self.cause(&outlook, limit)));
+        let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
+        let creep = creep.map(|mut outlook| {
+            // A reserve is given back in need unless it is in pieces, which takes long to come about.
+            outlook.likelihood *= 0.7 * (outlook.lasted_secs / 300.0).min(1.0);
+            (outlook, Cause::Fragmentation)
+        });
+        let both = [growth, creep].into_iter().flatten();
+        let (mut outlook, cause) = both.max_by(|a, b| a.0.likelihood.total_cmp(&b.0.likelihood))?;
+        if cause == Cause::Workers {
+            outlook.likelihood *= 0.75;
+        }
+        // The beginning of a program is loading and warming up.
+        let age = self.need.age_secs();
+        let steps = self.steps_seen();
+        outlook.likelihood *= (age / (age + 15.0)).max(steps / (steps + 20.0));
+        Some((outlook, cause))
+    }
+
+    fn cause(&self, outlook: &Outlook, limit: f64) -> Cause {
+        let growth = outlook.trend.line.slope * outlook.trend.span_secs;
+        let share = |part: &Option<Envelope>| {
+            let rise = part.as_ref()?.rise(outlook.trend.width_secs)?;
+            Some(rise / growth.max(1.0))
+        };
+        let since = self.clock.now_secs() - outlook.lasted_secs;
+        let passed = self.last_boundary_secs.is_some_and(|at| at > since);
+        if share(&self.children).is_some_and(|share| share > 0.6) && !passed {
+            Cause::Workers
+        } else if share(&self.own).is_some_and(|share| share < 0.3) {
+            Cause::Neighbour
+        } else if self
+            .last
+            .swap_used_bytes
+            .is_some_and(|swap| swap > 0.02 * limit)
+        {
+            Cause::Swap
+        } else if outlook.transient.recurring > 0.05 * limit {
+            Cause::Peaks
+        } else {
+            Cause::Growth
+        }
+    }
+
+    fn steps_seen(&self) -> f64 {
+        match (self.first_step, self.last.step) {
+            (Some(first), Some(last)) => last.saturating_sub(first).max(0) as f64,
+            _ => 0.0,
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The forecast: will memory run out, when, and how sure is that.
+//!
+//! `reading.rs` is what goes in, `risk.rs` what comes out, `forecaster.rs` the way between:
+//! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
+//! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
+//! `growth.rs` tells a leak from growth that ends.
+
+mod envelope;
+mod forecaster;
+mod gate;
+mod growth;
+mod reading;
+mod risk;
+mod swings;
+mod theil_sen;
+mod track;
+mod transient;
+mod trend;
+
+pub use forecaster::Forecaster;
+pub use growth::{Growth, GrowthKind};
+pub use reading::Reading;
+pub use risk::{Cause, Forecast, RiskLevel};

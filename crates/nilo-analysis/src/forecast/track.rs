@@ -1,0 +1,111 @@
+//! One level on its way to the limit: where it goes if it goes on like this, and how likely it goes on.
+
+use super::envelope::Envelope;
+use super::swings::Swings;
+use super::transient::{Transient, transient};
+use super::trend::{Trend, TrendFinder};
+
+/// A level's history in bounded memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Track {
+    pub(crate) envelope: Envelope,
+    pub(crate) swings: Swings,
+    finder: TrendFinder,
+    trends: Vec<Trend>,
+    first_secs: Option<f64>,
+    pub(crate) now_secs: f64,
+    pub(crate) level: f64,
+    largest: f64,
+}
+
+/// Where a level goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Outlook {
+    /// Seconds until lower edge and recurring height reach the limit together.
+    pub(crate) secs: f64,
+    /// The rise that this rests on.
+    pub(crate) trend: Trend,
+    /// For how long the level has risen like this.
+    pub(crate) lasted_secs: f64,
+    pub(crate) transient: Transient,
+    /// It rose like this before, as high, and was released.
+    pub(crate) seen_before: bool,
+    /// How likely it goes on to the limit, before calibration.
+    pub(crate) likelihood: f64,
+}
+
+/// A rise matters from this share of the limit over its window on.
+const LEAST_RISE: f64 = 0.004;
+/// Slopes within this factor are the same rise.
+const SAME_SLOPE: f64 = 1.6;
+/// What was released before must be exceeded by this share of the limit to be news.
+const NEWS: f64 = 0.02;
+/// A growth that was released before is believed this much.
+const SEEN_BEFORE: f64 = 0.25;
+
+impl Track {
+    pub(crate) fn put(&mut self, secs: f64, level: f64, limit: Option<f64>, interval_secs: f64) {
+        self.first_secs.get_or_insert(secs);
+        self.now_secs = secs;
+        self.level = level;
+        self.largest = self.largest.max(level);
+        self.envelope.put(secs, level, interval_secs);
+        self.swings.put(secs, level, limit.unwrap_or(self.largest));
+    }
+
+    /// Seconds since the first sample.
+    pub(crate) fn age_secs(&self) -> f64 {
+        self.first_secs.map_or(0.0, |first| self.now_secs - first)
+    }
+
+    /// The most likely way to the limit, if the level is on one.
+    pub(crate) fn outlook(&mut self, limit: f64) -> Option<Outlook> {
+        self.trends.clear();
+        for scale in self.envelope.scales() {
+            self.trends
+                .extend(self.finder.rise(scale, LEAST_RISE * limit, 0));
+        }
+        let middle = self.trends.get(self.trends.len() / 2)?;
+        let longest = (self.age_secs() / 6.0).max(60.0);
+        let transient = transient(&self.envelope, middle.line.slope, longest);
+        let outlooks = self
+            .trends
+            .iter()
+            .filter_map(|trend| self.follow(trend, transient, limit));
+        outlooks.max_by(|a, b| a.likelihood.total_cmp(&b.likelihood))
+    }
+
+    fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Outlook> {
+        // What was measured at the end counts where the line runs below it.
+        let level = trend.level_at(self.now_secs);
+        let secs = trend.seconds_to_rise(limit - level - transient.recurring)?;
+        let lasted_secs = self.lasted(trend);
+        let seen_before = self
+            .swings
+            .seen_before(self.level, trend.line.slope, NEWS * limit);
+        // What has lasted for some time lasts as long again with even odds.
+        let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
+        let likelihood = lasting
+            * (0.3 + 0.7 * trend.skill)
+            * if trend.is_slowing() { 0.6 } else { 1.0 }
+            * if seen_before { SEEN_BEFORE } else { 1.0 };
+        Some(Outlook {
+            secs,
+            trend: *trend,
+            lasted_secs,
+            transient,
+            seen_before,
+            likelihood,
+        })
+    }
+
+    /// The longest window that shows the same rise.
+    fn lasted(&self, trend: &Trend) -> f64 {
+        let same = |other: &&Trend| {
+            let ratio = other.line.slope / trend.line.slope;
+            (1.0 / SAME_SLOPE..SAME_SLOPE).contains(&ratio)
+        };
+        let spans = self.trends.iter().filter(same).map(|other| other.span_secs);
+        spans.fold(trend.span_secs, f64::max)
+    }
+}

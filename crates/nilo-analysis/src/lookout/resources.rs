@@ -1,0 +1,244 @@
+//! What can run out, and how its readings come out of the recorded tables.
+
+use std::fmt;
+
+use nilo_sample::table::is_absent;
+use nilo_sample::{Limit, LimitSource, RecordedTable, Subject};
+use serde::Serialize;
+
+use crate::forecast::Reading;
+
+/// Something with a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Resource {
+    /// The job against the limit of a cgroup, or of the process itself.
+    Job,
+    /// The machine's memory.
+    Host,
+    /// Memory below `/dev/shm`.
+    SharedMemory,
+    /// A GPU's memory, whoever uses it.
+    Gpu {
+        /// Its index on this machine.
+        index: u32,
+    },
+    /// A GPU's memory as PyTorch's allocator in one process has it.
+    Torch {
+        /// The process's stream, such as `python-4711`.
+        writer: String,
+        /// The device's index in that process.
+        device: u32,
+    },
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Job => write!(f, "job memory"),
+            Resource::Host => write!(f, "host memory"),
+            Resource::SharedMemory => write!(f, "/dev/shm"),
+            Resource::Gpu { index } => write!(f, "GPU {index}"),
+            Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),
+        }
+    }
+}
+
+/// A row's values by name, absent ones left out.
+pub(crate) struct Row<'a>(pub(crate) &'a RecordedTable, pub(crate) usize);
+
+impl Row<'_> {
+    pub(crate) fn get(&self, column: &str) -> Option<f64> {
+        let values = self.0.columns.get(self.0.spec.column(column)?)?;
+        let value = *values.get(self.1)?;
+        (!is_absent(value)).then_some(value)
+    }
+
+    fn step(&self) -> Option<i64> {
+        let step = *self.0.steps.get(self.1)?;
+        (step != nilo_sample::NO_STEP).then_some(step)
+    }
+}
+
+/// What was read last, of all that a reading is put together from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Surroundings {
+    /// The limit in force.
+    pub(crate) limit: Option<Limit>,
+    limiting_cgroup: Option<CgroupLevel>,
+    tree_bytes: f64,
+    tree_swap_bytes: f64,
+    root_pid: Option<u32>,
+    root_rss_bytes: Option<f64>,
+    step: Option<i64>,
+    pressure: Option<(u64, f64)>,
+    pressure_full: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CgroupLevel {
+    working_set: f64,
+    reclaimable: f64,
+    swap: Option<f64>,
+}
+
+impl Surroundings {
+    pub(crate) fn new(limit: Option<Limit>, root_pid: Option<u32>) -> Surroundings {
+        Surroundings {
+            limit,
+            root_pid,
+            ..Surroundings::default()
+        }
+    }
+
+    /// The readings that a row completes, handed to `each`.
+    pub(crate) fn take(
+        &mut self,
+        time_nanos: u64,
+        row: &Row<'_>,
+        mut each: impl FnMut(Resource, Reading),
+    ) {
+        match &row.0.spec.subject {
+            Subject::Tree => {
+                let Some(memory) = row.get("memory_bytes") else {
+                    return;
+                };
+                self.tree_bytes = memory;
+                self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
+                if let Some(reading) = self.job(time_nanos) {
+                    each(Resource::Job, reading);
+                }
+            }
+            Subject::Process(id) if Some(id.pid) == self.root_pid => {
+                self.root_rss_bytes = row.get("rss_bytes");
+            }
+            Subject::Cgroup { path } if self.is_limiting(path) => {
+                self.limiting_cgroup = cgroup_level(row);
+            }
+            Subject::Host => self.host(time_nanos, row, each),
+            Subject::Gpu { index } => {
+                if let Some(used_bytes) = row.get("used_bytes") {
+                    let reading = Reading {
+                        time_nanos,
+                        used_bytes,
+                        limit_bytes: row.get("total_bytes"),
+                        own_bytes: row.get("job_bytes"),
+                        step: self.step,
+                        ..Reading::default()
+                    };
+                    each(Resource::Gpu { index: *index }, reading);
+                }
+            }
+            Subject::TorchMemory { device } => {
+                self.step = row.step().or(self.step);
+                if let Some(reading) = torch(time_nanos, row) {
+                    let writer = row.0.writer.clone();
+                    each(
+                        Resource::Torch {
+                            writer,
+                            device: *device,
+                        },
+                        reading,
+                    );
+                }
+            }
+            Subject::Metrics { .. } | Subject::Phase { .. } | Subject::Throughput => {
+                self.step = row.step().or(self.step);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_limiting(&self, path: &str) -> bool {
+        matches!(&self.limit, Some(Limit { source: LimitSource::Cgroup { path: limiting, .. }, .. }) if limiting == path)
+    }
+
+    /// The job against a limit of its own; where only the machine limits it, the machine's reading says it all.
+    fn job(&self, time_nanos: u64) -> Option<Reading> {
+        let limit = self.limit.as_ref()?;
+        let (used_bytes, reclaimable_bytes, swap) = match (&limit.source, self.limiting_cgroup) {
+            (LimitSource::Host, _) => return None,
+            (LimitSource::Cgroup { .. }, Some(level)) => {
+                (level.working_set, level.reclaimable, level.swap)
+            }
+            _ => (self.tree_bytes, 0.0, None),
+        };
+        let children = self
+            .root_rss_bytes
+            .map(|root| (self.tree_bytes - root).max(0.0));
+        Some(Reading {
+            time_nanos,
+            used_bytes,
+            reclaimable_bytes,
+            limit_bytes: Some(limit.bytes as f64),
+            children_bytes: children,
+            // A cgroup's swap has a limit of its own, which is not recorded: what lies there is need all the same.
+            swap_used_bytes: swap.filter(|_| false),
+            step: self.step,
+            ..Reading::default()
+        })
+    }
+
+    fn host(&mut self, time_nanos: u64, row: &Row<'_>, mut each: impl FnMut(Resource, Reading)) {
+        if let (Some(total), Some(full)) = (row.get("total_bytes"), row.get("available_bytes")) {
+            if let Some(stalled) = row.get("pressure_full_nanos") {
+                if let Some((before, stalled_before)) = self.pressure {
+                    let passed = time_nanos.saturating_sub(before).max(1) as f64;
+                    self.pressure_full =
+                        Some(((stalled - stalled_before) / passed).clamp(0.0, 1.0));
+                }
+                self.pressure = Some((time_nanos, stalled));
+            }
+            let reading = Reading {
+                time_nanos,
+                used_bytes: (total - full).max(0.0),
+                limit_bytes: Some(total),
+                own_bytes: (self.tree_bytes > 0.0)
+                    .then_some(self.tree_bytes + self.tree_swap_bytes),
+                swap_used_bytes: row.get("swap_used_bytes"),
+                swap_total_bytes: row.get("swap_total_bytes"),
+                pressure_full: self.pressure_full,
+                step: self.step,
+                ..Reading::default()
+            };
+            each(Resource::Host, reading);
+        }
+        if let (Some(total), Some(used)) = (row.get("shm_total_bytes"), row.get("shm_used_bytes")) {
+            let reading = Reading {
+                time_nanos,
+                used_bytes: used,
+                limit_bytes: Some(total),
+                step: self.step,
+                ..Reading::default()
+            };
+            each(Resource::SharedMemory, reading);
+        }
+    }
+}
+
+/// A cgroup's level and what of it the kernel can drop: file pages, but not shared memory, which it counts among them.
+fn cgroup_level(row: &Row<'_>) -> Option<CgroupLevel> {
+    let usage = row.get("usage_bytes")?;
+    let working_set = row.get("working_set_bytes").unwrap_or(usage);
+    let files = row.get("file_bytes").unwrap_or(0.0) - row.get("shmem_bytes").unwrap_or(0.0);
+    let needed = (usage - files.max(0.0)).max(0.0);
+    Some(CgroupLevel {
+        working_set,
+        reclaimable: (working_set - needed).max(0.0),
+        swap: row.get("swap_bytes"),
+    })
+}
+
+/// PyTorch may take what it has and what is free on the device.
+fn torch(time_nanos: u64, row: &Row<'_>) -> Option<Reading> {
+    let reserved = row.get("reserved_bytes")?;
+    let free = row.get("device_free_bytes");
+    Some(Reading {
+        time_nanos,
+        used_bytes: reserved,
+        held_bytes: row.get("allocated_bytes"),
+        limit_bytes: free.map(|free| reserved + free),
+        step: row.step(),
+        ..Reading::default()
+    })
+}

@@ -1,0 +1,160 @@
+//! A forecaster for each resource, fed in the order of time.
+
+use std::collections::BTreeMap;
+
+use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
+use serde::Serialize;
+
+use super::resources::{Resource, Row, Surroundings};
+use super::rows::{Entry, in_order};
+use crate::forecast::{Forecast, Forecaster, Growth, Reading, RiskLevel};
+
+/// Watches over a run.
+#[derive(Debug, Clone, Default)]
+pub struct Lookout {
+    surroundings: Surroundings,
+    watched: BTreeMap<Resource, Watched>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Watched {
+    forecaster: Forecaster,
+    reading: Reading,
+    level: RiskLevel,
+}
+
+/// A resource's risk became another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// When, in nanoseconds since the run began.
+    pub time_nanos: u64,
+    /// Of what.
+    pub resource: Resource,
+    /// What it was before.
+    pub before: RiskLevel,
+    /// The forecast that changed it.
+    pub forecast: Forecast,
+    /// The reading that it rests on.
+    #[serde(skip)]
+    pub reading: Reading,
+}
+
+/// What is to be said of a resource.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Of what.
+    pub resource: Resource,
+    /// Where it goes.
+    pub forecast: Forecast,
+    /// Whether what is held grows without end.
+    pub growth: Option<Growth>,
+    /// The newest reading.
+    #[serde(skip)]
+    pub reading: Reading,
+}
+
+/// Growth below this share of the limit is not worth a word ...
+const LEAST_GROWTH_SHARE: f64 = 0.01;
+/// ... nor is growth below this share of the level where no limit is known.
+const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
+
+impl Lookout {
+    /// Watches over the run with this description.
+    pub fn new(description: &RunDescription) -> Lookout {
+        let root = description.root_pids.first().copied();
+        Lookout {
+            surroundings: Surroundings::new(description.limit.clone(), root),
+            watched: BTreeMap::new(),
+        }
+    }
+
+    /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the lookout at its end.
+    pub fn over(recording: &Recording) -> (Lookout, Vec<Change>) {
+        let mut lookout = Lookout::new(&recording.description);
+        let changes = lookout.take(&recording.tables, &recording.events);
+        (lookout, changes)
+    }
+
+    /// Takes in what was written since the last call, and says which risks changed.
+    pub fn take(&mut self, tables: &[RecordedTable], events: &[TimedEvent]) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let wanted = |table: &RecordedTable| {
+            !matches!(
+                table.spec.subject,
+                Subject::ProcessDetail(_) | Subject::Recorder | Subject::Unknown
+            )
+        };
+        in_order(tables, events, wanted, |time_nanos, entry| match entry {
+            Entry::Row(table, row) => {
+                let watched = &mut self.watched;
+                let put = |resource: Resource, reading: Reading| {
+                    let entry = watched.entry(resource.clone()).or_default();
+                    changes.extend(entry.put(resource, reading));
+                };
+                self.surroundings.take(time_nanos, &Row(table, row), put);
+            }
+            Entry::Event(timed) => self.happened(&timed.event),
+        });
+        changes
+    }
+
+    fn happened(&mut self, event: &Event) {
+        match event {
+            Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
+            Event::Mark { text } if text.to_lowercase().contains("epoch") => {
+                for watched in self.watched.values_mut() {
+                    watched.forecaster.boundary();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is to be said of every resource, the most dangerous first. `least_growth_bytes` replaces the usual threshold for growth.
+    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
+        let mut verdicts: Vec<Verdict> = self
+            .watched
+            .iter()
+            .map(|(resource, watched)| watched.verdict(resource, least_growth_bytes))
+            .collect();
+        verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
+        verdicts
+    }
+
+    /// The limit in force.
+    pub fn limit(&self) -> Option<&nilo_sample::Limit> {
+        self.surroundings.limit.as_ref()
+    }
+}
+
+impl Watched {
+    fn put(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
+        self.forecaster.observe(&reading);
+        self.reading = reading;
+        let forecast = *self.forecaster.forecast();
+        if forecast.level == self.level {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.level, forecast.level);
+        Some(Change {
+            time_nanos: reading.time_nanos,
+            resource,
+            before,
+            forecast,
+            reading,
+        })
+    }
+
+    fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
+        let least = least_growth_bytes.unwrap_or_else(|| match self.reading.limit_bytes {
+            Some(limit) => LEAST_GROWTH_SHARE * limit,
+            None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
+        });
+        Verdict {
+            resource: resource.clone(),
+            forecast: *self.forecaster.forecast(),
+            growth: self.forecaster.growth(least),
+            reading: self.reading,
+        }
+    }
+}
