@@ -19,6 +19,7 @@ ALLOWED = {
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
+    "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
 }
 
 
