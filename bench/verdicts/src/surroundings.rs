@@ -2,7 +2,7 @@
 //! processes, pressure, swap, steps.
 
 use crate::random::Random;
-use crate::sketch::{Curve, Resource, Sketch};
+use crate::sketch::{Curve, Ending, Resource, Sketch};
 use crate::trace::{NANOS_PER_SEC, Point};
 
 /// Seconds as a trace stores them.
@@ -57,6 +57,8 @@ pub(crate) struct Surroundings {
 
 const GIB: f64 = (1_u64 << 30) as f64;
 const PAGE_BYTES: f64 = 4096.0;
+/// With less room than this share of the limit the kernel begins to drop file pages.
+const FILES_SQUEEZED_BELOW: f64 = 0.1;
 
 impl Surroundings {
     pub(crate) fn draw(sketch: &Sketch, random: &mut Random) -> Self {
@@ -74,7 +76,8 @@ impl Surroundings {
         let children = random.chance(0.5).then(|| random.between(0.0, 0.3));
         let own = random.between(0.4, 0.9);
         let swap_bytes = random.pick(&[2.0, 4.0, 8.0, 16.0]) * GIB;
-        let with_swap = random.chance(0.3);
+        // Whoever is killed at the limit had no swap to go to.
+        let with_swap = random.chance(0.3) && sketch.ending != Ending::AtLimit;
         let pressure = random.chance(0.5);
         let step_secs = sketch.step_secs.unwrap_or(random.factor_between(0.3, 8.0));
         let steps_told = random.chance(if sketch.step_secs.is_some() { 0.5 } else { 0.3 });
@@ -108,7 +111,11 @@ impl Surroundings {
             held_bytes: held.map(|held| bytes(held.clamp(0.0, level))),
             reclaimable_bytes: bytes(
                 curve(&sketch.reclaimable)
-                    .unwrap_or(self.file_share)
+                    .unwrap_or_else(|| {
+                        // File pages are dropped as room gets short: at the limit none are left.
+                        let room = (sketch.limit_share(seconds) - level) / FILES_SQUEEZED_BELOW;
+                        self.file_share * room.clamp(0.0, 1.0)
+                    })
                     .clamp(0.0, level),
             ),
             children_bytes: curve(&sketch.children)

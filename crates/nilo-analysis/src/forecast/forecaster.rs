@@ -17,10 +17,17 @@ const MODERATE_SECS: f64 = 1800.0;
 const RESET_HORIZON_SECS: f64 = 150.0;
 /// An alarm is right more often than not.
 const SURE: f64 = 0.5;
+/// Odds that growth at the very beginning ends below the limit, how fast they fall with age ...
+const WARM_UP_ODDS: f64 = 12.0;
+const WARM_UP_SECS: f64 = 120.0;
+/// ... and with steps made.
+const WARM_UP_STEPS: f64 = 20.0;
 /// Judged at least this often, and in a young series more often ...
 const JUDGE_SECS: f64 = 10.0;
-/// ... so that a judgement comes every sixtieth of its age.
+/// ... so that a judgement comes every sixtieth of its age ...
 const JUDGE_SHARE: f64 = 1.0 / 60.0;
+/// ... and every twentieth of the time that is left.
+const JUDGE_SHARE_OF_REST: f64 = 1.0 / 20.0;
 
 /// Follows one resource.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +38,7 @@ pub struct Forecaster {
     /// What the allocator keeps, where that is more.
     cache: Option<Track>,
     children: Option<Envelope>,
-    own: Option<Envelope>,
+    own: Option<Track>,
     last: Reading,
     last_boundary_secs: Option<f64>,
     first_step: Option<i64>,
@@ -59,6 +66,9 @@ impl Forecaster {
             self.ignored += 1;
             return;
         };
+        if reading.is_swapping() && !self.last.is_swapping() {
+            self.need.begin_regime();
+        }
         self.last = *reading;
         let interval = self.clock.interval_secs();
         if interval == 0.0 {
@@ -76,13 +86,21 @@ impl Forecaster {
                 .put(secs, children, interval);
         }
         if let Some(own) = reading.own_bytes {
-            self.own.get_or_insert_default().put(secs, own, interval);
+            self.own
+                .get_or_insert_default()
+                .put(secs, own, limit, interval);
         }
         self.first_step = self.first_step.or(reading.step);
         if secs >= self.next_judgement_secs {
-            let every = (self.need.age_secs() * JUDGE_SHARE).min(JUDGE_SECS);
-            self.next_judgement_secs = secs + every;
             self.forecast = self.judge();
+            let near = self
+                .forecast
+                .seconds
+                .map_or(f64::INFINITY, |near| near * JUDGE_SHARE_OF_REST);
+            let every = (self.need.age_secs() * JUDGE_SHARE)
+                .min(near.max(interval))
+                .min(JUDGE_SECS);
+            self.next_judgement_secs = secs + every;
         }
     }
 
@@ -103,7 +121,8 @@ impl Forecaster {
 
     /// The lasting growth of what is held, if there is one of at least `least_bytes`.
     pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
-        growth(&self.need, least_bytes, self.steps_seen())
+        let track = self.own.as_ref().unwrap_or(&self.need);
+        growth(track, least_bytes, self.steps_seen())
     }
 
     fn judge(&mut self) -> Forecast {
@@ -123,9 +142,11 @@ impl Forecaster {
             _ => HORIZON_SECS,
         };
         let steps = self.steps_seen();
-        let lasted_enough = outlook.lasted_secs >= 60.0
-            || steps >= 30.0
-            || outlook.lasted_secs > 12.0 && outlook.secs < outlook.lasted_secs / 2.0;
+        let age = self.need.age_secs();
+        let steps_lasted = steps * (outlook.lasted_secs / age.max(1e-3)).min(1.0);
+        let lasted_enough = outlook.lasted_secs >= 60.0_f64.min(0.3 * age)
+            || steps_lasted >= 30.0 && outlook.lasted_secs > 0.1 * age;
+        let lasted_enough = lasted_enough && !self.last.has_free_swap();
         let confidence = outlook.likelihood;
         let dangerous = outlook.secs <= horizon && confidence >= SURE && lasted_enough;
         self.debug = format!(
@@ -167,34 +188,49 @@ impl Forecaster {
         let growth = self.need.outlook(limit);
         let growth = growth.map(|outlook| (outlook, self.cause(&outlook, limit)));
         let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
-        let creep = creep.map(|mut outlook| {
-            // A reserve is given back in need unless it is in pieces, which takes long to come about.
-            outlook.likelihood *= 0.7 * (outlook.lasted_secs / 300.0).min(1.0);
-            (outlook, Cause::Fragmentation)
-        });
+        let creep = creep.map(|outlook| (outlook, Cause::Fragmentation));
         let both = [growth, creep].into_iter().flatten();
         let (mut outlook, cause) = both.max_by(|a, b| a.0.likelihood.total_cmp(&b.0.likelihood))?;
         if cause == Cause::Workers {
             outlook.likelihood *= 0.75;
         }
-        // The beginning of a program is loading and warming up.
-        let age = self.need.age_secs();
-        let steps = self.steps_seen();
-        outlook.likelihood *= (age / (age + 15.0)).max(steps / (steps + 20.0));
+        outlook.likelihood *= self.past_the_beginning(&outlook, cause, limit);
         Some((outlook, cause))
+    }
+
+    /// How likely a growth is more than loading and warming up.
+    ///
+    /// Programs begin with growth, and most stop somewhere below the limit. The older the program, the more steps it has made
+    /// and the less room is left to stop in, the less likely that is.
+    fn past_the_beginning(&self, outlook: &Outlook, cause: Cause, limit: f64) -> f64 {
+        let age = self.need.age_secs();
+        if outlook.lasted_secs < 0.6 * age {
+            return 1.0;
+        }
+        // An allocator's reserve settles with the rarest of steps, not with the first.
+        let (steps, level) = match cause {
+            Cause::Fragmentation => (0.0, self.last.used_bytes),
+            _ => (self.steps_seen(), self.last.needed_bytes()),
+        };
+        let young = (-age / WARM_UP_SECS)
+            .exp()
+            .min((-steps / WARM_UP_STEPS).exp());
+        let room = (1.0 - level / limit).clamp(0.0, 1.0);
+        1.0 / (1.0 + WARM_UP_ODDS * young * room)
     }
 
     fn cause(&self, outlook: &Outlook, limit: f64) -> Cause {
         let growth = outlook.trend.line.slope * outlook.trend.span_secs;
-        let share = |part: &Option<Envelope>| {
-            let rise = part.as_ref()?.rise(outlook.trend.width_secs)?;
+        let share = |part: Option<&Envelope>| {
+            let rise = part?.rise(outlook.trend.width_secs)?;
             Some(rise / growth.max(1.0))
         };
         let since = self.clock.now_secs() - outlook.lasted_secs;
         let passed = self.last_boundary_secs.is_some_and(|at| at > since);
-        if share(&self.children).is_some_and(|share| share > 0.6) && !passed {
+        if share(self.children.as_ref()).is_some_and(|share| share > 0.6) && !passed {
             Cause::Workers
-        } else if share(&self.own).is_some_and(|share| share < 0.3) {
+        } else if share(self.own.as_ref().map(|own| &own.envelope)).is_some_and(|share| share < 0.3)
+        {
             Cause::Neighbour
         } else if self
             .last

@@ -36,16 +36,26 @@ pub struct Growth {
     pub lasted_secs: f64,
 }
 
-/// The window must be at least this share of the whole recording.
-const LEAST_SHARE: f64 = 0.4;
+/// A leak fills at least this share of the recording, after a warm-up ...
+const MOST_OF_LIFE: f64 = 0.55;
+/// ... or this share, after a time of standing still.
+const PART_OF_LIFE: f64 = 0.2;
+/// What rose by no more than this share of the later rise stood still.
+const STOOD_STILL: f64 = 0.3;
 /// The second half of the window must be at least this fast against the first.
 const STEADY: f64 = 0.8;
 /// ... and at most this: a growth that only begins at the end is no leak yet.
 const SUDDEN: f64 = 3.0;
+/// Slower than this it ends by itself.
+const DYING: f64 = 0.5;
 /// Pairs of buckets agree on the direction of a leak this far.
 const LEAK_TAU: f64 = 0.75;
-/// Shares of the widest scale's buckets that are tried as warm-up.
+/// The first two thirds of a leak foretell the last at least this well.
+const LEAK_SKILL: f64 = 0.3;
+/// Shares of a scale's buckets that are tried as warm-up.
 const WARM_UPS: [f64; 5] = [0.0, 0.125, 0.25, 0.375, 0.5];
+/// Scales that are looked at, from the widest.
+const SCALES: usize = 4;
 /// No verdict on programs younger than this ...
 const YOUNGEST_SECS: f64 = 10.0;
 /// ... that have made fewer steps than this.
@@ -58,22 +68,18 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         return None;
     }
     let mut finder = TrendFinder::default();
-    let scales = track.envelope.scales();
     let mut found: Option<(bool, Trend)> = None;
-    for scale in scales.iter().rev().take(3) {
+    for scale in track.envelope.scales().iter().rev().take(SCALES) {
         let buckets = scale.settled().len();
         for warm_up in WARM_UPS {
             let skipped = (warm_up * buckets as f64) as usize;
             let Some(trend) = finder.rise(scale, least_bytes, skipped) else {
                 continue;
             };
-            if trend.span_secs < LEAST_SHARE * age {
+            if trend.span_secs < PART_OF_LIFE * age || trend.pace < DYING {
                 continue;
             }
-            let steady = (STEADY..SUDDEN).contains(&trend.pace)
-                && trend.line.tau >= LEAK_TAU
-                && trend.skill > 0.3;
-            let sure = steady && !track.swings.seen_before(track.level, trend.line.slope, 0.0);
+            let sure = is_leak(track, &trend);
             let longer = |(best_sure, best): (bool, Trend)| {
                 (sure, trend.span_secs) > (best_sure, best.span_secs)
             };
@@ -83,9 +89,6 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         }
     }
     let (sure, trend) = found?;
-    if trend.pace < 0.5 {
-        return None;
-    }
     Some(Growth {
         kind: if sure {
             GrowthKind::Leak
@@ -98,4 +101,32 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         grown_bytes: trend.line.slope * trend.span_secs,
         lasted_secs: trend.span_secs,
     })
+}
+
+fn is_leak(track: &Track, trend: &Trend) -> bool {
+    let steady = (STEADY..SUDDEN).contains(&trend.pace)
+        && trend.line.tau >= LEAK_TAU
+        && trend.skill > LEAK_SKILL;
+    let long =
+        trend.span_secs >= MOST_OF_LIFE * track.age_secs() || stood_still_before(track, trend);
+    steady && long && !track.swings.seen_before(track.level, trend.line.slope, 0.0)
+}
+
+/// Whether the level stood still for as long as the rise has lasted, or as long as there was time, before it began.
+fn stood_still_before(track: &Track, trend: &Trend) -> bool {
+    let began = track.now_secs - trend.span_secs;
+    let from = (began - trend.span_secs).max(0.3 * began);
+    let Some(scale) = track.envelope.scales().last() else {
+        return false;
+    };
+    let before = scale
+        .settled()
+        .filter(|bucket| bucket.first_secs >= from && bucket.last_secs <= began);
+    let (mut lowest, mut highest, mut count) = (f64::INFINITY, f64::NEG_INFINITY, 0);
+    for bucket in before {
+        lowest = lowest.min(bucket.low);
+        highest = highest.max(bucket.low);
+        count += 1;
+    }
+    count >= 3 && highest - lowest <= STOOD_STILL * trend.line.slope * trend.span_secs
 }

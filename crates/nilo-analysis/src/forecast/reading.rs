@@ -36,11 +36,37 @@ impl Reading {
     }
 
     /// The limit, swap included.
+    ///
+    /// Once memory has gone to swap because it was full, it is as full as it gets: what is left is what is left of the swap.
     pub(crate) fn whole_limit_bytes(&self) -> Option<f64> {
         let limit = self
             .limit_bytes
             .filter(|limit| limit.is_finite() && *limit > 0.0)?;
-        Some(limit + self.swap_total_bytes.unwrap_or(0.0))
+        let swap = self.swap_total_bytes.unwrap_or(0.0);
+        Some(if self.is_swapping() {
+            self.used_bytes - self.reclaimable_bytes + swap
+        } else {
+            limit + swap
+        })
+    }
+
+    /// Whether memory is full and the rest lies in swap.
+    pub(crate) fn is_swapping(&self) -> bool {
+        let (Some(limit), Some(used), Some(total)) = (
+            self.limit_bytes,
+            self.swap_used_bytes,
+            self.swap_total_bytes,
+        ) else {
+            return false;
+        };
+        self.used_bytes >= FULL * limit && used >= SWAP_IN_USE * total && total > 0.0
+    }
+
+    /// Whether there is swap to go to before anything dies.
+    pub(crate) fn has_free_swap(&self) -> bool {
+        let used = self.swap_used_bytes.unwrap_or(0.0);
+        self.swap_total_bytes
+            .is_some_and(|total| used < SWAP_IN_USE * total)
     }
 
     /// Whether every number in it is one.
@@ -58,6 +84,11 @@ impl Reading {
             && optional.into_iter().flatten().all(sound)
     }
 }
+
+/// From this share of the limit on memory is full.
+const FULL: f64 = 0.93;
+/// From this share on swap is in use.
+const SWAP_IN_USE: f64 = 0.02;
 
 /// Counts the time in which samples came: a gap (a suspended job, a starved recorder) is cut out.
 #[derive(Debug, Clone, Default)]

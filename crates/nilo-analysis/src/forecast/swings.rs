@@ -8,29 +8,32 @@ use std::collections::VecDeque;
 /// Turning points kept.
 const KEPT: usize = 48;
 
-/// A rise from a trough to a top that was then given back.
+/// A rise that was given back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Release {
-    /// When the top was left.
-    pub(crate) top_secs: f64,
-    pub(crate) top: f64,
-    /// When the rise began.
-    pub(crate) trough_secs: f64,
-    pub(crate) trough: f64,
+struct Release {
+    top: f64,
+    /// Slope of its upper half.
+    slope: f64,
 }
 
-impl Release {
-    /// Mean slope of the rise.
-    fn slope(&self) -> f64 {
-        (self.top - self.trough) / (self.top_secs - self.trough_secs).max(1e-3)
-    }
+/// A level and when it was there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Turn {
+    secs: f64,
+    level: f64,
 }
 
 /// Follows the level from turn to turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Swings {
-    trough: Option<(f64, f64)>,
-    top: Option<(f64, f64)>,
+    /// The lowest level since the last fall.
+    trough: Option<Turn>,
+    /// The stairs of the present rise: levels a little apart, each with the time of the sample before it was reached.
+    climb: Vec<Turn>,
+    /// When the level first came near its highest since the last turn upwards.
+    top: Option<Turn>,
+    highest: f64,
+    last_secs: f64,
     falling: bool,
     releases: VecDeque<Release>,
 }
@@ -39,48 +42,81 @@ pub(crate) struct Swings {
 const TURN: f64 = 0.04;
 /// ... and by this share of the rise before it.
 const GIVEN_BACK: f64 = 0.4;
+/// A level within this share of a turn is near it.
+const NEAR: f64 = 0.5;
+/// Stairs are half a turn high, so a rise over the whole limit has fewer than these.
+const MOST_STAIRS: usize = 64;
 
 impl Swings {
     /// Follows one sample; `scale` is the limit, or the largest level where there is none.
     pub(crate) fn put(&mut self, secs: f64, level: f64, scale: f64) {
         let turn = TURN * scale;
-        let (Some(trough), Some(top)) = (self.trough, self.top) else {
-            self.trough = Some((secs, level));
-            self.top = Some((secs, level));
+        let before = std::mem::replace(&mut self.last_secs, secs);
+        let (Some(trough), Some(top)) = (&mut self.trough, &mut self.top) else {
+            let here = Turn { secs, level };
+            (self.trough, self.top, self.highest) = (Some(here), Some(here), level);
             return;
         };
         if self.falling {
-            if level < trough.1 {
-                self.trough = Some((secs, level));
-            } else if level > trough.1 + turn {
-                self.falling = false;
-                self.top = Some((secs, level));
+            if level <= trough.level + turn {
+                trough.level = trough.level.min(level);
+                return;
             }
-        } else if level >= top.1 {
-            self.top = Some((secs, level));
-        } else if top.1 - level > turn.max(GIVEN_BACK * (top.1 - trough.1)) {
+            self.falling = false;
+            self.climb.clear();
+            (top.secs, top.level, self.highest) = (secs, level, level);
+        }
+        if level > top.level + NEAR * turn {
+            (top.secs, top.level) = (secs, level);
+        }
+        let stair = self.climb.last().map_or(trough.level, |stair| stair.level);
+        if level > stair + NEAR * turn && self.climb.len() < MOST_STAIRS {
+            self.climb.push(Turn {
+                secs: before,
+                level,
+            });
+        }
+        self.highest = self.highest.max(level);
+        trough.level = trough.level.min(level);
+        if self.highest - level > turn.max(GIVEN_BACK * (self.highest - trough.level)) {
+            let release = self.release();
             if self.releases.len() == KEPT {
                 self.releases.pop_front();
             }
-            self.releases.push_back(Release {
-                top_secs: top.0,
-                top: top.1,
-                trough_secs: trough.0,
-                trough: trough.1,
-            });
+            self.releases.extend(release);
             self.falling = true;
-            self.trough = Some((secs, level));
-        } else if level < trough.1 {
-            self.trough = Some((secs, level));
+            self.trough = Some(Turn { secs, level });
         }
     }
 
-    /// Whether the level rose like this before, at least as high, and came down again.
-    pub(crate) fn seen_before(&self, level: f64, slope: f64, margin: f64) -> bool {
-        self.releases.iter().any(|release| {
-            let ratio = slope / release.slope();
-            level <= release.top + margin && (0.3..3.0).contains(&ratio)
+    /// The rise that ends here, by the slope of its upper half: a spike on a slow growth is a spike.
+    fn release(&self) -> Option<Release> {
+        let (trough, top) = (self.trough?.level, self.top?);
+        let middle = (trough + self.highest) / 2.0;
+        let began = self.climb.iter().find(|stair| stair.level >= middle)?;
+        let took = (top.secs - began.secs).max(1e-3);
+        Some(Release {
+            top: self.highest,
+            slope: (self.highest - middle) / took,
         })
+    }
+
+    /// Whether the level rose like this before, at least as high, and came down again.
+    ///
+    /// Tops that rise from one time to the next may rise once more by as much: that is the slow growth beneath, not this rise.
+    pub(crate) fn seen_before(&self, level: f64, slope: f64, margin: f64) -> bool {
+        let mut highest = f64::NEG_INFINITY;
+        let mut largest_step = 0.0_f64;
+        for release in &self.releases {
+            let ratio = slope / release.slope;
+            if (0.3..3.0).contains(&ratio) {
+                if highest.is_finite() {
+                    largest_step = largest_step.max(release.top - highest);
+                }
+                highest = highest.max(release.top);
+            }
+        }
+        level <= highest + margin + 1.5 * largest_step
     }
 }
 

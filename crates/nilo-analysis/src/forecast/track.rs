@@ -16,6 +16,8 @@ pub(crate) struct Track {
     pub(crate) now_secs: f64,
     pub(crate) level: f64,
     largest: f64,
+    /// What lies before this is another story.
+    regime_secs: f64,
 }
 
 /// Where a level goes.
@@ -38,6 +40,14 @@ pub(crate) struct Outlook {
 const LEAST_RISE: f64 = 0.004;
 /// Slopes within this factor are the same rise.
 const SAME_SLOPE: f64 = 1.6;
+/// The level wanders around its line by some of its scatter, and the first time at the limit is the last.
+const NOISE: f64 = 1.5;
+/// More scatter than this share of the limit is not noise but the shape of the curve.
+const MOST_NOISE: f64 = 0.006;
+/// Heights from this share of the limit on have a rhythm of their own.
+const RARE_HEIGHT: f64 = 0.05;
+/// A second half this much steeper than the first is a step, not a slope.
+const SUDDEN: f64 = 2.0;
 /// What was released before must be exceeded by this share of the limit to be news.
 const NEWS: f64 = 0.02;
 /// A growth that was released before is believed this much.
@@ -53,6 +63,11 @@ impl Track {
         self.swings.put(secs, level, limit.unwrap_or(self.largest));
     }
 
+    /// From here on the level follows other rules: slopes from before say nothing.
+    pub(crate) fn begin_regime(&mut self) {
+        self.regime_secs = self.now_secs;
+    }
+
     /// Seconds since the first sample.
     pub(crate) fn age_secs(&self) -> f64 {
         self.first_secs.map_or(0.0, |first| self.now_secs - first)
@@ -62,8 +77,11 @@ impl Track {
     pub(crate) fn outlook(&mut self, limit: f64) -> Option<Outlook> {
         self.trends.clear();
         for scale in self.envelope.scales() {
-            self.trends
-                .extend(self.finder.rise(scale, LEAST_RISE * limit, 0));
+            let old = scale
+                .settled()
+                .take_while(|bucket| bucket.first_secs < self.regime_secs);
+            let rise = self.finder.rise(scale, LEAST_RISE * limit, old.count());
+            self.trends.extend(rise);
         }
         let middle = self.trends.get(self.trends.len() / 2)?;
         let longest = (self.age_secs() / 6.0).max(60.0);
@@ -78,7 +96,14 @@ impl Track {
     fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Outlook> {
         // What was measured at the end counts where the line runs below it.
         let level = trend.level_at(self.now_secs);
-        let secs = trend.seconds_to_rise(limit - level - transient.recurring)?;
+        let high = level + transient.recurring + NOISE * trend.line.scatter.min(MOST_NOISE * limit);
+        let crossing = trend.seconds_to_rise(limit - high)?;
+        // Once the heights do not fit any more, the next one kills.
+        let secs = if transient.recurring > RARE_HEIGHT * limit {
+            transient.next_after(self.now_secs, crossing)
+        } else {
+            crossing
+        };
         let lasted_secs = self.lasted(trend);
         let seen_before = self
             .swings
@@ -87,7 +112,11 @@ impl Track {
         let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
         let likelihood = lasting
             * (0.3 + 0.7 * trend.skill)
-            * if trend.is_slowing() { 0.6 } else { 1.0 }
+            * if trend.is_slowing() || trend.pace > SUDDEN {
+                0.6
+            } else {
+                1.0
+            }
             * if seen_before { SEEN_BEFORE } else { 1.0 };
         Some(Outlook {
             secs,
