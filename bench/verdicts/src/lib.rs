@@ -3,6 +3,8 @@
 //!
 //! [`shapes`] draws traces from seeds; a [`predictor`] sees their points one by one.
 
+pub mod baselines;
+pub mod ours;
 pub mod predictor;
 pub mod random;
 pub mod sampling;
