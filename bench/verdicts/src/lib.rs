@@ -8,6 +8,7 @@ pub mod ours;
 pub mod predictor;
 pub mod random;
 pub mod sampling;
+pub mod score;
 pub mod shapes;
 mod sketch;
 mod surroundings;
