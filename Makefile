@@ -8,10 +8,10 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench fuzz clean
+.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-verdicts fuzz clean
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 build: ## Build the nilo command
 	cargo build --release --locked -p nilo-cli
@@ -63,6 +63,9 @@ fmt:
 bench: build develop ## Measure ourselves and the rivals in one run: the recorder, then logging
 	python3 bench/run.py --markdown docs/benchmarks/recorder.md
 	python3 bench/trackers.py --markdown docs/benchmarks/trackers.md
+
+bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
+	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --markdown docs/benchmarks/verdicts.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each
 	scripts/fuzz.sh 60

@@ -10,6 +10,11 @@ pub trait Predictor {
     /// As it appears in tables.
     fn name(&self) -> &'static str;
 
+    /// Whether it forecasts OOMs; one that only finds leaks is left out of those tables.
+    fn forecasts(&self) -> bool {
+        true
+    }
+
     /// Takes in the next point, in ascending time.
     fn observe(&mut self, point: &Point);
 

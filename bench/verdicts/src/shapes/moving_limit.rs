@@ -25,23 +25,25 @@ pub(super) fn moving_limit(random: &mut Random, sampling: Sampling) -> Sketch {
 fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
     let duration = sampling.duration_secs;
     let base = random.between(0.15, 0.5);
-    let changed_at = random.between(0.2, 0.5) * duration;
-    let reached_at = if random.chance(0.75) {
-        random.between(0.65, 0.95)
+    let changed_at = random.between(0.2, 0.4) * duration;
+    let cut_off = random.chance(0.25);
+    let (factor, rate) = if random.chance(0.5) {
+        // Raised: under the old limit the end would have come a third of the run later.
+        let rate = (1.0 - base) / (changed_at + 0.35 * duration);
+        let reached_at = if cut_off {
+            random.between(1.1, 1.6)
+        } else {
+            random.between(0.82, 0.97)
+        };
+        (base + rate * reached_at * duration, rate)
     } else {
-        random.between(1.3, 2.5)
-    } * duration;
-    let raised = random.chance(0.5);
-    let factor = if raised {
-        random.between(1.25, 1.8)
-    } else {
-        random.between(0.7, 0.9)
-    };
-    // A raised limit: under the old one the end would have come a third of the run later than the change.
-    let rate = if raised {
-        ((factor - base) / reached_at).min((1.0 - base) / (changed_at + 0.35 * duration))
-    } else {
-        (factor - base) / reached_at
+        let factor = random.between(0.65, 0.9);
+        let reached_at = if cut_off {
+            random.between(1.3, 2.5)
+        } else {
+            random.between(0.6, 0.95)
+        };
+        (factor, (factor - base) / (reached_at * duration))
     };
     let warm_up = WarmUp::draw(random, sampling.pace);
     let sketch = Sketch::new(random, sampling, move |seconds| {

@@ -41,7 +41,7 @@ pub(super) fn caching(random: &mut Random, sampling: Sampling) -> Sketch {
     let plateau = random.between((start + 0.15).max(0.55), 0.98);
     let settled_at = random.between(0.12, 0.6) * sampling.duration_secs;
     let count = random.count_between(8, 40);
-    let slowing = random.between(2.0, 5.0);
+    let slowing = random.between(1.4, 4.0);
     let heights = heights(random, count);
     let mut level = start;
     let mut rises = Vec::with_capacity(count);
