@@ -50,10 +50,12 @@ impl KeySets {
     /// The table of a set of key objects seen lately.
     #[inline]
     pub(crate) fn find(&self, addresses: &[usize]) -> Option<TableId> {
-        self.recent
-            .iter()
-            .find(|recent| *recent.addresses == *addresses)
-            .map(|recent| recent.table)
+        // Compared one by one: rows are short, and `memcmp` is a call.
+        let is_same = |recent: &&Recent| {
+            recent.addresses.len() == addresses.len()
+                && recent.addresses.iter().zip(addresses).all(|(a, b)| a == b)
+        };
+        self.recent.iter().find(is_same).map(|recent| recent.table)
     }
 
     /// Remembers where the values of these key objects go.

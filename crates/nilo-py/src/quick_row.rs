@@ -9,28 +9,32 @@ use pyo3::types::PyDict;
 /// Rows of at most this many values take the quick way.
 const QUICK_VALUES: usize = 32;
 
-/// A flat dictionary of plain numbers, taken over without allocating.
-pub(crate) struct QuickRow {
-    /// Only the first `len` of both are written.
+/// Room for a row on the stack, none of it written yet.
+pub(crate) struct QuickRoom {
     addresses: [MaybeUninit<usize>; QUICK_VALUES],
     values: [MaybeUninit<f64>; QUICK_VALUES],
-    len: usize,
 }
 
-impl Default for QuickRow {
-    fn default() -> QuickRow {
-        QuickRow {
+/// A flat dictionary of plain numbers, taken over without allocating.
+pub(crate) struct QuickRow<'a> {
+    /// Where the key objects lie.
+    pub(crate) addresses: &'a [usize],
+    pub(crate) values: &'a [f64],
+}
+
+impl QuickRoom {
+    #[inline]
+    pub(crate) fn new() -> QuickRoom {
+        QuickRoom {
             addresses: [MaybeUninit::uninit(); QUICK_VALUES],
             values: [MaybeUninit::uninit(); QUICK_VALUES],
-            len: 0,
         }
     }
-}
 
-impl QuickRow {
-    /// `false`: something in it wants care.
+    /// `None`: the dictionary is empty, or something in it wants care.
     #[inline]
-    pub(crate) fn fill(&mut self, dict: &Bound<'_, PyDict>) -> bool {
+    pub(crate) fn fill(&mut self, dict: &Bound<'_, PyDict>) -> Option<QuickRow<'_>> {
+        let mut len = 0;
         let mut position: ffi::Py_ssize_t = 0;
         let mut key = std::ptr::null_mut();
         let mut value = std::ptr::null_mut();
@@ -38,8 +42,8 @@ impl QuickRow {
         // and the borrowed references stay valid; both are objects when PyDict_Next says 1.
         unsafe {
             while ffi::PyDict_Next(dict.as_ptr(), &mut position, &mut key, &mut value) != 0 {
-                if self.len == QUICK_VALUES {
-                    return false;
+                if len == QUICK_VALUES {
+                    return None;
                 }
                 let number = if ffi::PyFloat_CheckExact(value) != 0 {
                     ffi::PyFloat_AsDouble(value)
@@ -47,27 +51,26 @@ impl QuickRow {
                     let number = ffi::PyLong_AsDouble(value);
                     if number == -1.0 && !ffi::PyErr_Occurred().is_null() {
                         ffi::PyErr_Clear();
-                        return false;
+                        return None;
                     }
                     number
                 } else {
-                    return false;
+                    return None;
                 };
-                self.addresses[self.len].write(key as usize);
-                self.values[self.len].write(number);
-                self.len += 1;
+                self.addresses[len].write(key as usize);
+                self.values[len].write(number);
+                len += 1;
             }
         }
-        self.len > 0
-    }
-
-    pub(crate) fn addresses(&self) -> &[usize] {
-        // SAFETY: `fill` has written the first `len`.
-        unsafe { self.addresses[..self.len].assume_init_ref() }
-    }
-
-    pub(crate) fn values(&self) -> &[f64] {
-        // SAFETY: `fill` has written the first `len`.
-        unsafe { self.values[..self.len].assume_init_ref() }
+        if len == 0 {
+            return None;
+        }
+        // SAFETY: the loop has written the first `len` of both.
+        unsafe {
+            Some(QuickRow {
+                addresses: self.addresses[..len].assume_init_ref(),
+                values: self.values[..len].assume_init_ref(),
+            })
+        }
     }
 }

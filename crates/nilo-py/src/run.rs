@@ -19,7 +19,7 @@ use crate::flatten::{Found, as_dict, flatten};
 use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::number;
 use crate::pending::{Pending, PendingQueue};
-use crate::quick_row::QuickRow;
+use crate::quick_row::QuickRoom;
 use crate::stream::Stream;
 use crate::trouble::report;
 
@@ -143,14 +143,14 @@ impl Shared {
         if self.path.is_none() {
             return true; // Recording is switched off.
         }
-        let mut row = QuickRow::default();
-        if !row.fill(dict) {
+        let mut room = QuickRoom::new();
+        let Some(row) = room.fill(dict) else {
             return false;
-        }
+        };
         let stored = self.with_stream(|stream| {
-            let table = stream.key_sets(group).find(row.addresses())?;
+            let table = stream.key_sets(group).find(row.addresses)?;
             let step = stream.step_or_next(step);
-            stream.append(table, Some(step), row.values());
+            stream.append(table, Some(step), row.values);
             // A loss is worth a warning, which the long way gives.
             (!stream.is_losing()).then_some(())
         });

@@ -141,13 +141,6 @@ impl Place {
         columns.extend_from_slice(&packed.bytes);
         place
     }
-
-    /// The bytes, where they lie within `columns` and their checksum is right.
-    pub(crate) fn get<'a>(&self, columns: &'a [u8]) -> Option<&'a [u8]> {
-        let start = self.offset as usize;
-        let bytes = columns.get(start..start.checked_add(self.len as usize)?)?;
-        checksum::is_right(self.crc, crc32c::crc32c(bytes)).then_some(bytes)
-    }
 }
 
 /// A value column in the directory: its place, its pyramid's, and the whole of it in one cell.

@@ -1,13 +1,13 @@
-//! Walking over the blocks of a compacted file, and decoding one.
+//! Walking over the blocks of a compacted file, and taking one in.
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::axis::TimeAxis;
-use crate::block::{BLOCK_HEAD_LEN, BLOCK_MAGIC, BlockHead, TableEntry, decode_directory};
+use crate::block::{BLOCK_HEAD_LEN, BLOCK_MAGIC, BlockHead, Place, TableEntry, decode_directory};
 use crate::checksum;
-use crate::collect::{Collector, Declared, DecodedTable, Tally};
-use crate::column::{unpack, unpack_values};
+use crate::collect::{Collector, Declared, Tally};
 use crate::scan::{AtBadBytes, Source, scan};
 
 const SEARCH_BYTES: usize = 64 << 10;
@@ -86,18 +86,30 @@ pub(crate) fn read_part(
     from: u64,
     len: u64,
 ) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    read_part_into(file, block, from, len, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_part_into(
+    file: &File,
+    block: &BlockPlace,
+    from: u64,
+    len: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
     let is_within = from
         .checked_add(len)
         .is_some_and(|end| end <= block.head.block_len);
     if !is_within {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let mut bytes = vec![0; len as usize];
-    let filled = Source::read_at(file, &mut bytes, block.offset + from)?;
-    if filled < bytes.len() {
+    buffer.resize(len as usize, 0);
+    let filled = Source::read_at(file, buffer, block.offset + from)?;
+    if filled < buffer.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// The directory of a block; `None` when it is damaged.
@@ -110,19 +122,34 @@ pub(crate) fn read_directory(
     Ok(decode_directory(&block.head, &bytes))
 }
 
-/// Takes a whole block into a collector.
-pub(crate) fn collect_block(
+/// Reads a column's bytes into `buffer`; those with a wrong checksum are invalid data.
+pub(crate) fn read_place(
     file: &File,
+    block: &BlockPlace,
+    place: &Place,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let from = block.head.columns_at() + u64::from(place.offset);
+    read_part_into(file, block, from, u64::from(place.len), buffer)?;
+    match checksum::is_right(place.crc, crc32c::crc32c(buffer)) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Takes a block into a collector: its records at once, its columns when the collector unpacks.
+pub(crate) fn collect_block(
+    file: &Arc<File>,
     block: &BlockPlace,
     axis: &TimeAxis,
     collector: &mut Collector<'_>,
     tally: &mut Tally,
 ) -> io::Result<()> {
     let head = &block.head;
-    let bytes = read_part(file, block, 0, head.block_len)?;
+    let bytes = read_part(file, block, 0, head.columns_at())?;
     let shift = axis.shift(&head.clock);
-    let (loose_at, columns_at) = (head.loose_at() as usize, head.columns_at() as usize);
-    let loose = &bytes[loose_at..columns_at];
+    let loose_at = head.loose_at() as usize;
+    let loose = &bytes[loose_at..];
     if !checksum::is_right(head.loose_crc, crc32c::crc32c(loose)) {
         tally.complain(format!(
             "loose records of segment {} are damaged",
@@ -141,43 +168,16 @@ pub(crate) fn collect_block(
         ));
         return Ok(());
     };
-    let columns = &bytes[columns_at..];
-    for table in &tables {
+    for entry in tables {
         tally.records += 1;
-        tally.rows += u64::from(table.rows);
-        let outcome = collector.add_columns(table.table, &table.spec_json, shift, |only| {
-            decode_table(table, columns, only)
-        });
-        if let Err(reason) = outcome {
+        tally.rows += u64::from(entry.rows);
+        let table = entry.table;
+        if let Err(reason) = collector.note_columns(file, block, shift, entry) {
             tally.complain(format!(
-                "table {} of segment {}: {reason}",
-                table.table, head.segment
+                "table {table} of segment {}: {reason}",
+                head.segment
             ));
         }
     }
     Ok(())
-}
-
-/// Decodes all columns of a table, or one; the directory has bounded what that takes.
-fn decode_table(table: &TableEntry, columns: &[u8], only: Option<usize>) -> Option<DecodedTable> {
-    let rows = table.rows as usize;
-    let times = unpack(table.times.encoding, table.times.get(columns)?, rows)?;
-    let steps = match &table.steps {
-        Some(place) => Some(unpack(place.encoding, place.get(columns)?, rows)?),
-        None => None,
-    };
-    let wanted = match only {
-        Some(only) => std::slice::from_ref(table.columns.get(only)?),
-        None => &table.columns,
-    };
-    let mut decoded = Vec::with_capacity(wanted.len());
-    for column in wanted {
-        let place = &column.values;
-        decoded.push(unpack_values(place.encoding, place.get(columns)?, rows)?);
-    }
-    Some(DecodedTable {
-        times,
-        steps,
-        columns: decoded,
-    })
 }

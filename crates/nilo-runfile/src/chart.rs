@@ -11,8 +11,7 @@ use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::axis::{Shift, TimeAxis};
 use crate::block::{Place, TableEntry};
-use crate::blocks::{BlockPlace, read_directory, read_part};
-use crate::checksum;
+use crate::blocks::{BlockPlace, read_directory, read_part, read_place};
 use crate::column::{unpack, unpack_values};
 use crate::downsample::{Bucket, Buckets};
 use crate::error::RunfileError;
@@ -304,12 +303,9 @@ impl<'a> Drawing<'a> {
         }
         let rows = table.rows as usize;
         let read = |place: &Place| -> io::Result<Vec<u8>> {
-            let from = block.head.columns_at() + u64::from(place.offset);
-            let bytes = read_part(file, block, from, u64::from(place.len))?;
-            match checksum::is_right(place.crc, crc32c::crc32c(&bytes)) {
-                true => Ok(bytes),
-                false => Err(io::ErrorKind::InvalidData.into()),
-            }
+            let mut bytes = Vec::new();
+            read_place(file, block, place, &mut bytes)?;
+            Ok(bytes)
         };
         let bad = || io::Error::from(io::ErrorKind::InvalidData);
         let times = read(&table.time_pyramid)?;

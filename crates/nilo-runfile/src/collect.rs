@@ -1,12 +1,17 @@
 //! Gathering rows and events from files into tables.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use nilo_sample::{Event, NO_STEP, RecordedTable, TableSpec, TimedEvent};
 
 use crate::axis::Shift;
+use crate::block::TableEntry;
+use crate::blocks::BlockPlace;
 use crate::record::{Record, RowView};
+use crate::unpack::{PackedRows, unpack_all};
 
 /// At most this many sentences about one file: damage is reported, not listed byte by byte.
 pub(crate) const MAX_SENTENCES: usize = 20;
@@ -40,6 +45,12 @@ impl Tally {
             self.damage.push(sentence);
         }
     }
+
+    /// What was complained of, with the file that it is about.
+    pub(crate) fn sentences(self, path: &Path) -> impl Iterator<Item = String> {
+        let sentences = self.damage.into_iter();
+        sentences.map(move |text| format!("{text}: {}", path.display()))
+    }
 }
 
 /// Rows and events of a run, growing.
@@ -55,6 +66,8 @@ pub(crate) struct Collector<'a> {
     /// The number of each of them in its writer's stream.
     numbers: Vec<u32>,
     events: Vec<TimedEvent>,
+    /// Rows that are still in blocks.
+    packed: Vec<PackedRows>,
 }
 
 impl<'a> Collector<'a> {
@@ -69,6 +82,7 @@ impl<'a> Collector<'a> {
             tables: Vec::new(),
             numbers: Vec::new(),
             events: Vec::new(),
+            packed: Vec::new(),
         }
     }
 
@@ -180,42 +194,42 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes in a table's columns from a block. `columns` is asked for only when the table is wanted.
-    pub(crate) fn add_columns(
+    /// Takes note of a table's rows in a block; [`Collector::unpack`] takes them in.
+    pub(crate) fn note_columns(
         &mut self,
-        table: u32,
-        spec_json: &[u8],
+        file: &Arc<File>,
+        block: &BlockPlace,
         shift: Shift,
-        columns: impl FnOnce(Option<usize>) -> Option<DecodedTable>,
+        entry: TableEntry,
     ) -> Result<(), &'static str> {
         let mut declared = Declared::new();
-        let entry = self
-            .declare(table, spec_json, &mut declared)
+        let table = self
+            .declare(entry.table, &entry.spec_json, &mut declared)
             .ok_or("the declaration is unreadable")?;
-        if !entry.is_wanted {
+        if !table.is_wanted {
             return Ok(());
         }
-        let decoded = columns(entry.only).ok_or("the columns are damaged")?;
-        let wanted = entry.only.map_or(entry.spec.columns.len(), |_| 1);
-        if decoded.columns.len() != wanted {
+        if entry.columns.len() != table.spec.columns.len() {
             return Err("the columns are not those declared");
         }
-        let slot = self.slot(table, entry);
-        let target = &mut self.tables[slot];
-        let rows_before = target.times.len();
-        let rows = decoded.times.len();
-        if decoded.steps.is_some() || !target.steps.is_empty() {
-            target.steps.resize(rows_before, NO_STEP);
-            target
-                .steps
-                .extend(decoded.steps.unwrap_or_else(|| vec![NO_STEP; rows]));
-        }
-        let times = decoded.times.into_iter().map(|time| shift.apply(time));
-        target.times.extend(times);
-        for (column, values) in target.columns.iter_mut().zip(decoded.columns) {
-            column.extend(values);
-        }
+        let slot = self.slot(entry.table, table);
+        self.packed.push(PackedRows {
+            slot,
+            follows: self.tables[slot].times.len(),
+            file: Arc::clone(file),
+            block: *block,
+            entry,
+            only: table.only,
+            shift,
+        });
         Ok(())
+    }
+
+    /// Takes in the rows in blocks that were noted so far.
+    pub(crate) fn unpack(&mut self, tally: &mut Tally) {
+        if !self.packed.is_empty() {
+            unpack_all(&mut self.tables, std::mem::take(&mut self.packed), tally);
+        }
     }
 
     #[inline]
@@ -255,8 +269,11 @@ impl<'a> Collector<'a> {
     }
 
     /// Puts tables in the order of their definition, and everything in them in the order of time.
+    /// Tables without a readable row are left out.
     pub(crate) fn finish(self) -> (Vec<RecordedTable>, Vec<TimedEvent>) {
+        debug_assert!(self.packed.is_empty());
         let mut numbered: Vec<_> = self.numbers.into_iter().zip(self.tables).collect();
+        numbered.retain(|(_, table)| !table.times.is_empty());
         numbered.sort_by(|(a, one), (b, other)| (&one.writer, a).cmp(&(&other.writer, b)));
         let mut tables: Vec<RecordedTable> = numbered.into_iter().map(|(_, table)| table).collect();
         let mut events = self.events;
@@ -268,13 +285,6 @@ impl<'a> Collector<'a> {
         events.sort_by_key(|event| event.time_nanos);
         (tables, events)
     }
-}
-
-/// A table out of a block.
-pub(crate) struct DecodedTable {
-    pub(crate) times: Vec<u64>,
-    pub(crate) steps: Option<Vec<i64>>,
-    pub(crate) columns: Vec<Vec<f64>>,
 }
 
 /// Only a writer with a wrong clock needs this.

@@ -122,18 +122,26 @@ pub(crate) fn pack_values(values: &[f64]) -> Packed {
 
 /// Decompresses exactly `count` numbers; the caller has bounded `count`. `None`: the bytes do not hold them.
 pub(crate) fn unpack<T: Num>(encoding: u8, bytes: &[u8], count: usize) -> Option<Vec<T>> {
+    let mut numbers = vec![T::default(); count];
+    unpack_into(encoding, bytes, &mut numbers)?;
+    Some(numbers)
+}
+
+/// Decompresses as many numbers as there is room for. `None`: the bytes do not hold exactly these; the room may then contain anything.
+pub(crate) fn unpack_into<T: Num>(encoding: u8, bytes: &[u8], room: &mut [T]) -> Option<()> {
     match encoding {
         RAW => {
-            let is_right = bytes.len() == count.checked_mul(8)?;
-            is_right.then(|| {
-                let words = bytes.chunks_exact(8);
-                words.map(|word| T::from_bits(u64_at(word, 0))).collect()
-            })
+            if bytes.len() != room.len().checked_mul(8)? {
+                return None;
+            }
+            for (number, word) in room.iter_mut().zip(bytes.chunks_exact(8)) {
+                *number = T::from_bits(u64_at(word, 0));
+            }
+            Some(())
         }
         PCO => {
-            let mut numbers = vec![T::default(); count];
-            let progress = simple_decompress_into(bytes, &mut numbers).ok()?;
-            (progress.finished && progress.n_processed == count).then_some(numbers)
+            let progress = simple_decompress_into(bytes, room).ok()?;
+            (progress.finished && progress.n_processed == room.len()).then_some(())
         }
         _ => None,
     }
@@ -141,15 +149,22 @@ pub(crate) fn unpack<T: Num>(encoding: u8, bytes: &[u8], count: usize) -> Option
 
 /// Decompresses values of which some may be absent.
 pub(crate) fn unpack_values(encoding: u8, bytes: &[u8], count: usize) -> Option<Vec<f64>> {
+    let mut values = vec![0.0; count];
+    unpack_values_into(encoding, bytes, &mut values)?;
+    Some(values)
+}
+
+/// Decompresses as many values, of which some may be absent, as there is room for.
+pub(crate) fn unpack_values_into(encoding: u8, bytes: &[u8], room: &mut [f64]) -> Option<()> {
     if encoding != SPARSE {
-        return unpack(encoding, bytes, count);
+        return unpack_into(encoding, bytes, room);
     }
     let mut cursor = Cursor::new(bytes);
     let runs_count = cursor.u32()? as usize;
     let runs_len = cursor.u32()? as usize;
     let (runs_encoding, present_encoding) = (cursor.u8()?, cursor.u8()?);
     // Only the first run may be empty, so there are never more runs than values and one.
-    if runs_count > count + 1 {
+    if runs_count > room.len() + 1 {
         return None;
     }
     let runs: Vec<u64> = unpack(runs_encoding, cursor.take(runs_len)?, runs_count)?;
@@ -161,20 +176,21 @@ pub(crate) fn unpack_values(encoding: u8, bytes: &[u8], count: usize) -> Option<
             present_count += run;
         }
     }
-    if total != count as u64 {
+    if total != room.len() as u64 {
         return None;
     }
     let present: Vec<f64> = unpack(present_encoding, cursor.rest(), present_count as usize)?;
-    let mut present = present.into_iter();
-    let mut values = Vec::with_capacity(count);
+    let mut present = present.as_slice();
+    let mut room = room;
     for (index, run) in runs.iter().enumerate() {
+        let stretch = room.split_off_mut(..*run as usize)?;
         if index % 2 == 0 {
-            values.extend(present.by_ref().take(*run as usize));
+            stretch.copy_from_slice(present.split_off(..stretch.len())?);
         } else {
-            values.resize(values.len() + *run as usize, nilo_sample::ABSENT);
+            stretch.fill(nilo_sample::ABSENT);
         }
     }
-    (values.len() == count).then_some(values)
+    Some(())
 }
 
 #[cfg(test)]

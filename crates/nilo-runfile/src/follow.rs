@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nilo_sample::{RecordedTable, TimedEvent};
 
@@ -53,6 +54,8 @@ struct StreamTail {
     /// Blocks from the present number on, and how far the compacted file was listed for them.
     blocks: BTreeMap<u32, BlockPlace>,
     listed_to: u64,
+    /// The compacted file, open during a poll.
+    compacted: Option<Arc<File>>,
 }
 
 struct OpenSegment {
@@ -106,6 +109,8 @@ impl Follower {
                 &mut collector,
                 &mut tally,
             );
+            collector.unpack(&mut tally);
+            tail.compacted = None;
             damage.extend(
                 tally
                     .damage
@@ -227,11 +232,17 @@ impl StreamTail {
     }
 
     /// Takes note of the blocks that were appended since the last time; `None` when there is no compacted file.
-    fn list_blocks(&mut self, folder: &Path, writer: &str) -> Option<File> {
-        let path = names::compacted_path(folder, writer);
-        let (file, header) = open_with_header(&path, Magic::Compacted).ok()?;
-        let start = self.listed_to.max(header.header_len as u64);
-        let list = list_blocks(&file, start).ok()?;
+    fn list_blocks(&mut self, folder: &Path, writer: &str) -> Option<Arc<File>> {
+        let file = match &self.compacted {
+            Some(file) => Arc::clone(file),
+            None => {
+                let path = names::compacted_path(folder, writer);
+                let (file, header) = open_with_header(&path, Magic::Compacted).ok()?;
+                self.listed_to = self.listed_to.max(header.header_len as u64);
+                Arc::clone(self.compacted.insert(Arc::new(file)))
+            }
+        };
+        let list = list_blocks(&file, self.listed_to).ok()?;
         self.listed_to = list.end;
         for block in list.blocks {
             self.blocks.entry(block.head.segment).or_insert(block);

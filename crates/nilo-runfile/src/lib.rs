@@ -34,8 +34,10 @@ mod pyramid;
 mod record;
 mod scan;
 mod segment;
+mod unpack;
 mod verify;
 mod writer;
+mod zeroed;
 
 pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
@@ -30,7 +31,7 @@ pub(crate) fn load(
     let mut dropped_rows = 0;
     for (writer, stream) in &files.streams {
         collector.begin_writer(writer);
-        dropped_rows += load_stream(writer, stream, &axis, &mut collector, &mut damage);
+        dropped_rows += load_stream(folder, writer, stream, &axis, &mut collector, &mut damage);
     }
     if let Some(path) = &files.marks {
         collector.begin_writer("marks");
@@ -62,6 +63,7 @@ pub(crate) fn load(
 
 /// Reads one writer's stream in the order of its segments; returns the rows that the writer dropped.
 fn load_stream(
+    folder: &Path,
     writer: &str,
     stream: &StreamFiles,
     axis: &TimeAxis,
@@ -104,7 +106,7 @@ fn load_stream(
             }
             // The segment may have been compacted since the folder was listed.
             if is_not_found(raw_fault.as_ref()) {
-                let path = path.with_file_name(format!("{writer}.nilc"));
+                let path = names::compacted_path(folder, writer);
                 blocks = open_blocks(&path, &mut Vec::new());
             }
         }
@@ -119,19 +121,16 @@ fn load_stream(
                 if let Err(error) = outcome {
                     tally.complain(format!("segment {number} could not be read: {error}"));
                 }
-                let name = open.path.display();
-                damage.extend(
-                    tally
-                        .damage
-                        .into_iter()
-                        .map(|text| format!("{text}: {name}")),
-                );
+                damage.extend(tally.sentences(&open.path));
             }
             (None, Some(error)) if is_unborn(&error) && last == Some(number) => {}
             (None, Some(error)) => complain(damage, &error),
             (None, None) => {}
         }
     }
+    let mut tally = Tally::default();
+    collector.unpack(&mut tally);
+    damage.extend(tally.sentences(&names::compacted_path(folder, writer)));
     dropped_rows
 }
 
@@ -164,7 +163,7 @@ fn complain(damage: &mut Vec<String>, error: &RunfileError) {
 
 /// A compacted file and its blocks by segment; the first of a number counts.
 pub(crate) struct OpenBlocks {
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
     pub(crate) by_segment: BTreeMap<u32, BlockPlace>,
 }
@@ -189,7 +188,7 @@ pub(crate) fn open_blocks(path: &Path, damage: &mut Vec<String>) -> Option<OpenB
                 by_segment.entry(block.head.segment).or_insert(block);
             }
             Some(OpenBlocks {
-                file,
+                file: Arc::new(file),
                 path: path.to_owned(),
                 by_segment,
             })

@@ -77,25 +77,28 @@ pub(crate) const fn row_body_len(columns: usize, has_step: bool) -> usize {
     12 + if has_step { 8 } else { 0 } + 8 * columns
 }
 
+/// What a row is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowFields<'a> {
+    pub(crate) table: u32,
+    pub(crate) time_nanos: u64,
+    pub(crate) step: Option<i64>,
+    pub(crate) values: &'a [f64],
+}
+
 /// Fills the body of a row; `body` is exactly [`row_body_len`] long.
 #[inline]
-pub(crate) fn fill_row(
-    body: &mut [u8],
-    table: u32,
-    time_nanos: u64,
-    step: Option<i64>,
-    values: &[f64],
-) {
-    body[0..4].copy_from_slice(&table.to_le_bytes());
-    body[4..12].copy_from_slice(&time_nanos.to_le_bytes());
-    let cells = match step {
+pub(crate) fn fill_row(body: &mut [u8], row: &RowFields<'_>) {
+    body[0..4].copy_from_slice(&row.table.to_le_bytes());
+    body[4..12].copy_from_slice(&row.time_nanos.to_le_bytes());
+    let cells = match row.step {
         Some(step) => {
             body[12..20].copy_from_slice(&step.to_le_bytes());
             &mut body[20..]
         }
         None => &mut body[12..],
     };
-    for (cell, value) in cells.chunks_exact_mut(8).zip(values) {
+    for (cell, value) in cells.chunks_exact_mut(8).zip(row.values) {
         cell.copy_from_slice(&value.to_le_bytes());
     }
 }
@@ -140,7 +143,13 @@ pub(crate) fn encode_row_into(
     record.clear();
     record.resize(word.record_len(), 0);
     let (head, body) = record.split_at_mut(HEAD_LEN);
-    fill_row(body, table, time_nanos, step, values);
+    let row = RowFields {
+        table,
+        time_nanos,
+        step,
+        values,
+    };
+    fill_row(body, &row);
     head[0..4].copy_from_slice(&word.0.to_le_bytes());
     head[4..8].copy_from_slice(&checksum_of(word, body).to_le_bytes());
 }

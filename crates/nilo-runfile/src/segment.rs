@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapMut, MmapOptions};
 
+use crate::checksum::crc32c_of_row;
 use crate::filesystem;
 use crate::header::{DROPPED_ROWS_AT, HEADER_LEN, Header};
-use crate::record::{self, CommitWord, HEAD_LEN};
+use crate::record::{self, CommitWord, HEAD_LEN, RowFields};
 
 /// The most that one segment may take.
 pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
@@ -117,8 +118,14 @@ impl Segment {
         match &mut self.backing {
             Backing::Mapped(map) => {
                 let slot = &mut map[self.used..self.used + len];
-                record::fill_row(&mut slot[HEAD_LEN..], table, time_nanos, step, values);
-                let crc = record::checksum_of(word, &slot[HEAD_LEN..]);
+                let row = RowFields {
+                    table,
+                    time_nanos,
+                    step,
+                    values,
+                };
+                record::fill_row(&mut slot[HEAD_LEN..], &row);
+                let crc = crc32c_of_row(word.0, &row, &slot[HEAD_LEN..]);
                 slot[4..8].copy_from_slice(&crc.to_le_bytes());
                 commit(slot, word);
             }

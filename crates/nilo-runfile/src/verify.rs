@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use nilo_sample::RunDescription;
 use serde::Serialize;
@@ -179,6 +180,7 @@ fn verify_blocks(
         let sentence = format!("{len} bytes at offset {offset} are unreadable");
         report.damage.push(sentence);
     }
+    let file = Arc::new(file);
     let mut tally = Tally::default();
     for block in &list.blocks {
         // A collector for each block, so that memory stays bounded by one.
@@ -187,6 +189,7 @@ fn verify_blocks(
         if let Err(error) = outcome {
             tally.complain(format!("a block could not be read: {error}"));
         }
+        collector.unpack(&mut tally);
         report.dropped_rows += block.head.dropped_rows;
     }
     report.take_counts(&tally);
