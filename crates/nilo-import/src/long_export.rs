@@ -187,6 +187,12 @@ impl Tables {
     }
 
     fn finish(mut self) -> Vec<ImportedTable> {
+        // A limit without anything below it is no recording.
+        let has_level = |table: &ImportedTable| {
+            let mut roles = table.columns.iter().map(|column| column.role);
+            roles.any(|role| role != Role::Limit)
+        };
+        self.tables.retain(has_level);
         for table in &mut self.tables {
             for column in &mut table.columns {
                 column.values.resize(table.times.len(), ABSENT);

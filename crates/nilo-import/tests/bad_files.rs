@@ -242,4 +242,6 @@ fn broken_long_exports() {
         said(text.as_bytes()),
         r#"line 2, column "value": not a number: "many""#
     );
+    let text = format!("{header}0.0,cgroup:/job,limit_bytes,,5,r\n");
+    assert!(said(text.as_bytes()).contains("no rows"));
 }
