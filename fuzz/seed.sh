@@ -1,5 +1,6 @@
 #!/bin/sh
-# Puts the golden runs into the corpus of the `run_folder` target; the first byte chooses the file.
+# Puts the golden runs into the corpus of the `run_folder` target and samples of other tools into that of `import`;
+# the first byte chooses the file or the options.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -9,4 +10,8 @@ for seed in "0 $golden/golden-*.nilo" "1 $golden/golden-*.nilc" "2 $golden/marks
     for file in ${seed#* }; do
         { printf "\\00$choice"; cat "$file"; } > "corpus/run_folder/v1-$choice"
     done
+done
+mkdir -p corpus/import
+for file in ../crates/nilo-import/testdata/*; do
+    { printf '\000'; cat "$file"; } > "corpus/import/$(basename "$file")"
 done

@@ -14,6 +14,7 @@ ALLOWED = {
     "nilo-source": {"nilo-sample"},
     "nilo-runfile": {"nilo-sample"},
     "nilo-analysis": {"nilo-sample"},
+    "nilo-import": {"nilo-sample"},
     "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-analysis"},
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
