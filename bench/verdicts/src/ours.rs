@@ -1,8 +1,65 @@
 //! Everything that competes: our forecaster, then the rivals.
 
-use crate::baselines::{Maker, baselines};
+use nilo_analysis::forecast::{Forecaster, GrowthKind, Reading, RiskLevel};
 
-/// In the order of the tables. A forecaster of ours goes to the front of this list.
+use crate::baselines::{Maker, baselines};
+use crate::predictor::{Prediction, Predictor};
+use crate::trace::Point;
+
+/// In the order of the tables.
 pub fn predictors() -> Vec<Maker> {
-    baselines()
+    let ours: Maker = Box::new(|| Box::new(Nilometer::default()));
+    std::iter::once(ours).chain(baselines()).collect()
+}
+
+/// The forecaster of `nilo-analysis`, as the recorder uses it.
+#[derive(Default)]
+struct Nilometer {
+    forecaster: Forecaster,
+    limit_bytes: f64,
+}
+
+/// Growth below this share of the limit is nobody's concern.
+const LEAST_GROWTH: f64 = 0.01;
+
+impl Predictor for Nilometer {
+    fn name(&self) -> &'static str {
+        "nilometer"
+    }
+
+    fn observe(&mut self, point: &Point) {
+        if point.mark.as_deref().is_some_and(|mark| mark.contains("epoch")) {
+            self.forecaster.boundary();
+        }
+        self.limit_bytes = point.limit_bytes.unwrap_or(self.limit_bytes);
+        self.forecaster.observe(&Reading {
+            time_nanos: point.time_nanos,
+            used_bytes: point.used_bytes,
+            limit_bytes: point.limit_bytes,
+            held_bytes: point.held_bytes,
+            reclaimable_bytes: point.reclaimable_bytes,
+            children_bytes: point.children_bytes,
+            own_bytes: point.own_bytes,
+            swap_used_bytes: point.swap_used_bytes,
+            swap_total_bytes: point.swap_total_bytes,
+            pressure_full: point.pressure_full,
+            step: point.step,
+        });
+    }
+
+    fn judge(&mut self) -> Prediction {
+        let forecast = self.forecaster.forecast();
+        Prediction {
+            seconds: forecast.seconds,
+            seconds_low: forecast.seconds_low,
+            seconds_high: forecast.seconds_high,
+            confidence: forecast.confidence,
+            alarm: forecast.level >= RiskLevel::High,
+        }
+    }
+
+    fn leak(&mut self) -> Option<bool> {
+        let growth = self.forecaster.growth(LEAST_GROWTH * self.limit_bytes);
+        Some(growth.is_some_and(|growth| growth.kind == GrowthKind::Leak))
+    }
 }

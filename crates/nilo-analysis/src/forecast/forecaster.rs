@@ -39,6 +39,7 @@ pub struct Forecaster {
     cache: Option<Track>,
     children: Option<Envelope>,
     own: Option<Track>,
+    swap: Option<Track>,
     last: Reading,
     last_boundary_secs: Option<f64>,
     first_step: Option<i64>,
@@ -66,19 +67,20 @@ impl Forecaster {
             self.ignored += 1;
             return;
         };
-        if reading.is_swapping() && !self.last.is_swapping() {
-            self.need.begin_regime();
-        }
         self.last = *reading;
         let interval = self.clock.interval_secs();
         if interval == 0.0 {
             return;
         }
-        let limit = reading.whole_limit_bytes();
+        let limit = reading.limit();
         self.need.put(secs, reading.needed_bytes(), limit, interval);
         if reading.held_bytes.is_some() {
             let cache = self.cache.get_or_insert_default();
             cache.put(secs, reading.used_bytes, limit, interval);
+        }
+        if let Some((used, total)) = reading.swap() {
+            let swap = self.swap.get_or_insert_default();
+            swap.put(secs, used, Some(total), interval);
         }
         if let Some(children) = reading.children_bytes {
             self.children
@@ -126,7 +128,7 @@ impl Forecaster {
     }
 
     fn judge(&mut self) -> Forecast {
-        let Some(limit) = self.last.whole_limit_bytes() else {
+        let Some(limit) = self.last.limit() else {
             return Forecast::default();
         };
         let quiet = Forecast {
@@ -146,7 +148,6 @@ impl Forecaster {
         let steps_lasted = steps * (outlook.lasted_secs / age.max(1e-3)).min(1.0);
         let lasted_enough = outlook.lasted_secs >= 60.0_f64.min(0.3 * age)
             || steps_lasted >= 30.0 && outlook.lasted_secs > 0.1 * age;
-        let lasted_enough = lasted_enough && !self.last.has_free_swap();
         let confidence = outlook.likelihood;
         let dangerous = outlook.secs <= horizon && confidence >= SURE && lasted_enough;
         self.debug = format!(
@@ -185,6 +186,11 @@ impl Forecaster {
 
     /// The likeliest way to the limit, and what it is.
     fn outlook(&mut self, limit: f64) -> Option<(Outlook, Cause)> {
+        // Full memory kills nobody while there is swap to go to; full swap does.
+        if let (Some(swap), Some((_, total))) = (&mut self.swap, self.last.swap()) {
+            let outlook = self.last.is_swapping().then(|| swap.outlook(total)).flatten();
+            return outlook.map(|outlook| (outlook, Cause::Swap));
+        }
         let growth = self.need.outlook(limit);
         let growth = growth.map(|outlook| (outlook, self.cause(&outlook, limit)));
         let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
@@ -232,12 +238,6 @@ impl Forecaster {
         } else if share(self.own.as_ref().map(|own| &own.envelope)).is_some_and(|share| share < 0.3)
         {
             Cause::Neighbour
-        } else if self
-            .last
-            .swap_used_bytes
-            .is_some_and(|swap| swap > 0.02 * limit)
-        {
-            Cause::Swap
         } else if outlook.transient.recurring > 0.05 * limit {
             Cause::Peaks
         } else {

@@ -27,46 +27,30 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What cannot be given back, swap included.
+    /// What cannot be given back.
     pub(crate) fn needed_bytes(&self) -> f64 {
         let held = self
             .held_bytes
             .unwrap_or(self.used_bytes - self.reclaimable_bytes);
-        held.max(0.0) + self.swap_used_bytes.unwrap_or(0.0)
+        held.max(0.0)
     }
 
-    /// The limit, swap included.
-    ///
-    /// Once memory has gone to swap because it was full, it is as full as it gets: what is left is what is left of the swap.
-    pub(crate) fn whole_limit_bytes(&self) -> Option<f64> {
-        let limit = self
-            .limit_bytes
-            .filter(|limit| limit.is_finite() && *limit > 0.0)?;
-        let swap = self.swap_total_bytes.unwrap_or(0.0);
-        Some(if self.is_swapping() {
-            self.used_bytes - self.reclaimable_bytes + swap
-        } else {
-            limit + swap
-        })
+    /// A limit that means something.
+    pub(crate) fn limit(&self) -> Option<f64> {
+        self.limit_bytes
+            .filter(|limit| limit.is_finite() && *limit > 0.0)
     }
 
-    /// Whether memory is full and the rest lies in swap.
+    /// Swap in use and in all, where there is any to go to.
+    pub(crate) fn swap(&self) -> Option<(f64, f64)> {
+        let total = self.swap_total_bytes.filter(|total| *total > 0.0)?;
+        Some((self.swap_used_bytes.unwrap_or(0.0), total))
+    }
+
+    /// Whether memory is full and what does not fit goes to swap.
     pub(crate) fn is_swapping(&self) -> bool {
-        let (Some(limit), Some(used), Some(total)) = (
-            self.limit_bytes,
-            self.swap_used_bytes,
-            self.swap_total_bytes,
-        ) else {
-            return false;
-        };
-        self.used_bytes >= FULL * limit && used >= SWAP_IN_USE * total && total > 0.0
-    }
-
-    /// Whether there is swap to go to before anything dies.
-    pub(crate) fn has_free_swap(&self) -> bool {
-        let used = self.swap_used_bytes.unwrap_or(0.0);
-        self.swap_total_bytes
-            .is_some_and(|total| used < SWAP_IN_USE * total)
+        let full = self.limit().is_some_and(|limit| self.used_bytes >= FULL * limit);
+        full && self.swap().is_some_and(|(used, total)| used >= SWAP_IN_USE * total)
     }
 
     /// Whether every number in it is one.

@@ -16,8 +16,6 @@ pub(crate) struct Track {
     pub(crate) now_secs: f64,
     pub(crate) level: f64,
     largest: f64,
-    /// What lies before this is another story.
-    regime_secs: f64,
 }
 
 /// Where a level goes.
@@ -46,6 +44,9 @@ const NOISE: f64 = 1.5;
 const MOST_NOISE: f64 = 0.006;
 /// Heights from this share of the limit on have a rhythm of their own.
 const RARE_HEIGHT: f64 = 0.05;
+/// The newest quarter of a rise that goes on brings at least this share of what the line says; one that has stopped is believed this much.
+const FRESH: f64 = 0.5;
+const STOPPED: f64 = 0.2;
 /// A second half this much steeper than the first is a step, not a slope.
 const SUDDEN: f64 = 2.0;
 /// What was released before must be exceeded by this share of the limit to be news.
@@ -63,11 +64,6 @@ impl Track {
         self.swings.put(secs, level, limit.unwrap_or(self.largest));
     }
 
-    /// From here on the level follows other rules: slopes from before say nothing.
-    pub(crate) fn begin_regime(&mut self) {
-        self.regime_secs = self.now_secs;
-    }
-
     /// Seconds since the first sample.
     pub(crate) fn age_secs(&self) -> f64 {
         self.first_secs.map_or(0.0, |first| self.now_secs - first)
@@ -77,10 +73,7 @@ impl Track {
     pub(crate) fn outlook(&mut self, limit: f64) -> Option<Outlook> {
         self.trends.clear();
         for scale in self.envelope.scales() {
-            let old = scale
-                .settled()
-                .take_while(|bucket| bucket.first_secs < self.regime_secs);
-            let rise = self.finder.rise(scale, LEAST_RISE * limit, old.count());
+            let rise = self.finder.rise(scale, LEAST_RISE * limit, 0);
             self.trends.extend(rise);
         }
         let middle = self.trends.get(self.trends.len() / 2)?;
@@ -97,7 +90,7 @@ impl Track {
         // What was measured at the end counts where the line runs below it.
         let level = trend.level_at(self.now_secs);
         let high = level + transient.recurring + NOISE * trend.line.scatter.min(MOST_NOISE * limit);
-        let crossing = trend.seconds_to_rise(limit - high)?;
+        let (crossing, going_on) = trend.seconds_to_rise(limit - high)?;
         // Once the heights do not fit any more, the next one kills.
         let secs = if transient.recurring > RARE_HEIGHT * limit {
             transient.next_after(self.now_secs, crossing)
@@ -112,11 +105,9 @@ impl Track {
         let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
         let likelihood = lasting
             * (0.3 + 0.7 * trend.skill)
-            * if trend.is_slowing() || trend.pace > SUDDEN {
-                0.6
-            } else {
-                1.0
-            }
+            * (0.5 + 0.5 * going_on)
+            * (trend.fresh / FRESH).clamp(STOPPED, 1.0)
+            * if trend.pace > SUDDEN { 0.6 } else { 1.0 }
             * if seen_before { SEEN_BEFORE } else { 1.0 };
         Some(Outlook {
             secs,

@@ -26,6 +26,8 @@ pub(crate) struct Trend {
     pub(crate) skill: f64,
     /// The slope of the newest half.
     pub(crate) late_slope: f64,
+    /// Rise over the newest quarter against what the line says: 0 when it has stopped.
+    pub(crate) fresh: f64,
 }
 
 impl Trend {
@@ -34,20 +36,20 @@ impl Trend {
         self.line.at(secs)
     }
 
-    /// Seconds until the edge has risen by `room`; `None` when it levels off before.
+    /// Seconds until the edge has risen by `room`, and how sure it is that it does not level off before; `None` when it does.
     ///
     /// A rise that slows down goes on slowing down: each half window brings `pace` times what the one before brought.
-    pub(crate) fn seconds_to_rise(&self, room: f64) -> Option<f64> {
+    pub(crate) fn seconds_to_rise(&self, room: f64) -> Option<(f64, f64)> {
         if room <= 0.0 {
-            return Some(0.0);
+            return Some((0.0, 1.0));
         }
         if self.pace >= SLOWING {
-            return Some(room / self.line.slope);
+            return Some((room / self.line.slope, 1.0));
         }
         let half = self.span_secs / 2.0;
         let next = self.late_slope.max(0.0) * half * self.pace;
         let rest = 1.0 - room * (1.0 - self.pace) / next.max(f64::MIN_POSITIVE);
-        (rest > 0.0).then(|| rest.ln() / self.pace.ln() * half)
+        (rest > 0.0).then(|| (rest.ln() / self.pace.ln() * half, rest))
     }
 
     /// Whether it slows down.
@@ -96,6 +98,7 @@ impl TrendFinder {
             pace,
             skill: self.skill()?,
             late_slope: late.slope,
+            fresh: self.fresh(line.slope),
         })
     }
 
@@ -112,6 +115,16 @@ impl TrendFinder {
             self.low.push(bucket.low);
         }
         Some(())
+    }
+
+    fn fresh(&mut self, slope: f64) -> f64 {
+        let count = self.x.len();
+        let quarter = count / 4;
+        let (x, low) = (&self.x, &self.low);
+        let newest = self.workspace.median(low[count - quarter..].iter().copied());
+        let before = self.workspace.median(low[count - 2 * quarter..count - quarter].iter().copied());
+        let expected = slope * (x[count - 1] - x[count - 1 - quarter]);
+        (newest - before) / expected.max(f64::MIN_POSITIVE)
     }
 
     /// Fits the first two thirds and looks how far the last third lies from that line, against what it grew.
@@ -153,7 +166,7 @@ mod tests {
         assert!(found.len() >= 4);
         for trend in found {
             assert!((trend.line.slope - 0.2).abs() < 1e-3, "{trend:?}");
-            assert!((trend.seconds_to_rise(20.0).unwrap() - 100.0).abs() < 1.0);
+            assert!((trend.seconds_to_rise(20.0).unwrap().0 - 100.0).abs() < 1.0);
             assert!(trend.skill > 0.9);
         }
     }
