@@ -1,9 +1,9 @@
 //! Everything that competes: our forecaster, then the rivals.
 
-use nilo_analysis::forecast::{Forecaster, GrowthKind, Reading, RiskLevel};
+use nilo_analysis::forecast::{Forecast, Forecaster, GrowthKind, Reading, RiskLevel};
 
 use crate::baselines::{Maker, baselines};
-use crate::predictor::{Prediction, Predictor};
+use crate::predictor::{HORIZON_SECS, Prediction, Predictor};
 use crate::trace::Point;
 
 /// In the order of the tables.
@@ -28,7 +28,11 @@ impl Predictor for Nilometer {
     }
 
     fn observe(&mut self, point: &Point) {
-        if point.mark.as_deref().is_some_and(|mark| mark.contains("epoch")) {
+        if point
+            .mark
+            .as_deref()
+            .is_some_and(|mark| mark.contains("epoch"))
+        {
             self.forecaster.boundary();
         }
         self.limit_bytes = point.limit_bytes.unwrap_or(self.limit_bytes);
@@ -53,7 +57,7 @@ impl Predictor for Nilometer {
             seconds: forecast.seconds,
             seconds_low: forecast.seconds_low,
             seconds_high: forecast.seconds_high,
-            confidence: forecast.confidence,
+            confidence: forecast.confidence * share_within(forecast, HORIZON_SECS),
             alarm: forecast.level >= RiskLevel::High,
         }
     }
@@ -62,4 +66,13 @@ impl Predictor for Nilometer {
         let growth = self.forecaster.growth(LEAST_GROWTH * self.limit_bytes);
         Some(growth.is_some_and(|growth| growth.kind == GrowthKind::Leak))
     }
+}
+
+/// How much of the forecast's interval lies within the horizon, on a logarithmic scale and with the tenth beyond each end.
+fn share_within(forecast: &Forecast, horizon_secs: f64) -> f64 {
+    let (Some(low), Some(high)) = (forecast.seconds_low, forecast.seconds_high) else {
+        return 0.0;
+    };
+    let place = (horizon_secs / low).ln() / (high / low).ln().max(1e-9);
+    (0.1 + 0.8 * place).clamp(0.0, 1.0)
 }

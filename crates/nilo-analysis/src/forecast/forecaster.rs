@@ -1,8 +1,9 @@
 //! Puts readings in, gives a forecast out. Cost and memory are bounded, however long the series is.
 
+use super::calibration::{ALARM_FROM, confidence, times};
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, growth};
+use super::growth::{Growth, GrowthKind, growth};
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::track::{Outlook, Track};
@@ -11,17 +12,23 @@ use super::track::{Outlook, Track};
 const HORIZON_SECS: f64 = 600.0;
 /// Nearer than this is critical.
 const CRITICAL_SECS: f64 = 120.0;
-/// Nearer than this is worth a word, however unsure.
+/// Nearer than this is worth a word ...
 const MODERATE_SECS: f64 = 1800.0;
+/// ... if it comes true this often.
+const WORTH_A_WORD: f64 = 0.2;
 /// Growth that may end with the epoch alarms only this near.
 const RESET_HORIZON_SECS: f64 = 150.0;
-/// An alarm is right more often than not.
-const SURE: f64 = 0.5;
 /// Odds that growth at the very beginning ends below the limit, how fast they fall with age ...
 const WARM_UP_ODDS: f64 = 12.0;
 const WARM_UP_SECS: f64 = 120.0;
 /// ... and with steps made.
 const WARM_UP_STEPS: f64 = 20.0;
+/// What lasts no longer than this is an evaluation or a checkpoint as likely as a leak.
+const A_PHASE_SECS: f64 = 60.0;
+const A_PHASE_SHARE: f64 = 0.3;
+const A_PHASE_STEPS: f64 = 30.0;
+/// A file cache that grows this many times faster explains a growth.
+const CACHE_OVER_GROWTH: f64 = 3.0;
 /// Judged at least this often, and in a young series more often ...
 const JUDGE_SECS: f64 = 10.0;
 /// ... so that a judgement comes every sixtieth of its age ...
@@ -40,6 +47,7 @@ pub struct Forecaster {
     children: Option<Envelope>,
     own: Option<Track>,
     swap: Option<Track>,
+    files: Envelope,
     last: Reading,
     last_boundary_secs: Option<f64>,
     first_step: Option<i64>,
@@ -47,8 +55,6 @@ pub struct Forecaster {
     next_judgement_secs: f64,
     forecast: Forecast,
     ignored: u64,
-    /// For tuning.
-    pub debug: String,
 }
 
 impl Forecaster {
@@ -78,6 +84,7 @@ impl Forecaster {
             let cache = self.cache.get_or_insert_default();
             cache.put(secs, reading.used_bytes, limit, interval);
         }
+        self.files.put(secs, reading.reclaimable_bytes, interval);
         if let Some((used, total)) = reading.swap() {
             let swap = self.swap.get_or_insert_default();
             swap.put(secs, used, Some(total), interval);
@@ -124,7 +131,16 @@ impl Forecaster {
     /// The lasting growth of what is held, if there is one of at least `least_bytes`.
     pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
         let track = self.own.as_ref().unwrap_or(&self.need);
-        growth(track, least_bytes, self.steps_seen())
+        let mut growth = growth(track, least_bytes, self.steps_seen())?;
+        // What grows along with a growing file cache is the cache's keeping (pages not written yet), not the program's.
+        let widest = self.files.scales().last().map(|scale| scale.width_secs);
+        let cached = widest
+            .and_then(|width| self.files.rise(width))
+            .unwrap_or(0.0);
+        if cached > CACHE_OVER_GROWTH * growth.grown_bytes {
+            growth.kind = GrowthKind::Growth;
+        }
+        Some(growth)
     }
 
     fn judge(&mut self) -> Forecast {
@@ -139,42 +155,30 @@ impl Forecaster {
             self.gate.pass(false);
             return quiet;
         };
+        let confidence = confidence(outlook.likelihood);
         let horizon = match cause {
             Cause::Workers => RESET_HORIZON_SECS,
             _ => HORIZON_SECS,
         };
-        let steps = self.steps_seen();
-        let age = self.need.age_secs();
-        let steps_lasted = steps * (outlook.lasted_secs / age.max(1e-3)).min(1.0);
-        let lasted_enough = outlook.lasted_secs >= 60.0_f64.min(0.3 * age)
-            || steps_lasted >= 30.0 && outlook.lasted_secs > 0.1 * age;
-        let confidence = outlook.likelihood;
-        let dangerous = outlook.secs <= horizon && confidence >= SURE && lasted_enough;
-        self.debug = format!(
-            "secs {:.0} lasted {:.0} like {:.2} skill {:.2} tau {:.2} pace {:.2} width {} H {:.3} seen {} cause {cause:?}",
+        let times = times(
             outlook.secs,
             outlook.lasted_secs,
-            outlook.likelihood,
-            outlook.trend.skill,
-            outlook.trend.line.tau,
-            outlook.trend.pace,
-            outlook.trend.width_secs,
-            outlook.transient.recurring / limit,
-            outlook.seen_before
+            cause == Cause::Fragmentation,
         );
+        let likely = outlook.likelihood >= ALARM_FROM;
+        let dangerous = times.expected <= horizon && likely && self.has_lasted(&outlook);
         let alarm = self.gate.pass(dangerous);
-        let level = match outlook.secs {
+        let level = match times.expected {
             secs if alarm && secs <= CRITICAL_SECS => RiskLevel::Critical,
             _ if alarm => RiskLevel::High,
-            secs if secs <= MODERATE_SECS => RiskLevel::Moderate,
+            secs if secs <= MODERATE_SECS && confidence >= WORTH_A_WORD => RiskLevel::Moderate,
             _ => RiskLevel::Low,
         };
-        let spread = 1.2 + 0.5 * outlook.secs / outlook.lasted_secs;
         Forecast {
             level,
-            seconds: Some(outlook.secs),
-            seconds_low: Some(outlook.secs / spread),
-            seconds_high: Some(outlook.secs * spread),
+            seconds: Some(times.expected),
+            seconds_low: Some(times.low),
+            seconds_high: Some(times.high),
             confidence,
             cause: Some(cause),
             bytes_per_sec: Some(outlook.trend.line.slope),
@@ -188,7 +192,11 @@ impl Forecaster {
     fn outlook(&mut self, limit: f64) -> Option<(Outlook, Cause)> {
         // Full memory kills nobody while there is swap to go to; full swap does.
         if let (Some(swap), Some((_, total))) = (&mut self.swap, self.last.swap()) {
-            let outlook = self.last.is_swapping().then(|| swap.outlook(total)).flatten();
+            let outlook = self
+                .last
+                .is_swapping()
+                .then(|| swap.outlook(total))
+                .flatten();
             return outlook.map(|outlook| (outlook, Cause::Swap));
         }
         let growth = self.need.outlook(limit);
@@ -202,6 +210,15 @@ impl Forecaster {
         }
         outlook.likelihood *= self.past_the_beginning(&outlook, cause, limit);
         Some((outlook, cause))
+    }
+
+    /// Whether a growth is more than a phase: it has lasted for a minute, or for a good part of a short life, or over many steps.
+    fn has_lasted(&self, outlook: &Outlook) -> bool {
+        let share = outlook.lasted_secs / self.need.age_secs().max(1e-3);
+        let steps = self.steps_seen() * share.min(1.0);
+        outlook.lasted_secs >= A_PHASE_SECS
+            || share >= A_PHASE_SHARE
+            || (steps >= A_PHASE_STEPS && share > 0.1)
     }
 
     /// How likely a growth is more than loading and warming up.

@@ -5,6 +5,7 @@
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
 //! `growth.rs` tells a leak from growth that ends.
 
+mod calibration;
 mod envelope;
 mod forecaster;
 mod gate;

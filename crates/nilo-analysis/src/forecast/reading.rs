@@ -17,8 +17,9 @@ pub struct Reading {
     pub children_bytes: Option<f64>,
     /// This job's part where `used_bytes` is the whole machine's.
     pub own_bytes: Option<f64>,
-    /// Swap in use and in all.
+    /// Swap in use.
     pub swap_used_bytes: Option<f64>,
+    /// Swap that there is to go to.
     pub swap_total_bytes: Option<f64>,
     /// Share of the time in which everything waited for memory, 0 to 1.
     pub pressure_full: Option<f64>,
@@ -49,8 +50,12 @@ impl Reading {
 
     /// Whether memory is full and what does not fit goes to swap.
     pub(crate) fn is_swapping(&self) -> bool {
-        let full = self.limit().is_some_and(|limit| self.used_bytes >= FULL * limit);
-        full && self.swap().is_some_and(|(used, total)| used >= SWAP_IN_USE * total)
+        let full = self
+            .limit()
+            .is_some_and(|limit| self.used_bytes >= FULL * limit);
+        full && self
+            .swap()
+            .is_some_and(|(used, total)| used >= SWAP_IN_USE * total)
     }
 
     /// Whether every number in it is one.

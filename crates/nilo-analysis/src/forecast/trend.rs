@@ -51,11 +51,6 @@ impl Trend {
         let rest = 1.0 - room * (1.0 - self.pace) / next.max(f64::MIN_POSITIVE);
         (rest > 0.0).then(|| (rest.ln() / self.pace.ln() * half, rest))
     }
-
-    /// Whether it slows down.
-    pub(crate) fn is_slowing(&self) -> bool {
-        self.pace < SLOWING
-    }
 }
 
 /// Judges scales; keeps its arrays so that a judgement allocates nothing.
@@ -121,8 +116,12 @@ impl TrendFinder {
         let count = self.x.len();
         let quarter = count / 4;
         let (x, low) = (&self.x, &self.low);
-        let newest = self.workspace.median(low[count - quarter..].iter().copied());
-        let before = self.workspace.median(low[count - 2 * quarter..count - quarter].iter().copied());
+        let newest = self
+            .workspace
+            .median(low[count - quarter..].iter().copied());
+        let before = self
+            .workspace
+            .median(low[count - 2 * quarter..count - quarter].iter().copied());
         let expected = slope * (x[count - 1] - x[count - 1 - quarter]);
         (newest - before) / expected.max(f64::MIN_POSITIVE)
     }
@@ -186,7 +185,7 @@ mod tests {
     fn a_rise_that_dies_away_levels_off() {
         let found = trends(|t| 800.0 * (1.0 - (-t / 300.0).exp()), 900);
         let widest = found.last().unwrap();
-        assert!(widest.is_slowing());
+        assert!(widest.pace < SLOWING);
         assert_eq!(widest.seconds_to_rise(200.0), None);
     }
 
