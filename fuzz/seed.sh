@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts the golden runs into the corpus of the `run_folder` target and samples of other tools into that of `import`;
-# the first byte chooses the file or the options.
+# Puts real files into the corpora: golden runs for `run_folder`, recordings of other tools for `import` (the first byte
+# chooses the file or the options), listings of a real Slurm for `sacct`.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -15,3 +15,5 @@ mkdir -p corpus/import
 for file in ../crates/nilo-import/testdata/*; do
     { printf '\000'; cat "$file"; } > "corpus/import/$(basename "$file")"
 done
+mkdir -p corpus/sacct
+cp ../crates/nilo-analysis/testdata/sacct/* corpus/sacct/

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::ending::limit_in_force;
 use crate::metrics::{MetricSummary, summarize_metrics};
+use crate::owned_cgroup::owned_cgroup_table;
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
 use crate::throughput::{ThroughputSummary, summarize_throughput};
@@ -365,18 +366,9 @@ struct OwnedCgroup {
     proven: Option<f64>,
 }
 
-/// The deepest cgroup that holds this job and nothing else.
+/// The job's own cgroup in figures.
 fn owned_cgroup(recording: &Recording) -> Option<OwnedCgroup> {
-    let owned = recording.tables.iter().filter(|table| {
-        matches!(table.spec.subject, Subject::Cgroup { .. })
-            && table
-                .series("owned")
-                .is_some_and(|series| minimum(series) == Some(1.0))
-    });
-    let table = owned.max_by_key(|table| match &table.spec.subject {
-        Subject::Cgroup { path } => path.len(),
-        _ => 0,
-    })?;
+    let table = owned_cgroup_table(recording)?;
     let peaks = table.series("peak_bytes")?;
     let first = peaks.present().next().map(|(_, value)| value);
     // A peak that was there before the run began says nothing about the run.

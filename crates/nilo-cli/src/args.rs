@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nilo_sample::units::{parse_duration, to_secs};
+use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
 
 /// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
 #[derive(Debug, Parser)]
@@ -39,6 +39,8 @@ pub(crate) enum Verb {
     Show(ShowArgs),
     /// Compare runs with the first of them
     Compare(CompareArgs),
+    /// Say how much memory to ask a scheduler for, from recorded runs of a job
+    Request(RequestArgs),
     /// Draw the memory and the metrics of one run, or of several over each other
     Plot(PlotArgs),
     /// Write a run as CSV, JSON, Parquet or for TensorBoard
@@ -260,6 +262,66 @@ pub(crate) struct CompareArgs {
     pub(crate) all: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each run is one node. Runs belong to one job when program, script and options are the same; \
+paths, seeds, learning rates, output folders and names do not count, batch sizes do.\n\n\
+One run gives low confidence, three medium, eight that hardly differ high. A run that was killed for lack of memory \
+shows only that it needed more: what follows from it is a guess.\n\n\
+Examples:\n  nilo request\n  nilo request --all --cpus 8 --time 12:00:00\n  nilo request base base-2 base-3 --format json\n  \
+sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes -j 4711 | nilo request --sacct -"
+)]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Runs of the job, as for `nilo show` [default: last]
+    #[arg(value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
+
+    /// Also every run of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Also every run with this tag; may be given several times
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// Also every other run of the same job
+    #[arg(long, short)]
+    pub(crate) all: bool,
+
+    /// How long the next run will take: 12:00:00, 2-00:00:00 or with a unit such as 90m
+    #[arg(long, value_name = "TIME", value_parser = planned_time)]
+    pub(crate) time: Option<u64>,
+
+    /// CPUs on a node, for --mem-per-cpu
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) cpus: Option<u32>,
+
+    /// GPUs on a node, for --mem-per-gpu [default: as many as a run used]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) gpus: Option<u32>,
+
+    /// Take runs of different jobs as one
+    #[arg(long)]
+    pub(crate) mix: bool,
+
+    /// Explain what `sacct -P` says of these runs; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sacct: Option<PathBuf>,
+
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "A run whose program logged metrics gets its loss (or its first metric) below the memory; \
@@ -424,6 +486,32 @@ fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `12:00:00`, `2-00:00:00` or a duration with its unit. A number alone is refused: to Slurm it is minutes, to us seconds.
+fn planned_time(text: &str) -> Result<u64, String> {
+    let wrong = || "write it as HH:MM:SS, D-HH:MM:SS or with a unit such as 90m or 12h".to_owned();
+    if !text.contains(':') {
+        let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+        return if has_unit {
+            duration(text)
+        } else {
+            Err(wrong())
+        };
+    }
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let number = |text: &str| match text.len() {
+        1..=5 => text.parse::<u64>().map_err(|_| wrong()),
+        _ => Err(wrong()),
+    };
+    let parts: Vec<u64> = clock.split(':').map(number).collect::<Result<_, _>>()?;
+    let [hours, minutes, seconds] = parts[..] else {
+        return Err(wrong());
+    };
+    match ((number(days)? * 24 + hours) * 60 + minutes) * 60 + seconds {
+        0 => Err("must be longer than zero".to_owned()),
+        secs => Ok(secs * NANOS_PER_SEC),
+    }
+}
+
 fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -450,5 +538,31 @@ mod tests {
         }
         assert_eq!(interval("0.001"), Ok(1_000_000));
         assert_eq!(interval("5m"), Ok(300_000_000_000));
+    }
+
+    #[test]
+    fn planned_times_are_read_as_schedulers_write_them() {
+        for (text, secs) in [
+            ("00:10:00", 600),
+            ("12:00:00", 43_200),
+            ("2-00:00:30", 172_830),
+            ("90m", 5400),
+            ("1.5h", 5400),
+        ] {
+            assert_eq!(planned_time(text), Ok(secs * NANOS_PER_SEC), "{text}");
+        }
+        for text in [
+            "",
+            "90",
+            "10:00",
+            "a:b:c",
+            "1:2:3:4",
+            "0:0:0",
+            "-1:00:00",
+            "999999:00:00",
+            "x-1:0:0",
+        ] {
+            assert!(planned_time(text).is_err(), "{text}");
+        }
     }
 }

@@ -55,6 +55,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Runs(args) => commands::runs::run(args, &settings),
         Verb::Show(args) => commands::show::run(args, &settings),
         Verb::Compare(args) => commands::compare::run(args, &settings),
+        Verb::Request(args) => commands::request::run(args, &settings),
         Verb::Plot(args) => commands::plot::run(args, &settings),
         Verb::Export(args) => commands::export::run(args, &settings),
         Verb::Verify(args) => commands::verify::run(args, &settings),

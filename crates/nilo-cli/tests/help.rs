@@ -32,6 +32,7 @@ fn help_texts() {
         "runs",
         "show",
         "compare",
+        "request",
         "plot",
         "export",
         "verify",

@@ -8,6 +8,7 @@ pub(crate) mod mark;
 pub(crate) mod plot;
 pub(crate) mod prune;
 pub(crate) mod ps;
+pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod show;

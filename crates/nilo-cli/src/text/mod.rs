@@ -4,6 +4,7 @@ pub(crate) mod compared;
 pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;
+pub(crate) mod request;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod training;

@@ -1,0 +1,11 @@
+//! Slurm's side of a job: where a run stood in the cluster, what `sacct` says of it, and why that differs from what was recorded.
+
+mod explain;
+mod place;
+mod sacct;
+mod sacct_cell;
+mod sacct_layout;
+
+pub use explain::{Account, compare_with_slurm};
+pub use place::SlurmPlace;
+pub use sacct::{SacctError, SlurmJob, SlurmStep, parse_sacct};

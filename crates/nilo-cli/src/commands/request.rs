@@ -1,0 +1,175 @@
+//! `nilo request`: the memory to ask a scheduler for.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use nilo_analysis::request::{
+    Plan, Request, RequestError, RunFacts, facts_of, fingerprint, request,
+};
+use nilo_analysis::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
+use nilo_analysis::summarize;
+use nilo_runfile::RunFolder;
+use nilo_sample::units::to_secs;
+use nilo_sample::{RunDescription, Subject, TableSpec};
+use serde::Serialize;
+
+use crate::args::{RequestArgs, TextOrJson};
+use crate::failure::{Failure, note, warn};
+use crate::folder::{find_run, load_where, readable_runs, runs_root};
+use crate::settings::Settings;
+use crate::text::request::write_request;
+
+/// A listing of a year of jobs is a tenth of this.
+const LARGEST_LISTING_BYTES: u64 = 64 << 20;
+
+/// The request with Slurm's account, as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    request: &'a Request,
+    slurm_account: &'a [Account],
+}
+
+pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure> {
+    let root = runs_root(&args.place, settings);
+    let jobs = args.sacct.as_deref().map(read_listing).transpose()?;
+    let mut runs = Vec::new();
+    for folder in named_runs(&args, &root)? {
+        add_facts(&mut runs, &folder)?;
+    }
+    let others = others_of_the_job(&root, &runs);
+    if args.all {
+        let job = runs.first().map(|first: &RunFacts| first.job.clone());
+        for (folder, _) in &others {
+            add_facts(&mut runs, folder)?;
+        }
+        // The settings that a program logged are known only from here on.
+        runs.retain(|run| args.mix || Some(&run.job) == job.as_ref());
+        runs.sort_by(|a, b| a.run.cmp(&b.run));
+    } else if !others.is_empty() && args.format == TextOrJson::Text {
+        let count = others.len();
+        let more = if count == 1 {
+            "run of the same command lies"
+        } else {
+            "runs of the same command lie"
+        };
+        note(&format!("{count} more {more} here; --all takes them in"));
+    }
+    let plan = Plan {
+        planned_secs: args.time.map(to_secs),
+        cpus: args.cpus,
+        gpus: args.gpus,
+        mix: args.mix,
+    };
+    let request = request(runs, &plan).map_err(as_failure)?;
+    let accounts = match &jobs {
+        Some(jobs) => compare_with_slurm(&request.runs, jobs),
+        None => Vec::new(),
+    };
+    if jobs.is_some() && accounts.is_empty() {
+        warn(
+            "none of the runs is a job of this listing: the numbers in their cgroups are not in it",
+        );
+    }
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        TextOrJson::Json => {
+            let answer = Answer {
+                request: &request,
+                slurm_account: &accounts,
+            };
+            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        TextOrJson::Text => write_request(&mut out, &request, &plan, &accounts)?,
+    }
+    Ok(0)
+}
+
+/// The runs that the user named one by one, by name and by tag; the last without any of these.
+fn named_runs(args: &RequestArgs, root: &Path) -> Result<Vec<RunFolder>, Failure> {
+    let mut folders = Vec::new();
+    for asked in &args.runs {
+        folders.push(find_run(root, Some(asked))?);
+    }
+    let has_tags = |run: &RunDescription| {
+        let mut tags = args.tags.iter();
+        !args.tags.is_empty() && tags.all(|(key, value)| run.tags.get(key) == Some(value))
+    };
+    let has_name = |run: &RunDescription| args.name.is_some() && run.name == args.name;
+    if args.name.is_some() || !args.tags.is_empty() {
+        let found = readable_runs(root)
+            .into_iter()
+            .filter(|(_, run)| has_name(run) || has_tags(run))
+            .map(|(folder, _)| folder);
+        folders.extend(found);
+        if folders.is_empty() {
+            return Err(
+                Failure::new("no run has this name or these tags").hint("`nilo runs` lists them")
+            );
+        }
+    }
+    if folders.is_empty() {
+        folders.push(find_run(root, None)?);
+    }
+    Ok(folders)
+}
+
+/// Reads a run and adds what it tells, unless it is among them already.
+fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure> {
+    let needed = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::TorchMemory { .. }
+        )
+    };
+    let (recording, ending) = load_where(folder, &needed)?;
+    let facts = facts_of(&recording, ending.status, &summarize(&recording, &ending));
+    if !runs.iter().any(|known| known.run == facts.run) {
+        runs.push(facts);
+    }
+    Ok(())
+}
+
+/// Further runs in the folder whose command is that of the first.
+fn others_of_the_job(root: &Path, runs: &[RunFacts]) -> Vec<(RunFolder, RunDescription)> {
+    let of_command = |run: &RunDescription| fingerprint(&run.command, &BTreeMap::new());
+    let mut all = readable_runs(root);
+    let known = |id: &str| runs.iter().any(|run| run.run == id);
+    let first = runs.first().map(|run| run.run.clone());
+    let command = all
+        .iter()
+        .find(|(_, run)| Some(run.id.as_str()) == first.as_deref())
+        .map(|(_, run)| of_command(run));
+    let Some(command) = command else {
+        return Vec::new();
+    };
+    all.retain(|(_, run)| !known(run.id.as_str()) && of_command(run) == command);
+    all
+}
+
+/// Jobs of a listing in a file, or on standard input.
+fn read_listing(path: &Path) -> Result<Vec<SlurmJob>, Failure> {
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin()
+            .take(LARGEST_LISTING_BYTES)
+            .read_to_end(&mut bytes),
+        _ => std::fs::File::open(path)
+            .and_then(|file| file.take(LARGEST_LISTING_BYTES).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
+    let text = String::from_utf8_lossy(&bytes);
+    parse_sacct(&text).map_err(|error| Failure::new(&error).hint(error.hint()))
+}
+
+fn as_failure(error: RequestError) -> Failure {
+    let hint = match &error {
+        RequestError::DifferentJobs { .. } => {
+            "name runs of one job, or take them as one with --mix"
+        }
+        RequestError::NothingMeasured { .. } => "record one with `nilo run -- COMMAND`",
+    };
+    Failure::new(&error).hint(hint)
+}

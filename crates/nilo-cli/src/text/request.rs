@@ -1,0 +1,205 @@
+//! A request in words: what to write into the job's script, what it rests on, and what Slurm says of the same runs.
+
+use std::io::Write;
+
+use nilo_analysis::request::{Completeness, Confidence, Plan, Request, RunFacts, Verdict};
+use nilo_analysis::slurm::Account;
+use nilo_sample::units::{format_bytes, format_duration};
+
+use crate::text::one_line::one_line;
+use crate::text::table::{Lean, write_table};
+
+const LABEL_CHARS: usize = 40;
+const NOTE_CHARS: usize = 300;
+
+/// Writes everything; `plan` is what the user said about the runs to come.
+pub(crate) fn write_request(
+    out: &mut dyn Write,
+    request: &Request,
+    plan: &Plan,
+    accounts: &[Account],
+) -> std::io::Result<()> {
+    let memory = &request.memory;
+    writeln!(
+        out,
+        "Ask for {} of memory on each node ({})",
+        format_bytes(memory.bytes as f64),
+        confidence(memory.confidence)
+    )?;
+    writeln!(out, "  {}", memory.rule)?;
+    if let (Some(least), Some(most)) = (memory.least_peak_bytes, memory.largest_peak_bytes) {
+        writeln!(
+            out,
+            "  would have covered {} of {} runs that ended by themselves, with peaks {}",
+            memory.covered_runs,
+            memory.whole_runs,
+            range(least, most)
+        )?;
+    }
+    writeln!(out)?;
+    write_schedulers(out, request, plan)?;
+    write_gpu(out, request)?;
+    write_present(out, request)?;
+    writeln!(out)?;
+    write_runs(out, &request.runs)?;
+    if !request.notes.is_empty() {
+        writeln!(out)?;
+    }
+    for note in &request.notes {
+        writeln!(out, "Note: {}", one_line(note, NOTE_CHARS))?;
+    }
+    write_accounts(out, accounts, &request.runs)
+}
+
+fn confidence(confidence: Confidence) -> String {
+    match confidence {
+        Confidence::Guess => "a guess".to_owned(),
+        other => format!("{} confidence", other.as_str()),
+    }
+}
+
+fn range(least: u64, most: u64) -> String {
+    let (least, most) = (format_bytes(least as f64), format_bytes(most as f64));
+    match least == most {
+        true => format!("of {most}"),
+        false => format!("from {least} to {most}"),
+    }
+}
+
+fn write_schedulers(out: &mut dyn Write, request: &Request, plan: &Plan) -> std::io::Result<()> {
+    let slurm = &request.slurm;
+    writeln!(out, "  #SBATCH --mem={}", slurm.mem)?;
+    if let Some(time) = &request.time {
+        writeln!(out, "  #SBATCH --time={}    # {}", time.slurm, time.rule)?;
+    }
+    if let (Some(share), Some(cpus)) = (&slurm.mem_per_cpu, plan.cpus) {
+        writeln!(
+            out,
+            "  or instead of --mem: --mem-per-cpu={share}, with {cpus} CPUs"
+        )?;
+    }
+    if let Some(share) = &slurm.mem_per_gpu {
+        let gpus = plan.gpus.or(request.gpu.as_ref().map(|gpu| gpu.devices));
+        let gpus = gpus.unwrap_or(1);
+        let word = if gpus == 1 { "GPU" } else { "GPUs" };
+        writeln!(
+            out,
+            "  or instead of --mem: --mem-per-gpu={share}, with {gpus} {word}"
+        )?;
+    }
+    let kubernetes = &request.kubernetes;
+    writeln!(
+        out,
+        "  Kubernetes: requests.memory: {}, limits.memory: {}",
+        kubernetes.requests, kubernetes.limits
+    )?;
+    writeln!(out, "  in bytes: {}", request.memory.bytes)
+}
+
+fn write_gpu(out: &mut dyn Write, request: &Request) -> std::io::Result<()> {
+    let Some(gpu) = &request.gpu else {
+        return Ok(());
+    };
+    let held = gpu.peak_allocated_bytes.map_or(String::new(), |bytes| {
+        format!(", tensors held {} of it", format_bytes(bytes as f64))
+    });
+    let present = gpu.present_bytes.map_or(String::new(), |bytes| {
+        format!("; the smallest GPU had {}", format_bytes(bytes as f64))
+    });
+    writeln!(
+        out,
+        "\nGPUs with {} each ({}): {}; the peak was {}{held}{present}",
+        format_bytes(gpu.bytes as f64),
+        confidence(gpu.confidence),
+        gpu.rule,
+        format_bytes(gpu.peak_bytes as f64),
+    )
+}
+
+fn write_present(out: &mut dyn Write, request: &Request) -> std::io::Result<()> {
+    let Some(present) = &request.present_limit else {
+        return Ok(());
+    };
+    let difference = format_bytes(present.difference_bytes.unsigned_abs() as f64);
+    let unused = present.used_ratio.map_or(String::new(), |used| {
+        format!(
+            ", {:.0} % of it was never used",
+            100.0 * (1.0 - used).max(0.0)
+        )
+    });
+    let judged = match present.verdict {
+        Verdict::Wasteful => format!("{difference} more than it needs{unused}"),
+        Verdict::Fits => format!("about right{unused}"),
+        Verdict::TooSmall => format!("{difference} less than it should have"),
+    };
+    let source = present.source.as_deref().unwrap_or("limit");
+    writeln!(
+        out,
+        "\nAt present it has {} ({}): {judged}",
+        format_bytes(present.bytes as f64),
+        one_line(source, 120)
+    )
+}
+
+fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
+    let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |v| format_bytes(v as f64));
+    let row = |run: &RunFacts| {
+        vec![
+            run.run.clone(),
+            end_word(run).to_owned(),
+            format_duration((run.duration_secs * 1e9) as u64),
+            bytes(run.peak_bytes),
+            run.peak_kind.unwrap_or("-").to_owned(),
+            bytes(run.limit_bytes.filter(|_| run.limit_was_asked_for)),
+            one_line(&run.label, LABEL_CHARS),
+        ]
+    };
+    let columns = [
+        ("RUN", Lean::Left),
+        ("END", Lean::Left),
+        ("DURATION", Lean::Right),
+        ("PEAK", Lean::Right),
+        ("MEASURED BY", Lean::Left),
+        ("LIMIT", Lean::Right),
+        ("NAME", Lean::Left),
+    ];
+    write_table(out, &columns, &runs.iter().map(row).collect::<Vec<_>>())
+}
+
+fn end_word(run: &RunFacts) -> &'static str {
+    match (run.completeness, run.growth) {
+        (Completeness::Whole, Some(_)) => "growing",
+        (Completeness::Whole, None) => "whole",
+        (Completeness::Failed, _) => "failed",
+        (Completeness::Killed, _) => "killed",
+        (Completeness::OomKilled, _) => "oom-killed",
+        (Completeness::Lost, _) => "lost",
+        (Completeness::Running, _) => "running",
+        (Completeness::Detached, _) => "detached",
+    }
+}
+
+fn write_accounts(
+    out: &mut dyn Write,
+    accounts: &[Account],
+    runs: &[RunFacts],
+) -> std::io::Result<()> {
+    if accounts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nWhat Slurm says:")?;
+    for account in accounts {
+        let run = runs.iter().find(|run| run.run == account.run);
+        let label = run.map_or(account.run.as_str(), |run| run.label.as_str());
+        writeln!(
+            out,
+            "  {} ({})",
+            one_line(&account.job, LABEL_CHARS),
+            one_line(label, LABEL_CHARS)
+        )?;
+        for sentence in &account.sentences {
+            writeln!(out, "    {}", one_line(sentence, NOTE_CHARS))?;
+        }
+    }
+    Ok(())
+}
