@@ -4,10 +4,15 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, bail};
+use jiff::Zoned;
 
 use crate::contest::{contest, measure_costs};
 use crate::dump::dump;
+use crate::leak_tables;
+use crate::machine;
 use crate::ours::predictors;
+use crate::page::{About, page};
+use crate::recorded::{committed_folders, read_folder};
 use crate::settings::Settings;
 use crate::shapes::{SHAPES, draw};
 use crate::table::Table;
@@ -37,6 +42,11 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
     }
     let mut entries = contest(&makers, drawn(settings));
     measure_costs(&makers, &mut entries);
+    let recordings = contest(&makers, recorded(settings)?.into_iter());
+    if let Some(path) = &settings.markdown {
+        let text = page(&about(settings), &entries, &recordings);
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let mut show = |title: &str, table: Table| -> anyhow::Result<()> {
         if !table.is_empty() {
             writeln!(output, "{title}\n{}", table.text())?;
@@ -48,19 +58,51 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
         "Times, probabilities and what they cost",
         tables::forecasts(&entries),
     )?;
-    show("Leaks", tables::leaks(&entries))?;
+    show("Leaks", leak_tables::quality(&entries))?;
     show(
         "Alarms by shape: hits/OOMs +false",
         tables::by_shape(&entries),
     )?;
     show(
         "Leaks by shape: found/leaks +imagined",
-        tables::leaks_by_shape(&entries),
+        leak_tables::by_shape(&entries),
     )?;
+    show("Alarms in recordings", tables::by_trace(&recordings))?;
+    show("Leaks in recordings", leak_tables::by_trace(&recordings))?;
     if settings.details {
+        for entry in &entries {
+            let title = format!("Reliability of {}", entry.name);
+            show(&title, tables::reliability(entry))?;
+        }
         show("What went wrong", tables::details(&entries))?;
     }
     Ok(())
+}
+
+/// The recorded traces; none where a single drawn shape is looked at.
+fn recorded(settings: &Settings) -> anyhow::Result<Vec<Trace>> {
+    if settings.shape.is_some() && settings.recorded.is_empty() {
+        return Ok(Vec::new());
+    }
+    let folders = match settings.recorded.as_slice() {
+        [] => committed_folders(),
+        named => named.to_vec(),
+    };
+    let mut traces = Vec::new();
+    for folder in folders {
+        traces.extend(read_folder(&folder).context("recorded traces")?);
+    }
+    Ok(traces)
+}
+
+fn about(settings: &Settings) -> About {
+    let seeds = settings.seeds.for_each_shape(settings.traces_per_shape);
+    About {
+        date: Zoned::now().date().to_string(),
+        machine: machine::describe(),
+        command: format!("nilo-verdict-bench {}", settings.words()),
+        seeds: format!("seeds {} to {} of each", seeds.start(), seeds.end()),
+    }
 }
 
 /// The traces that the settings ask for, drawn one by one.

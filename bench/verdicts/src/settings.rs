@@ -33,6 +33,10 @@ pub struct Settings {
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
 
+    /// Folders of recorded traces with labels.json [default: the committed ones]
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Vec<PathBuf>,
+
     /// List the traces on which predictors went wrong
     #[arg(long)]
     pub details: bool,
@@ -44,4 +48,32 @@ pub struct Settings {
     /// Write the traces into this folder as CSV, and score nothing
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The arguments as one would type them again.
+    pub fn words(&self) -> String {
+        let seeds = match self.seeds {
+            Seeds::Tuning => "tuning".to_string(),
+            Seeds::Reporting => "reporting".to_string(),
+            Seeds::Range(from, to) => format!("{from}-{to}"),
+        };
+        let mut words = vec![format!(
+            "--seeds {seeds} --traces-per-shape {}",
+            self.traces_per_shape
+        )];
+        words.extend(self.shape.map(|shape| format!("--shape {shape}")));
+        words.extend(self.only.iter().map(|name| format!("--only '{name}'")));
+        words.extend(
+            self.recorded
+                .iter()
+                .map(|folder| format!("--recorded {}", folder.display())),
+        );
+        words.extend(
+            self.markdown
+                .iter()
+                .map(|file| format!("--markdown {}", file.display())),
+        );
+        words.join(" ")
+    }
 }

@@ -170,7 +170,7 @@ impl Sketch {
                 limit_reached_after_end_nanos: after_end.map(nanos),
                 leak: self.leak,
                 leak_cycles: surroundings.step_secs.or(self.step_secs).map(cycles),
-                expected: self.expected,
+                expected: self.expected.into(),
             },
         }
     }

@@ -52,9 +52,12 @@ impl Table {
         text
     }
 
-    /// As Markdown.
+    /// As Markdown; a bar inside a cell is escaped.
     pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
         let rule = "| --: ".repeat(self.header.len().saturating_sub(1));
         let mut text = line(&self.header);
         text.push_str(&format!("| --- {rule}|\n"));
@@ -84,5 +87,7 @@ mod tests {
             table.markdown(),
             "| name | n |\n| --- | --: |\n| R² ≥ 0.8 | 12 |\n| x | – |\n"
         );
+        let bars = Table::new(&["|x|"]);
+        assert_eq!(bars.markdown(), "| \\|x\\| |\n| --- |\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of a contest.
+//! The tables of a contest in forecasting. Those about leaks are in [`crate::leak_tables`].
 
 use crate::contest::Entry;
 use crate::score::trace_score::RELIABILITY_BINS;
@@ -73,34 +73,6 @@ pub fn forecasts(entries: &[Entry]) -> Table {
     table
 }
 
-/// How good the findings of leaks are.
-pub fn leaks(entries: &[Entry]) -> Table {
-    let mut table = Table::new(&[
-        "finder",
-        "precision",
-        "recall",
-        "found",
-        "missed",
-        "imagined",
-        "traces",
-    ]);
-    for entry in entries {
-        let leaks = &entry.total.leaks;
-        if leaks.answers() > 0 {
-            table.push(vec![
-                entry.name.to_string(),
-                figure(leaks.precision(), 2),
-                figure(leaks.recall(), 2),
-                leaks.found.to_string(),
-                leaks.missed.to_string(),
-                leaks.imagined.to_string(),
-                leaks.answers().to_string(),
-            ]);
-        }
-    }
-    table
-}
-
 /// Where each predictor fails: `hits/OOMs` and wrong alarms for each shape.
 pub fn by_shape(entries: &[Entry]) -> Table {
     let mut header = vec!["shape", "traces", "OOMs"];
@@ -110,13 +82,8 @@ pub fn by_shape(entries: &[Entry]) -> Table {
         return table;
     };
     for (shape, total) in &first.by_shape {
-        let name = first
-            .scores
-            .iter()
-            .find(|score| score.shape == Some(*shape))
-            .map_or("", |score| score.name.split('/').next().unwrap_or(""));
         let mut row = vec![
-            name.to_string(),
+            shape_name(first, *shape),
             total.traces.to_string(),
             total.ooms.to_string(),
         ];
@@ -129,48 +96,15 @@ pub fn by_shape(entries: &[Entry]) -> Table {
     table
 }
 
-/// Leaks found, missed and imagined for each shape.
-pub fn leaks_by_shape(entries: &[Entry]) -> Table {
-    let finders: Vec<&Entry> = entries
-        .iter()
-        .filter(|entry| entry.total.leaks.answers() > 0)
-        .collect();
-    let mut header = vec!["shape", "leaks", "others"];
-    header.extend(finders.iter().map(|entry| entry.name));
-    let mut table = Table::new(&header);
-    let Some(first) = finders.first() else {
-        return table;
-    };
-    for (shape, total) in &first.by_shape {
-        let leaks = total.leaks;
-        if leaks.answers() == 0 {
-            continue;
-        }
-        let name = first
-            .scores
-            .iter()
-            .find(|score| score.shape == Some(*shape))
-            .map_or("", |score| score.name.split('/').next().unwrap_or(""));
-        let mut row = vec![
-            name.to_string(),
-            (leaks.found + leaks.missed).to_string(),
-            (leaks.imagined + leaks.cleared).to_string(),
-        ];
-        row.extend(finders.iter().map(|entry| {
-            let leaks = entry
-                .by_shape
-                .get(shape)
-                .map(|total| total.leaks)
-                .unwrap_or_default();
-            hits_and_false(leaks.found, leaks.found + leaks.missed, leaks.imagined)
-        }));
-        table.push(row);
-    }
-    table
+/// The number and name of a shape, as its traces have it.
+pub(crate) fn shape_name(entry: &Entry, shape: u8) -> String {
+    let trace = entry.scores.iter().find(|score| score.shape == Some(shape));
+    let name = trace.and_then(|score| score.name.split('/').next());
+    name.unwrap_or_default().to_string()
 }
 
 /// `3/4` and ` +2` for two wrong ones; a dot where there was nothing to find and nothing imagined.
-fn hits_and_false(hits: u32, ooms: u32, wrong: u32) -> String {
+pub(crate) fn hits_and_false(hits: u32, ooms: u32, wrong: u32) -> String {
     match (ooms, wrong) {
         (0, 0) => "·".to_string(),
         (0, wrong) => format!("+{wrong}"),

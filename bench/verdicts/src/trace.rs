@@ -1,7 +1,9 @@
 //! One series of memory readings of which the outcome is known.
 //!
-//! Made by [`crate::shapes`] from a seed; fed point by point to a
+//! Made by [`crate::shapes`] from a seed or read by [`crate::recorded`]; fed point by point to a
 //! [`crate::predictor::Predictor`], which never sees the [`Truth`].
+
+use std::borrow::Cow;
 
 /// Nanoseconds in a second, as the traces count time.
 pub const NANOS_PER_SEC: f64 = 1e9;
@@ -65,7 +67,7 @@ pub struct Truth {
     /// Cycles of the step after warm-up, where there are steps; a leak of fewer than five is not asked for.
     pub leak_cycles: Option<u32>,
     /// What a reader should be told.
-    pub expected: &'static str,
+    pub expected: Cow<'static, str>,
 }
 
 impl Trace {

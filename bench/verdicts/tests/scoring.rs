@@ -52,7 +52,7 @@ fn trace(seconds: u64, oom: bool, reached_after_end_secs: Option<u64>) -> Trace 
                 .map(|after| (seconds + after) * SECOND),
             leak: Some(true),
             leak_cycles: None,
-            expected: "",
+            expected: "".into(),
         },
     }
 }

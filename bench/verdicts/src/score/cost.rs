@@ -17,7 +17,8 @@ pub struct Cost {
     pub judge_micros: f64,
 }
 
-const SERIES: usize = 1000;
+/// How many series take turns.
+pub const SERIES: usize = 1000;
 /// Fifteen minutes at 1 Hz: the windows of all rivals are full.
 const WARM_UP_POINTS: usize = 900;
 const ROUNDS: usize = 10;
