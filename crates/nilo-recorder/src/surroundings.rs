@@ -1,4 +1,4 @@
-//! What lies around the job: the cgroups that hold it, the limit in force, the machine.
+//! What lies around the job: the cgroups that hold it, the limit in force, the machine; its GPUs are in `gpu_rows.rs`.
 //!
 //! The kernel counts an OOM kill in the victim's own cgroup, while the limit may sit on an ancestor, so both are watched.
 //! A job may move itself into another cgroup after its start; processes are looked at again now and then.
@@ -16,6 +16,7 @@ use nilo_source::{
 };
 use rustix::event::PollFlags;
 
+use crate::gpu_rows::GpuRows;
 use crate::process_rows::same;
 
 const SECOND: u64 = 1_000_000_000;
@@ -55,6 +56,7 @@ pub(crate) struct Surroundings {
     host: Option<Host>,
     host_table: Option<TableId>,
     last_host_row: [f64; 9],
+    gpus: GpuRows,
     next_quick: u64,
     next_slow: u64,
     next_host: u64,
@@ -73,6 +75,7 @@ impl Surroundings {
         let host = Host::new(&roots).ok();
         Surroundings {
             company: ancestors(&roots),
+            gpus: GpuRows::new(&roots, now_nanos, first_pid),
             roots,
             started_nanos: now_nanos,
             cgroups: Vec::new(),
@@ -94,6 +97,11 @@ impl Surroundings {
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
+    }
+
+    /// CPU time that threads of our own have taken.
+    pub(crate) fn helper_cpu_nanos(&self) -> u64 {
+        self.gpus.cpu_nanos()
     }
 
     /// Descriptors that become readable when the kernel is about to kill.
@@ -183,6 +191,7 @@ impl Surroundings {
             self.next_quick = now_nanos + QUICK_NANOS;
             self.read_cgroups(writer, now_nanos, slow);
         }
+        self.gpus.tick(writer, now_nanos, processes, last);
     }
 
     /// Finds the cgroups of the first process and of one other each time.
