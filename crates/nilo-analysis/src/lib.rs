@@ -4,6 +4,7 @@ pub mod compare;
 pub mod compare_training;
 pub mod ending;
 pub mod forecast;
+pub mod gpus;
 mod json_number;
 pub mod lookout;
 pub mod metric_history;

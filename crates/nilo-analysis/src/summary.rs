@@ -11,6 +11,7 @@ use nilo_sample::{
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
+use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::owned_cgroup::owned_cgroup_table;
 use crate::phases::{PhaseSummary, summarize_phases};
@@ -55,8 +56,8 @@ pub struct Summary {
     pub cpu: CpuSummary,
     /// Every process seen, largest peak first.
     pub processes: Vec<ProcessSummary>,
-    /// GPUs.
-    pub gpus: Vec<serde_json::Value>,
+    /// GPUs by their driver's account: those that the job held memory on, and those that it might have.
+    pub gpus: Vec<GpuSummary>,
     /// GPU memory as PyTorch counts it, for each device of each process.
     pub torch_memory: Vec<TorchMemorySummary>,
     /// The program's settings, as it told them.
@@ -231,7 +232,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         memory: memory(recording),
         cpu: cpu(recording, duration_nanos),
         processes: processes(recording),
-        gpus: Vec::new(),
+        gpus: summarize_gpus(recording, ending.time_nanos),
         torch_memory: summarize_torch_memory(recording),
         config: config(recording),
         metrics: summarize_metrics(recording),

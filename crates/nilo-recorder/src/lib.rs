@@ -7,6 +7,7 @@ mod aftermath;
 mod attach;
 mod begin;
 mod command;
+mod gpu_rows;
 mod launch;
 mod live;
 mod own_memory;

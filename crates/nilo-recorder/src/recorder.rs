@@ -377,9 +377,13 @@ impl Recorder {
             OwnCost::Process => (own_memory_bytes() as f64, libc::CLOCK_PROCESS_CPUTIME_ID),
             OwnCost::Thread => (ABSENT, libc::CLOCK_THREAD_CPUTIME_ID),
         };
+        let of_helpers = match self.own_cost {
+            OwnCost::Process => 0,
+            OwnCost::Thread => self.surroundings.helper_cpu_nanos(),
+        };
         let row = [
             memory_bytes,
-            cpu_time(clock).as_nanos() as f64,
+            (cpu_time(clock).as_nanos() as u64 + of_helpers) as f64,
             pace.ticks() as f64,
             pace.late_ticks() as f64,
             self.writer.dropped() as f64,

@@ -67,6 +67,21 @@ pub enum Event {
         /// The one in force from here on.
         limit: Option<Limit>,
     },
+    /// A GPU is recorded from here on; its table has the same index.
+    GpuFound {
+        /// As in [`crate::Subject::Gpu`].
+        index: u32,
+        /// What its maker calls it.
+        name: String,
+        /// Which one it is, on every machine and after every restart: `GPU-…`, or `MIG-…` for a part of one.
+        uuid: String,
+        /// All its memory.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total_bytes: Option<u64>,
+        /// What the driver keeps for itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved_bytes: Option<u64>,
+    },
     /// The kernel counted an OOM kill.
     OomKill {
         /// The cgroup whose counter rose; `None` for the machine's.

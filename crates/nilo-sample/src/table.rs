@@ -97,9 +97,9 @@ pub enum Subject {
     Host,
     /// The recorder itself.
     Recorder,
-    /// A GPU.
+    /// A GPU, as its driver counts.
     Gpu {
-        /// Its index on this machine.
+        /// Its index on this machine, in the driver's order; a running number beyond the last GPU for a part of a divided one (MIG).
         index: u32,
     },
     /// Values that the user's program logged.
@@ -291,6 +291,24 @@ impl TableSpec {
         }
     }
 
+    /// A GPU by its driver's account.
+    ///
+    /// `used_bytes` is everybody's, without what the driver keeps for itself; `job_bytes` is held by processes of the tree, contexts included.
+    /// `utilization` is the share of the driver's last sampling period in which some kernel ran.
+    /// A row without any value says that the GPU is not read from here on.
+    pub fn gpu(index: u32) -> TableSpec {
+        TableSpec {
+            subject: Subject::Gpu { index },
+            columns: vec![
+                Column::gauge("used_bytes", Unit::Bytes),
+                Column::gauge("total_bytes", Unit::Bytes),
+                Column::gauge("job_bytes", Unit::Bytes),
+                Column::gauge("utilization", Unit::Ratio),
+            ],
+            hold: true,
+        }
+    }
+
     /// The recorder's own cost.
     pub fn recorder() -> TableSpec {
         TableSpec {
@@ -335,6 +353,7 @@ mod tests {
             TableSpec::phase("step/forward"),
             TableSpec::throughput(),
             TableSpec::torch_memory(1),
+            TableSpec::gpu(3),
         ] {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<TableSpec>(&text).unwrap(), spec);

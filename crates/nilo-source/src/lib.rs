@@ -2,6 +2,7 @@
 //!
 //! The hot path is [`ProcessTree`]: one clock call and at most one read of a kept-open file for each process and tick, nothing allocated while nothing changes.
 //! [`PortableTree`] gives the same over `sysinfo`, for systems without `/proc`.
+//! GPUs are read through NVIDIA's driver, on a thread of its own: [`gpu`].
 //! What a process may take before it is killed comes from [`resolve_limits`], and what its cgroup says of itself from [`MemoryCgroup`].
 //!
 //! Everything that could not be read is `None`.
@@ -16,6 +17,8 @@ mod source;
 mod cgroup;
 #[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(target_os = "linux")]
+pub mod gpu;
 #[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! Results as words and lines.
 
 pub(crate) mod compared;
+pub(crate) mod gpus;
 pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;

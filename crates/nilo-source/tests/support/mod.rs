@@ -5,6 +5,8 @@
     reason = "each test program uses some of it"
 )]
 
+pub mod fake_nvml;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,0 +1,288 @@
+//! The tables of the GPUs: what each holds, how much of it is the job's, how busy it is.
+//!
+//! Recorded are the GPUs that the job's processes hold memory on, from the first time on.
+//! Until they do, it is all that the job can see: those of `CUDA_VISIBLE_DEVICES`, or every one when the variable is not set or its meaning is not clear.
+//! A row is written only when something changed; one without values says that a GPU fell silent, or that it is not one of the job's after all.
+//!
+//! Nothing here waits for the driver: a tick takes the reading that the one before asked for.
+
+use std::time::Duration;
+
+use nilo_runfile::{RunWriter, TableId};
+use nilo_sample::table::or_absent;
+use nilo_sample::{ABSENT, Event, TableSpec};
+use nilo_source::gpu::{
+    GpuDevice, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuView, NoGpus, cuda_view_of,
+};
+use nilo_source::{Roots, TrackedProcess};
+
+use crate::process_rows::same;
+
+/// Readings are asked for at most this often: memory of a GPU moves in steps of training, and each call takes the driver 8 µs.
+const READ_NANOS: u64 = 200_000_000;
+/// How long the end of a recording waits for a reading that is under way.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+/// A share that stays unknown for this long is said to be so; a context takes a moment to be listed.
+const UNKNOWN_NANOS: u64 = 5_000_000_000;
+
+const NO_VALUES: [f64; 4] = [ABSENT; 4];
+
+struct Rows {
+    table: Option<TableId>,
+    last_row: [f64; 4],
+    visible: bool,
+    held_by_job: bool,
+    failure_said: bool,
+    share: GpuShare,
+}
+
+/// The GPUs of the machine, as far as they concern the job.
+pub(crate) struct GpuRows {
+    reader: Option<GpuReader>,
+    roots: Roots,
+    first_pid: u32,
+    /// The reader may have been at work before us, for others.
+    started_nanos: u64,
+    view: GpuView,
+    owners: GpuOwners,
+    rows: Vec<Rows>,
+    /// The job's processes when the last reading was asked for and those of this tick, ascending.
+    job: Vec<u32>,
+    before: Vec<u32>,
+    next_read_nanos: u64,
+    silence_said: bool,
+    unknown_since_nanos: Option<u64>,
+    unknown_said: bool,
+}
+
+impl GpuRows {
+    /// Begins to open the driver, if there is one; `first_pid` is whose environment says what the job can see.
+    pub(crate) fn new(roots: &Roots, now_nanos: u64, first_pid: u32) -> GpuRows {
+        GpuRows {
+            reader: GpuReader::of_this_process(),
+            roots: roots.clone(),
+            first_pid,
+            started_nanos: now_nanos,
+            view: GpuView::default(),
+            owners: GpuOwners::new(roots),
+            rows: Vec::new(),
+            job: Vec::new(),
+            before: Vec::new(),
+            next_read_nanos: 0,
+            silence_said: false,
+            unknown_since_nanos: None,
+            unknown_said: false,
+        }
+    }
+
+    /// CPU time that reading has taken, on its own thread.
+    pub(crate) fn cpu_nanos(&self) -> u64 {
+        self.view.cpu_nanos
+    }
+
+    /// Takes the newest reading and asks for the next.
+    pub(crate) fn tick(
+        &mut self,
+        writer: &mut RunWriter,
+        now_nanos: u64,
+        processes: &[TrackedProcess],
+        last: bool,
+    ) {
+        let Some(reader) = self.reader.clone() else {
+            return;
+        };
+        if last {
+            if !processes.is_empty() {
+                reader.request();
+            }
+            reader.wait(LAST_WAIT);
+        }
+        let is_new = reader.look(&mut self.view);
+        if is_new && self.view.read_at_nanos >= self.started_nanos {
+            // A process that ended since the reading was asked for is in it all the same.
+            self.job.clear();
+            self.job.extend_from_slice(&self.before);
+            self.job
+                .extend(processes.iter().map(|process| process.id.pid));
+            self.job.sort_unstable();
+            self.job.dedup();
+            self.take(writer, now_nanos);
+        } else if self.view.is_overdue(now_nanos) {
+            self.fall_silent(writer, now_nanos);
+        }
+        if let GpuStage::Absent(reason) = &self.view.stage {
+            if let NoGpus::Broken { .. } = reason {
+                let text = format!("GPU memory: {reason}");
+                writer.event(now_nanos, &Event::Blind { text });
+            }
+            self.reader = None;
+        } else if now_nanos >= self.next_read_nanos && !last {
+            self.next_read_nanos = now_nanos + READ_NANOS;
+            self.before.clear();
+            self.before
+                .extend(processes.iter().map(|process| process.id.pid));
+            reader.request();
+        }
+    }
+
+    fn take(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+        if self.rows.is_empty() {
+            self.meet();
+        }
+        let readings = self.view.readings.iter().flatten();
+        self.owners.update(readings, &self.job, now_nanos);
+        for (rows, reading) in self.rows.iter_mut().zip(&self.view.readings) {
+            if let Ok(reading) = reading {
+                rows.share = self.owners.share(reading, &self.job);
+                rows.held_by_job |= matches!(rows.share, GpuShare::Bytes(bytes) if bytes > 0);
+            }
+        }
+        let is_settled = self.rows.iter().any(|rows| rows.held_by_job);
+        let at_nanos = self.view.read_at_nanos;
+        let mut unknown = None;
+        let places = self.rows.iter_mut().zip(self.view.devices.iter());
+        for ((rows, device), reading) in places.zip(&self.view.readings) {
+            let is_recorded = rows.held_by_job || (rows.visible && !is_settled);
+            match reading {
+                Ok(reading) if is_recorded => {
+                    let row = row_of(reading, rows.share);
+                    write(writer, rows, device, at_nanos, row);
+                    if !matches!(rows.share, GpuShare::Bytes(_)) {
+                        unknown = Some(rows.share);
+                    }
+                }
+                Err(reason) if is_recorded => {
+                    say_failure(writer, rows, device, at_nanos, reason);
+                    leave(writer, rows, at_nanos);
+                }
+                _ => leave(writer, rows, at_nanos),
+            }
+        }
+        self.say_unknown(writer, at_nanos, unknown);
+    }
+
+    /// The GPUs are known: which of them can the job see?
+    fn meet(&mut self) {
+        let devices = &self.view.devices;
+        let visible = cuda_view_of(&self.roots.proc, self.first_pid, devices);
+        let rows = (0..devices.len()).map(|place| Rows {
+            table: None,
+            last_row: NO_VALUES,
+            visible: visible.places.contains(&place),
+            held_by_job: false,
+            failure_said: false,
+            share: GpuShare::Bytes(0),
+        });
+        self.rows = rows.collect();
+    }
+
+    fn fall_silent(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+        if !self.silence_said {
+            self.silence_said = true;
+            let text =
+                "the NVIDIA driver does not answer: nothing is recorded of GPUs until it does";
+            let text = text.to_owned();
+            writer.event(now_nanos, &Event::Blind { text });
+        }
+        for rows in &mut self.rows {
+            leave(writer, rows, now_nanos);
+        }
+    }
+
+    fn say_unknown(&mut self, writer: &mut RunWriter, now_nanos: u64, unknown: Option<GpuShare>) {
+        let Some(share) = unknown else {
+            self.unknown_since_nanos = None;
+            return;
+        };
+        let since = *self.unknown_since_nanos.get_or_insert(now_nanos);
+        if self.unknown_said || now_nanos.saturating_sub(since) < UNKNOWN_NANOS {
+            return;
+        }
+        self.unknown_said = true;
+        let why = match share {
+            GpuShare::Unplaced => {
+                "the driver names processes by numbers from outside of this container"
+            }
+            _ => "the driver does not tell what each process holds",
+        };
+        let text = format!("the job's share of GPU memory is not known: {why}");
+        writer.event(now_nanos, &Event::Blind { text });
+    }
+}
+
+impl Drop for GpuRows {
+    /// The process may end right after: better not while the driver is being asked.
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.wait(LAST_WAIT);
+        }
+    }
+}
+
+fn say_failure(
+    writer: &mut RunWriter,
+    rows: &mut Rows,
+    device: &GpuDevice,
+    at_nanos: u64,
+    reason: &str,
+) {
+    if !std::mem::replace(&mut rows.failure_said, true) {
+        let GpuDevice { index, name, .. } = device;
+        let text = format!(
+            "GPU {index} ({name}) cannot be read: {reason}; nothing is recorded of it until it can"
+        );
+        writer.event(at_nanos, &Event::Blind { text });
+    }
+}
+
+/// In the order of [`TableSpec::gpu`].
+fn row_of(reading: &GpuReading, share: GpuShare) -> [f64; 4] {
+    let job_bytes = match share {
+        GpuShare::Bytes(bytes) => Some(bytes),
+        GpuShare::Untold | GpuShare::Unplaced => None,
+    };
+    [
+        or_absent(reading.used_bytes),
+        or_absent(reading.total_bytes),
+        or_absent(job_bytes),
+        reading
+            .utilization_percent
+            .map_or(ABSENT, |percent| f64::from(percent) / 100.0),
+    ]
+}
+
+fn write(
+    writer: &mut RunWriter,
+    rows: &mut Rows,
+    device: &GpuDevice,
+    at_nanos: u64,
+    row: [f64; 4],
+) {
+    let table = *rows.table.get_or_insert_with(|| {
+        writer.event(
+            at_nanos,
+            &Event::GpuFound {
+                index: device.index,
+                name: device.name.clone(),
+                uuid: device.uuid.clone(),
+                total_bytes: device.total_bytes,
+                reserved_bytes: device.reserved_bytes,
+            },
+        );
+        writer.define(&TableSpec::gpu(device.index))
+    });
+    if !same(&row, &rows.last_row) {
+        writer.append(table, at_nanos, None, &row);
+        rows.last_row = row;
+    }
+}
+
+/// From here on the last row does not hold any more.
+fn leave(writer: &mut RunWriter, rows: &mut Rows, at_nanos: u64) {
+    if let Some(table) = rows.table
+        && !same(&NO_VALUES, &rows.last_row)
+    {
+        writer.append(table, at_nanos, None, &NO_VALUES);
+        rows.last_row = NO_VALUES;
+    }
+}
