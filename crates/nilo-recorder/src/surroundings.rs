@@ -1,4 +1,4 @@
-//! What lies around the job: the cgroups that hold it, the limit in force, the machine.
+//! What lies around the job: the cgroups that hold it, the limit in force, the machine; its GPUs are in `gpu_rows.rs`.
 //!
 //! The kernel counts an OOM kill in the victim's own cgroup, while the limit may sit on an ancestor, so both are watched.
 //! A job may move itself into another cgroup after its start; processes are looked at again now and then.
@@ -16,11 +16,15 @@ use nilo_source::{
 };
 use rustix::event::PollFlags;
 
+use crate::gpu_rows::GpuRows;
 use crate::process_rows::same;
 
 const SECOND: u64 = 1_000_000_000;
 /// Cheap counters of a cgroup are read at most this often.
 const QUICK_NANOS: u64 = 10_000_000;
+/// A cgroup that moves by a hundredth, and by more than this, is read whole in between, but not more often than this.
+const MOVED_BYTES: u64 = 4 << 20;
+const MOVED_NANOS: u64 = SECOND / 5;
 /// The machine's own figures take four files.
 const HOST_NANOS: u64 = 2 * SECOND;
 /// Limits are looked up again this often, and at once when the job moves or a watched limit changes.
@@ -42,6 +46,20 @@ struct Watched {
     reading: CgroupReading,
     owned: Option<bool>,
     oom_kills: Option<u64>,
+    /// When everything was read last, and what usage was then.
+    whole_nanos: u64,
+    whole_usage_bytes: Option<u64>,
+}
+
+impl Watched {
+    /// Whether usage went so far since everything was read that it must be asked what moved: memory, or pages of a file being read or written.
+    fn has_moved(&self, usage: Option<u64>, now_nanos: u64) -> bool {
+        let (Some(usage), Some(then)) = (usage, self.whole_usage_bytes) else {
+            return false;
+        };
+        let far = (then / 100).max(MOVED_BYTES);
+        usage.abs_diff(then) > far && now_nanos.saturating_sub(self.whole_nanos) >= MOVED_NANOS
+    }
 }
 
 /// The job's surroundings.
@@ -55,6 +73,7 @@ pub(crate) struct Surroundings {
     host: Option<Host>,
     host_table: Option<TableId>,
     last_host_row: [f64; 9],
+    gpus: GpuRows,
     next_quick: u64,
     next_slow: u64,
     next_host: u64,
@@ -73,6 +92,7 @@ impl Surroundings {
         let host = Host::new(&roots).ok();
         Surroundings {
             company: ancestors(&roots),
+            gpus: GpuRows::new(&roots, now_nanos, first_pid),
             roots,
             started_nanos: now_nanos,
             cgroups: Vec::new(),
@@ -94,6 +114,11 @@ impl Surroundings {
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
+    }
+
+    /// CPU time that threads of our own have taken.
+    pub(crate) fn helper_cpu_nanos(&self) -> u64 {
+        self.gpus.cpu_nanos()
     }
 
     /// Descriptors that become readable when the kernel is about to kill.
@@ -183,6 +208,7 @@ impl Surroundings {
             self.next_quick = now_nanos + QUICK_NANOS;
             self.read_cgroups(writer, now_nanos, slow);
         }
+        self.gpus.tick(writer, now_nanos, processes, last);
     }
 
     /// Finds the cgroups of the first process and of one other each time.
@@ -252,6 +278,8 @@ impl Surroundings {
             reading: CgroupReading::default(),
             owned: None,
             oom_kills: None,
+            whole_nanos: 0,
+            whole_usage_bytes: None,
         });
         self.next_slow = 0;
         self.next_owned = 0;
@@ -277,12 +305,14 @@ impl Surroundings {
     /// Usage as often as asked; everything else with `whole`.
     fn read_cgroups(&mut self, writer: &mut RunWriter, now_nanos: u64, whole: bool) {
         for watched in &mut self.cgroups {
-            if whole {
+            let usage = watched.cgroup.usage_bytes();
+            if whole || watched.has_moved(usage, now_nanos) {
                 watched.reading = watched.cgroup.read(true);
+                watched.whole_nanos = now_nanos;
+                watched.whole_usage_bytes = watched.reading.usage_bytes;
             } else {
-                let usage = watched.cgroup.usage_bytes();
                 let reading = &mut watched.reading;
-                // Inactive file pages come and go slowly: usage moves, they stay as last read.
+                // What moved little moved in memory: inactive file pages stay as last read.
                 let inactive = reading.usage_bytes.zip(reading.working_set_bytes);
                 let inactive = inactive.map(|(usage, set)| usage.saturating_sub(set));
                 reading.working_set_bytes = usage
