@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod compare_training;
 pub mod ending;
+pub mod findings;
 pub mod forecast;
 pub mod gpus;
 mod json_number;

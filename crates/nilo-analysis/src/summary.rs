@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use nilo_sample::units::{NANOS_PER_SEC, format_bytes, to_secs};
+use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{
-    Certainty, Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
+    Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
 };
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
+use crate::findings::{Finding, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::owned_cgroup::owned_cgroup_table;
@@ -162,19 +163,6 @@ pub struct ProcessSummary {
     pub written_bytes: Option<u64>,
 }
 
-/// Something noticed, with its evidence.
-#[derive(Debug, Clone, Serialize)]
-pub struct Finding {
-    /// Short name such as `oom-kill`.
-    pub kind: &'static str,
-    /// `info`, `warning` or `critical`.
-    pub severity: &'static str,
-    /// One sentence.
-    pub text: String,
-    /// What it rests on.
-    pub evidence: Vec<String>,
-}
-
 /// A mark set by the user.
 #[derive(Debug, Clone, Serialize)]
 pub struct MarkSummary {
@@ -238,7 +226,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         metrics: summarize_metrics(recording),
         phases: summarize_phases(recording, duration_nanos),
         throughput: summarize_throughput(recording),
-        findings: findings(recording, ending),
+        findings: find(recording, ending),
         advice: Vec::new(),
         marks: marks(recording),
         left_running: ending.left_running.clone(),
@@ -493,56 +481,6 @@ fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSumm
         read_bytes: None,
         written_bytes: None,
     }
-}
-
-fn findings(recording: &Recording, ending: &Ending) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Some(oom) = &ending.oom {
-        let who = match (&oom.victim_name, oom.victim_pid) {
-            (Some(name), Some(pid)) => format!("{name} (PID {pid})"),
-            (None, Some(pid)) => format!("PID {pid}"),
-            _ => "a process".to_owned(),
-        };
-        let sure = match oom.certainty {
-            Certainty::Certain => "was",
-            Certainty::Likely => "was most likely",
-            Certainty::Possible => "may have been",
-        };
-        let limit = oom.limit.as_ref().map_or(String::new(), |limit| {
-            format!(
-                "; the limit is {} ({})",
-                format_bytes(limit.bytes as f64),
-                limit.source
-            )
-        });
-        findings.push(Finding {
-            kind: "oom-kill",
-            severity: if oom.certainty == Certainty::Possible {
-                "warning"
-            } else {
-                "critical"
-            },
-            text: format!("{who} {sure} killed by the kernel for lack of memory{limit}"),
-            evidence: oom.evidence.clone(),
-        });
-    }
-    let lost = recording.dropped_rows;
-    if lost > 0 {
-        let reasons = recording
-            .events
-            .iter()
-            .filter_map(|timed| match &timed.event {
-                Event::Lost { rows, reason } => Some(format!("{rows} rows: {reason}")),
-                _ => None,
-            });
-        findings.push(Finding {
-            kind: "lost-samples",
-            severity: "warning",
-            text: format!("{lost} samples could not be stored; the curve has holes, the kernel's peak does not"),
-            evidence: reasons.collect(),
-        });
-    }
-    findings
 }
 
 fn marks(recording: &Recording) -> Vec<MarkSummary> {

@@ -79,7 +79,6 @@ pub(crate) struct Surroundings {
 struct CgroupLevel {
     working_set: f64,
     reclaimable: f64,
-    swap: Option<f64>,
 }
 
 impl Surroundings {
@@ -105,9 +104,7 @@ impl Surroundings {
                 };
                 self.tree_bytes = memory;
                 self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
-                if let Some(reading) = self.job(time_nanos) {
-                    each(Resource::Job, reading);
-                }
+                each(Resource::Job, self.job(time_nanos));
             }
             Subject::Process(id) if Some(id.pid) == self.root_pid => {
                 self.root_rss_bytes = row.get("rss_bytes");
@@ -153,30 +150,29 @@ impl Surroundings {
         matches!(&self.limit, Some(Limit { source: LimitSource::Cgroup { path: limiting, .. }, .. }) if limiting == path)
     }
 
-    /// The job against a limit of its own; where only the machine limits it, the machine's reading says it all.
-    fn job(&self, time_nanos: u64) -> Option<Reading> {
-        let limit = self.limit.as_ref()?;
-        let (used_bytes, reclaimable_bytes, swap) = match (&limit.source, self.limiting_cgroup) {
-            (LimitSource::Host, _) => return None,
-            (LimitSource::Cgroup { .. }, Some(level)) => {
-                (level.working_set, level.reclaimable, level.swap)
-            }
-            _ => (self.tree_bytes, 0.0, None),
+    /// The job against a limit of its own. Where only the machine limits it, it has none here: the machine's reading says when that ends.
+    fn job(&self, time_nanos: u64) -> Reading {
+        let limit = self
+            .limit
+            .as_ref()
+            .filter(|limit| limit.source != LimitSource::Host);
+        let cgroup = limit.and(self.limiting_cgroup);
+        let (used_bytes, reclaimable_bytes) = match cgroup {
+            Some(level) => (level.working_set, level.reclaimable),
+            None => (self.tree_bytes, 0.0),
         };
         let children = self
             .root_rss_bytes
             .map(|root| (self.tree_bytes - root).max(0.0));
-        Some(Reading {
+        Reading {
             time_nanos,
             used_bytes,
             reclaimable_bytes,
-            limit_bytes: Some(limit.bytes as f64),
+            limit_bytes: limit.map(|limit| limit.bytes as f64),
             children_bytes: children,
-            // A cgroup's swap has a limit of its own, which is not recorded: what lies there is need all the same.
-            swap_used_bytes: swap.filter(|_| false),
             step: self.step,
             ..Reading::default()
-        })
+        }
     }
 
     fn host(&mut self, time_nanos: u64, row: &Row<'_>, mut each: impl FnMut(Resource, Reading)) {
@@ -225,7 +221,6 @@ fn cgroup_level(row: &Row<'_>) -> Option<CgroupLevel> {
     Some(CgroupLevel {
         working_set,
         reclaimable: (working_set - needed).max(0.0),
-        swap: row.get("swap_bytes"),
     })
 }
 

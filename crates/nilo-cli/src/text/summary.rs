@@ -224,6 +224,9 @@ fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
         for evidence in &finding.evidence {
             writeln!(out, "  - {evidence}")?;
         }
+        for advice in &finding.advice {
+            writeln!(out, "  hint: {advice}")?;
+        }
     }
     for text in &summary.blind_spots {
         writeln!(out, "not seen: {text}")?;

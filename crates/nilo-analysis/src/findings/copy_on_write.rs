@@ -1,0 +1,50 @@
+//! Forked workers make copies of what they shared with their parent: private memory grows, resident memory does not.
+
+use nilo_sample::units::format_bytes;
+use nilo_sample::{ProcessId, RecordedTable, Recording, Subject};
+
+use super::Finding;
+
+/// Private memory must have grown by this much in all workers together.
+const LEAST_BYTES: f64 = 50.0 * 1024.0 * 1024.0;
+/// Resident memory that grew by less than this share of it was there before.
+const STOOD: f64 = 0.3;
+
+pub(super) fn find(recording: &Recording) -> Option<Finding> {
+    let mut workers = 0;
+    let mut copied = 0.0;
+    for table in &recording.tables {
+        let Subject::ProcessDetail(id) = table.spec.subject else {
+            continue;
+        };
+        let (Some(private), Some(resident)) = (grown(table, "uss_bytes"), resident(recording, id))
+        else {
+            continue;
+        };
+        if private > LEAST_BYTES / 8.0 && resident < STOOD * private {
+            workers += 1;
+            copied += private;
+        }
+    }
+    (workers >= 2 && copied >= LEAST_BYTES).then(|| Finding {
+        kind: "copy-on-write",
+        severity: "info",
+        text: format!(
+            "{workers} forked processes copied {} of what they shared with their parent",
+            format_bytes(copied)
+        ),
+        evidence: vec!["their private memory grew, their resident memory did not".to_owned()],
+        advice: vec!["keep large data in arrays instead of Python lists: touching an object's reference count copies its page".to_owned()],
+    })
+}
+
+fn resident(recording: &Recording, id: ProcessId) -> Option<f64> {
+    grown(recording.table(&Subject::Process(id))?, "rss_bytes")
+}
+
+/// From the first value to the last.
+fn grown(table: &RecordedTable, column: &str) -> Option<f64> {
+    let series = table.series(column)?;
+    let (_, first) = series.present().next()?;
+    Some(series.last()? - first)
+}

@@ -1,0 +1,326 @@
+//! Each finding is found where it is, and not where it is not.
+
+use nilo_sample::{
+    ABSENT, Ending, Event, Limit, LimitSource, ProcessId, ProcessInfo, RecordedTable, Recording,
+    RunStatus, Subject, TableSpec, TimedEvent,
+};
+
+use super::{Finding, find};
+use crate::summary::fixture::{recording, table, tick};
+
+const MIB: f64 = 1048576.0;
+const SECOND: u64 = 1_000_000_000;
+
+fn ending(secs: u64) -> Ending {
+    Ending {
+        status: RunStatus::Exited,
+        exit_code: Some(0),
+        signal: None,
+        time_nanos: secs * SECOND,
+        oom: None,
+        left_running: vec![],
+    }
+}
+
+fn kinds(recording: &Recording, secs: u64) -> Vec<&'static str> {
+    find(recording, &ending(secs))
+        .iter()
+        .map(|finding| finding.kind)
+        .collect()
+}
+
+fn one(recording: &Recording, secs: u64, kind: &str) -> Finding {
+    let found = find(recording, &ending(secs));
+    let texts: Vec<&str> = found.iter().map(|finding| finding.kind).collect();
+    found
+        .iter()
+        .find(|finding| finding.kind == kind)
+        .cloned()
+        .unwrap_or_else(|| panic!("{kind} not in {texts:?}"))
+}
+
+/// A tree sampled each second, in MiB.
+fn tree(level: impl Fn(f64) -> f64, secs: u64) -> RecordedTable {
+    let mut tree = table(TableSpec::tree());
+    for second in 0..secs {
+        let bytes = level(second as f64) * MIB;
+        tick(
+            &mut tree,
+            second * SECOND,
+            &[bytes, bytes, ABSENT, 0.0, 0.0, 1.0, 0.0],
+        );
+    }
+    tree
+}
+
+/// Host rows each second: total, available, swap total, swap used, shm total, shm used (MiB), and stalled seconds.
+fn host(row: impl Fn(f64) -> [f64; 7], secs: u64) -> RecordedTable {
+    let mut host = table(TableSpec::host());
+    for second in 0..secs {
+        let values = row(second as f64);
+        let mut cells = [0.0; 9];
+        for (cell, value) in cells.iter_mut().zip(&values[..6]) {
+            *cell = value * MIB;
+        }
+        cells[7] = values[6] * 1e9;
+        tick(&mut host, second * SECOND, &cells);
+    }
+    host
+}
+
+const CALM_HOST: [f64; 7] = [32000.0, 20000.0, 0.0, 0.0, 16000.0, 10.0, 0.0];
+
+fn limited(mib: f64) -> Option<Limit> {
+    Some(Limit {
+        bytes: (mib * MIB) as u64,
+        source: LimitSource::Cgroup {
+            path: "/job".to_owned(),
+            version: 2,
+        },
+    })
+}
+
+fn process(
+    id: ProcessId,
+    name: &str,
+    level: impl Fn(f64) -> f64,
+    secs: u64,
+) -> (RecordedTable, TimedEvent) {
+    let mut rows = table(TableSpec::process(id));
+    for second in 0..secs {
+        tick(
+            &mut rows,
+            second * SECOND,
+            &[level(second as f64) * MIB, 0.0],
+        );
+    }
+    let info = ProcessInfo {
+        parent: 1,
+        name: name.to_owned(),
+        command: name.to_owned(),
+        ..ProcessInfo::default()
+    };
+    let event = Event::ProcessStarted { id, info };
+    (
+        rows,
+        TimedEvent {
+            time_nanos: 0,
+            event,
+        },
+    )
+}
+
+#[test]
+fn a_flat_run_has_no_findings() {
+    let mut run = recording();
+    run.tables = vec![
+        tree(|t| 800.0 + (t % 7.0) * 20.0, 900),
+        host(|_| CALM_HOST, 900),
+    ];
+    assert_eq!(kinds(&run, 900), Vec::<&str>::new());
+}
+
+#[test]
+fn a_leak_is_found_with_its_rate_and_its_processes() {
+    let mut run = recording();
+    let worker = |pid| ProcessId {
+        pid,
+        start_ticks: 1,
+    };
+    let (main, started) = process(worker(7), "python", |_| 500.0, 900);
+    let (first, began) = process(worker(8), "worker", |t| 100.0 + t * 0.25, 900);
+    let (second, begun) = process(worker(9), "worker", |t| 100.0 + t * 0.25, 900);
+    run.description.root_pids = vec![7];
+    run.events = vec![started, began, begun];
+    run.tables = vec![
+        tree(|t| 700.0 + t * 0.5 + (t % 10.0) * 15.0, 900),
+        main,
+        first,
+        second,
+    ];
+    let leak = one(&run, 900, "leak");
+    assert!(
+        leak.text.starts_with("job memory leaks 30"),
+        "{}",
+        leak.text
+    );
+    assert!(leak.text.contains("in 2 processes worker"), "{}", leak.text);
+}
+
+#[test]
+fn growth_that_levels_off_is_no_leak() {
+    let mut run = recording();
+    run.tables = vec![tree(
+        |t| 500.0 + 800.0 * (1.0 - (-t / 150.0_f64).exp()),
+        900,
+    )];
+    assert!(!kinds(&run, 900).contains(&"leak"));
+}
+
+#[test]
+fn a_leak_towards_the_limit_was_foreseen() {
+    let mut run = recording();
+    run.description.limit = limited(2000.0);
+    run.tables = vec![tree(|t| 500.0 + t * 1.5, 995)];
+    let found = find(
+        &run,
+        &Ending {
+            status: RunStatus::OomKilled,
+            ..ending(1000)
+        },
+    );
+    let risk = found
+        .iter()
+        .find(|finding| finding.kind == "oom-risk")
+        .unwrap();
+    assert!(risk.text.contains("was foreseen"), "{}", risk.text);
+    assert_eq!(risk.severity, "info");
+    let running = find(
+        &run,
+        &Ending {
+            status: RunStatus::Running,
+            ..ending(995)
+        },
+    );
+    let risk = running
+        .iter()
+        .find(|finding| finding.kind == "oom-risk")
+        .unwrap();
+    assert_eq!(risk.severity, "critical");
+}
+
+#[test]
+fn a_peak_at_the_limit_is_a_near_miss() {
+    let mut run = recording();
+    run.description.limit = limited(1000.0);
+    run.tables = vec![tree(|t| if t == 300.0 { 970.0 } else { 400.0 }, 600)];
+    assert!(one(&run, 600, "near-miss").evidence[0].contains("97 %"));
+    run.description.limit = limited(1100.0);
+    assert!(!kinds(&run, 600).contains(&"near-miss"));
+}
+
+#[test]
+fn a_full_shared_memory_is_critical_and_a_free_one_is_not_named() {
+    let mut run = recording();
+    run.tables = vec![host(
+        |t| [32000.0, 20000.0, 0.0, 0.0, 64.0, t.min(63.9), 0.0],
+        120,
+    )];
+    assert_eq!(one(&run, 120, "shared-memory").severity, "critical");
+}
+
+#[test]
+fn swap_that_fills_is_named() {
+    let mut run = recording();
+    run.tables = vec![host(
+        |t| [32000.0, 2000.0, 1000.0, t * 9.0, 16000.0, 0.0, 0.0],
+        100,
+    )];
+    assert_eq!(one(&run, 100, "swap").severity, "warning");
+}
+
+#[test]
+fn a_neighbour_that_takes_the_machine_is_named_and_this_job_is_not() {
+    let mut run = recording();
+    run.tables = vec![
+        tree(|_| 1000.0, 600),
+        host(
+            |t| [32000.0, 20000.0 - t * 31.0, 0.0, 0.0, 16000.0, 0.0, 0.0],
+            600,
+        ),
+    ];
+    assert!(kinds(&run, 600).contains(&"neighbour"));
+    run.tables[0] = tree(|t| 1000.0 + t * 31.0, 600);
+    assert!(!kinds(&run, 600).contains(&"neighbour"));
+}
+
+#[test]
+fn stalls_for_lack_of_memory_are_added_up() {
+    let mut run = recording();
+    run.tables = vec![host(
+        |t| {
+            [
+                32000.0,
+                20000.0,
+                0.0,
+                0.0,
+                16000.0,
+                0.0,
+                (t - 50.0).clamp(0.0, 10.0) * 0.6,
+            ]
+        },
+        100,
+    )];
+    assert!(one(&run, 100, "memory-pressure").text.contains("6.0s"));
+}
+
+fn torch(
+    reserved: impl Fn(f64) -> f64,
+    allocated: impl Fn(f64) -> f64,
+    secs: u64,
+) -> RecordedTable {
+    let mut rows = table(TableSpec::torch_memory(0));
+    for second in 0..secs {
+        let t = second as f64;
+        let (reserved, allocated) = (reserved(t) * MIB, allocated(t) * MIB);
+        tick(
+            &mut rows,
+            second * SECOND,
+            &[
+                allocated,
+                reserved,
+                ABSENT,
+                ABSENT,
+                80000.0 * MIB - reserved,
+                80000.0 * MIB,
+            ],
+        );
+    }
+    rows
+}
+
+#[test]
+fn a_reserve_that_creeps_over_what_is_allocated_is_fragmentation() {
+    let mut run = recording();
+    run.tables = vec![torch(
+        |t| 4000.0 + (t / 60.0).floor() * 300.0,
+        |_| 3500.0,
+        900,
+    )];
+    assert!(one(&run, 900, "fragmentation").advice[0].contains("expandable_segments"));
+    run.tables = vec![torch(
+        |t| 4000.0 + (t / 60.0).floor() * 300.0,
+        |t| 3500.0 + (t / 60.0).floor() * 300.0,
+        900,
+    )];
+    assert!(!kinds(&run, 900).contains(&"fragmentation"));
+}
+
+#[test]
+fn workers_that_copy_what_they_shared_are_named() {
+    let mut run = recording();
+    for pid in 10..13 {
+        let id = ProcessId {
+            pid,
+            start_ticks: 1,
+        };
+        let (rows, started) = process(id, "worker", |_| 900.0, 100);
+        let mut detail = table(TableSpec::process_detail(id));
+        let private = detail.spec.column("uss_bytes").unwrap();
+        for second in 0..100_u64 {
+            let mut row = [ABSENT; 10];
+            row[private] = (20.0 + second as f64) * MIB;
+            tick(&mut detail, second * SECOND, &row);
+        }
+        run.tables.extend([rows, detail]);
+        run.events.push(started);
+    }
+    assert!(
+        one(&run, 100, "copy-on-write")
+            .text
+            .starts_with("3 forked processes")
+    );
+    run.tables
+        .retain(|table| !matches!(table.spec.subject, Subject::ProcessDetail(_)));
+    assert!(!kinds(&run, 100).contains(&"copy-on-write"));
+}

@@ -1,0 +1,148 @@
+//! What is held grows and does not stop: how fast, since when, and in which processes.
+
+use std::collections::BTreeMap;
+
+use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
+use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+
+use super::Finding;
+use crate::forecast::{Growth, GrowthKind};
+use crate::lookout::{Resource, Verdict};
+use crate::step_clock::StepClock;
+
+pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
+    let grown = verdicts.iter().filter_map(|verdict| {
+        let growth = verdict.growth.as_ref()?;
+        // The machine's view of this job is the job's own.
+        (verdict.resource != Resource::Host).then(|| describe(recording, verdict, growth))
+    });
+    grown.collect()
+}
+
+fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Finding {
+    let resource = &verdict.resource;
+    let end = verdict.reading.time_nanos;
+    let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
+    let since = end.saturating_sub(lasted);
+    let rate = format!("{} a minute", format_bytes(growth.bytes_per_sec * 60.0));
+    let steps = StepClock::of(recording);
+    let at = |time: u64| match steps.step(time) {
+        Some(step) => format!("step {step} ({})", format_duration(time)),
+        None => format_duration(time),
+    };
+    let holders = match resource {
+        Resource::Job => holders(recording, since, growth),
+        _ => Vec::new(),
+    };
+    let place = holders
+        .first()
+        .map_or(String::new(), |who| format!(", in {who}"));
+    let mut evidence = vec![format!(
+        "what is held at the lowest point of each cycle rose by {} since {}, {} to {} a minute in four of five cases",
+        format_bytes(growth.grown_bytes),
+        at(since),
+        format_bytes(growth.bytes_per_sec_low * 60.0),
+        format_bytes(growth.bytes_per_sec_high * 60.0),
+    )];
+    if let (Some(first), Some(last)) = (steps.step(since), steps.step(end))
+        && last > first
+    {
+        let per_step = growth.grown_bytes / (last - first) as f64;
+        evidence.push(format!(
+            "{} a step over {} steps",
+            format_bytes(per_step),
+            last - first
+        ));
+    }
+    evidence.extend(holders);
+    match growth.kind {
+        GrowthKind::Leak => Finding {
+            kind: "leak",
+            severity: "warning",
+            text: format!("{resource} leaks {rate} since {}{place}", at(since)),
+            evidence,
+            advice: vec![
+                "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
+            ],
+        },
+        GrowthKind::Growth => Finding {
+            kind: "growth",
+            severity: "info",
+            text: format!("{resource} grows {rate}{place}; too early to call it a leak"),
+            evidence,
+            advice: Vec::new(),
+        },
+    }
+}
+
+/// A process counts as a holder from this share of the growth on.
+const SHARE: f64 = 0.15;
+
+/// Who holds the growth, the largest share first: processes of one name together.
+fn holders(recording: &Recording, since: u64, growth: &Growth) -> Vec<String> {
+    let names: BTreeMap<ProcessId, &str> = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
+                Some((*id, info.name.as_str()))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut by_name: BTreeMap<&str, (f64, Vec<u32>)> = BTreeMap::new();
+    for table in &recording.tables {
+        let Subject::Process(id) = table.spec.subject else {
+            continue;
+        };
+        let grown = rise_since(table, since);
+        if grown > 0.05 * growth.grown_bytes {
+            let entry = by_name
+                .entry(names.get(&id).unwrap_or(&"a process"))
+                .or_default();
+            entry.0 += grown;
+            entry.1.push(id.pid);
+        }
+    }
+    let mut found: Vec<(&str, (f64, Vec<u32>))> = by_name.into_iter().collect();
+    found.retain(|(_, (grown, _))| *grown >= SHARE * growth.grown_bytes);
+    found.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let spelled = found.into_iter().map(|(name, (grown, pids))| {
+        let who = match pids.as_slice() {
+            [pid] => format!("{name} (PID {pid})"),
+            pids => format!("{} processes {name}", pids.len()),
+        };
+        format!("{who}: {}", format_bytes(grown))
+    });
+    spelled.collect()
+}
+
+/// How far a process's lowest level rose from the first to the last quarter of the time since then.
+fn rise_since(table: &RecordedTable, since: u64) -> f64 {
+    let Some(series) = table.series("rss_bytes") else {
+        return 0.0;
+    };
+    let Some((end, _)) = series.present().next_back() else {
+        return 0.0;
+    };
+    let quarter = end.saturating_sub(since) / 4;
+    let lowest = |from: u64, to: u64| {
+        let within = series
+            .present()
+            .filter(|(time, _)| (from..=to).contains(time));
+        within.map(|(_, value)| value).fold(f64::INFINITY, f64::min)
+    };
+    // A held value counts from the row before.
+    let before = series
+        .present()
+        .take_while(|(time, _)| *time <= since)
+        .last();
+    let first =
+        lowest(since, since + quarter).min(before.map_or(f64::INFINITY, |(_, value)| value));
+    let last = lowest(end.saturating_sub(quarter), end);
+    if first.is_finite() && last.is_finite() {
+        (last - first).max(0.0)
+    } else {
+        0.0
+    }
+}

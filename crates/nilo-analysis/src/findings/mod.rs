@@ -1,0 +1,65 @@
+//! What was noticed in a run: one file for each kind of finding.
+//!
+//! A finding has one sentence, the evidence that it rests on, and what can be done about it.
+
+mod copy_on_write;
+mod fragmentation;
+mod leak;
+mod lost_samples;
+mod near_miss;
+mod oom_kill;
+mod oom_risk;
+mod pressure;
+mod shared_memory;
+mod surroundings;
+mod swap;
+
+use nilo_sample::{Ending, Recording};
+use serde::Serialize;
+
+use crate::lookout::Lookout;
+
+/// Something noticed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Short name such as `oom-kill`.
+    pub kind: &'static str,
+    /// `info`, `warning` or `critical`.
+    pub severity: &'static str,
+    /// One sentence.
+    pub text: String,
+    /// What it rests on.
+    pub evidence: Vec<String>,
+    /// What can be done about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
+}
+
+/// Everything that can be noticed in a recording, the most serious first.
+pub fn find(recording: &Recording, ending: &Ending) -> Vec<Finding> {
+    let (lookout, changes) = Lookout::over(recording);
+    let verdicts = lookout.verdicts(None);
+    let mut findings = Vec::new();
+    findings.extend(oom_kill::find(ending));
+    findings.extend(oom_risk::find(ending, &verdicts, &changes));
+    findings.extend(leak::find(recording, &verdicts));
+    findings.extend(near_miss::find(recording, ending));
+    findings.extend(fragmentation::find(recording));
+    findings.extend(copy_on_write::find(recording));
+    findings.extend(swap::find(recording));
+    findings.extend(shared_memory::find(recording));
+    findings.extend(surroundings::find(recording));
+    findings.extend(pressure::find(recording));
+    findings.extend(lost_samples::find(recording));
+    let rank = |finding: &Finding| {
+        ["critical", "warning", "info"]
+            .iter()
+            .position(|s| *s == finding.severity)
+    };
+    findings.sort_by_key(rank);
+    findings
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

@@ -1,0 +1,51 @@
+//! It went well, but only just: the peak came near the limit, or the kernel had to struggle at it.
+
+use nilo_sample::units::format_bytes;
+use nilo_sample::{Ending, LimitSource, Recording, Subject};
+
+use super::Finding;
+use crate::ending::limit_in_force;
+use crate::rate::growth;
+
+/// This share of the limit is near it.
+const NEAR: f64 = 0.95;
+
+pub(super) fn find(recording: &Recording, ending: &Ending) -> Option<Finding> {
+    if ending.oom.is_some() {
+        return None;
+    }
+    let limit = limit_in_force(recording)?;
+    let LimitSource::Cgroup { path, .. } = &limit.source else {
+        return None;
+    };
+    let cgroup = recording.table(&Subject::Cgroup { path: path.clone() });
+    let hits = cgroup
+        .and_then(|table| table.series("limit_hits"))
+        .and_then(growth)
+        .unwrap_or(0.0);
+    let tree = recording.table(&Subject::Tree)?;
+    let (_, peak) = tree.series("memory_bytes")?.max()?;
+    let share = peak / limit.bytes as f64;
+    if share < NEAR && hits < 1.0 {
+        return None;
+    }
+    let mut evidence = vec![format!(
+        "the peak of {} is {:.0} % of the limit of {} ({})",
+        format_bytes(peak),
+        100.0 * share,
+        format_bytes(limit.bytes as f64),
+        limit.source
+    )];
+    if hits >= 1.0 {
+        evidence.push(format!(
+            "usage ran into the limit {hits:.0} times, and the kernel made room"
+        ));
+    }
+    Some(Finding {
+        kind: "near-miss",
+        severity: if share >= NEAR { "warning" } else { "info" },
+        text: "memory nearly ran out".to_owned(),
+        evidence,
+        advice: vec!["`nilo request` says how much to ask for".to_owned()],
+    })
+}
