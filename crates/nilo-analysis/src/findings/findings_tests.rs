@@ -251,7 +251,7 @@ fn stalls_for_lack_of_memory_are_added_up() {
         },
         100,
     )];
-    assert!(one(&run, 100, "memory-pressure").text.contains("6.0s"));
+    assert!(one(&run, 100, "memory-pressure").text.contains("6.00 s"));
 }
 
 fn torch(

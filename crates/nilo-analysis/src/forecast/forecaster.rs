@@ -23,6 +23,8 @@ const WARM_UP_ODDS: f64 = 12.0;
 const WARM_UP_SECS: f64 = 120.0;
 /// ... and with steps made.
 const WARM_UP_STEPS: f64 = 20.0;
+/// A reserve that grows stops as often as other growth with this much room.
+const CACHE_ROOM: f64 = 0.3;
 /// What lasts no longer than this is an evaluation or a checkpoint as likely as a leak.
 const A_PHASE_SECS: f64 = 60.0;
 const A_PHASE_SHARE: f64 = 0.3;
@@ -230,15 +232,15 @@ impl Forecaster {
         if outlook.lasted_secs < 0.6 * age {
             return 1.0;
         }
-        // An allocator's reserve settles with the rarest of steps, not with the first.
-        let (steps, level) = match cause {
-            Cause::Fragmentation => (0.0, self.last.used_bytes),
-            _ => (self.steps_seen(), self.last.needed_bytes()),
+        // An allocator's reserve settles with the rarest of steps, not with the first, and as well at the brim as below it.
+        let (steps, room) = match cause {
+            Cause::Fragmentation => (0.0, CACHE_ROOM),
+            _ => (self.steps_seen(), 1.0 - self.last.needed_bytes() / limit),
         };
         let young = (-age / WARM_UP_SECS)
             .exp()
             .min((-steps / WARM_UP_STEPS).exp());
-        let room = (1.0 - level / limit).clamp(0.0, 1.0);
+        let room = room.clamp(0.0, 1.0);
         1.0 / (1.0 + WARM_UP_ODDS * young * room)
     }
 
@@ -269,3 +271,7 @@ impl Forecaster {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "forecaster_tests.rs"]
+mod tests;

@@ -1,0 +1,245 @@
+//! The forecaster as a whole: what must be said, what must not be said, and what must not happen.
+
+use proptest::prelude::*;
+
+use super::super::{Cause, Forecaster, GrowthKind, Reading, RiskLevel};
+
+const GIB: f64 = 1073741824.0;
+
+fn reading(secs: f64, used: f64) -> Reading {
+    Reading {
+        time_nanos: (secs * 1e9) as u64,
+        used_bytes: used * GIB,
+        limit_bytes: Some(16.0 * GIB),
+        ..Reading::default()
+    }
+}
+
+/// Feeds one reading a second and gives the first second at which the level was high.
+fn watch(forecaster: &mut Forecaster, secs: u32, reading: impl Fn(f64) -> Reading) -> Option<u32> {
+    let mut alarm = None;
+    for second in 0..secs {
+        forecaster.observe(&reading(f64::from(second)));
+        if forecaster.forecast().level >= RiskLevel::High {
+            alarm.get_or_insert(second);
+        }
+    }
+    alarm
+}
+
+fn alarm(secs: u32, reading: impl Fn(f64) -> Reading) -> Option<u32> {
+    watch(&mut Forecaster::new(), secs, reading)
+}
+
+#[test]
+fn a_steady_leak_is_foretold_with_its_time() {
+    let mut forecaster = Forecaster::new();
+    // 4 GiB at first, 16 GiB after 2400 s.
+    let alarm = watch(&mut forecaster, 2000, |t| reading(t, 4.0 + t * 0.005)).unwrap();
+    assert!((1750..1900).contains(&alarm), "{alarm}");
+    let forecast = forecaster.forecast();
+    let (low, high) = (
+        forecast.seconds_low.unwrap(),
+        forecast.seconds_high.unwrap(),
+    );
+    assert!(low < 400.0 && 400.0 < high, "{forecast:?}");
+    assert!(forecast.confidence > 0.8);
+    assert_eq!(forecast.cause, Some(Cause::Growth));
+}
+
+#[test]
+fn a_sawtooth_under_the_limit_is_calm() {
+    assert_eq!(alarm(3600, |t| reading(t, 6.0 + (t % 40.0) * 0.2)), None);
+}
+
+#[test]
+fn a_plateau_near_the_limit_is_calm() {
+    let level = |t: f64| 14.8 - 12.0 * (-t / 90.0).exp();
+    assert_eq!(alarm(3600, |t| reading(t, level(t))), None);
+}
+
+#[test]
+fn a_cache_full_to_the_brim_is_calm_while_little_is_allocated() {
+    let torch = |t: f64| Reading {
+        held_bytes: Some((3.0 + (t % 3.0)) * GIB),
+        ..reading(t, (4.0 + (t / 20.0).floor() * 3.0).min(15.9))
+    };
+    assert_eq!(alarm(1800, torch), None);
+}
+
+#[test]
+fn a_reserve_that_creeps_to_the_limit_is_fragmentation() {
+    let mut forecaster = Forecaster::new();
+    let torch = |t: f64| Reading {
+        held_bytes: Some((5.0 + (t % 3.0)) * GIB),
+        ..reading(t, 6.0 + (t / 45.0).floor() * 0.2)
+    };
+    assert!(watch(&mut forecaster, 2100, torch).is_some());
+    assert_eq!(forecaster.forecast().cause, Some(Cause::Fragmentation));
+}
+
+#[test]
+fn workers_that_are_replaced_each_epoch_alarm_nobody_after_the_first() {
+    let epoch = |t: f64| t % 600.0 * 0.012;
+    let workers = |t: f64| Reading {
+        children_bytes: Some((1.0 + epoch(t)) * GIB),
+        ..reading(t, 4.0 + epoch(t))
+    };
+    assert_eq!(alarm(3600, workers), None);
+}
+
+#[test]
+fn a_slow_leak_under_recurring_spikes_is_foretold_from_the_spikes() {
+    let mut forecaster = Forecaster::new();
+    let spiky = |t: f64| {
+        let spike = if t % 300.0 < 8.0 { 4.0 } else { 0.0 };
+        reading(t, 5.0 + t * 0.003 + spike)
+    };
+    // The base alone would reach the limit after 3,667 s; with a spike on top it is 2,333 s.
+    let alarm = watch(&mut forecaster, 2300, spiky).unwrap();
+    assert!((1500..2300).contains(&alarm), "{alarm}");
+    assert_eq!(forecaster.forecast().cause, Some(Cause::Peaks));
+}
+
+#[test]
+fn full_memory_with_free_swap_is_calm_and_filling_swap_is_not() {
+    let swapping = |t: f64| Reading {
+        swap_total_bytes: Some(8.0 * GIB),
+        swap_used_bytes: Some(((t - 400.0).max(0.0) * 0.004).min(8.0) * GIB),
+        ..reading(t, (8.0 + t * 0.02).min(15.7))
+    };
+    let alarm = alarm(2400, swapping).unwrap();
+    assert!(alarm > 1700, "{alarm}");
+}
+
+#[test]
+fn a_neighbour_is_named() {
+    let mut forecaster = Forecaster::new();
+    let host = |t: f64| Reading {
+        own_bytes: Some(3.0 * GIB),
+        ..reading(t, 6.0 + t * 0.005)
+    };
+    assert!(watch(&mut forecaster, 1900, host).is_some());
+    assert_eq!(forecaster.forecast().cause, Some(Cause::Neighbour));
+}
+
+#[test]
+fn a_limit_that_is_raised_ends_the_alarm() {
+    let mut forecaster = Forecaster::new();
+    watch(&mut forecaster, 2200, |t| reading(t, 4.0 + t * 0.005));
+    assert!(forecaster.forecast().level >= RiskLevel::High);
+    for second in 2200..2400 {
+        let t = f64::from(second);
+        forecaster.observe(&Reading {
+            limit_bytes: Some(64.0 * GIB),
+            ..reading(t, 4.0 + t * 0.005)
+        });
+    }
+    assert!(forecaster.forecast().level < RiskLevel::High);
+}
+
+#[test]
+fn no_slope_runs_across_a_gap() {
+    // Flat before and after, but 6 GiB higher after an hour of silence.
+    let gap = |t: f64| {
+        reading(
+            if t < 900.0 { t } else { t + 3600.0 },
+            if t < 900.0 { 5.0 } else { 11.0 },
+        )
+    };
+    assert_eq!(alarm(1800, gap), None);
+}
+
+#[test]
+fn nothing_is_foretold_without_a_limit_and_growth_is_found_all_the_same() {
+    let mut forecaster = Forecaster::new();
+    let unlimited = |t: f64| Reading {
+        limit_bytes: None,
+        ..reading(t, 4.0 + t * 0.005)
+    };
+    assert_eq!(watch(&mut forecaster, 1000, unlimited), None);
+    let growth = forecaster.growth(0.1 * GIB).unwrap();
+    assert_eq!(growth.kind, GrowthKind::Leak);
+    assert!((growth.bytes_per_sec / (0.005 * GIB) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn a_leak_that_begins_late_is_one_when_it_has_lasted() {
+    let mut forecaster = Forecaster::new();
+    watch(&mut forecaster, 3000, |t| {
+        reading(t, 4.0 + (t - 2000.0).max(0.0) * 0.002)
+    });
+    assert_eq!(forecaster.growth(0.1 * GIB).unwrap().kind, GrowthKind::Leak);
+}
+
+#[test]
+fn empty_single_and_constant_series_say_nothing() {
+    let mut forecaster = Forecaster::new();
+    assert_eq!(forecaster.forecast().level, RiskLevel::Low);
+    assert_eq!(forecaster.growth(0.0), None);
+    forecaster.observe(&reading(0.0, 5.0));
+    assert_eq!(
+        (forecaster.forecast().seconds, forecaster.growth(0.0)),
+        (None, None)
+    );
+    watch(&mut forecaster, 500, |t| reading(t + 1.0, 5.0));
+    assert_eq!(
+        (forecaster.forecast().seconds, forecaster.growth(0.0)),
+        (None, None)
+    );
+}
+
+#[test]
+fn readings_that_are_no_numbers_and_times_that_go_back_are_ignored_and_counted() {
+    let mut forecaster = Forecaster::new();
+    forecaster.observe(&reading(10.0, 5.0));
+    forecaster.observe(&reading(9.0, 5.0));
+    forecaster.observe(&reading(10.0, 5.0));
+    forecaster.observe(&reading(11.0, f64::NAN));
+    forecaster.observe(&reading(12.0, f64::INFINITY));
+    forecaster.observe(&reading(13.0, -1.0));
+    assert_eq!(forecaster.ignored(), 5);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever comes in, what comes out makes sense.
+    #[test]
+    fn any_series_gives_a_sane_answer(
+        points in prop::collection::vec((0_u64..20_000_000_000, 0.0_f64..40.0, prop::option::of(0.0_f64..40.0), any::<bool>()), 0..400),
+    ) {
+        let mut forecaster = Forecaster::new();
+        let mut time = 0;
+        for (step, used, held, has_limit) in points {
+            time += step;
+            forecaster.observe(&Reading {
+                time_nanos: time,
+                held_bytes: held.map(|held| held * GIB),
+                limit_bytes: has_limit.then_some(16.0 * GIB),
+                ..reading(0.0, used)
+            });
+            let forecast = forecaster.forecast();
+            prop_assert!((0.0..=1.0).contains(&forecast.confidence));
+            if let (Some(low), Some(seconds), Some(high)) = (forecast.seconds_low, forecast.seconds, forecast.seconds_high) {
+                prop_assert!(low.is_finite() && low >= 0.0 && low <= seconds && seconds <= high, "{:?}", forecast);
+            }
+        }
+        let growth = forecaster.growth(0.0);
+        prop_assert!(growth.is_none_or(|growth| growth.bytes_per_sec.is_finite() && growth.bytes_per_sec > 0.0));
+    }
+
+    /// Twice the memory under twice the limit is the same story.
+    #[test]
+    fn the_unit_does_not_matter(slope in 0.001_f64..0.01, factor in 0.01_f64..100.0) {
+        let series = |scale: f64| {
+            let mut forecaster = Forecaster::new();
+            let at = watch(&mut forecaster, 1500, |t| Reading {
+                limit_bytes: Some(16.0 * GIB * scale),
+                ..reading(t, (4.0 + t * slope) * scale)
+            });
+            (at, forecaster.forecast().level)
+        };
+        prop_assert_eq!(series(1.0), series(factor));
+    }
+}
