@@ -20,6 +20,7 @@ __all__ = [
     "Tracker",
     "__version__",
     "describe",
+    "gpu_readings",
     "peak_rss",
     "project_folder",
 ]
@@ -29,6 +30,7 @@ __version__: str
 def peak_rss() -> int: ...
 def project_folder() -> Path | None: ...
 def describe(values: Sequence[float]) -> dict[str, float]: ...
+def gpu_readings() -> list[dict[str, Any]]: ...
 
 @disjoint_base
 class Run:

@@ -6,6 +6,7 @@
 mod errors;
 mod exporting;
 mod flatten;
+mod gpus;
 mod key_sets;
 mod nested;
 mod number;
@@ -31,6 +32,8 @@ use pyo3::prelude::*;
 /// The module `nilometer._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::gpus::gpu_readings;
     #[pymodule_export]
     use super::numbers::Numbers;
     #[pymodule_export]

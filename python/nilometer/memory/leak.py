@@ -50,7 +50,8 @@ class LeakReport:
 class LeakDetector(Watcher):
     """Compares memory with a baseline: `set_baseline()` after warm-up, `check()` whenever you like, or on a thread.
 
-    On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak).
+    On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak),
+    or without torch what the program's processes hold there.
     `count_objects` also counts, by type, the objects that Python's garbage collector tracks (containers and instances,
     not numbers, texts or dictionaries of them), which takes a walk over all of them at the baseline and at each check.
 
@@ -135,7 +136,10 @@ class LeakDetector(Watcher):
 
 
 def _held(reading: DeviceReading) -> int:
-    return reading.allocated if reading.torch_allocated is None else reading.torch_allocated
+    """What can leak: the program's own, as closely as it is known."""
+    if reading.torch_allocated is not None:
+        return reading.torch_allocated
+    return reading.allocated if reading.own is None else reading.own
 
 
 def _object_counts() -> collections.Counter[str]:

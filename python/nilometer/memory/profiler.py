@@ -63,6 +63,7 @@ class MemoryProfiler(Watcher):
                         "total": reading.total,
                         "utilization_percent": round(reading.utilization_percent, 2),
                         "limit": reading.source,
+                        **_own_part(reading),
                         **_torch_part(reading),
                     },
                     "statistics": (levels or _Levels()).statistics(),
@@ -134,6 +135,11 @@ class _Levels:
             "peak_allocated": self.peak,
             "samples_count": self.count,
         }
+
+
+def _own_part(reading: DeviceReading) -> dict[str, int]:
+    """What the program's own processes hold of a GPU; the rest is other people's."""
+    return {} if reading.own is None else {"own": reading.own}
 
 
 def _torch_part(reading: DeviceReading) -> dict[str, int]:

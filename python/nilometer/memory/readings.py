@@ -1,7 +1,11 @@
 """One look at every device that the program uses memory of.
 
 The device `host` is the process tree against its limit: the smallest cgroup limit above it, or the machine's memory.
-GPUs appear under their indices once the program itself has started CUDA; looking never starts it.
+
+GPUs go by CUDA's indices, those that torch uses: `CUDA_VISIBLE_DEVICES="3,1"` makes the machine's GPU 3 device 0.
+They appear once the program holds memory on them, or when they are asked for by index; looking starts neither CUDA nor a context.
+Where the program has a context of torch's, torch says how much is used and free; elsewhere, and without torch, NVIDIA's driver does.
+A GPU of torch's and one of the driver's are the same when their UUIDs are; a torch that tells none is matched by the order.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import _native
 from .._trouble import require_type
@@ -29,6 +34,8 @@ class DeviceReading:
     """What `total` is: the limit's source, or the GPU."""
     torch_allocated: int | None = None
     torch_reserved: int | None = None
+    own: int | None = None
+    """On a GPU: held by this program's processes, contexts included, where the driver tells."""
 
     @property
     def utilization_percent(self) -> float:
@@ -47,11 +54,9 @@ class DeviceReader:
         readings = []
         if self._host is not None:
             readings.append(_host_reading(self._host))
-        readings.extend(reading for reading in _gpu_readings() if self._wants(reading.device))
+        if self._devices is None or any(device != HOST for device in self._devices):
+            readings.extend(_gpu_readings(self._devices))
         return readings
-
-    def _wants(self, device: str) -> bool:
-        return self._devices is None or device in self._devices
 
 
 def device_names(devices: Sequence[int | str]) -> list[str]:
@@ -79,17 +84,51 @@ def _host_reading(sampler: _native.MemorySampler) -> DeviceReading:
     return DeviceReading(HOST, allocated, free, total, reading["limit_source"] or "no limit known")
 
 
-def _gpu_readings() -> list[DeviceReading]:
-    torch = sys.modules.get("torch")
+def _gpu_readings(wanted: list[str] | None) -> list[DeviceReading]:
+    """The GPUs named, or those that the program holds memory on."""
+    of_driver = _native.gpu_readings()
+    readings = None
     try:
-        if torch is None or not torch.cuda.is_initialized():
-            return []
-        readings = []
-        for index in range(torch.cuda.device_count()):
+        readings = _torch_readings(of_driver)
+    except Exception:  # noqa: BLE001 - torch half loaded, or a device that stopped answering: what the driver says remains
+        pass
+    if readings is None:
+        readings = [reading for gpu in of_driver if (reading := _driver_reading(gpu["index"], gpu)) is not None]
+    if wanted is None:
+        return [reading for reading in readings if reading.own or reading.torch_reserved is not None]
+    return [reading for reading in readings if reading.device in wanted]
+
+
+def _driver_reading(index: int, gpu: dict[str, Any] | None) -> DeviceReading | None:
+    if gpu is None or gpu["used_bytes"] is None:
+        return None
+    # What the driver keeps for itself is neither used nor free, and nobody can have it.
+    used, free = gpu["used_bytes"], gpu["free_bytes"]
+    return DeviceReading(str(index), used, free, used + free, gpu["name"], own=gpu["own_bytes"])
+
+
+def _torch_readings(of_driver: list[dict[str, Any]]) -> list[DeviceReading] | None:
+    """Every GPU that torch sees, in its order; None before it has started CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    by_uuid = {gpu["uuid"].removeprefix("GPU-"): gpu for gpu in of_driver}
+    by_index = {gpu["index"]: gpu for gpu in of_driver}
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", lambda _: True)
+    readings = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        uuid = getattr(properties, "uuid", None)
+        gpu = by_index.get(index) if uuid is None else by_uuid.get(str(uuid).removeprefix("GPU-"))
+        reading = _driver_reading(index, gpu)
+        # To ask torch about memory would make the context that is not there, of some hundred MiB.
+        if has_context(index):
             free, total = torch.cuda.mem_get_info(index)
             allocated, reserved = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
-            name = torch.cuda.get_device_name(index)
-            readings.append(DeviceReading(str(index), total - free, free, total, name, allocated, reserved))
-        return readings
-    except Exception:  # noqa: BLE001 - torch half loaded, or a driver that stopped answering: no reading
-        return []
+            own = None if gpu is None else gpu["own_bytes"]
+            reading = DeviceReading(
+                str(index), total - free, free, total, properties.name, allocated, reserved, own
+            )
+        if reading is not None:
+            readings.append(reading)
+    return readings
