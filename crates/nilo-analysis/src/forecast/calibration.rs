@@ -26,7 +26,7 @@ pub(crate) fn confidence(likelihood: f64) -> f64 {
 }
 
 /// A likelihood from here on is right more often than not, with a margin for alarms that end somebody's sleep.
-pub(crate) const ALARM_FROM: f64 = 0.5;
+pub(crate) const ALARM_FROM: f64 = 0.55;
 
 /// Lines run a little late: noise reaches the limit before they do.
 const EARLY: f64 = 0.94;
