@@ -97,7 +97,7 @@ the limit within 15 minutes of the end or 1.5 times the predicted time.
 - *lead*: from the alarm to the OOM, at most 20 minutes.
 
 The alarm of a baseline is three judgements in a row that expect the limit within ten minutes (or see 90 %).
-Goal: recall 0.95 without first spikes, precision 0.85, at most 0.1 false alarms an hour.
+Goal: recall 0.95 without first spikes, precision 0.90, at most 0.1 false alarms an hour.
 ";
 
 const FORECASTS: &str = "\
@@ -105,7 +105,7 @@ const FORECASTS: &str = "\
 - *Brier score*: mean squared difference between the confidence and what came, an OOM within ten minutes or not; 0 is perfect. \
 The confidence of a baseline is 1 or 0.
 
-Goal: an error of at most 0.3, a coverage of 0.8, a better Brier score than anyone else's.
+Goal: an error of at most 0.25, a coverage of 0.75 to 0.85, a better Brier score than anyone else's.
 ";
 
 const LEAKS: &str = "\
