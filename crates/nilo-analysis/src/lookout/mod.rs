@@ -9,3 +9,7 @@ mod watch;
 
 pub use resources::Resource;
 pub use watch::{Change, Lookout, Verdict};
+
+#[cfg(test)]
+#[path = "lookout_tests.rs"]
+mod tests;

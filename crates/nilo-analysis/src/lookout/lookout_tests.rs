@@ -1,0 +1,177 @@
+//! Readings come out of the tables right, and a run that is followed gives the same verdicts as one that is read at once.
+
+use nilo_sample::{
+    ABSENT, Event, Limit, LimitSource, RecordedTable, Recording, TableSpec, TimedEvent,
+};
+
+use super::{Change, Lookout, Resource};
+use crate::forecast::RiskLevel;
+use crate::summary::fixture::{recording, table, tick};
+
+const MIB: f64 = 1048576.0;
+const SECOND: u64 = 1_000_000_000;
+
+fn cgroup_limit(mib: f64) -> Limit {
+    Limit {
+        bytes: (mib * MIB) as u64,
+        source: LimitSource::Cgroup {
+            path: "/job".to_owned(),
+            version: 2,
+        },
+    }
+}
+
+fn tree(secs: u64) -> RecordedTable {
+    let mut tree = table(TableSpec::tree());
+    for second in 0..secs {
+        tick(
+            &mut tree,
+            second * SECOND,
+            &[100.0 * MIB, 100.0 * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0],
+        );
+    }
+    tree
+}
+
+/// A cgroup whose anonymous memory and file pages are functions of the second, in MiB.
+fn cgroup(anon: impl Fn(f64) -> f64, files: impl Fn(f64) -> f64, secs: u64) -> RecordedTable {
+    let mut rows = table(TableSpec::cgroup("/job"));
+    for second in 0..secs {
+        let (anon, files) = (anon(second as f64) * MIB, files(second as f64) * MIB);
+        let usage = anon + files;
+        // Half of the file pages are active: they count in the working set, and can be dropped all the same.
+        tick(
+            &mut rows,
+            second * SECOND,
+            &[
+                usage,
+                usage - files / 2.0,
+                ABSENT,
+                ABSENT,
+                anon,
+                files,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                1.0,
+            ],
+        );
+    }
+    rows
+}
+
+fn highest(changes: &[Change]) -> RiskLevel {
+    changes
+        .iter()
+        .map(|change| change.forecast.level)
+        .max()
+        .unwrap_or_default()
+}
+
+fn over(run: &Recording) -> Vec<Change> {
+    Lookout::over(run).1
+}
+
+#[test]
+fn a_page_cache_that_fills_the_cgroup_is_no_risk_and_memory_that_does_is() {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.tables = vec![cgroup(|_| 300.0, |t| t * 1.5, 1000), tree(1000)];
+    assert!(highest(&over(&run)) < RiskLevel::High);
+    run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
+    assert!(highest(&over(&run)) >= RiskLevel::High);
+}
+
+#[test]
+fn a_limit_that_changes_is_the_limit_from_then_on() {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
+    run.events = vec![TimedEvent {
+        time_nanos: 100 * SECOND,
+        event: Event::LimitChanged {
+            limit: Some(cgroup_limit(16000.0)),
+        },
+    }];
+    assert!(highest(&over(&run)) < RiskLevel::High);
+}
+
+#[test]
+fn the_host_alone_is_no_limit_of_the_job() {
+    let mut run = recording();
+    run.description.limit = Some(Limit {
+        bytes: (200.0 * MIB) as u64,
+        source: LimitSource::Host,
+    });
+    run.tables = vec![tree(300)];
+    let (lookout, _) = Lookout::over(&run);
+    let verdicts = lookout.verdicts(None);
+    assert_eq!(verdicts.len(), 1);
+    assert_eq!(
+        (&verdicts[0].resource, verdicts[0].forecast.used_share),
+        (&Resource::Job, None)
+    );
+}
+
+#[test]
+fn torch_runs_out_of_what_it_has_and_what_is_free() {
+    let mut run = recording();
+    let mut rows = table(TableSpec::torch_memory(1));
+    rows.writer = "python-7".to_owned();
+    for second in 0..1000_u64 {
+        let allocated = (1000.0 + second as f64 * 3.0) * MIB;
+        tick(
+            &mut rows,
+            second * SECOND,
+            &[
+                allocated,
+                allocated,
+                ABSENT,
+                ABSENT,
+                4200.0 * MIB - allocated,
+                80000.0 * MIB,
+            ],
+        );
+    }
+    run.tables = vec![rows];
+    let raised: Vec<Change> = over(&run)
+        .into_iter()
+        .filter(|change| change.forecast.level >= RiskLevel::High)
+        .collect();
+    let torch = Resource::Torch {
+        writer: "python-7".to_owned(),
+        device: 1,
+    };
+    assert_eq!(raised[0].resource, torch);
+}
+
+#[test]
+fn a_run_in_pieces_gives_the_same_changes_as_a_run_at_once() {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
+    let mut lookout = Lookout::new(&run.description);
+    let mut changes = Vec::new();
+    for from in (0..1000).step_by(50) {
+        let pieces: Vec<RecordedTable> = run
+            .tables
+            .iter()
+            .map(|table| piece(table, from, from + 50))
+            .collect();
+        changes.extend(lookout.take(&pieces, &[]));
+    }
+    assert_eq!(changes, over(&run));
+}
+
+fn piece(table: &RecordedTable, from: usize, to: usize) -> RecordedTable {
+    RecordedTable {
+        times: table.times[from..to].to_vec(),
+        columns: table
+            .columns
+            .iter()
+            .map(|column| column[from..to].to_vec())
+            .collect(),
+        ..table.clone()
+    }
+}
