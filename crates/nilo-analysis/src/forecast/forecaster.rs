@@ -3,7 +3,7 @@
 use super::calibration::{ALARM_FROM, confidence, times};
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, growth};
+use super::growth::{Growth, GrowthKind, growth, is_too_young};
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::track::{Outlook, Track};
@@ -143,12 +143,18 @@ impl Forecaster {
         Some(growth)
     }
 
+    /// Whether it has seen too little to find any growth.
+    pub fn is_too_young(&self) -> bool {
+        let track = self.own.as_ref().unwrap_or(&self.need);
+        is_too_young(track, self.steps_seen())
+    }
+
     fn judge(&mut self) -> Forecast {
         let Some(limit) = self.last.limit() else {
             return Forecast::default();
         };
         let quiet = Forecast {
-            used_share: Some(self.last.needed_bytes() / limit),
+            used_share: self.last.used_share(),
             ..Forecast::default()
         };
         let Some((outlook, cause)) = self.outlook(limit) else {

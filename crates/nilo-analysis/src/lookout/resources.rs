@@ -30,6 +30,26 @@ pub enum Resource {
         /// The device's index in that process.
         device: u32,
     },
+    /// A memory out of a file that another tool wrote.
+    Track {
+        /// Its name there, such as `gpu 0 memory.used [MiB]`.
+        name: String,
+    },
+}
+
+impl Resource {
+    /// Whether it lies on a GPU.
+    pub fn is_gpu(&self) -> bool {
+        match self {
+            Resource::Job | Resource::Host | Resource::SharedMemory => false,
+            Resource::Gpu { .. } | Resource::Torch { .. } => true,
+            Resource::Track { name } => {
+                let name = name.to_ascii_lowercase();
+                let words = ["gpu", "cuda", "vram", "nvml", "hbm", "reserved"];
+                words.iter().any(|word| name.contains(word))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Resource {
@@ -40,6 +60,7 @@ impl fmt::Display for Resource {
             Resource::SharedMemory => write!(f, "/dev/shm"),
             Resource::Gpu { index } => write!(f, "GPU {index}"),
             Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),
+            Resource::Track { name } => write!(f, "{name}"),
         }
     }
 }
@@ -153,12 +174,12 @@ impl Surroundings {
         matches!(&self.limit, Some(Limit { source: LimitSource::Cgroup { path: limiting, .. }, .. }) if limiting == path)
     }
 
-    /// The job against a limit of its own; where only the machine limits it, the machine's reading says it all.
+    /// The job against a limit of its own, or against none that is known; where only the machine limits it, the machine's reading says it all.
     fn job(&self, time_nanos: u64) -> Option<Reading> {
-        let limit = self.limit.as_ref()?;
-        let (used_bytes, reclaimable_bytes, swap) = match (&limit.source, self.limiting_cgroup) {
-            (LimitSource::Host, _) => return None,
-            (LimitSource::Cgroup { .. }, Some(level)) => {
+        let source = self.limit.as_ref().map(|limit| &limit.source);
+        let (used_bytes, reclaimable_bytes, swap) = match (source, self.limiting_cgroup) {
+            (Some(LimitSource::Host), _) => return None,
+            (Some(LimitSource::Cgroup { .. }), Some(level)) => {
                 (level.working_set, level.reclaimable, level.swap)
             }
             _ => (self.tree_bytes, 0.0, None),
@@ -170,7 +191,7 @@ impl Surroundings {
             time_nanos,
             used_bytes,
             reclaimable_bytes,
-            limit_bytes: Some(limit.bytes as f64),
+            limit_bytes: self.limit.as_ref().map(|limit| limit.bytes as f64),
             children_bytes: children,
             // A cgroup's swap has a limit of its own, which is not recorded: what lies there is need all the same.
             swap_used_bytes: swap.filter(|_| false),
