@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nilo_analysis::forecast::{Forecast, Reading, RiskLevel};
 use nilo_analysis::lookout::{Change, Lookout, Resource};
-use nilo_import::{Import, ImportError, Options, Track};
+use nilo_import::{ImportError, Options, Track};
 use nilo_sample::{RunStatus, Subject, TableSpec, is_absent};
 
 use crate::args::Judged;
@@ -128,7 +128,9 @@ fn of_file(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
     };
     let import =
         nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
-    say_what_was_left_out(&import);
+    for warning in &import.warnings {
+        warn(warning);
+    }
     let limit_bytes = judged.limit.map(|bytes| bytes as f64);
     let mut lookout = Lookout::default();
     let mut changes = Vec::new();
@@ -192,27 +194,11 @@ fn readings<'a>(
     })
 }
 
-fn say_what_was_left_out(import: &Import) {
-    for warning in &import.warnings {
-        warn(warning);
-    }
-    let dropped = &import.dropped;
-    for (rows, why) in [
-        (dropped.out_of_order, "their times go back"),
-        (dropped.without_time, "they have no time"),
-    ] {
-        match rows {
-            0 => {}
-            1 => warn(&format!("1 row was left out: {why}")),
-            _ => warn(&format!("{rows} rows were left out: {why}")),
-        }
-    }
-}
-
 fn import_failure(error: ImportError, path: &Path) -> Failure {
     let hint = match &error {
         ImportError::PercentOfWhat { .. } => Some("say it with --limit"),
         ImportError::UnknownColumn { .. } => Some("--column takes one of these"),
+        ImportError::NotANumber { .. } => Some("choose columns with --column"),
         ImportError::FixedColumns { .. } => Some("leave --column out"),
         ImportError::Open { .. } => Some("--csv takes a file"),
         ImportError::Empty | ImportError::NoRows { .. } => {

@@ -29,6 +29,8 @@ const A_PHASE_SHARE: f64 = 0.3;
 const A_PHASE_STEPS: f64 = 30.0;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
+/// A reserve of whose rise this share is filled grows because of what is in it.
+const FILLED: f64 = 0.5;
 /// Judged at least this often, and in a young series more often ...
 const JUDGE_SECS: f64 = 10.0;
 /// ... so that a judgement comes every sixtieth of its age ...
@@ -186,7 +188,7 @@ impl Forecaster {
             seconds_low: Some(times.low),
             seconds_high: Some(times.high),
             confidence,
-            cause: Some(cause),
+            cause: Some(self.told(cause, &outlook)),
             bytes_per_sec: Some(outlook.trend.line.slope),
             lasted_secs: Some(outlook.lasted_secs),
             peak_height_bytes: outlook.transient.recurring,
@@ -265,6 +267,16 @@ impl Forecaster {
             Cause::Peaks
         } else {
             Cause::Growth
+        }
+    }
+
+    /// A reserve that grows because what is allocated does is no fragmentation, however it was found.
+    fn told(&self, cause: Cause, outlook: &Outlook) -> Cause {
+        let rise = |envelope: &Envelope| envelope.rise(outlook.trend.width_secs);
+        let kept = self.cache.as_ref().and_then(|cache| rise(&cache.envelope));
+        match (cause, rise(&self.need.envelope), kept) {
+            (Cause::Fragmentation, Some(held), Some(kept)) if held > FILLED * kept => Cause::Growth,
+            _ => cause,
         }
     }
 

@@ -66,10 +66,14 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Let workers end with the epoch (persistent_workers=False), or keep large data out of Python objects",
         ],
         (Some(Cause::Peaks), true) => {
-            &["Look at the phase of the spike; evaluate or save in smaller pieces"]
+            &[
+                "Look at the phase of the spike; evaluate or save in smaller pieces",
+                "Look for what is kept from step to step (`nilo leak`)",
+            ]
         }
         (Some(Cause::Peaks), false) => &[
             "Look at the phase of the spike; write checkpoints or evaluate in pieces",
+            "Look for what is kept from step to step (`nilo leak`)",
             "Ask for more memory next time (`nilo request`)",
         ],
         (Some(Cause::Fragmentation), _) => &[

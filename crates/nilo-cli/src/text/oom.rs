@@ -14,7 +14,7 @@ use crate::text::one_line::one_line;
 const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 300;
 /// Below this confidence a low risk is not worth its figures.
-const WORTH_A_WORD: f64 = 0.2;
+const WORTH_A_WORD: f64 = 0.05;
 
 /// Writes everything.
 pub(crate) fn write_outlook(
@@ -105,25 +105,25 @@ fn calm_line(danger: &Danger) -> String {
         Some(left) => {
             let reason = one_line(&danger.reason, REASON_CHARS);
             let confidence = forecast.confidence;
-            format!("{used}, full {left} with confidence {confidence:.2}: {reason}")
+            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}")
         }
         None if verdict.too_young => {
-            format!("{used}; {} are too few to say more", samples(danger))
+            let samples = samples_in_words(verdict.readings, verdict.watched_secs);
+            format!("{used}, too short to say more ({samples})")
+        }
+        None if forecast.seconds.is_some() => {
+            format!("{used}, nothing sure points to the limit")
         }
         None => format!("{used}, nothing points to the limit"),
     }
 }
 
 /// `3 samples over 0.2 seconds`.
-fn samples(danger: &Danger) -> String {
-    let verdict = &danger.verdict;
-    samples_in_words(verdict.readings, verdict.watched_secs)
-}
-
-/// `3 samples over 0.2 seconds`.
 pub(crate) fn samples_in_words(readings: u64, secs: f64) -> String {
-    let plural = if readings == 1 { "" } else { "s" };
-    format!("{readings} sample{plural} over {}", duration_in_words(secs))
+    match readings {
+        1 => "1 sample".to_owned(),
+        _ => format!("{readings} samples over {}", duration_in_words(secs)),
+    }
 }
 
 fn write_history(out: &mut dyn Write, danger: &Danger, outlook: &Outlook) -> Result<()> {
