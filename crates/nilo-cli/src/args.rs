@@ -1,10 +1,14 @@
 //! Everything that can be typed: a flat list of verbs and their flags.
 
+mod outlook;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
+
+pub(crate) use outlook::{Judged, LeakArgs, OomArgs};
 
 /// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
 #[derive(Debug, Parser)]
@@ -41,6 +45,10 @@ pub(crate) enum Verb {
     Compare(CompareArgs),
     /// Say how much memory to ask a scheduler for, from recorded runs of a job
     Request(RequestArgs),
+    /// Say whether memory runs out, when, and how sure that is
+    Oom(OomArgs),
+    /// Find memory that grows without end
+    Leak(LeakArgs),
     /// Draw the memory and the metrics of one run, or of several over each other
     Plot(PlotArgs),
     /// Write a run as CSV, JSON, Parquet or for TensorBoard

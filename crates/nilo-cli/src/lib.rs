@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod failure;
 mod folder;
+mod outlook;
 mod settings;
 mod text;
 
@@ -56,6 +57,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Show(args) => commands::show::run(args, &settings),
         Verb::Compare(args) => commands::compare::run(args, &settings),
         Verb::Request(args) => commands::request::run(args, &settings),
+        Verb::Oom(args) => commands::oom::run(args, &settings),
+        Verb::Leak(args) => commands::leak::run(args, &settings),
         Verb::Plot(args) => commands::plot::run(args, &settings),
         Verb::Export(args) => commands::export::run(args, &settings),
         Verb::Verify(args) => commands::verify::run(args, &settings),

@@ -33,6 +33,8 @@ fn help_texts() {
         "show",
         "compare",
         "request",
+        "oom",
+        "leak",
         "plot",
         "export",
         "verify",

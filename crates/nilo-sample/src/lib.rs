@@ -11,6 +11,7 @@ pub mod recording;
 pub mod run;
 pub mod table;
 pub mod units;
+pub mod words;
 
 pub use ending::{Certainty, Ending, OomKill, RunStatus};
 pub use event::{Event, TimedEvent};

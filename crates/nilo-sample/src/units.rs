@@ -34,15 +34,20 @@ pub fn to_secs(nanos: u64) -> f64 {
 
 /// `1536` becomes `1.50 KiB`.
 pub fn format_bytes(bytes: f64) -> String {
-    let magnitude = bytes.abs();
-    let (unit, size) = [("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)]
-        .into_iter()
-        // A size that would round to "1024.0" of one unit is written in the next.
-        .find(|(_, size)| magnitude >= *size as f64 * 0.9999)
-        .unwrap_or(("B", 1));
+    let (unit, size) = byte_unit(bytes);
     let value = bytes / size as f64;
     let decimals = if size == 1 { 0 } else { 2 };
     format!("{value:.decimals$} {unit}")
+}
+
+/// The largest unit that a size fills, and its bytes.
+pub(crate) fn byte_unit(bytes: f64) -> (&'static str, u64) {
+    let magnitude = bytes.abs();
+    [("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)]
+        .into_iter()
+        // A size that would round to "1024.0" of one unit is written in the next.
+        .find(|(_, size)| magnitude >= *size as f64 * 0.9999)
+        .unwrap_or(("B", 1))
 }
 
 /// The same with a sign, for changes.

@@ -13,8 +13,7 @@ use crate::step_clock::StepClock;
 pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
     let grown = verdicts.iter().filter_map(|verdict| {
         let growth = verdict.growth.as_ref()?;
-        // The machine's view of this job is the job's own.
-        (verdict.resource != Resource::Host).then(|| describe(recording, verdict, growth))
+        Some(describe(recording, verdict, growth))
     });
     grown.collect()
 }

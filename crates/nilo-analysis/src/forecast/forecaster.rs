@@ -3,7 +3,7 @@
 use super::calibration::{ALARM_FROM, confidence, times};
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, growth};
+use super::growth::{Growth, GrowthKind, growth, is_too_young};
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::track::{Outlook, Track};
@@ -31,6 +31,8 @@ const A_PHASE_SHARE: f64 = 0.3;
 const A_PHASE_STEPS: f64 = 30.0;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
+/// A reserve of whose rise this share is filled grows because of what is in it.
+const FILLED: f64 = 0.5;
 /// Judged at least this often, and in a young series more often ...
 const JUDGE_SECS: f64 = 10.0;
 /// ... so that a judgement comes every sixtieth of its age ...
@@ -145,12 +147,18 @@ impl Forecaster {
         Some(growth)
     }
 
+    /// Whether it has seen too little to find any growth.
+    pub fn is_too_young(&self) -> bool {
+        let track = self.own.as_ref().unwrap_or(&self.need);
+        is_too_young(track, self.steps_seen())
+    }
+
     fn judge(&mut self) -> Forecast {
         let Some(limit) = self.last.limit() else {
             return Forecast::default();
         };
         let quiet = Forecast {
-            used_share: Some(self.last.needed_bytes() / limit),
+            used_share: self.last.used_share(),
             ..Forecast::default()
         };
         let Some((outlook, cause)) = self.outlook(limit) else {
@@ -182,7 +190,7 @@ impl Forecaster {
             seconds_low: Some(times.low),
             seconds_high: Some(times.high),
             confidence,
-            cause: Some(cause),
+            cause: Some(self.told(cause, &outlook)),
             bytes_per_sec: Some(outlook.trend.line.slope),
             lasted_secs: Some(outlook.lasted_secs),
             peak_height_bytes: outlook.transient.recurring,
@@ -261,6 +269,16 @@ impl Forecaster {
             Cause::Peaks
         } else {
             Cause::Growth
+        }
+    }
+
+    /// A reserve that grows because what is allocated does is no fragmentation, however it was found.
+    fn told(&self, cause: Cause, outlook: &Outlook) -> Cause {
+        let rise = |envelope: &Envelope| envelope.rise(outlook.trend.width_secs);
+        let kept = self.cache.as_ref().and_then(|cache| rise(&cache.envelope));
+        match (cause, rise(&self.need.envelope), kept) {
+            (Cause::Fragmentation, Some(held), Some(kept)) if held > FILLED * kept => Cause::Growth,
+            _ => cause,
         }
     }
 

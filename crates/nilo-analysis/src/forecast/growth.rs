@@ -61,12 +61,17 @@ const YOUNGEST_SECS: f64 = 10.0;
 /// ... that have made fewer steps than this.
 const FEWEST_STEPS: f64 = 50.0;
 
+/// Whether a program is too young for any verdict.
+pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
+    track.age_secs() < YOUNGEST_SECS && steps < FEWEST_STEPS
+}
+
 /// The lasting growth of a track, of at least `least_bytes`.
 pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Growth> {
-    let age = track.age_secs();
-    if age < YOUNGEST_SECS && steps < FEWEST_STEPS {
+    if is_too_young(track, steps) {
         return None;
     }
+    let age = track.age_secs();
     let mut finder = TrendFinder::default();
     let mut found: Option<(bool, Trend)> = None;
     for scale in track.envelope.scales().iter().rev().take(SCALES) {

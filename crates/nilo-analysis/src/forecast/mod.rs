@@ -3,7 +3,7 @@
 //! `reading.rs` is what goes in, `risk.rs` what comes out, `forecaster.rs` the way between:
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
-//! `growth.rs` tells a leak from growth that ends.
+//! `growth.rs` tells a leak from growth that ends, and `words.rs` says all of it in sentences.
 
 mod calibration;
 mod envelope;
@@ -17,6 +17,7 @@ mod theil_sen;
 mod track;
 mod transient;
 mod trend;
+pub mod words;
 
 pub use forecaster::Forecaster;
 pub use growth::{Growth, GrowthKind};

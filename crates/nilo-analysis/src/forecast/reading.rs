@@ -28,8 +28,13 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Share of the limit that cannot be given back; absent without a limit.
+    pub fn used_share(&self) -> Option<f64> {
+        self.limit().map(|limit| self.needed_bytes() / limit)
+    }
+
     /// What cannot be given back.
-    pub(crate) fn needed_bytes(&self) -> f64 {
+    pub fn needed_bytes(&self) -> f64 {
         let held = self
             .held_bytes
             .unwrap_or(self.used_bytes - self.reclaimable_bytes);

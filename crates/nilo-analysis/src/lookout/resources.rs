@@ -30,6 +30,26 @@ pub enum Resource {
         /// The device's index in that process.
         device: u32,
     },
+    /// A memory out of a file that another tool wrote.
+    Track {
+        /// Its name there, such as `gpu 0 memory.used [MiB]`.
+        name: String,
+    },
+}
+
+impl Resource {
+    /// Whether it lies on a GPU.
+    pub fn is_gpu(&self) -> bool {
+        match self {
+            Resource::Job | Resource::Host | Resource::SharedMemory => false,
+            Resource::Gpu { .. } | Resource::Torch { .. } => true,
+            Resource::Track { name } => {
+                let name = name.to_ascii_lowercase();
+                let words = ["gpu", "cuda", "vram", "nvml", "hbm", "reserved"];
+                words.iter().any(|word| name.contains(word))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Resource {
@@ -40,6 +60,7 @@ impl fmt::Display for Resource {
             Resource::SharedMemory => write!(f, "/dev/shm"),
             Resource::Gpu { index } => write!(f, "GPU {index}"),
             Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),
+            Resource::Track { name } => write!(f, "{name}"),
         }
     }
 }

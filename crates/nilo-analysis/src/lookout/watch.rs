@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nilo_sample::units::to_secs;
 use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ struct Watched {
     forecaster: Forecaster,
     reading: Reading,
     level: RiskLevel,
+    readings: u64,
+    first_nanos: u64,
 }
 
 /// A resource's risk became another.
@@ -48,6 +51,12 @@ pub struct Verdict {
     pub forecast: Forecast,
     /// Whether what is held grows without end.
     pub growth: Option<Growth>,
+    /// Whether it was watched for too short a time to call any growth a leak.
+    pub too_young: bool,
+    /// How many readings this rests on.
+    pub readings: u64,
+    /// From the first of them to the newest.
+    pub watched_secs: f64,
     /// The newest reading.
     #[serde(skip)]
     pub reading: Reading,
@@ -98,6 +107,12 @@ impl Lookout {
         changes
     }
 
+    /// Takes in a reading that comes from no run's table, and says whether the risk changed.
+    pub fn observe(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
+        let watched = self.watched.entry(resource.clone()).or_default();
+        watched.put(resource, reading)
+    }
+
     fn happened(&mut self, event: &Event) {
         match event {
             Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
@@ -130,6 +145,10 @@ impl Lookout {
 impl Watched {
     fn put(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
         self.forecaster.observe(&reading);
+        if self.readings == 0 {
+            self.first_nanos = reading.time_nanos;
+        }
+        self.readings += 1;
         self.reading = reading;
         let forecast = *self.forecaster.forecast();
         if forecast.level == self.level {
@@ -146,14 +165,21 @@ impl Watched {
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
-        let least = least_growth_bytes.unwrap_or_else(|| match self.reading.limit_bytes {
+        let least = least_growth_bytes.unwrap_or(match self.reading.limit_bytes {
             Some(limit) => LEAST_GROWTH_SHARE * limit,
             None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
         });
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
-            growth: self.forecaster.growth(least),
+            // The machine's view of this job is the job's own.
+            growth: self
+                .forecaster
+                .growth(least)
+                .filter(|_| *resource != Resource::Host),
+            too_young: self.forecaster.is_too_young(),
+            readings: self.readings,
+            watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),
             reading: self.reading,
         }
     }

@@ -3,8 +3,10 @@
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod export;
+pub(crate) mod leak;
 pub(crate) mod man;
 pub(crate) mod mark;
+pub(crate) mod oom;
 pub(crate) mod plot;
 pub(crate) mod prune;
 pub(crate) mod ps;

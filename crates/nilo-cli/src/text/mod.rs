@@ -2,9 +2,11 @@
 
 pub(crate) mod compared;
 pub(crate) mod gpus;
+pub(crate) mod leak;
 pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;
+pub(crate) mod oom;
 pub(crate) mod request;
 pub(crate) mod summary;
 pub(crate) mod table;

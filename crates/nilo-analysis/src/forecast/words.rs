@@ -1,0 +1,206 @@
+//! A forecast and a growth in sentences: why, and what to do about it.
+
+use nilo_sample::words::{
+    bytes_in_words, duration_between_in_words, duration_in_words, rate_in_words,
+};
+
+use super::growth::{Growth, GrowthKind};
+use super::risk::{Cause, Forecast};
+
+/// Why a forecast says what it says, as one sentence without a full stop; `what` is the resource's name.
+pub fn reason(forecast: &Forecast, what: &str) -> String {
+    let Some(cause) = forecast.cause else {
+        return match forecast.used_share {
+            Some(_) => format!("{what} does not move towards its limit"),
+            None => format!("no limit of {what} is known"),
+        };
+    };
+    let rate = forecast.bytes_per_sec.map_or(String::new(), |rate| {
+        format!(" by {}", rate_in_words(rate, rate, rate))
+    });
+    let lasted = forecast.lasted_secs.map_or(String::new(), |secs| {
+        format!(", for {} so far", duration_in_words(secs))
+    });
+    let height = bytes_in_words(forecast.peak_height_bytes);
+    match cause {
+        Cause::Growth => format!("{what} grows{rate}{lasted}"),
+        Cause::Workers => format!("{what} grows{rate} in worker processes{lasted}"),
+        Cause::Peaks => format!(
+            "the base of {what} grows{rate}{lasted}, and the heights of {height} that come again above it will not fit"
+        ),
+        Cause::Fragmentation => format!(
+            "what the allocator keeps of {what} grows{rate}{lasted}, although what is allocated does not"
+        ),
+        Cause::Swap => format!("{what} is full, and swap fills{rate}{lasted}"),
+        Cause::Neighbour => format!("{what} fills{rate}{lasted}, and not through this job"),
+        Cause::Jump => {
+            format!("something as large as before ({height}) would not fit into {what} again")
+        }
+    }
+}
+
+/// When it runs out, such as `in 8 minutes (6–11)`; nothing when nothing points to it.
+pub fn time_left(forecast: &Forecast) -> Option<String> {
+    let secs = forecast.seconds?;
+    let low = forecast.seconds_low.unwrap_or(secs);
+    let high = forecast.seconds_high.unwrap_or(secs);
+    Some(format!("in {}", duration_between_in_words(secs, low, high)))
+}
+
+/// What to do about a risk, the first thing first; `gpu` when it is a GPU's memory.
+pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
+    let mut advice: Vec<&'static str> = Vec::new();
+    if gpu && cause != Some(Cause::Neighbour) {
+        advice.extend(["Prepare to release cache", "Consider reducing batch size"]);
+    }
+    advice.extend_from_slice(match (cause, gpu) {
+        (Some(Cause::Growth), true) => &[
+            "Look for tensors that are kept from step to step, such as losses with their graphs (`nilo leak`)",
+        ][..],
+        (Some(Cause::Growth), false) => &[
+            "Look for what is kept from step to step (`nilo leak`)",
+            "Ask for more memory next time (`nilo request`)",
+        ],
+        (Some(Cause::Workers), _) => &[
+            "Use fewer DataLoader workers or a smaller prefetch_factor",
+            "Let workers end with the epoch (persistent_workers=False), or keep large data out of Python objects",
+        ],
+        (Some(Cause::Peaks), true) => {
+            &[
+                "Look at the phase of the spike; evaluate or save in smaller pieces",
+                "Look for what is kept from step to step (`nilo leak`)",
+            ]
+        }
+        (Some(Cause::Peaks), false) => &[
+            "Look at the phase of the spike; write checkpoints or evaluate in pieces",
+            "Look for what is kept from step to step (`nilo leak`)",
+            "Ask for more memory next time (`nilo request`)",
+        ],
+        (Some(Cause::Fragmentation), _) => &[
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            "Avoid shapes that vary, or pad them to a few sizes",
+        ],
+        (Some(Cause::Swap), _) => &[
+            "Take less memory or fewer processes at once: memory is full and swap is filling",
+            "Ask for more memory next time (`nilo request`)",
+        ],
+        (Some(Cause::Neighbour), _) => &[
+            "Look for another job on this machine; it is what takes the memory",
+            "Ask the scheduler for a limit of its own, or for the whole machine",
+        ],
+        (Some(Cause::Jump), true) => &["Make what is taken at once smaller, or free the last one first"],
+        (Some(Cause::Jump), false) | (None, false) => &[
+            "Make what is taken at once smaller, or free the last one first",
+            "Ask for more memory next time (`nilo request`)",
+        ],
+        (None, true) => &[],
+    });
+    advice
+}
+
+/// What a growth is: `leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds`.
+pub fn growth_in_words(growth: &Growth) -> String {
+    let rate = rate_in_words(
+        growth.bytes_per_sec,
+        growth.bytes_per_sec_low,
+        growth.bytes_per_sec_high,
+    );
+    let so_far = format!(
+        "{} in {}",
+        bytes_in_words(growth.grown_bytes),
+        duration_in_words(growth.lasted_secs)
+    );
+    match growth.kind {
+        GrowthKind::Leak => format!("leaks {rate}, {so_far}"),
+        GrowthKind::Growth => format!("grows {rate}, {so_far}, too early to call it a leak"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: [Cause; 7] = [
+        Cause::Growth,
+        Cause::Workers,
+        Cause::Peaks,
+        Cause::Fragmentation,
+        Cause::Swap,
+        Cause::Neighbour,
+        Cause::Jump,
+    ];
+
+    fn forecast(cause: Cause) -> Forecast {
+        Forecast {
+            used_share: Some(0.8),
+            seconds: Some(480.0),
+            seconds_low: Some(360.0),
+            seconds_high: Some(660.0),
+            cause: Some(cause),
+            bytes_per_sec: Some(14.2 * 1048576.0 / 60.0),
+            lasted_secs: Some(300.0),
+            peak_height_bytes: 1.5 * 1073741824.0,
+            ..Forecast::default()
+        }
+    }
+
+    #[test]
+    fn every_cause_has_a_reason_of_its_own_and_something_to_do() {
+        let reasons: Vec<String> = EVERY
+            .iter()
+            .map(|cause| reason(&forecast(*cause), "GPU 0"))
+            .collect();
+        assert_eq!(
+            reasons[0],
+            "GPU 0 grows by 14.2 MiB a minute, for 5 minutes so far"
+        );
+        for (at, text) in reasons.iter().enumerate() {
+            assert!(text.contains("GPU 0"), "{text}");
+            assert!(!reasons[..at].contains(text), "{text}");
+        }
+        for cause in EVERY.into_iter().map(Some).chain([None]) {
+            assert!(!recommendations(cause, false).is_empty(), "{cause:?}");
+            assert!(!recommendations(cause, true).is_empty(), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_told_of_its_cache_and_its_batch_unless_a_neighbour_fills_it() {
+        let gpu = recommendations(Some(Cause::Growth), true);
+        assert_eq!(
+            gpu[..2],
+            ["Prepare to release cache", "Consider reducing batch size"]
+        );
+        let host = recommendations(Some(Cause::Growth), false);
+        assert!(!host.iter().any(|advice| advice.contains("batch")));
+        let neighbour = recommendations(Some(Cause::Neighbour), true);
+        assert!(!neighbour.iter().any(|advice| advice.contains("batch")));
+    }
+
+    #[test]
+    fn times_have_their_interval_and_calm_has_none() {
+        let growth = forecast(Cause::Growth);
+        assert_eq!(time_left(&growth).as_deref(), Some("in 8 minutes (6–11)"));
+        assert_eq!(time_left(&Forecast::default()), None);
+        assert_eq!(
+            reason(&Forecast::default(), "rss"),
+            "no limit of rss is known"
+        );
+    }
+
+    #[test]
+    fn a_leak_is_called_one_and_growth_is_not() {
+        let mut growth = Growth {
+            kind: GrowthKind::Leak,
+            bytes_per_sec: 14.2 * 1048576.0 / 60.0,
+            bytes_per_sec_low: 13.0 * 1048576.0 / 60.0,
+            bytes_per_sec_high: 15.0 * 1048576.0 / 60.0,
+            grown_bytes: 1.3 * 1073741824.0,
+            lasted_secs: 50.0,
+        };
+        let leak = "leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds";
+        assert_eq!(growth_in_words(&growth), leak);
+        growth.kind = GrowthKind::Growth;
+        assert!(growth_in_words(&growth).ends_with("too early to call it a leak"));
+    }
+}

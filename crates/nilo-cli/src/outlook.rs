@@ -1,0 +1,219 @@
+//! What `nilo oom` and `nilo leak` judge: the resources of a run, or the memories of a file from elsewhere.
+
+use std::path::Path;
+
+use nilo_analysis::forecast::{Forecast, Reading, RiskLevel};
+use nilo_analysis::lookout::{Change, Lookout, Resource};
+use nilo_import::{ImportError, Options, Track};
+use nilo_sample::{RunStatus, Subject, TableSpec, is_absent};
+
+use crate::args::Judged;
+use crate::failure::{Failure, warn};
+use crate::folder::{find_run, load_where, runs_root};
+use crate::settings::Settings;
+
+/// A recording with everything that can be said of what may run out in it.
+#[derive(Debug)]
+pub(crate) struct Outlook {
+    /// The run's id, or the file.
+    pub(crate) source: Source,
+    /// The forecasters at the end.
+    pub(crate) lookout: Lookout,
+    /// Every change of a risk on the way.
+    pub(crate) changes: Vec<Change>,
+    /// When the recording ends, on its own clock.
+    pub(crate) end_nanos: u64,
+}
+
+/// Where it comes from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Run {
+        id: String,
+        name: Option<String>,
+        status: RunStatus,
+    },
+    File {
+        path: String,
+        /// The tool that wrote it.
+        tool: &'static str,
+    },
+}
+
+impl Source {
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Source::File { .. })
+    }
+
+    /// Whether there may be more to come.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self, Source::Run { status, .. } if *status == RunStatus::Running)
+    }
+}
+
+/// A time in which a resource's risk was high or worse.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Warned {
+    pub(crate) at_nanos: u64,
+    /// When the risk fell again; `None` when it stood to the end.
+    pub(crate) cleared_nanos: Option<u64>,
+    /// What was said first.
+    pub(crate) forecast: Forecast,
+}
+
+impl Outlook {
+    /// Reads what the user asked for.
+    pub(crate) fn of(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
+        match &judged.csv {
+            Some(path) => of_file(path, judged),
+            None => of_run(judged, settings),
+        }
+    }
+
+    /// The warnings of one resource, by time.
+    pub(crate) fn warnings(&self, resource: &Resource) -> Vec<Warned> {
+        let mut warnings: Vec<Warned> = Vec::new();
+        let of_resource = |change: &&Change| change.resource == *resource;
+        for change in self.changes.iter().filter(of_resource) {
+            let before = change.before >= RiskLevel::High;
+            let after = change.forecast.level >= RiskLevel::High;
+            if after && !before {
+                warnings.push(Warned {
+                    at_nanos: change.time_nanos,
+                    cleared_nanos: None,
+                    forecast: change.forecast,
+                });
+            } else if let (true, false, Some(last)) = (before, after, warnings.last_mut()) {
+                last.cleared_nanos = Some(change.time_nanos);
+            }
+        }
+        warnings
+    }
+}
+
+fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
+    let folder = find_run(&runs_root(&judged.place, settings), judged.run.as_deref())?;
+    let needed = |spec: &TableSpec| {
+        !matches!(
+            spec.subject,
+            Subject::ProcessDetail(_) | Subject::Recorder | Subject::Unknown
+        )
+    };
+    let (recording, ending) = load_where(&folder, &needed)?;
+    let (lookout, changes) = Lookout::over(&recording);
+    if lookout.verdicts(None).is_empty() {
+        return Err(
+            Failure::new("this run has no memory in it that could be judged")
+                .hint("record one with `nilo run -- COMMAND`"),
+        );
+    }
+    Ok(Outlook {
+        source: Source::Run {
+            id: recording.description.id.to_string(),
+            name: recording.description.name.clone(),
+            status: ending.status,
+        },
+        lookout,
+        changes,
+        end_nanos: ending.time_nanos,
+    })
+}
+
+fn of_file(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
+    let options = Options {
+        columns: judged.columns.clone(),
+        unit: judged.unit,
+        total_bytes: judged.limit,
+        ..Options::default()
+    };
+    let import =
+        nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
+    for warning in &import.warnings {
+        warn(warning);
+    }
+    let limit_bytes = judged.limit.map(|bytes| bytes as f64);
+    let mut lookout = Lookout::default();
+    let mut changes = Vec::new();
+    let (mut end_nanos, mut empty) = (0, Vec::new());
+    for track in import.tracks() {
+        let resource = Resource::Track {
+            name: track.name.clone(),
+        };
+        let mut any = false;
+        for reading in readings(&track, limit_bytes) {
+            any = true;
+            end_nanos = end_nanos.max(reading.time_nanos);
+            changes.extend(lookout.observe(resource.clone(), reading));
+        }
+        if !any {
+            empty.push(track.name);
+        }
+    }
+    if lookout.verdicts(None).is_empty() {
+        let what = format!("{} has no numbers in {}", path.display(), empty.join(", "));
+        return Err(Failure::new(what).hint("name another column with --column"));
+    }
+    for name in empty {
+        warn(&format!("{name} has no numbers, so nothing is said of it"));
+    }
+    Ok(Outlook {
+        source: Source::File {
+            path: path.display().to_string(),
+            tool: import.format.name(),
+        },
+        lookout,
+        changes,
+        end_nanos,
+    })
+}
+
+/// The rows of a track that can be used.
+fn readings<'a>(
+    track: &'a Track<'a>,
+    limit_bytes: Option<f64>,
+) -> impl Iterator<Item = Reading> + 'a {
+    let usable = |value: f64| !is_absent(value) && value.is_finite() && value >= 0.0;
+    let mut limit = limit_bytes;
+    (0..track.used.times.len()).filter_map(move |row| {
+        if let (None, Some(limits)) = (limit_bytes, track.limit) {
+            limit = Some(limits.values[row])
+                .filter(|value| usable(*value))
+                .or(limit);
+        }
+        let held = track.held.map(|held| held.values[row]);
+        // A row without the part that is held would look like a jump.
+        let sound = usable(track.used.values[row]) && held.is_none_or(usable);
+        sound.then(|| Reading {
+            time_nanos: track.used.times[row],
+            used_bytes: track.used.values[row],
+            held_bytes: held,
+            limit_bytes: limit,
+            step: track.table.step(row),
+            ..Reading::default()
+        })
+    })
+}
+
+fn import_failure(error: ImportError, path: &Path) -> Failure {
+    let hint = match &error {
+        ImportError::PercentOfWhat { .. } => Some("say it with --limit"),
+        ImportError::UnknownColumn { .. } => Some("--column takes one of these"),
+        ImportError::NotANumber { .. } => Some("choose columns with --column"),
+        ImportError::FixedColumns { .. } => Some("leave --column out"),
+        ImportError::Open { .. } => Some("--csv takes a file"),
+        ImportError::Empty | ImportError::NoRows { .. } => {
+            Some("a recording has a header and rows such as t_s,rss_bytes")
+        }
+        other => other.hint(),
+    };
+    let sentence = match &error {
+        ImportError::Open { source, .. } => format!("cannot read {}: {source}", path.display()),
+        ImportError::Read { source, .. } => format!("{}: {error}: {source}", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    };
+    let failure = Failure::new(sentence);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

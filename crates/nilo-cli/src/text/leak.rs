@@ -1,0 +1,63 @@
+//! Growth in words: a line for each resource, or one line in all.
+
+use std::io::{Result, Write};
+
+use nilo_analysis::forecast::words::growth_in_words;
+use nilo_analysis::lookout::{Resource, Verdict};
+
+use crate::commands::leak::is_leak;
+use crate::outlook::Outlook;
+use crate::text::one_line::one_line;
+use crate::text::oom::{heading, samples_in_words};
+
+const NAME_CHARS: usize = 80;
+
+/// Writes a line for each resource, leaks first.
+pub(crate) fn write_leaks(
+    out: &mut dyn Write,
+    outlook: &Outlook,
+    verdicts: &[Verdict],
+) -> Result<()> {
+    writeln!(out, "{}", heading(outlook))?;
+    writeln!(out)?;
+    for verdict in verdicts {
+        writeln!(out, "{}: {}", name(verdict), growth(verdict))?;
+    }
+    Ok(())
+}
+
+/// Writes one line: the leaks, or that there is none.
+pub(crate) fn write_check(out: &mut dyn Write, verdicts: &[Verdict]) -> Result<()> {
+    let leaks: Vec<String> = verdicts
+        .iter()
+        .filter(|verdict| is_leak(verdict))
+        .map(|verdict| format!("{} {}", name(verdict), growth(verdict)))
+        .collect();
+    if !leaks.is_empty() {
+        return writeln!(out, "leak found: {}", leaks.join("; "));
+    }
+    match verdicts.iter().all(|verdict| verdict.too_young) {
+        true => writeln!(out, "no leak found: the recording is too short to find one"),
+        false => writeln!(out, "no leak found"),
+    }
+}
+
+/// Of the machine's memory only the job's own part is looked at, where it is known.
+fn name(verdict: &Verdict) -> String {
+    let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
+    match (&verdict.resource, verdict.reading.own_bytes) {
+        (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("the job's part of {name}"),
+        _ => name,
+    }
+}
+
+fn growth(verdict: &Verdict) -> String {
+    match &verdict.growth {
+        Some(growth) => growth_in_words(growth),
+        None if verdict.too_young => format!(
+            "too short to say ({}; it takes 10 seconds or 50 steps)",
+            samples_in_words(verdict.readings, verdict.watched_secs)
+        ),
+        None => "does not grow for good".to_owned(),
+    }
+}

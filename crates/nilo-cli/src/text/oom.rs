@@ -1,0 +1,150 @@
+//! Warnings of running out of memory: a block for each danger, a line for everything else.
+
+use std::io::{Result, Write};
+
+use nilo_analysis::forecast::RiskLevel;
+use nilo_analysis::forecast::words::time_left;
+use nilo_sample::units::to_secs;
+use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
+
+use crate::commands::oom::Danger;
+use crate::outlook::{Outlook, Source, Warned};
+use crate::text::one_line::one_line;
+
+const NAME_CHARS: usize = 80;
+const REASON_CHARS: usize = 300;
+/// Below this confidence a low risk is not worth its figures.
+const WORTH_A_WORD: f64 = 0.05;
+
+/// Writes everything.
+pub(crate) fn write_outlook(
+    out: &mut dyn Write,
+    outlook: &Outlook,
+    dangers: &[Danger],
+) -> Result<()> {
+    writeln!(out, "{}", heading(outlook))?;
+    for danger in dangers.iter().filter(|danger| danger.warned) {
+        writeln!(out)?;
+        write_warning(out, danger)?;
+        write_history(out, danger, outlook)?;
+    }
+    let mut calm = dangers.iter().filter(|danger| !danger.warned).peekable();
+    if calm.peek().is_some() {
+        writeln!(out)?;
+    }
+    for danger in calm {
+        let name = one_line(&danger.name, NAME_CHARS);
+        writeln!(out, "{name}: {}", calm_line(danger))?;
+        write_history(out, danger, outlook)?;
+    }
+    let unlimited = |danger: &Danger| danger.used_percent.is_none();
+    if outlook.source.is_file() && dangers.iter().any(unlimited) {
+        writeln!(out)?;
+        writeln!(
+            out,
+            "Without a limit nobody can say when memory runs out: --limit SIZE says how much there is."
+        )?;
+    }
+    Ok(())
+}
+
+/// What was judged, and at which moment.
+pub(crate) fn heading(outlook: &Outlook) -> String {
+    let after = duration_in_words(to_secs(outlook.end_nanos));
+    match &outlook.source {
+        Source::Run { id, name, status } => {
+            let label = one_line(name.as_deref().unwrap_or(id), NAME_CHARS);
+            match outlook.source.is_running() {
+                true => format!("{label}: running for {after}"),
+                false => format!("{label}: {} after {after}; at its end:", status.as_str()),
+            }
+        }
+        Source::File { path, tool } => {
+            format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
+        }
+    }
+}
+
+/// The block that scripts know: its first words and its keys do not change.
+fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> {
+    let forecast = &danger.verdict.forecast;
+    let name = one_line(&danger.name, NAME_CHARS);
+    writeln!(out, "[WARNING] OOM Warning: {name}")?;
+    writeln!(out, "   Risk Level: {}", forecast.level.as_str())?;
+    if let Some(percent) = danger.used_percent {
+        writeln!(out, "   Current Usage: {percent:.1}%")?;
+    }
+    match forecast.seconds {
+        Some(secs) => {
+            writeln!(out, "   Predicted OOM Time: {secs:.1}seconds later")?;
+            writeln!(out, "   Confidence: {:.2}", forecast.confidence)?;
+        }
+        None => writeln!(out, "   Predicted OOM Time: not in sight")?,
+    }
+    for advice in &danger.recommendations {
+        writeln!(out, "   Recommendation: {advice}")?;
+    }
+    let reason = one_line(&danger.reason, REASON_CHARS);
+    match time_left(forecast) {
+        Some(left) => writeln!(out, "   Reason: {reason}; full {left}"),
+        None => writeln!(out, "   Reason: {reason}"),
+    }
+}
+
+fn calm_line(danger: &Danger) -> String {
+    let verdict = &danger.verdict;
+    let forecast = &verdict.forecast;
+    let (Some(percent), Some(limit)) = (danger.used_percent, verdict.reading.limit_bytes) else {
+        let level = bytes_in_words(verdict.reading.needed_bytes());
+        return format!("{level}, no limit is known");
+    };
+    let level = forecast.level.as_str();
+    let used = format!("{level} risk, {percent:.1}% of {}", bytes_in_words(limit));
+    let worth = forecast.level > RiskLevel::Low || forecast.confidence >= WORTH_A_WORD;
+    match time_left(forecast).filter(|_| worth) {
+        Some(left) => {
+            let reason = one_line(&danger.reason, REASON_CHARS);
+            let confidence = forecast.confidence;
+            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}")
+        }
+        None if verdict.too_young => {
+            let samples = samples_in_words(verdict.readings, verdict.watched_secs);
+            format!("{used}, too short to say more ({samples})")
+        }
+        None if forecast.seconds.is_some() => {
+            format!("{used}, nothing sure points to the limit")
+        }
+        None => format!("{used}, nothing points to the limit"),
+    }
+}
+
+/// `3 samples over 0.2 seconds`.
+pub(crate) fn samples_in_words(readings: u64, secs: f64) -> String {
+    match readings {
+        1 => "1 sample".to_owned(),
+        _ => format!("{readings} samples over {}", duration_in_words(secs)),
+    }
+}
+
+fn write_history(out: &mut dyn Write, danger: &Danger, outlook: &Outlook) -> Result<()> {
+    for warned in &danger.history {
+        writeln!(out, "   Warned: {}", history_line(warned, outlook))?;
+    }
+    Ok(())
+}
+
+fn history_line(warned: &Warned, outlook: &Outlook) -> String {
+    let passed = to_secs(outlook.end_nanos.saturating_sub(warned.at_nanos));
+    let passed = duration_in_words(passed);
+    let when = match outlook.source.is_running() {
+        true => format!("{passed} ago"),
+        false => format!("{passed} before the end"),
+    };
+    let level = warned.forecast.level.as_str();
+    let left = time_left(&warned.forecast).map_or(String::new(), |left| format!(", full {left}"));
+    let cleared = warned.cleared_nanos.map_or(String::new(), |nanos| {
+        format!("; cleared at {}", clock_time(nanos))
+    });
+    let at = clock_time(warned.at_nanos);
+    format!("at {at}, {when}: {level}{left}{cleared}")
+}

@@ -1,0 +1,299 @@
+//! `nilo oom` and `nilo leak` on made-up runs, on small files and on recordings of other tools, as transcripts.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nilo_sample::{ABSENT, TableSpec};
+use serde_json::{Value, json};
+use support::{Program, create, training_run};
+
+const GIB: f64 = 1073741824.0;
+
+fn nilo(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nilo"))
+        .args(arguments)
+        .current_dir(root)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("NILO_DIR", root.join("runs"))
+        .output()
+        .unwrap()
+}
+
+fn transcript(root: &Path, arguments: &[&str]) -> String {
+    let output = nilo(root, arguments);
+    let text = format!(
+        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
+        arguments.join(" "),
+        output.status.code().unwrap(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    text.replace(&root.display().to_string(), "HERE")
+}
+
+fn answer(root: &Path, arguments: &[&str], status: i32) -> Value {
+    let output = nilo(root, &[arguments, &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A file with a row a second.
+fn write_csv(root: &Path, name: &str, secs: u32, level_mib: impl Fn(f64) -> f64) {
+    let mut text = "t_s,rss_mb\n".to_owned();
+    for second in 0..secs {
+        writeln!(text, "{second},{:.3}", level_mib(f64::from(second))).unwrap();
+    }
+    std::fs::write(root.join(name), text).unwrap();
+}
+
+/// A level that jumps within each cycle of half a minute.
+fn cycle(secs: f64) -> f64 {
+    40.0 * (secs % 30.0) / 30.0
+}
+
+fn small_files(root: &Path) {
+    write_csv(root, "leak.csv", 600, |secs| {
+        1000.0 + 2.0 * secs + cycle(secs)
+    });
+    write_csv(root, "flat.csv", 600, |_| 1500.0);
+    write_csv(root, "sawtooth.csv", 600, |secs| {
+        1000.0 + 20.0 * cycle(secs)
+    });
+    write_csv(root, "short.csv", 5, |secs| 1000.0 + 100.0 * secs);
+    write_csv(root, "one.csv", 1, |_| 1000.0);
+}
+
+/// A run of ten minutes against a limit of 4 GiB, with a GPU of 80 GiB of which most is in use.
+fn growing_run(root: &Path) {
+    let folder = create(&root.join("runs"), "growing", "run", 600);
+    let path = folder.path().join("run.json");
+    let mut description: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let cgroup = json!({"type": "cgroup", "path": "/job_1", "version": 1});
+    description["limit"] = json!({"bytes": (4.0 * GIB) as u64, "source": cgroup});
+    std::fs::write(path, description.to_string()).unwrap();
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for second in 0..600 {
+        let secs = f64::from(second);
+        let memory = (1.0 + 2.8 * secs / 600.0) * GIB;
+        let tree = [memory, memory, ABSENT, 0.0, secs * 1e9, 1.0, 0.0];
+        recorder.row(&TableSpec::tree(), secs, None, &tree);
+        let gpu = TableSpec::gpu(0);
+        let mut row = vec![ABSENT; gpu.columns.len()];
+        row[gpu.column("used_bytes").unwrap()] = 70.0 * GIB;
+        row[gpu.column("total_bytes").unwrap()] = 80.0 * GIB;
+        recorder.row(&gpu, secs, None, &row);
+    }
+}
+
+fn from_root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+#[test]
+fn small_files_are_judged() {
+    let root = tempfile::tempdir().unwrap();
+    small_files(root.path());
+    for name in ["leak", "flat", "sawtooth", "short", "one"] {
+        let file = format!("{name}.csv");
+        let with_limit = ["--csv", &file, "--limit", "2300MiB"];
+        let oom = transcript(root.path(), &[&["oom"][..], &with_limit].concat());
+        let leak = transcript(root.path(), &[&["leak"][..], &with_limit].concat());
+        insta::assert_snapshot!(format!("file-{name}"), format!("{oom}\n{leak}"));
+    }
+}
+
+#[test]
+fn a_file_without_a_limit_is_asked_for_one() {
+    let root = tempfile::tempdir().unwrap();
+    small_files(root.path());
+    let text = transcript(root.path(), &["oom", "--csv", "leak.csv"]);
+    insta::assert_snapshot!("no-limit", text);
+}
+
+#[test]
+fn a_check_is_one_line_and_the_threshold_counts_mebibytes() {
+    let root = tempfile::tempdir().unwrap();
+    small_files(root.path());
+    let check = |more: &[&str]| {
+        let asked = ["leak", "--csv", "leak.csv", "--check"];
+        let output = nilo(root.path(), &[&asked[..], more].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        (output.status.code().unwrap(), text)
+    };
+    let (status, text) = check(&[]);
+    assert_eq!(status, 1);
+    assert!(
+        text.starts_with("leak found: rss_mb leaks 120 MiB a minute"),
+        "{text}"
+    );
+    assert_eq!(check(&["--threshold", "1000"]).0, 1);
+    assert_eq!(
+        check(&["--threshold", "1500"]),
+        (0, "no leak found\n".to_owned())
+    );
+    assert_eq!(check(&["--format", "json"]).0, 1);
+}
+
+#[test]
+fn a_run_that_grows_is_warned_of_and_so_is_a_full_gpu() {
+    let root = tempfile::tempdir().unwrap();
+    growing_run(root.path());
+    insta::assert_snapshot!("run-oom", transcript(root.path(), &["oom"]));
+    insta::assert_snapshot!("run-leak", transcript(root.path(), &["leak", "growing"]));
+    let oom = answer(root.path(), &["oom"], 1);
+    assert_eq!(oom["schema"], "nilo.oom/1");
+    let job = &oom["resources"][0];
+    assert_eq!(
+        (&job["name"], &job["level"]),
+        (&json!("job memory"), &json!("critical"))
+    );
+    let left = job["predicted_secs"].as_f64().unwrap();
+    assert!((20.0..80.0).contains(&left), "{left}");
+    assert!(job["warnings"][0]["before_end_secs"].as_f64().unwrap() > 200.0);
+    let leak = answer(root.path(), &["leak"], 1);
+    assert_eq!(
+        (&leak["schema"], &leak["leak"]),
+        (&json!("nilo.leak/1"), &json!(true))
+    );
+    let rate = leak["resources"][0]["growth_bytes_per_sec"]
+        .as_f64()
+        .unwrap();
+    assert!((rate / (2.8 * GIB / 600.0) - 1.0).abs() < 0.02, "{rate}");
+}
+
+#[test]
+fn a_run_without_any_limit_is_looked_at_for_leaks_all_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    training_run(&root.path().join("runs"), "base", 4.0);
+    let oom = answer(root.path(), &["oom"], 0);
+    let resources = oom["resources"].as_array().unwrap();
+    let job = resources.iter().find(|one| one["name"] == "job memory");
+    assert_eq!(job.unwrap()["limit_bytes"], Value::Null);
+    let leak = answer(root.path(), &["leak"], 0);
+    assert_eq!(leak["resources"].as_array().unwrap().len(), resources.len());
+}
+
+#[test]
+fn the_threshold_alone_warns_and_a_higher_one_does_not() {
+    let root = tempfile::tempdir().unwrap();
+    small_files(root.path());
+    let flat = ["oom", "--csv", "flat.csv", "--limit", "1700MiB"];
+    let warned = answer(root.path(), &flat, 1);
+    assert_eq!(warned["resources"][0]["level"], "low");
+    assert_eq!(warned["resources"][0]["warned"], true);
+    answer(
+        root.path(),
+        &[&flat[..], &["--threshold", "90"]].concat(),
+        0,
+    );
+    answer(
+        root.path(),
+        &[&flat[..], &["--threshold", "100"]].concat(),
+        0,
+    );
+}
+
+#[test]
+fn real_gpu_traces_that_leak_are_found_and_the_others_are_not() {
+    let root = tempfile::tempdir().unwrap();
+    for (trace, leaks) in [
+        ("retain-graph", 1),
+        ("slow-leak", 1),
+        ("steady", 0),
+        ("eval-bump", 0),
+        ("cache-plateau", 0),
+        ("variable-length", 0),
+    ] {
+        let file = from_root(&format!("bench/verdicts/testdata/traces/gpu/{trace}.csv"));
+        let what = ["--csv", file.to_str().unwrap(), "--limit", "12GiB"];
+        let columns = ["--column", "reserved", "--column", "allocated"];
+        let arguments = [&what[..], &columns].concat();
+        answer(root.path(), &[&["leak"][..], &arguments].concat(), leaks);
+        let dies = i32::from(trace == "retain-graph");
+        let oom = answer(root.path(), &[&["oom"][..], &arguments].concat(), dies);
+        let only = &oom["resources"][0];
+        if dies == 1 {
+            assert_eq!(
+                (&only["level"], &only["cause"]),
+                (&json!("critical"), &json!("growth"))
+            );
+            assert!(only["warnings"][0]["before_end_secs"].as_f64().unwrap() > 1.0);
+        }
+        if trace == "slow-leak" {
+            // The true time after the end of the trace is 287 s.
+            let left = only["predicted_secs"].as_f64().unwrap();
+            assert!((230.0..340.0).contains(&left), "{left}");
+        }
+    }
+}
+
+#[test]
+fn logs_of_other_tools_are_judged() {
+    let root = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for name in ["psrecord.log", "mprof-functions.dat", "nvidia-smi.csv"] {
+        let file = from_root(&format!("crates/nilo-import/testdata/{name}"));
+        std::fs::copy(file, root.path().join(name)).unwrap();
+        let limited: &[&str] = match name {
+            "nvidia-smi.csv" => &["oom", "--csv", name],
+            _ => &["oom", "--csv", name, "--limit", "100MiB"],
+        };
+        text += &transcript(root.path(), limited);
+        text += &transcript(root.path(), &["leak", "--check", "--csv", name]);
+    }
+    insta::assert_snapshot!("other-tools", text);
+}
+
+#[test]
+fn what_cannot_be_judged_is_said_in_a_sentence() {
+    let root = tempfile::tempdir().unwrap();
+    small_files(root.path());
+    for (name, content) in [
+        ("empty.csv", ""),
+        ("header.csv", "t_s,rss_mb\n"),
+        ("nan.csv", "t_s,rss_mb\n0,nan\n1,\n2,NaN\n"),
+        ("words.csv", "t_s,rss_mb\n0,many\n"),
+        ("percent.csv", "t_s,memory_percent\n0,10\n1,11\n"),
+        ("backwards.csv", "t_s,rss_mb\n5,10\n4,11\n3,12\n2,13\n"),
+        ("half.csv", "t_s,rss_mb,heap_mb\n0,1,\n1,nan,\n2,3,\n"),
+    ] {
+        std::fs::write(root.path().join(name), content).unwrap();
+    }
+    let mut text = String::new();
+    for arguments in [
+        &["oom"][..],
+        &["oom", "--csv", "missing.csv"],
+        &["oom", "--csv", "empty.csv"],
+        &["oom", "--csv", "header.csv"],
+        &["leak", "--csv", "nan.csv"],
+        &["leak", "--csv", "words.csv"],
+        &["oom", "--csv", "percent.csv"],
+        &["oom", "--csv", "percent.csv", "--limit", "8GiB"],
+        &["leak", "--csv", "backwards.csv"],
+        &["leak", "--csv", "half.csv"],
+        &["oom", "--csv", "flat.csv", "--column", "vms"],
+        &["oom", "--csv", "flat.csv", "--unit", "acres"],
+        &["oom", "--csv", "flat.csv", "--limit", "0"],
+        &["oom", "--csv", "flat.csv", "--threshold", "0"],
+        &["oom", "--csv", "flat.csv", "--threshold", "-5"],
+        &["oom", "--csv", "flat.csv", "--threshold", "100.1"],
+        &["oom", "--csv", "flat.csv", "--threshold", "nan"],
+        &["leak", "--csv", "flat.csv", "--threshold", "0"],
+        &["oom", "base", "--csv", "flat.csv"],
+        &["oom", "--limit", "8GiB"],
+    ] {
+        text += &transcript(root.path(), arguments);
+        text += "\n";
+    }
+    insta::assert_snapshot!("outlook-errors", text);
+}
