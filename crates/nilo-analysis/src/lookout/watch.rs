@@ -20,6 +20,8 @@ pub struct Lookout {
 struct Watched {
     forecaster: Forecaster,
     reading: Reading,
+    /// The fullest reading since the last look at the outlooks.
+    fullest: Option<Reading>,
     level: RiskLevel,
 }
 
@@ -121,6 +123,17 @@ impl Lookout {
         verdicts
     }
 
+    /// Where every resource goes, with its fullest reading since the last call and without its growth, which costs more to tell.
+    pub fn outlooks(&mut self) -> Vec<Verdict> {
+        let looked_at = self.watched.iter_mut().map(|(resource, watched)| Verdict {
+            resource: resource.clone(),
+            forecast: *watched.forecaster.forecast(),
+            growth: None,
+            reading: watched.take_fullest(),
+        });
+        looked_at.collect()
+    }
+
     /// The limit in force.
     pub fn limit(&self) -> Option<&nilo_sample::Limit> {
         self.surroundings.limit.as_ref()
@@ -131,6 +144,12 @@ impl Watched {
     fn put(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
         self.forecaster.observe(&reading);
         self.reading = reading;
+        if self
+            .fullest
+            .is_none_or(|fullest| reading.needed_bytes() >= fullest.needed_bytes())
+        {
+            self.fullest = Some(reading);
+        }
         let forecast = *self.forecaster.forecast();
         if forecast.level == self.level {
             return None;
@@ -143,6 +162,15 @@ impl Watched {
             forecast,
             reading,
         })
+    }
+
+    /// The fullest reading, placed at the newest time: looks never go back.
+    fn take_fullest(&mut self) -> Reading {
+        let fullest = self.fullest.take().unwrap_or(self.reading);
+        Reading {
+            time_nanos: self.reading.time_nanos,
+            ..fullest
+        }
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
