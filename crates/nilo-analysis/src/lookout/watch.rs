@@ -174,10 +174,11 @@ impl Watched {
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
-        let least = least_growth_bytes.unwrap_or_else(|| match self.reading.limit_bytes {
+        let usual = match self.reading.limit_bytes {
             Some(limit) => LEAST_GROWTH_SHARE * limit,
             None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
-        });
+        };
+        let least = least_growth_bytes.unwrap_or(usual);
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),

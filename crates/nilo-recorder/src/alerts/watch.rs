@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nilo_analysis::alerts::Watchman;
 use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::lookout::{Lookout, Verdict};
-use nilo_runfile::{Follower, RunFolder, append_event_at};
+use nilo_runfile::{Follower, RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
 
 use super::AlertSettings;
@@ -28,6 +28,8 @@ const NEAR_SHARE: f64 = 0.5;
 const LEAKS_EVERY: Duration = Duration::from_secs(10);
 /// At the end, what is under way gets this long.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// ... and whoever listens this long to hear what went wrong with it.
+const LAST_WORD: Duration = Duration::from_millis(300);
 
 /// What was prepared before the job started.
 pub(crate) struct AlertPreparation {
@@ -224,7 +226,14 @@ impl Station {
             }
         }
         if let Some(teller) = self.teller.take() {
-            teller.finish(until.saturating_duration_since(Instant::now()));
+            let rest = until.saturating_duration_since(Instant::now());
+            let unheard = teller.finish(rest.max(LAST_WORD));
+            if unheard > 0 {
+                let text = format!(
+                    "{unheard} alerts were raised while nobody took them: standard error, or what listened, was blocked"
+                );
+                append_event(&self.run_dir, &Event::Blind { text }).ok();
+            }
         }
     }
 }
