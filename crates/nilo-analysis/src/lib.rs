@@ -1,5 +1,6 @@
 //! What a recording means: pure functions over [`nilo_sample::Recording`], without files and without clocks.
 
+pub mod alerts;
 pub mod compare;
 pub mod compare_training;
 pub mod ending;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{
-    Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
+    Alert, Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
 };
 use serde::Serialize;
 
@@ -74,6 +74,8 @@ pub struct Summary {
     pub findings: Vec<Finding>,
     /// What to do about it.
     pub advice: Vec<serde_json::Value>,
+    /// Alerts as they were raised and cleared.
+    pub alerts: Vec<Alert>,
     /// The user's marks.
     pub marks: Vec<MarkSummary>,
     /// Processes that went on after the command ended.
@@ -228,6 +230,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         throughput: summarize_throughput(recording),
         findings: find(recording, ending),
         advice: Vec::new(),
+        alerts: alerts(recording),
         marks: marks(recording),
         left_running: ending.left_running.clone(),
         blind_spots: blind_spots(recording),
@@ -481,6 +484,17 @@ fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSumm
         read_bytes: None,
         written_bytes: None,
     }
+}
+
+fn alerts(recording: &Recording) -> Vec<Alert> {
+    let alerts = recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Alert(alert) => Some(alert.as_ref().clone()),
+            _ => None,
+        });
+    alerts.collect()
 }
 
 fn marks(recording: &Recording) -> Vec<MarkSummary> {

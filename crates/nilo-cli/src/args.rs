@@ -103,6 +103,32 @@ pub(crate) struct Sampling {
     pub(crate) source: Source,
 }
 
+/// Whom to tell when memory runs short.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Alerts")]
+pub(crate) struct AlertArgs {
+    /// Run this shell command for each alert, which it gets as JSON on its standard input
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_alert: Option<String>,
+
+    /// Post each alert as JSON to this address
+    #[arg(
+        long,
+        env = "NILO_ALERT_WEBHOOK",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) alert_webhook: Option<String>,
+
+    /// Send this signal, such as USR1, to the job's root process with each alert that is raised
+    #[arg(long, value_name = "NAME")]
+    pub(crate) alert_signal: Option<String>,
+
+    /// Do not look for anything to alert of
+    #[arg(long, conflicts_with_all = ["on_alert", "alert_signal"])]
+    pub(crate) no_alerts: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Live {
     /// When standard error is a terminal
@@ -147,6 +173,9 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) wait_all: bool,
 
+    #[command(flatten)]
+    pub(crate) alerts: AlertArgs,
+
     /// The command and its arguments, after --
     #[arg(
         trailing_var_arg = true,
@@ -189,6 +218,9 @@ pub(crate) struct WatchArgs {
 
     #[command(flatten)]
     pub(crate) sampling: Sampling,
+
+    #[command(flatten)]
+    pub(crate) alerts: AlertArgs,
 }
 
 #[derive(Debug, Args)]

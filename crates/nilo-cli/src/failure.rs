@@ -98,6 +98,20 @@ pub(crate) fn warn(text: &str) {
     say("warning", AnsiColor::Yellow, text);
 }
 
+/// An alert, or trouble in telling of one, from another thread than the one that draws the live line.
+pub(crate) fn alert(severity: &str, text: &str) {
+    let colour = match severity {
+        "critical" => AnsiColor::Red,
+        "warning" => AnsiColor::Yellow,
+        _ => AnsiColor::Blue,
+    };
+    // The live line is drawn again at the next tick.
+    if std::io::stderr().is_terminal() {
+        write!(std::io::stderr().lock(), "\r\x1b[K").ok();
+    }
+    say(severity, colour, text);
+}
+
 /// A word between: the work goes on as it should.
 pub(crate) fn note(text: &str) {
     say("nilo", AnsiColor::Blue, text);

@@ -2,6 +2,7 @@
 //!
 //! [`args`] says what can be typed, [`commands`] has one file for each verb, [`text`] turns results into words.
 
+mod alerts;
 mod args;
 mod commands;
 mod failure;

@@ -23,6 +23,27 @@ pub(crate) struct Settings {
     /// Print neither live line nor summary.
     #[serde(default)]
     pub(crate) quiet: bool,
+    /// What to alert of, and whom.
+    #[serde(default)]
+    pub(crate) alerts: AlertTable,
+}
+
+/// `[alerts]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AlertTable {
+    pub(crate) memory_warning: Option<f64>,
+    pub(crate) memory_critical: Option<f64>,
+    pub(crate) gpu_warning: Option<f64>,
+    pub(crate) gpu_critical: Option<f64>,
+    pub(crate) leak: Option<bool>,
+    pub(crate) oom_risk: Option<bool>,
+    pub(crate) on_alert: Option<String>,
+    pub(crate) webhook: Option<String>,
+    pub(crate) signal: Option<String>,
+    /// Print no line for an alert.
+    #[serde(default)]
+    pub(crate) quiet: bool,
 }
 
 /// `interval = 0.1` or `interval = "100ms"`.
@@ -51,8 +72,13 @@ impl Settings {
 
     fn read(path: &Path) -> Result<Settings, Failure> {
         let about = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("cannot use {}: {error}", path.display()))
-                .hint("known settings: dir = \"runs\", interval = 0.1, quiet = true")
+            let sentence = format!("cannot use {}: {error}", path.display());
+            let hint = if error.to_string().contains("[alerts]") {
+                crate::alerts::KNOWN
+            } else {
+                "known settings: dir = \"runs\", interval = 0.1, quiet = true, [alerts]"
+            };
+            Failure::new(sentence).hint(hint)
         };
         let mut text = String::new();
         let file = std::fs::File::open(path).map_err(|error| about(&error))?;
@@ -65,6 +91,7 @@ impl Settings {
             settings.dir = Some(base.join(dir));
         }
         settings.interval_nanos().map_err(|error| about(&error))?;
+        crate::alerts::check(&settings.alerts).map_err(|error| about(&error))?;
         Ok(settings)
     }
 

@@ -7,6 +7,7 @@ use nilo_source::Roots;
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
+use crate::alerts::{AlertSettings, AlertWatch};
 use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
@@ -29,6 +30,8 @@ pub struct WatchSettings<'a> {
     pub duration_nanos: Option<u64>,
     /// Where readings come from.
     pub backend: Backend,
+    /// Whom to tell when memory runs short; nobody is told by `None`.
+    pub alerts: Option<AlertSettings>,
 }
 
 /// Why watching ended.
@@ -65,7 +68,9 @@ pub fn watch_processes(
         interval_nanos,
         duration_nanos,
         backend,
+        alerts,
     } = settings;
+    let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
     let system = |what| move |source| RecorderError::System { what, source };
     let signals = SignalPipe::listen(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ])
         .map_err(system("listen to signals"))?;
@@ -78,12 +83,14 @@ pub fn watch_processes(
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();
     let first = pids.first().copied().unwrap_or(0);
-    let surroundings = Surroundings::new(roots, now, first);
+    let mut surroundings = Surroundings::new(roots, now, first);
+    surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.started_monotonic_nanos = now;
     description.started_unix_nanos = nilo_runfile::unix_nanos();
     description.root_pids = pids;
     description.limit = surroundings.limit().cloned();
     folder.write_description(&description).ok();
+    let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
 
     let mut recorder = Recorder::new(source, writer, surroundings, now, true);
     let mut reaper = Reaper::default();
@@ -135,6 +142,9 @@ pub fn watch_processes(
     });
     let dropped = recorder.dropped().0;
     recorder.close();
+    if let Some(alerts) = alerts {
+        alerts.finish();
+    }
     let ending = conclude(folder, description, aftermath);
     Ok(WatchOutcome {
         end,

@@ -10,6 +10,7 @@ use nilo_source::Roots;
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
+use crate::alerts::{AlertSettings, AlertWatch};
 use crate::launch::launch;
 use crate::live::Observer;
 use crate::pace::Pace;
@@ -44,6 +45,8 @@ pub struct CommandSettings<'a> {
     pub backend: Backend,
     /// Go on until every process of the tree has ended, daemons included.
     pub wait_for_all: bool,
+    /// Whom to tell when memory runs short; nobody is told by `None`.
+    pub alerts: Option<AlertSettings>,
 }
 
 /// How the command ended.
@@ -69,7 +72,9 @@ pub fn run_command(
         interval_nanos,
         backend,
         wait_for_all,
+        alerts,
     } = settings;
+    let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
     let system = |what| move |source| RecorderError::System { what, source };
     let mut listened = PASSED_ON.to_vec();
     // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
@@ -89,10 +94,12 @@ pub fn run_command(
     // A command that has already ended is a zombie without memory; its end is still ours to report.
     let known = source.add_root(child_pid).is_ok();
     nilo_source::raise_own_fd_limit().ok();
-    let surroundings = Surroundings::new(roots, now, child_pid);
+    let mut surroundings = Surroundings::new(roots, now, child_pid);
+    surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.limit = surroundings.limit().cloned();
     // The file's time axis begins at the start of the command, so the description is written again.
     folder.write_description(&description).ok();
+    let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
 
     let mut recorder = Recorder::new(source, writer, surroundings, now, false);
     let mut reaper = Reaper::default();
@@ -133,6 +140,9 @@ pub fn run_command(
     }
     let dropped = recorder.dropped().0;
     recorder.close();
+    if let Some(alerts) = alerts {
+        alerts.finish();
+    }
     let ending = conclude(folder, description, aftermath);
     let exit_code = match (ended.exit_code, ended.signal) {
         (Some(code), _) => code,

@@ -4,6 +4,7 @@
 //! The user's job is never disturbed: signals pass through, a full disk only costs samples, and the recorder's own cost is part of every recording.
 
 mod aftermath;
+pub mod alerts;
 mod attach;
 mod begin;
 mod command;

@@ -83,6 +83,8 @@ pub(crate) struct Surroundings {
     next_owned: u64,
     /// Our own PID and our ancestors': a shell that waits for us is no other job.
     company: BTreeSet<u32>,
+    /// The session of the process that delivers alerts: neither is that another job.
+    errand_session: Option<u32>,
     looked_at: usize,
 }
 
@@ -108,8 +110,14 @@ impl Surroundings {
             next_membership: 0,
             membership: Membership::default(),
             next_owned: 0,
+            errand_session: None,
             looked_at: 0,
         }
+    }
+
+    /// Processes of this session are ours, though they are no part of the job.
+    pub(crate) fn accompany(&mut self, session: Option<u32>) {
+        self.errand_session = session;
     }
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
@@ -294,10 +302,14 @@ impl Surroundings {
             return;
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
+        let (company, session) = (&self.company, self.errand_session);
+        let is_ours = |pid| {
+            ours.contains(&pid)
+                || company.contains(&pid)
+                || session.is_some_and(|session| session_of(pid) == Some(session))
+        };
         for watched in &mut self.cgroups {
-            let owned = watched
-                .cgroup
-                .owned_by(&|pid| ours.contains(&pid) || self.company.contains(&pid));
+            let owned = watched.cgroup.owned_by(&is_ours);
             watched.owned = owned.or(watched.owned);
         }
     }
@@ -407,6 +419,12 @@ impl Membership {
         }
         changed
     }
+}
+
+fn session_of(pid: u32) -> Option<u32> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let session = rustix::process::getsid(Some(pid)).ok()?;
+    u32::try_from(session.as_raw_nonzero().get()).ok()
 }
 
 /// Our own PID and those of our parents up to the first process.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::alert::Alert;
 use crate::limit::Limit;
 use crate::process::{ProcessId, ProcessInfo};
 
@@ -126,6 +127,8 @@ pub enum Event {
         /// What and why.
         text: String,
     },
+    /// An alert was raised, or one that was raised is over.
+    Alert(Box<Alert>),
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,

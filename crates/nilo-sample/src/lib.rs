@@ -3,6 +3,7 @@
 //! Everything here is plain data.
 //! Sources fill it in, the run file stores it, analysis and views read it; nothing here touches files, clocks or processes.
 
+pub mod alert;
 pub mod ending;
 pub mod event;
 pub mod limit;
@@ -13,6 +14,7 @@ pub mod table;
 pub mod units;
 pub mod words;
 
+pub use alert::{Alert, AlertKind, Severity};
 pub use ending::{Certainty, Ending, OomKill, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use limit::{Limit, LimitSource};

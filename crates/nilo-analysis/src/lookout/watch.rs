@@ -21,6 +21,8 @@ pub struct Lookout {
 struct Watched {
     forecaster: Forecaster,
     reading: Reading,
+    /// The fullest reading since the last look at the outlooks.
+    fullest: Option<Reading>,
     level: RiskLevel,
     readings: u64,
     first_nanos: u64,
@@ -136,6 +138,17 @@ impl Lookout {
         verdicts
     }
 
+    /// Where every resource goes, with its fullest reading since the last call and without its growth, which costs more to tell.
+    pub fn outlooks(&mut self) -> Vec<Verdict> {
+        let looked_at = self.watched.iter_mut().map(|(resource, watched)| Verdict {
+            resource: resource.clone(),
+            forecast: *watched.forecaster.forecast(),
+            growth: None,
+            reading: watched.take_fullest(),
+        });
+        looked_at.collect()
+    }
+
     /// The limit in force.
     pub fn limit(&self) -> Option<&nilo_sample::Limit> {
         self.surroundings.limit.as_ref()
@@ -150,6 +163,12 @@ impl Watched {
         }
         self.readings += 1;
         self.reading = reading;
+        if self
+            .fullest
+            .is_none_or(|fullest| reading.needed_bytes() >= fullest.needed_bytes())
+        {
+            self.fullest = Some(reading);
+        }
         let forecast = *self.forecaster.forecast();
         if forecast.level == self.level {
             return None;
@@ -164,11 +183,21 @@ impl Watched {
         })
     }
 
+    /// The fullest reading, placed at the newest time: looks never go back.
+    fn take_fullest(&mut self) -> Reading {
+        let fullest = self.fullest.take().unwrap_or(self.reading);
+        Reading {
+            time_nanos: self.reading.time_nanos,
+            ..fullest
+        }
+    }
+
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
-        let least = least_growth_bytes.unwrap_or(match self.reading.limit_bytes {
+        let usual = match self.reading.limit_bytes {
             Some(limit) => LEAST_GROWTH_SHARE * limit,
             None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
-        });
+        };
+        let least = least_growth_bytes.unwrap_or(usual);
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),

@@ -12,6 +12,7 @@ use nilo_recorder::{
 use nilo_runfile::RunFolder;
 use nilo_sample::RunDescription;
 
+use crate::alerts::settle_alerts;
 use crate::args::{RunArgs, Sampling, Source};
 use crate::failure::{self, Failure};
 use crate::folder::{load, runs_root};
@@ -27,6 +28,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
     check_writable(sampling.json.as_deref())?;
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet)?;
     let words: Vec<String> = args
         .command
         .iter()
@@ -49,6 +51,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
             interval_nanos,
             backend: backend(sampling.source),
             wait_for_all: args.wait_all,
+            alerts,
         },
         &mut live,
     );

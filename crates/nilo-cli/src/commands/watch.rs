@@ -6,6 +6,7 @@ use nilo_recorder::{WatchEnd, WatchSettings, watch_processes};
 use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
+use crate::alerts::settle_alerts;
 use crate::args::WatchArgs;
 use crate::commands::run::{
     backend, check_writable, create_folder, describe, explain, interval, open_log, report,
@@ -21,6 +22,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     let sampling = &args.sampling;
     let quiet = sampling.quiet || settings.quiet;
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet)?;
     let roots = Roots::default();
     let listing = list_processes(&roots);
     let pids = match &args.name_pattern {
@@ -72,6 +74,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
             interval_nanos,
             duration_nanos: args.duration,
             backend: backend(sampling.source),
+            alerts,
         },
         &mut live,
     );

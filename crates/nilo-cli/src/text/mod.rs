@@ -1,5 +1,6 @@
 //! Results as words and lines.
 
+pub(crate) mod alerts;
 pub(crate) mod compared;
 pub(crate) mod gpus;
 pub(crate) mod leak;

@@ -6,6 +6,7 @@ use nilo_analysis::Summary;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
+use crate::text::alerts::write_alerts;
 use crate::text::gpus::write_gpus;
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
@@ -36,6 +37,7 @@ pub(crate) fn write_summary(
     write_processes(out, summary, processes)?;
     write_gpus(out, summary)?;
     write_training(out, summary, processes.max(SOME_METRICS))?;
+    write_alerts(out, summary, processes)?;
     write_remarks(out, summary)
 }
 

@@ -1,0 +1,184 @@
+//! Every alarm of a run: verdicts go in, alerts come out.
+
+use std::collections::BTreeMap;
+
+use nilo_sample::{Alert, AlertKind, Severity};
+
+use super::latch::{Latch, Sign, Turn};
+use super::rules::AlertRules;
+use super::wording::{Reason, cleared, raised};
+use crate::forecast::{GrowthKind, Reading, RiskLevel};
+use crate::lookout::{Resource, Verdict};
+
+/// A level is calm this far below its threshold.
+const CALM_BELOW: f64 = 0.03;
+/// So many looks in a row must find a leak: the first may rest on the end of a warm-up.
+const LEAK_LOOKS: u32 = 3;
+
+/// Stands by the lookout and decides whom to wake.
+#[derive(Debug, Clone, Default)]
+pub struct Watchman {
+    rules: AlertRules,
+    latches: BTreeMap<(Resource, AlertKind), Latch>,
+    /// A risk that was raised and has become critical is told once more.
+    critical_risks: BTreeMap<Resource, Latch>,
+    leak_looks: BTreeMap<Resource, u32>,
+}
+
+impl Watchman {
+    /// Watches by these rules.
+    pub fn new(rules: AlertRules) -> Watchman {
+        Watchman {
+            rules,
+            ..Watchman::default()
+        }
+    }
+
+    /// Looks at levels and risks. Their growth need not be known: see [`crate::lookout::Lookout::outlooks`].
+    pub fn look(&mut self, outlooks: &[Verdict]) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        for outlook in outlooks {
+            self.look_at_level(outlook, &mut alerts);
+            if self.rules.oom_risk {
+                self.look_at_risk(outlook, &mut alerts);
+            }
+        }
+        alerts
+    }
+
+    /// Looks for leaks, which shows over tens of seconds at the earliest and costs more.
+    pub fn look_for_leaks(&mut self, verdicts: &[Verdict]) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        if !self.rules.leak {
+            return alerts;
+        }
+        let torch_counts = verdicts
+            .iter()
+            .any(|verdict| matches!(verdict.resource, Resource::Torch { .. }));
+        for verdict in verdicts {
+            // The machine's view of this job is the job's own, and the driver's view of PyTorch is PyTorch's.
+            let told_elsewhere = match verdict.resource {
+                Resource::Host => true,
+                Resource::Gpu { .. } => torch_counts,
+                _ => false,
+            };
+            if !told_elsewhere {
+                self.look_at_growth(verdict, &mut alerts);
+            }
+        }
+        alerts
+    }
+
+    /// Thresholds are for what is full when it is full. A caching allocator that holds all of its GPU is at rest.
+    fn look_at_level(&mut self, outlook: &Verdict, alerts: &mut Vec<Alert>) {
+        let rules = &self.rules;
+        let thresholds = match outlook.resource {
+            Resource::Job | Resource::Host => [
+                (AlertKind::MemoryWarning, rules.memory_warning),
+                (AlertKind::MemoryCritical, rules.memory_critical),
+            ],
+            Resource::Gpu { .. } => [
+                (AlertKind::GpuMemoryWarning, rules.gpu_warning),
+                (AlertKind::GpuMemoryCritical, rules.gpu_critical),
+            ],
+            Resource::SharedMemory | Resource::Torch { .. } => return,
+        };
+        let Some(limit) = outlook.reading.limit() else {
+            return;
+        };
+        let share = outlook.reading.needed_bytes() / limit;
+        for (kind, threshold) in thresholds {
+            let sign = match share {
+                share if share >= threshold => Sign::Alarm,
+                share if share < threshold - CALM_BELOW => Sign::Calm,
+                _ => Sign::Between,
+            };
+            let severity = match kind {
+                AlertKind::MemoryCritical | AlertKind::GpuMemoryCritical => Severity::Critical,
+                _ => Severity::Warning,
+            };
+            let reason = Reason::Level(threshold);
+            self.turn(kind, severity, outlook, sign, &reason, alerts);
+        }
+    }
+
+    fn look_at_risk(&mut self, outlook: &Verdict, alerts: &mut Vec<Alert>) {
+        let level = outlook.forecast.level;
+        let sign = |alarm: RiskLevel| match level {
+            level if level >= alarm => Sign::Alarm,
+            RiskLevel::Moderate | RiskLevel::High => Sign::Between,
+            _ => Sign::Calm,
+        };
+        let severity = match level {
+            RiskLevel::Critical => Severity::Critical,
+            _ => Severity::Warning,
+        };
+        let before = alerts.len();
+        let risk = Reason::Risk(&outlook.forecast);
+        let kind = AlertKind::OomRisk;
+        self.turn(
+            kind,
+            severity,
+            outlook,
+            sign(RiskLevel::High),
+            &risk,
+            alerts,
+        );
+        let time_nanos = outlook.reading.time_nanos;
+        let latch = self
+            .critical_risks
+            .entry(outlook.resource.clone())
+            .or_default();
+        let worse = latch.look(time_nanos, sign(RiskLevel::Critical)) == Some(Turn::Raised);
+        if worse && alerts.len() == before {
+            let (resource, reading) = (&outlook.resource, &outlook.reading);
+            alerts.push(raised(kind, severity, resource, time_nanos, reading, &risk));
+        }
+    }
+
+    fn look_at_growth(&mut self, verdict: &Verdict, alerts: &mut Vec<Alert>) {
+        let leak = verdict
+            .growth
+            .as_ref()
+            .filter(|growth| growth.kind == GrowthKind::Leak);
+        let looks = self.leak_looks.entry(verdict.resource.clone()).or_default();
+        *looks = if leak.is_some() { *looks + 1 } else { 0 };
+        let (kind, severity) = (AlertKind::MemoryLeak, Severity::Warning);
+        match leak {
+            Some(growth) => {
+                let sign = if *looks >= LEAK_LOOKS {
+                    Sign::Alarm
+                } else {
+                    Sign::Between
+                };
+                self.turn(kind, severity, verdict, sign, &Reason::Leak(growth), alerts);
+            }
+            None => self.turn(
+                kind,
+                severity,
+                verdict,
+                Sign::Calm,
+                &Reason::Level(1.0),
+                alerts,
+            ),
+        }
+    }
+
+    fn turn(
+        &mut self,
+        kind: AlertKind,
+        severity: Severity,
+        verdict: &Verdict,
+        sign: Sign,
+        reason: &Reason<'_>,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let (resource, reading): (&Resource, &Reading) = (&verdict.resource, &verdict.reading);
+        let time_nanos = reading.time_nanos;
+        let latch = self.latches.entry((resource.clone(), kind)).or_default();
+        alerts.extend(latch.look(time_nanos, sign).map(|turn| match turn {
+            Turn::Raised => raised(kind, severity, resource, time_nanos, reading, reason),
+            Turn::Cleared => cleared(kind, resource, time_nanos, reading),
+        }));
+    }
+}

@@ -1,0 +1,234 @@
+//! What is told and what is not, from made-up verdicts.
+
+use nilo_sample::{Alert, AlertKind, Severity};
+
+use super::{AlertRules, Watchman};
+use crate::forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
+use crate::lookout::{Resource, Verdict};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn at(resource: Resource, second: u64, used: f64) -> Verdict {
+    Verdict {
+        resource,
+        forecast: Forecast::default(),
+        growth: None,
+        reading: Reading {
+            time_nanos: second * SECOND,
+            used_bytes: used,
+            limit_bytes: Some(1000.0),
+            ..Reading::default()
+        },
+    }
+}
+
+fn follow(resource: &Resource, levels: impl IntoIterator<Item = f64>) -> Vec<Alert> {
+    let mut watchman = Watchman::new(AlertRules::default());
+    let looks = levels.into_iter().zip(0..);
+    looks
+        .flat_map(|(used, second)| watchman.look(&[at(resource.clone(), second, used)]))
+        .collect()
+}
+
+fn told(alerts: &[Alert]) -> Vec<(AlertKind, bool)> {
+    alerts
+        .iter()
+        .map(|alert| (alert.kind, alert.raised))
+        .collect()
+}
+
+#[test]
+fn a_rise_past_both_thresholds_tells_each_once() {
+    for resource in [Resource::Job, Resource::Host] {
+        let alerts = follow(&resource, (0..=100).map(|i| f64::from(i) * 9.5));
+        assert_eq!(
+            told(&alerts),
+            [
+                (AlertKind::MemoryWarning, true),
+                (AlertKind::MemoryCritical, true)
+            ]
+        );
+        assert_eq!(alerts[0].severity, Severity::Warning);
+        assert_eq!(alerts[1].severity, Severity::Critical);
+        assert_eq!(alerts[1].resource, resource.to_string());
+        assert_eq!(alerts[1].used_percent, Some(90.3));
+        assert_eq!(alerts[1].limit_bytes, Some(1000));
+    }
+}
+
+#[test]
+fn gpus_have_thresholds_of_their_own() {
+    let alerts = follow(&Resource::Gpu { index: 1 }, [790.0, 810.0, 940.0, 960.0]);
+    let times: Vec<u64> = alerts
+        .iter()
+        .map(|alert| alert.time_nanos / SECOND)
+        .collect();
+    assert_eq!(times, [1, 3]);
+    assert_eq!(
+        told(&alerts),
+        [
+            (AlertKind::GpuMemoryWarning, true),
+            (AlertKind::GpuMemoryCritical, true)
+        ]
+    );
+}
+
+#[test]
+fn an_allocator_that_holds_the_whole_gpu_is_at_rest() {
+    let torch = Resource::Torch {
+        writer: "python-1".to_owned(),
+        device: 0,
+    };
+    assert_eq!(follow(&torch, [999.0; 100]), []);
+    assert_eq!(follow(&Resource::SharedMemory, [999.0; 100]), []);
+}
+
+#[test]
+fn file_pages_that_can_be_dropped_do_not_count() {
+    let mut verdict = at(Resource::Job, 0, 950.0);
+    verdict.reading.reclaimable_bytes = 500.0;
+    assert_eq!(Watchman::default().look(&[verdict]), []);
+}
+
+#[test]
+fn no_limit_no_level() {
+    let mut verdict = at(Resource::Job, 0, 950.0);
+    verdict.reading.limit_bytes = None;
+    assert_eq!(Watchman::default().look(&[verdict]), []);
+}
+
+#[test]
+fn a_level_that_swings_around_a_threshold_is_told_once() {
+    let swing = (0..500).map(|i| if i % 2 == 0 { 760.0 } else { 735.0 });
+    assert_eq!(
+        told(&follow(&Resource::Job, swing)),
+        [(AlertKind::MemoryWarning, true)]
+    );
+    let wide = (0..500).map(|i| if i % 10 < 5 { 760.0 } else { 500.0 });
+    assert_eq!(
+        told(&follow(&Resource::Job, wide)),
+        [(AlertKind::MemoryWarning, true)]
+    );
+}
+
+#[test]
+fn a_level_that_stays_down_is_cleared_once() {
+    let levels = [800.0; 5].into_iter().chain([400.0; 100]);
+    let alerts = follow(&Resource::Job, levels);
+    assert_eq!(
+        told(&alerts),
+        [
+            (AlertKind::MemoryWarning, true),
+            (AlertKind::MemoryWarning, false)
+        ]
+    );
+    assert_eq!(alerts[1].severity, Severity::Info);
+    assert!(
+        alerts[1].text.contains("back at 40.0 %"),
+        "{}",
+        alerts[1].text
+    );
+}
+
+fn risky(second: u64, level: RiskLevel) -> Verdict {
+    let mut verdict = at(Resource::Job, second, 500.0);
+    verdict.forecast = Forecast {
+        level,
+        seconds: Some(90.0),
+        seconds_low: Some(60.0),
+        seconds_high: Some(130.0),
+        confidence: 0.85,
+        bytes_per_sec: Some(4.0),
+        ..Forecast::default()
+    };
+    verdict
+}
+
+#[test]
+fn a_risk_is_told_when_it_is_high_and_again_when_it_is_critical() {
+    use RiskLevel::{Critical, High, Low, Moderate};
+    let mut watchman = Watchman::default();
+    let levels = [
+        Low, Moderate, High, Moderate, High, Critical, High, Critical, Moderate, High,
+    ];
+    let alerts: Vec<Alert> = levels
+        .into_iter()
+        .zip(0..)
+        .flat_map(|(level, second)| watchman.look(&[risky(second, level)]))
+        .collect();
+    let said: Vec<_> = alerts
+        .iter()
+        .map(|alert| (alert.time_nanos / SECOND, alert.severity))
+        .collect();
+    assert_eq!(said, [(2, Severity::Warning), (5, Severity::Critical)]);
+    assert_eq!(alerts[0].kind, AlertKind::OomRisk);
+    assert_eq!(
+        (alerts[0].seconds_left, alerts[0].confidence),
+        (Some(90.0), Some(0.85))
+    );
+    assert!(!alerts[0].recommendations.is_empty());
+}
+
+#[test]
+fn a_risk_that_is_critical_at_once_is_told_once() {
+    let mut watchman = Watchman::default();
+    let alerts: Vec<Alert> = (0..10)
+        .flat_map(|second| watchman.look(&[risky(second, RiskLevel::Critical)]))
+        .collect();
+    assert_eq!(told(&alerts), [(AlertKind::OomRisk, true)]);
+}
+
+fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> Verdict {
+    let mut verdict = at(resource, second, 500.0);
+    verdict.growth = Some(Growth {
+        kind,
+        bytes_per_sec: 2.0,
+        bytes_per_sec_low: 1.0,
+        bytes_per_sec_high: 3.0,
+        grown_bytes: 100.0,
+        lasted_secs: 50.0,
+    });
+    verdict
+}
+
+fn leaks(resource: &Resource, kind: GrowthKind) -> Vec<Alert> {
+    let mut watchman = Watchman::default();
+    (0..20)
+        .flat_map(|i| watchman.look_for_leaks(&[leaking(resource.clone(), 10 * i, kind)]))
+        .collect()
+}
+
+#[test]
+fn a_leak_is_told_once_it_was_found_three_times() {
+    let alerts = leaks(&Resource::Job, GrowthKind::Leak);
+    assert_eq!(told(&alerts), [(AlertKind::MemoryLeak, true)]);
+    assert_eq!(alerts[0].time_nanos, 20 * SECOND);
+    assert_eq!(alerts[0].bytes_per_sec, Some(2.0));
+}
+
+#[test]
+fn growth_that_may_end_is_no_leak() {
+    assert_eq!(leaks(&Resource::Job, GrowthKind::Growth), []);
+}
+
+#[test]
+fn the_machines_view_of_the_job_is_not_told_twice() {
+    assert_eq!(leaks(&Resource::Host, GrowthKind::Leak), []);
+    let gpu = Resource::Gpu { index: 0 };
+    assert_eq!(leaks(&gpu, GrowthKind::Leak).len(), 1);
+}
+
+#[test]
+fn what_is_switched_off_is_not_told() {
+    let rules = AlertRules {
+        leak: false,
+        oom_risk: false,
+        ..AlertRules::default()
+    };
+    let mut watchman = Watchman::new(rules);
+    for second in 0..10 {
+        let leak = leaking(Resource::Job, second, GrowthKind::Leak);
+        assert_eq!(watchman.look_for_leaks(&[leak]), []);
+        assert_eq!(watchman.look(&[risky(second, RiskLevel::Critical)]), []);
+    }
+}

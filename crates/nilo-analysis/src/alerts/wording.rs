@@ -1,0 +1,170 @@
+//! The sentence of each alert, and what can be done about it.
+
+use nilo_sample::units::{format_bytes, format_duration};
+use nilo_sample::{Alert, AlertKind, Severity};
+
+use crate::forecast::{Cause, Forecast, Growth, Reading};
+use crate::lookout::Resource;
+
+/// An alert with the figures of a reading and nothing said yet.
+fn blank(
+    kind: AlertKind,
+    severity: Severity,
+    resource: &Resource,
+    time_nanos: u64,
+    reading: &Reading,
+) -> Alert {
+    let limit = reading.limit();
+    let used = reading.needed_bytes();
+    Alert {
+        kind,
+        severity,
+        resource: resource.to_string(),
+        raised: true,
+        time_nanos,
+        text: String::new(),
+        used_bytes: Some(used as u64),
+        limit_bytes: limit.map(|limit| limit as u64),
+        used_percent: limit.map(|limit| (1000.0 * used / limit).round() / 10.0),
+        bytes_per_sec: None,
+        seconds_left: None,
+        seconds_left_low: None,
+        seconds_left_high: None,
+        confidence: None,
+        recommendations: Vec::new(),
+    }
+}
+
+/// What raised an alert.
+pub(crate) enum Reason<'a> {
+    /// A threshold, as a share of the limit.
+    Level(f64),
+    Leak(&'a Growth),
+    Risk(&'a Forecast),
+}
+
+pub(crate) fn raised(
+    kind: AlertKind,
+    severity: Severity,
+    resource: &Resource,
+    time_nanos: u64,
+    reading: &Reading,
+    reason: &Reason<'_>,
+) -> Alert {
+    let mut alert = blank(kind, severity, resource, time_nanos, reading);
+    match reason {
+        Reason::Level(threshold) => {
+            alert.text = format!(
+                "{resource} is at {}, above {:.0} %",
+                level_words(&alert),
+                100.0 * threshold
+            );
+            alert.recommendations = level_advice(resource);
+        }
+        Reason::Leak(growth) => {
+            alert.bytes_per_sec = Some(growth.bytes_per_sec);
+            alert.text = format!(
+                "{resource} leaks {} a minute and has for {}",
+                format_bytes(growth.bytes_per_sec * 60.0),
+                spell(growth.lasted_secs)
+            );
+            alert.recommendations = vec![
+                "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
+            ];
+        }
+        Reason::Risk(forecast) => {
+            alert.bytes_per_sec = forecast.bytes_per_sec;
+            alert.seconds_left = forecast.seconds;
+            alert.seconds_left_low = forecast.seconds_low;
+            alert.seconds_left_high = forecast.seconds_high;
+            alert.confidence = Some(forecast.confidence);
+            alert.text = format!(
+                "{resource} is likely to run out in {} (confidence {:.2}); it is at {}",
+                spell(forecast.seconds.unwrap_or(0.0)),
+                forecast.confidence,
+                level_words(&alert)
+            );
+            alert.recommendations = risk_advice(forecast.cause);
+        }
+    }
+    alert
+}
+
+pub(crate) fn cleared(
+    kind: AlertKind,
+    resource: &Resource,
+    time_nanos: u64,
+    reading: &Reading,
+) -> Alert {
+    let mut alert = blank(kind, Severity::Info, resource, time_nanos, reading);
+    alert.raised = false;
+    alert.text = match kind {
+        AlertKind::MemoryLeak => format!("{resource} does not grow any more"),
+        AlertKind::OomRisk => format!(
+            "{resource} is no longer likely to run out; it is at {}",
+            level_words(&alert)
+        ),
+        _ => format!("{resource} is back at {}", level_words(&alert)),
+    };
+    alert
+}
+
+/// `91.2 % of its limit (466.94 MiB of 512.00 MiB)`
+fn level_words(alert: &Alert) -> String {
+    let used = format_bytes(alert.used_bytes.unwrap_or(0) as f64);
+    match (alert.used_percent, alert.limit_bytes) {
+        (Some(percent), Some(limit)) => {
+            format!(
+                "{percent:.1} % of its limit ({used} of {})",
+                format_bytes(limit as f64)
+            )
+        }
+        _ => used,
+    }
+}
+
+fn level_advice(resource: &Resource) -> Vec<String> {
+    let advice: &[&str] = match resource {
+        Resource::Gpu { .. } => &[
+            "a smaller batch, gradient checkpointing or a shorter sequence takes less",
+            "`nilo show` says which processes hold it",
+        ],
+        Resource::Host => &["`nilo ps --all` lists who takes the machine's memory"],
+        _ => &[
+            "ask for more memory next time: `nilo request` says how much",
+            "fewer or smaller data-loader workers take less",
+        ],
+    };
+    advice.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn risk_advice(cause: Option<Cause>) -> Vec<String> {
+    let first = match cause {
+        Some(Cause::Workers) => {
+            "fewer data-loader workers, or arrays instead of Python lists in the data set, take less"
+        }
+        Some(Cause::Peaks) => {
+            "what comes again and again (an evaluation, a checkpoint) will not fit: make it smaller or run it apart"
+        }
+        Some(Cause::Fragmentation) => {
+            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths"
+        }
+        Some(Cause::Swap) => {
+            "memory is full and goes to swap: give the job less to hold, or the machine fewer jobs"
+        }
+        Some(Cause::Neighbour) => {
+            "it is not this job that grows: `nilo ps --all` lists who takes the machine's memory"
+        }
+        _ => {
+            "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound"
+        }
+    };
+    vec![
+        "save a checkpoint while there is time".to_owned(),
+        first.to_owned(),
+    ]
+}
+
+fn spell(seconds: f64) -> String {
+    format_duration((seconds.max(0.0) * 1e9) as u64)
+}

@@ -1,0 +1,30 @@
+//! The alerts of a run, a line each.
+
+use std::io::Write;
+
+use nilo_analysis::Summary;
+use nilo_sample::units::to_secs;
+
+/// Writes the first `most` of them.
+pub(crate) fn write_alerts(
+    out: &mut dyn Write,
+    summary: &Summary,
+    most: usize,
+) -> std::io::Result<()> {
+    if summary.alerts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Alerts:")?;
+    for alert in summary.alerts.iter().take(most) {
+        let kind = alert.kind.as_str();
+        let over = if alert.raised { "" } else { " is over" };
+        let text = alert.text.replace(char::is_control, " ");
+        let secs = to_secs(alert.time_nanos);
+        writeln!(out, "  {secs:>9.1} s  {kind}{over}: {text}")?;
+    }
+    let rest = summary.alerts.len().saturating_sub(most);
+    if rest > 0 {
+        writeln!(out, "  and {rest} more")?;
+    }
+    Ok(())
+}

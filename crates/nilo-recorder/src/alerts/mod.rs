@@ -1,0 +1,36 @@
+//! Alerts of a run that is being recorded: who is told, and how.
+//!
+//! `watch.rs` is a thread that follows the run file and asks the watchman of `nilo-analysis`.
+//! What it raises is written into the run and told in four ways, none of which can hold up sampling or the job:
+//! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`errands.rs`),
+//! `command.rs` and `webhook.rs`.
+
+mod callback;
+mod command;
+mod errands;
+mod message;
+mod signal;
+mod watch;
+mod webhook;
+
+pub use callback::{AlertCallback, AlertNews};
+pub use nilo_analysis::alerts::{AlertRules, RulesError};
+pub use signal::signal_number;
+pub use webhook::{WebhookError, check_webhook};
+
+pub(crate) use watch::AlertWatch;
+
+/// Whom to tell of what.
+#[derive(Default)]
+pub struct AlertSettings {
+    /// What raises an alert; checked by [`AlertRules::check`].
+    pub rules: AlertRules,
+    /// A shell command that gets each alert as one JSON object on its standard input.
+    pub command: Option<String>,
+    /// An address that gets each alert by HTTP POST; checked by [`check_webhook`].
+    pub webhook: Option<String>,
+    /// A signal that the job's root process gets with each alert that is raised.
+    pub signal: Option<i32>,
+    /// A function that is called with each alert, and with trouble in telling.
+    pub callback: Option<AlertCallback>,
+}

@@ -1,0 +1,247 @@
+//! The thread that follows the run file, asks the watchman, and sees that everybody is told.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nilo_analysis::alerts::Watchman;
+use nilo_analysis::forecast::RiskLevel;
+use nilo_analysis::lookout::{Lookout, Verdict};
+use nilo_runfile::{Follower, RunFolder, append_event, append_event_at};
+use nilo_sample::{Alert, Event, RunDescription};
+
+use super::AlertSettings;
+use super::callback::{AlertNews, Teller};
+use super::errands::{Destinations, Errands, TOO_MANY};
+use super::message::message;
+use super::signal::SignalTargets;
+
+/// Looks come this often ...
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// ... and this often while nothing is written, or nothing is near a limit or on its way there.
+const LOOK_RARELY: Duration = Duration::from_secs(2);
+/// Below this share of the limit a level is not near it.
+const NEAR_SHARE: f64 = 0.5;
+/// Leaks are looked for this often: they show over tens of seconds, and the search costs about a millisecond.
+const LEAKS_EVERY: Duration = Duration::from_secs(10);
+/// At the end, what is under way gets this long.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// ... and whoever listens this long to hear what went wrong with it.
+const LAST_WORD: Duration = Duration::from_millis(300);
+
+/// What was prepared before the job started.
+pub(crate) struct AlertPreparation {
+    settings: AlertSettings,
+    errands: Option<Errands>,
+    trouble: Option<String>,
+    run_dir: PathBuf,
+}
+
+/// Alerts of a run, from its start to its end.
+pub(crate) struct AlertWatch {
+    stop: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl AlertPreparation {
+    /// The session of the process that delivers alerts.
+    pub(crate) fn session(&self) -> Option<u32> {
+        self.errands.as_ref().map(Errands::session)
+    }
+}
+
+impl AlertWatch {
+    /// To be called before the recorder has threads and the job: see [`Errands::start`].
+    pub(crate) fn prepare(settings: AlertSettings, run_dir: &Path) -> AlertPreparation {
+        let run_dir = std::path::absolute(run_dir).unwrap_or_else(|_| run_dir.to_owned());
+        let (mut errands, mut trouble) = (None, None);
+        if settings.command.is_some() || settings.webhook.is_some() {
+            let started = Errands::start(Destinations {
+                command: settings.command.clone(),
+                webhook: settings.webhook.clone(),
+                run_dir: run_dir.clone(),
+            });
+            match started {
+                Ok(started) => errands = Some(started),
+                Err(error) => {
+                    trouble = Some(format!(
+                        "alerts reach neither command nor webhook: no process for them: {error}"
+                    ));
+                }
+            }
+        }
+        AlertPreparation {
+            settings,
+            errands,
+            trouble,
+            run_dir,
+        }
+    }
+
+    /// Starts watching. The description is the one with which the run file begins, and its root processes must not have been waited for.
+    pub(crate) fn start(
+        preparation: AlertPreparation,
+        folder: &RunFolder,
+        description: &RunDescription,
+    ) -> Option<AlertWatch> {
+        let AlertPreparation {
+            settings,
+            errands,
+            trouble,
+            run_dir,
+        } = preparation;
+        let signal = settings.signal;
+        let signal = signal.and_then(|number| SignalTargets::open(number, &description.root_pids));
+        let mut station = Station {
+            follower: folder.follow(),
+            lookout: Lookout::new(description),
+            watchman: Watchman::new(settings.rules),
+            description: description.clone(),
+            run_dir,
+            errands,
+            signal,
+            teller: settings.callback.and_then(Teller::start),
+            said: BTreeSet::new(),
+        };
+        let (stop, stopping) = channel();
+        let (ending, ended) = channel();
+        let watch = move || {
+            let _ending: Sender<()> = ending;
+            station.said_once(trouble);
+            station.watch(&stopping);
+            station.finish();
+        };
+        let thread = thread::Builder::new().name("nilo-alerts".to_owned());
+        thread.spawn(watch).ok()?;
+        Some(AlertWatch { stop, ended })
+    }
+
+    /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
+    pub(crate) fn finish(self) {
+        drop(self.stop);
+        self.ended.recv_timeout(PATIENCE + LOOK_EVERY).ok();
+    }
+}
+
+struct Station {
+    follower: Follower,
+    lookout: Lookout,
+    watchman: Watchman,
+    description: RunDescription,
+    run_dir: PathBuf,
+    errands: Option<Errands>,
+    signal: Option<SignalTargets>,
+    teller: Option<Teller>,
+    /// Trouble that was told already.
+    said: BTreeSet<String>,
+}
+
+impl Station {
+    fn watch(&mut self, stopping: &Receiver<()>) {
+        let mut wait = LOOK_EVERY;
+        let mut next_leaks = Instant::now() + LEAKS_EVERY;
+        loop {
+            let last = match stopping.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => false,
+                _ => true,
+            };
+            let search = !last && Instant::now() >= next_leaks;
+            if search {
+                next_leaks = Instant::now() + LEAKS_EVERY;
+            }
+            wait = self.look(search);
+            if last {
+                return;
+            }
+            for report in self.errands.as_ref().map_or(Vec::new(), Errands::reports) {
+                self.said_once(Some(report));
+            }
+        }
+    }
+
+    /// Looks at what was written since the last time; gives the time to the next look.
+    fn look(&mut self, search_leaks: bool) -> Duration {
+        // A folder that cannot be read just now may be readable at the next look.
+        let Ok(update) = self.follower.poll() else {
+            return LOOK_RARELY;
+        };
+        if update.is_empty() {
+            return LOOK_RARELY;
+        }
+        self.lookout.take(&update.tables, &update.events);
+        let outlooks = self.lookout.outlooks();
+        let mut alerts = self.watchman.look(&outlooks);
+        if search_leaks {
+            let verdicts = self.lookout.verdicts(None);
+            alerts.extend(self.watchman.look_for_leaks(&verdicts));
+        }
+        for alert in alerts {
+            self.tell(alert);
+        }
+        if outlooks.iter().any(is_near) {
+            LOOK_EVERY
+        } else {
+            LOOK_RARELY
+        }
+    }
+
+    fn tell(&mut self, alert: Alert) {
+        if alert.raised
+            && let Some(signal) = &self.signal
+        {
+            signal.send();
+        }
+        let time_nanos = self.description.started_monotonic_nanos + alert.time_nanos;
+        let event = Event::Alert(Box::new(alert.clone()));
+        if let Err(error) = append_event_at(&self.run_dir, time_nanos, &event) {
+            self.said_once(Some(format!("an alert could not be recorded: {error}")));
+        }
+        if let Some(errands) = &self.errands {
+            let run_dir = self.run_dir.to_string_lossy();
+            if !errands.send(&message(&self.description, &run_dir, &alert)) {
+                self.said_once(Some(TOO_MANY.to_owned()));
+            }
+        }
+        if let Some(teller) = &mut self.teller {
+            teller.tell(AlertNews::Alert(Box::new(alert)));
+        }
+    }
+
+    fn said_once(&mut self, trouble: Option<String>) {
+        if let Some(text) = trouble
+            && let Some(teller) = &mut self.teller
+            && self.said.insert(text.clone())
+        {
+            teller.tell(AlertNews::Trouble(text));
+        }
+    }
+
+    fn finish(mut self) {
+        let until = Instant::now() + PATIENCE;
+        if let Some(errands) = self.errands.take() {
+            for report in errands.finish(PATIENCE) {
+                self.said_once(Some(report));
+            }
+        }
+        if let Some(teller) = self.teller.take() {
+            let rest = until.saturating_duration_since(Instant::now());
+            let unheard = teller.finish(rest.max(LAST_WORD));
+            if unheard > 0 {
+                let text = format!(
+                    "{unheard} alerts were raised while nobody took them: standard error, or what listened, was blocked"
+                );
+                append_event(&self.run_dir, &Event::Blind { text }).ok();
+            }
+        }
+    }
+}
+
+fn is_near(outlook: &Verdict) -> bool {
+    let share = outlook
+        .reading
+        .limit_bytes
+        .map_or(0.0, |limit| outlook.reading.used_bytes / limit.max(1.0));
+    share >= NEAR_SHARE || outlook.forecast.level > RiskLevel::Low
+}
