@@ -109,6 +109,20 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     assert all(line.startswith("   Recommendation: ") for line in lines[5:])
 
 
+def test_a_warning_prints_as_in_its_document():
+    advice = ["Prepare to release cache", "Consider reducing batch size"]
+    block = """
+[WARNING] OOM Warning: GPU 0
+   Risk Level: high
+   Current Usage: 87.3%
+   Predicted OOM Time: 45.2seconds later
+   Confidence: 0.82
+   Recommendation: Prepare to release cache
+   Recommendation: Consider reducing batch size
+"""
+    assert str(OOMPrediction(0, RiskLevel.HIGH, 87.3, "A GPU", 45.2, 0.82, advice)) == block.strip()
+
+
 def gpu(allocated, reserved=None, total=80 * GIB, others=0):
     """What a look at a GPU with torch on it gives."""
     used = (allocated if reserved is None else reserved) + others

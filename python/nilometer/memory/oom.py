@@ -71,7 +71,7 @@ class OOMDetector(Watcher):
                 self._warn(prediction)
             elif (
                 reading.held_percent < self.threshold - _HYSTERESIS_PERCENT
-                and prediction.forecast_level.rank < RiskLevel.HIGH.rank
+                and prediction.forecast_level is RiskLevel.LOW
             ):
                 self._warned.pop(reading.device, None)
             for listen in self._listeners:
