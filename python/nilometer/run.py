@@ -158,6 +158,12 @@ def active_run() -> Run | None:
     return current_run() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
 
 
+def current_step() -> int | None:
+    """The step that the current run has come to; none is made or joined for it."""
+    run = _current
+    return None if run is None else run.newest_step
+
+
 def log(values: Mapping[str, Any], step: int | None = None) -> None:
     """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`."""
     current_run().log(values, step)

@@ -6,6 +6,7 @@
 mod errors;
 mod exporting;
 mod flatten;
+mod forecaster;
 mod gpus;
 mod key_sets;
 mod nested;
@@ -32,6 +33,8 @@ use pyo3::prelude::*;
 /// The module `nilometer._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::forecaster::Forecaster;
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]

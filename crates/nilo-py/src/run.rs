@@ -380,6 +380,14 @@ impl Run {
         self.shared.with_stream(|stream| stream.step).flatten()
     }
 
+    /// The step that training has come to, by what was said or stored last.
+    #[getter]
+    fn newest_step(&self) -> Option<i64> {
+        self.shared
+            .with_stream(|stream| stream.newest_step())
+            .flatten()
+    }
+
     /// Sets a mark.
     fn mark(&self, py: Python<'_>, text: String) -> PyResult<()> {
         self.event(py, &Event::Mark { text })

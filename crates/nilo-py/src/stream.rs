@@ -79,6 +79,12 @@ impl Stream {
         &mut self.groups[index].1
     }
 
+    /// The step that training has come to: the one that it is said to be at, or the last that a row was stored under.
+    pub(crate) fn newest_step(&self) -> Option<i64> {
+        let last = (self.next_step > 0).then(|| self.next_step - 1);
+        self.step.or(last)
+    }
+
     /// The step of a row: the given one, the one that training is said to be at, or one more than the last.
     #[inline]
     pub(crate) fn step_or_next(&mut self, step: Option<i64>) -> i64 {

@@ -2,13 +2,19 @@
 
 from .._native import peak_rss
 from .debugger import MemoryDebugger
-from .leak import LeakDetector, LeakReport
-from .oom import OOMDetector, OOMPrediction, RiskLevel
+from .forecaster import Forecast, Forecaster, Growth, RiskLevel
+from .leak import LeakDetector
+from .leak_report import LeakReport
+from .oom import OOMDetector
+from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
 from .readings import DeviceReading
 
 __all__ = [
     "DeviceReading",
+    "Forecast",
+    "Forecaster",
+    "Growth",
     "LeakDetector",
     "LeakReport",
     "MemoryDebugger",

@@ -1,4 +1,4 @@
-"""Profile, warnings and leaks together."""
+"""Profile, warnings, leaks and alerts together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._files import write_json
-from .leak import LeakDetector, LeakReport
-from .oom import OOMDetector, OOMPrediction
+from .alerts import Alerts
+from .leak import LeakDetector
+from .leak_report import LeakReport
+from .oom import OOMDetector
+from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
 
 
@@ -32,10 +35,23 @@ class MemoryDebugger(contextlib.ContextDecorator):
         warning_callback: Callable[[OOMPrediction], object] | None = None,
         leak_callback: Callable[[LeakReport], object] | None = None,
         devices: Sequence[int | str] | None = None,
+        *,
+        warning_percent: float = 75.0,
+        critical_percent: float = 90.0,
+        gpu_warning_percent: float = 80.0,
+        gpu_critical_percent: float = 95.0,
     ) -> None:
         self.profiler = MemoryProfiler(sampling_interval, devices)
         self.oom_detector = OOMDetector(oom_threshold, warning_callback, max(sampling_interval, 0.1), devices)
         self.leak_detector = LeakDetector(leak_threshold_mb, leak_callback, max(sampling_interval, 1.0), devices)
+        self._alerts = Alerts(
+            (warning_percent, critical_percent),
+            (gpu_warning_percent, gpu_critical_percent),
+            self.oom_detector._say_once,
+        )
+        self.oom_detector._listeners.append(self._alerts.on_prediction)
+        self.leak_detector._listeners.append(self._on_leak)
+        self._baseline_was_set = False
 
     def start_monitoring(self) -> None:
         """Begins to look."""
@@ -50,13 +66,24 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def set_baseline(self) -> None:
         """Takes the present level as the one that should stay; without this call it is the level at the start."""
         self.leak_detector.set_baseline()
+        self._baseline_was_set = True
 
     def check_leaks(self) -> list[LeakReport]:
-        """Growth beyond the baseline."""
+        """Growth beyond the baseline, and trends."""
         return self.leak_detector.check()
 
+    def add_alert_callback(self, callback: Callable[[dict[str, Any]], object]) -> None:
+        """Calls it with a dictionary for every alert while monitoring, on a thread of its own.
+
+        `type` is `warning_memory` or `critical_memory` when the host's usage reaches `warning_percent` or `critical_percent`,
+        `gpu_warning_memory` or `gpu_critical_memory` for a GPU,
+        `memory_leak` for a trend, or for growth beyond a baseline that was set, and `oom_risk` when memory is forecast to run out.
+        Each is said once, and again only after it was over. `device`, `timestamp` and `message` are in all of them.
+        """
+        self._alerts.add(callback)
+
     def get_status_report(self) -> dict[str, Any]:
-        """Usage and statistics of every device, with risks and growth."""
+        """Usage and statistics of every device, with forecasts and growth."""
         report = self.profiler.get_status()
         report["oom"] = [
             {
@@ -65,11 +92,23 @@ class MemoryDebugger(contextlib.ContextDecorator):
                 "current_usage": round(prediction.current_usage, 2),
                 "limit": prediction.limit_source,
                 "recommendations": prediction.recommendations,
+                "reason": prediction.reason,
+                "cause": prediction.cause,
+                "predicted_oom_seconds": prediction.predicted_oom_seconds,
+                "predicted_oom_range": prediction.predicted_oom_range,
+                "confidence": prediction.confidence,
             }
             for prediction in self.oom_detector.check()
         ]
         report["leaks"] = [
-            {"device": leak.device, "growth_mb": round(leak.growth_mb, 2), "is_leak": leak.is_leak}
+            {
+                "device": leak.device,
+                "growth_mb": round(leak.growth_mb, 2),
+                "is_leak": leak.is_leak,
+                "kind": leak.kind,
+                "mb_per_minute": leak.mb_per_minute,
+                "lasted_secs": leak.lasted_secs,
+            }
             for leak in self.leak_detector.check()
         ]
         return report
@@ -86,6 +125,11 @@ class MemoryDebugger(contextlib.ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         self.stop_monitoring()
+
+    def _on_leak(self, report: LeakReport) -> None:
+        # Beyond the level at the start lies every model that is loaded; an alert takes a trend, or a baseline that somebody chose.
+        if report.kind == "leak" or self._baseline_was_set:
+            self._alerts.on_leak(report)
 
     def _parts(self) -> tuple[MemoryProfiler, OOMDetector, LeakDetector]:
         return (self.profiler, self.oom_detector, self.leak_detector)

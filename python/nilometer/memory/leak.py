@@ -1,54 +1,37 @@
-"""Growth beyond a baseline."""
+"""Growth beyond a baseline, and growth that does not end."""
 
 from __future__ import annotations
 
 import collections
 import gc
 import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from .._trouble import require, require_type
+from ..run import current_step
+from .delivery import Delivery
+from .forecaster import Forecaster, Growth
+from .leak_report import LeakReport
 from .readings import DeviceReading
 from .watcher import Watcher
 
 _MB = 1 << 20
-
-
-@dataclass(frozen=True)
-class LeakReport:
-    """How much a device's memory grew beyond its baseline."""
-
-    device: str
-    baseline_bytes: int
-    current_bytes: int
-    threshold_bytes: int
-    object_growth: dict[str, int] = field(default_factory=dict)
-    """Python types whose objects grew most in number, when objects were counted."""
-
-    @property
-    def growth_bytes(self) -> int:
-        return self.current_bytes - self.baseline_bytes
-
-    @property
-    def growth_mb(self) -> float:
-        return self.growth_bytes / _MB
-
-    @property
-    def is_leak(self) -> bool:
-        """Whether it grew by more than the threshold."""
-        return self.growth_bytes > self.threshold_bytes
-
-    def __str__(self) -> str:
-        word = "grew beyond its baseline" if self.is_leak else "did not grow beyond its baseline"
-        text = f"{self.device}: {word} by {self.growth_mb:+.1f} MiB (threshold {self.threshold_bytes / _MB:.0f} MiB)"
-        if self.object_growth:
-            text += "; more objects: " + ", ".join(f"{name} +{more}" for name, more in self.object_growth.items())
-        return text
+# A trend is worth a word from this share of the level on ...
+_LEAST_GROWTH_OF_LEVEL = 0.05
+# ... and from this size on.
+_LEAST_GROWTH_BYTES = 8 * _MB
+# Trends are judged every sixtieth of the time watched, and at least this often.
+_JUDGE_SECS = 10.0
 
 
 class LeakDetector(Watcher):
-    """Compares memory with a baseline: `set_baseline()` after warm-up, `check()` whenever you like, or on a thread.
+    """Finds memory that is kept: more than at the baseline, or more and more.
+
+    `set_baseline()` after warm-up, then `check()` whenever you like, tells what grew by more than `threshold_mb`.
+    While monitoring (and with every `check()`) it also follows the trend: a rise that lasts and gives nothing back is a leak
+    however small the baseline's growth is, with its rate, after ten seconds or fifty logged steps at the earliest.
+    `leak_callback` gets a LeakReport once for each of the two and each device, on a thread of its own.
 
     On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak),
     or without torch what the program's processes hold there.
@@ -59,8 +42,8 @@ class LeakDetector(Watcher):
     >>> detector.set_baseline()
     >>> kept = bytearray(64 << 20)
     >>> report = detector.check()[0]
-    >>> report.device, report.is_leak
-    ('host', True)
+    >>> report.device, report.is_leak, report.kind
+    ('host', True, 'baseline')
     """
 
     def __init__(
@@ -85,54 +68,90 @@ class LeakDetector(Watcher):
         self._count_objects = count_objects
         self._baseline: dict[str, int] | None = None
         self._objects: collections.Counter[str] = collections.Counter()
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
+        self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
+        self._listeners: list[Callable[[LeakReport], None]] = []
+        self._forget_trends()
 
     def set_baseline(self) -> None:
-        """Takes the present level as the one that should stay."""
+        """Takes the present level as the one that should stay; trends begin here too."""
         gc.collect()
         baseline = {reading.device: _held(reading) for reading in self.read()}
         with self._lock:
             self._baseline = baseline
             self._objects = _object_counts() if self._count_objects else collections.Counter()
             self._told.clear()
+            self._forget_trends()
 
     def check(self) -> list[LeakReport]:
         """The growth of every device. The first check without a baseline sets it."""
         if self._baseline is None:
             self.set_baseline()
         gc.collect()
-        return self._reports(self.read(), count=self._count_objects)
+        return self._reports(self.read(), thorough=True)
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         if self._baseline is None:
             self._baseline = {reading.device: _held(reading) for reading in readings}
-        for report in self._reports(readings, count=False):
-            if report.is_leak and report.device not in self._told:
-                self._told.add(report.device)
+        for report in self._reports(readings, thorough=False):
+            finding = (report.device, "leak" if report.kind == "leak" else "baseline")
+            if report.is_leak and finding not in self._told:
+                self._told.add(finding)
                 self.leaks.append(report)
                 if self.leak_callback is not None:
-                    self.leak_callback(report)
+                    self._delivery.post(report)
+                for listen in self._listeners:
+                    listen(report)
 
-    def _reports(self, readings: list[DeviceReading], count: bool) -> list[LeakReport]:
+    def _reports(self, readings: list[DeviceReading], *, thorough: bool) -> list[LeakReport]:
         with self._lock:
             baseline = self._baseline if self._baseline is not None else {}
-            growth = {}
-            if count:
+            objects = {}
+            if thorough and self._count_objects:
                 more = _object_counts()
                 more.subtract(self._objects)
-                growth = {name: number for name, number in more.most_common(5) if number > 0}
-            return [
-                LeakReport(
-                    reading.device,
-                    # A device that came later begins with its first reading.
-                    baseline.setdefault(reading.device, _held(reading)),
-                    _held(reading),
-                    self.threshold_bytes,
-                    growth,
+                objects = {name: number for name, number in more.most_common(5) if number > 0}
+            reports = []
+            for reading in readings:
+                held = _held(reading)
+                growth = self._follow(reading, held, thorough)
+                reports.append(
+                    LeakReport(
+                        reading.device,
+                        # A device that came later begins with its first reading.
+                        baseline.setdefault(reading.device, held),
+                        held,
+                        self.threshold_bytes,
+                        objects,
+                        "baseline" if growth is None else growth.kind,
+                        None if growth is None else growth.bytes_per_sec * 60 / _MB,
+                        None if growth is None else growth.lasted_secs,
+                    )
                 )
-                for reading in readings
-            ]
+            return reports
+
+    def _follow(self, reading: DeviceReading, held: int, thorough: bool) -> Growth | None:
+        """Feeds the device's trend and judges it, or gives the last judgement where it is not due."""
+        now = time.monotonic()
+        forecaster = self._forecasters.setdefault(reading.device, Forecaster())
+        forecaster.observe(now, held, step=current_step())
+        since, due = self._judgements.setdefault(reading.device, (now, now))
+        if thorough or now >= due:
+            least = max(_LEAST_GROWTH_OF_LEVEL * held, _LEAST_GROWTH_BYTES)
+            self._growth[reading.device] = forecaster.growth(min(least, self.threshold_bytes))
+            self._judgements[reading.device] = (since, now + min((now - since) / 60, _JUDGE_SECS))
+        return self._growth.get(reading.device)
+
+    def _forget_trends(self) -> None:
+        self._forecasters: dict[str, Forecaster] = {}
+        self._growth: dict[str, Growth | None] = {}
+        # For each device: watched since, and the next judgement's time.
+        self._judgements: dict[str, tuple[float, float]] = {}
+
+    def _call_back(self, report: LeakReport) -> None:
+        if self.leak_callback is not None:
+            self.leak_callback(report)
 
 
 def _held(reading: DeviceReading) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import logging
-import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from .._trouble import require, require_type
+from ..run import current_step
+from .delivery import Delivery
+from .forecaster import Forecaster, RiskLevel
+from .prediction import OOMPrediction, predict
 from .readings import HOST, DeviceReading
 from .watcher import Watcher
 
@@ -20,57 +22,13 @@ _CRITICAL_PERCENT = 95.0
 _HYSTERESIS_PERCENT = 3.0
 
 
-class RiskLevel(enum.Enum):
-    """How near the end is."""
-
-    LOW = "low"
-    MODERATE = "moderate"
-    HIGH = "high"
-    CRITICAL = "critical"
-
-    @property
-    def rank(self) -> int:
-        return list(RiskLevel).index(self)
-
-
-@dataclass(frozen=True)
-class OOMPrediction:
-    """What is known about a device running out of memory."""
-
-    device_id: int | str
-    """A GPU's index, or `host`."""
-    risk_level: RiskLevel
-    current_usage: float
-    """Percent of the limit."""
-    limit_source: str
-    predicted_oom_seconds: float | None = None
-    """Seconds until it runs out; None when nothing is forecast."""
-    confidence: float | None = None
-    recommendations: list[str] = field(default_factory=list)
-
-    @property
-    def device_name(self) -> str:
-        return "host memory" if self.device_id == HOST else f"GPU {self.device_id}"
-
-    def __str__(self) -> str:
-        lines = [
-            f"[WARNING] OOM Warning: {self.device_name}",
-            f"   Risk Level: {self.risk_level.value}",
-            f"   Current Usage: {self.current_usage:.1f}%",
-        ]
-        if self.predicted_oom_seconds is not None:
-            lines.append(f"   Predicted OOM Time: {self.predicted_oom_seconds:.1f}seconds later")
-        if self.confidence is not None:
-            lines.append(f"   Confidence: {self.confidence:.2f}")
-        lines.extend(f"   Recommendation: {text}" for text in self.recommendations)
-        return "\n".join(lines)
-
-
 class OOMDetector(Watcher):
-    """Watches the level against the limit and warns when it passes `threshold` percent, and again when it gets worse.
+    """Warns when memory is forecast to run out within ten minutes, and when it passes `threshold` percent; again when it gets worse.
 
-    `warning_callback` gets an OOMPrediction, on the watching thread; without one the warning is logged (logger `nilometer.oom`).
-    A callback that raises or blocks disturbs neither training nor its own next call. Risk is judged by the level; the time of the end is not forecast.
+    Every look feeds a forecaster for each device, whose time of the end, interval and confidence are in the OOMPrediction.
+    Memory in PyTorch's cache is free to PyTorch and does not count against the threshold.
+    `warning_callback` gets an OOMPrediction, on a thread of its own; without one the warning is logged (logger `nilometer.oom`).
+    A callback that raises or blocks disturbs neither training nor watching.
 
     >>> detector = OOMDetector(threshold=85.0)
     >>> predictions = detector.check()
@@ -96,7 +54,9 @@ class OOMDetector(Watcher):
         self.warning_callback = warning_callback
         self.warnings: list[OOMPrediction] = []
         self._warned: dict[str, RiskLevel] = {}
-        self._busy = threading.Lock()
+        self._forecasters: dict[str, Forecaster] = {}
+        self._delivery = Delivery(self._call_back, "warning_callback", self._say_once)
+        self._listeners: list[Callable[[OOMPrediction], None]] = []
 
     def check(self) -> list[OOMPrediction]:
         """The risk of every device, now."""
@@ -109,13 +69,17 @@ class OOMDetector(Watcher):
             if prediction.risk_level.rank > max(before.rank, RiskLevel.MODERATE.rank):
                 self._warned[reading.device] = prediction.risk_level
                 self._warn(prediction)
-            elif reading.utilization_percent < self.threshold - _HYSTERESIS_PERCENT:
+            elif (
+                reading.held_percent < self.threshold - _HYSTERESIS_PERCENT
+                and prediction.forecast_level is RiskLevel.LOW
+            ):
                 self._warned.pop(reading.device, None)
+            for listen in self._listeners:
+                listen(prediction)
 
     def _judge(self, reading: DeviceReading) -> OOMPrediction:
-        percent = reading.utilization_percent
-        critical = max(_CRITICAL_PERCENT, self.threshold)
-        if percent >= critical:
+        percent = reading.held_percent
+        if percent >= max(_CRITICAL_PERCENT, self.threshold):
             level = RiskLevel.CRITICAL
         elif percent >= self.threshold:
             level = RiskLevel.HIGH
@@ -123,36 +87,40 @@ class OOMDetector(Watcher):
             level = RiskLevel.MODERATE
         else:
             level = RiskLevel.LOW
-        device: int | str = HOST if reading.device == HOST else int(reading.device)
-        advice = _advice(reading) if level.rank >= RiskLevel.HIGH.rank else []
-        return OOMPrediction(device, level, percent, reading.source, recommendations=advice)
+        forecaster = self._forecasters.setdefault(reading.device, Forecaster())
+        # Not the watcher's seconds, which begin anew with every start.
+        _feed(forecaster, reading, time.monotonic())
+        return predict(reading, level, self.threshold, forecaster.forecast())
 
     def _warn(self, prediction: OOMPrediction) -> None:
         self.warnings.append(prediction)
         if self.warning_callback is None:
             _log.warning("%s", prediction)
-            return
-        # On a thread of its own, so that a slow callback does not blind the watcher; one at a time.
-        threading.Thread(target=self._call_back, args=(prediction,), name="nilo-oom-callback", daemon=True).start()
+        else:
+            self._delivery.post(prediction)
 
     def _call_back(self, prediction: OOMPrediction) -> None:
-        with self._busy:
-            try:
-                assert self.warning_callback is not None
-                self.warning_callback(prediction)
-            except Exception as error:  # noqa: BLE001 - the user's function
-                self._say_once(f"warning_callback: {type(error).__name__}: {error}")
+        if self.warning_callback is not None:
+            self.warning_callback(prediction)
 
 
-def _advice(reading: DeviceReading) -> list[str]:
-    if reading.device == HOST:
-        return [
-            "Use fewer DataLoader workers, or smaller prefetch_factor",
-            f"Ask for more memory: the limit is {reading.source}",
-        ]
-    advice = ["Consider reducing batch size"]
+def _feed(forecaster: Forecaster, reading: DeviceReading, seconds: float) -> None:
+    step = current_step()
+    limit = float(reading.total) if reading.total else None
     if reading.torch_allocated is not None and reading.torch_reserved is not None:
-        cached = reading.torch_reserved - reading.torch_allocated
-        if cached > reading.total // 20:
-            advice.insert(0, "Prepare to release cache")
-    return advice
+        # What torch can come to have: what it has, and what nobody has.
+        forecaster.observe(
+            seconds,
+            reading.torch_reserved,
+            reading.free + reading.torch_reserved,
+            held_bytes=reading.torch_allocated,
+            step=step,
+        )
+    elif reading.device == HOST:
+        # What others took of the machine is gone for this program too.
+        used = reading.total - reading.free if reading.total else reading.allocated
+        forecaster.observe(
+            seconds, used, limit, own_bytes=reading.allocated, children_bytes=reading.children, step=step
+        )
+    else:
+        forecaster.observe(seconds, reading.allocated, limit, own_bytes=reading.own, step=step)

@@ -10,6 +10,7 @@ A GPU of torch's and one of the driver's are the same when their UUIDs are; a to
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,9 +38,22 @@ class DeviceReading:
     own: int | None = None
     """On a GPU: held by this program's processes, contexts included, where the driver tells."""
 
+    children: int | None = None
+    """On the host: held by descendants of this process, as closely as it is known."""
+
     @property
     def utilization_percent(self) -> float:
         return 100 * self.allocated / self.total if self.total else 0.0
+
+    @property
+    def cached(self) -> int:
+        """What PyTorch keeps without need, and gives back or uses before it fails."""
+        return max((self.torch_reserved or 0) - (self.torch_allocated or 0), 0)
+
+    @property
+    def held_percent(self) -> float:
+        """As `utilization_percent`, without PyTorch's cache."""
+        return 100 * max(self.allocated - self.cached, 0) / self.total if self.total else 0.0
 
 
 class DeviceReader:
@@ -81,7 +95,19 @@ def _host_reading(sampler: _native.MemorySampler) -> DeviceReading:
     if reading["available_bytes"] is not None:
         # What others took of the machine is not free, whatever the limit says.
         free = min(free, reading["available_bytes"])
-    return DeviceReading(HOST, allocated, free, total, reading["limit_source"] or "no limit known")
+    children = None if reading["processes"] > 1 else 0
+    if children is None and (own := _own_resident()) is not None:
+        children = max(allocated - own, 0)
+    source = reading["limit_source"] or "no limit known"
+    return DeviceReading(HOST, allocated, free, total, source, children=children)
+
+
+def _own_resident() -> int | None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _gpu_readings(wanted: list[str] | None) -> list[DeviceReading]:

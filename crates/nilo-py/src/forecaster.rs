@@ -1,0 +1,130 @@
+//! The forecast of a level that can run out, for series that Python reads: the native half of `nilometer.memory.Forecaster`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nilo_analysis::forecast::{Cause, Forecaster as Following, GrowthKind, Reading};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Follows one resource: readings in, a judgement out.
+#[pyclass(frozen, subclass, module = "nilometer._native")]
+pub(crate) struct Forecaster {
+    following: Mutex<Following>,
+}
+
+#[pymethods]
+impl Forecaster {
+    #[new]
+    fn new() -> Forecaster {
+        Forecaster {
+            following: Mutex::default(),
+        }
+    }
+
+    /// Takes in a reading. One that is no number, or whose time does not lie after the last one's, is ignored and counted.
+    #[pyo3(signature = (time_secs, used_bytes, limit_bytes=None, *, held_bytes=None, reclaimable_bytes=0.0, children_bytes=None, own_bytes=None, swap_used_bytes=None, swap_total_bytes=None, step=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn observe(
+        &self,
+        py: Python<'_>,
+        time_secs: f64,
+        used_bytes: f64,
+        limit_bytes: Option<f64>,
+        held_bytes: Option<f64>,
+        reclaimable_bytes: f64,
+        children_bytes: Option<f64>,
+        own_bytes: Option<f64>,
+        swap_used_bytes: Option<f64>,
+        swap_total_bytes: Option<f64>,
+        step: Option<i64>,
+    ) {
+        // A time that is none makes the whole reading one that is no number, so that it is counted where the others are.
+        let placed = time_secs.is_finite() && time_secs >= 0.0;
+        let reading = Reading {
+            time_nanos: (time_secs * 1e9) as u64,
+            used_bytes: if placed { used_bytes } else { f64::NAN },
+            limit_bytes,
+            held_bytes,
+            reclaimable_bytes,
+            children_bytes,
+            own_bytes,
+            swap_used_bytes,
+            swap_total_bytes,
+            pressure_full: None,
+            step,
+        };
+        py.detach(|| self.locked().observe(&reading));
+    }
+
+    /// A boundary of the training at which memory may be given back: the end of an epoch.
+    fn boundary(&self) {
+        self.locked().boundary();
+    }
+
+    /// The newest judgement: `level`, `used_share`, `seconds`, `seconds_low`, `seconds_high`, `confidence`, `cause`, `bytes_per_sec`, `lasted_secs`.
+    fn forecast<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let forecast = *self.locked().forecast();
+        let dict = PyDict::new(py);
+        dict.set_item("level", forecast.level.as_str())?;
+        dict.set_item("used_share", forecast.used_share)?;
+        dict.set_item("seconds", forecast.seconds)?;
+        dict.set_item("seconds_low", forecast.seconds_low)?;
+        dict.set_item("seconds_high", forecast.seconds_high)?;
+        dict.set_item("confidence", forecast.confidence)?;
+        dict.set_item("cause", forecast.cause.map(cause_word))?;
+        dict.set_item("bytes_per_sec", forecast.bytes_per_sec)?;
+        dict.set_item("lasted_secs", forecast.lasted_secs)?;
+        Ok(dict)
+    }
+
+    /// The lasting growth of what is held, if there is one of at least `least_bytes`:
+    /// `kind` (growth, leak), `bytes_per_sec`, `bytes_per_sec_low`, `bytes_per_sec_high`, `grown_bytes`, `lasted_secs`.
+    fn growth<'py>(
+        &self,
+        py: Python<'py>,
+        least_bytes: f64,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(growth) = py.detach(|| self.locked().growth(least_bytes)) else {
+            return Ok(None);
+        };
+        let kind = match growth.kind {
+            GrowthKind::Growth => "growth",
+            GrowthKind::Leak => "leak",
+        };
+        let dict = PyDict::new(py);
+        dict.set_item("kind", kind)?;
+        dict.set_item("bytes_per_sec", growth.bytes_per_sec)?;
+        dict.set_item("bytes_per_sec_low", growth.bytes_per_sec_low)?;
+        dict.set_item("bytes_per_sec_high", growth.bytes_per_sec_high)?;
+        dict.set_item("grown_bytes", growth.grown_bytes)?;
+        dict.set_item("lasted_secs", growth.lasted_secs)?;
+        Ok(Some(dict))
+    }
+
+    /// Readings that made no sense.
+    #[getter]
+    fn ignored(&self) -> u64 {
+        self.locked().ignored()
+    }
+}
+
+impl Forecaster {
+    fn locked(&self) -> MutexGuard<'_, Following> {
+        self.following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As it is written in JSON.
+fn cause_word(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Growth => "growth",
+        Cause::Workers => "workers",
+        Cause::Peaks => "peaks",
+        Cause::Fragmentation => "fragmentation",
+        Cause::Swap => "swap",
+        Cause::Neighbour => "neighbour",
+        Cause::Jump => "jump",
+    }
+}

@@ -1,0 +1,104 @@
+"""Alerts as dictionaries: fixed levels, forecasts and leaks, each said once until it is over."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from .._trouble import require, require_type
+from .delivery import Delivery
+from .forecaster import RiskLevel
+from .leak_report import LeakReport
+from .prediction import OOMPrediction
+from .readings import HOST
+
+# A level is over only this far below its threshold.
+_HYSTERESIS_PERCENT = 3.0
+
+
+class Alerts:
+    """Turns predictions and leak reports into alerts for any number of callbacks, each of which may raise or block by itself."""
+
+    def __init__(
+        self, host_percents: tuple[float, float], gpu_percents: tuple[float, float], complain: Callable[[str], None]
+    ) -> None:
+        for name, (warning, critical) in (("", host_percents), ("gpu_", gpu_percents)):
+            require_type(warning, (int, float), f"{name}warning_percent")
+            require_type(critical, (int, float), f"{name}critical_percent")
+            require(
+                0 < warning <= critical <= 100,
+                f"{name}warning_percent and {name}critical_percent must be percentages in this order, not {warning} and {critical}",
+            )
+        self._host_percents = host_percents
+        self._gpu_percents = gpu_percents
+        self._complain = complain
+        self._deliveries: list[Delivery] = []
+        # For each device: how many of its two thresholds were said, and the forecast's level that was.
+        self._levels: dict[int | str, int] = {}
+        self._risks: dict[int | str, RiskLevel] = {}
+
+    def add(self, callback: Callable[[dict[str, Any]], object]) -> None:
+        require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
+        self._deliveries.append(Delivery(callback, "alert callback", self._complain))
+
+    def on_prediction(self, prediction: OOMPrediction) -> None:
+        self._judge_level(prediction)
+        self._judge_risk(prediction)
+
+    def on_leak(self, report: LeakReport) -> None:
+        self._say(
+            "memory_leak",
+            report.device if report.device == HOST else int(report.device),
+            str(report),
+            kind=report.kind,
+            growth_mb=report.growth_mb,
+            mb_per_minute=report.mb_per_minute,
+        )
+
+    def _judge_level(self, prediction: OOMPrediction) -> None:
+        device, percent = prediction.device_id, prediction.current_usage
+        is_host = device == HOST
+        percents = self._host_percents if is_host else self._gpu_percents
+        before = self._levels.get(device, 0)
+        reached = sum(percent >= threshold for threshold in percents)
+        # Thresholds said before hold until the level is clearly below them.
+        held = sum(percent >= threshold - _HYSTERESIS_PERCENT for threshold in percents[:before])
+        self._levels[device] = max(reached, held)
+        if reached > before:
+            word = ("warning", "critical")[reached - 1]
+            self._say(
+                f"{word}_memory" if is_host else f"gpu_{word}_memory",
+                device,
+                f"{prediction.device_name}: {percent:.1f}% used, at or above {percents[reached - 1]:g}%",
+                current_usage=percent,
+                threshold=percents[reached - 1],
+                limit=prediction.limit_source,
+            )
+
+    def _judge_risk(self, prediction: OOMPrediction) -> None:
+        device, level = prediction.device_id, prediction.forecast_level
+        before = self._risks.get(device, RiskLevel.LOW)
+        if level.rank > max(before.rank, RiskLevel.MODERATE.rank):
+            self._risks[device] = level
+            self._say(
+                "oom_risk",
+                device,
+                f"{prediction.device_name}: {prediction.reason}",
+                risk_level=level.value,
+                current_usage=prediction.current_usage,
+                predicted_oom_seconds=prediction.predicted_oom_seconds,
+                predicted_oom_range=prediction.predicted_oom_range,
+                confidence=prediction.confidence,
+                cause=prediction.cause,
+                recommendations=list(prediction.recommendations),
+                limit=prediction.limit_source,
+            )
+        elif level is RiskLevel.LOW:
+            self._risks.pop(device, None)
+
+    def _say(self, type: str, device: int | str, message: str, **details: Any) -> None:
+        moment = datetime.datetime.now().isoformat(timespec="seconds")
+        for delivery in self._deliveries:
+            # A dictionary each, so that one callback may change its own.
+            delivery.post({"type": type, "device": device, "timestamp": moment, "message": message, **details})

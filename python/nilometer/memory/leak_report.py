@@ -1,0 +1,49 @@
+"""What is said of memory that is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class LeakReport:
+    """How much a device's memory grew beyond its baseline, and whether it goes on."""
+
+    device: str
+    baseline_bytes: int
+    current_bytes: int
+    threshold_bytes: int
+    object_growth: dict[str, int] = field(default_factory=dict)
+    """Python types whose objects grew most in number, when objects were counted."""
+    kind: str = "baseline"
+    """`leak`: it rises steadily and gives nothing back; `growth`: it rises, too early to say more; `baseline`: no trend, only the comparison."""
+    mb_per_minute: float | None = None
+    """The trend's rate in MiB a minute; None without a trend."""
+    lasted_secs: float | None = None
+    """How long the trend has lasted."""
+
+    @property
+    def growth_bytes(self) -> int:
+        return self.current_bytes - self.baseline_bytes
+
+    @property
+    def growth_mb(self) -> float:
+        return self.growth_bytes / _MB
+
+    @property
+    def is_leak(self) -> bool:
+        """Whether it grew beyond its baseline by more than the threshold, or has the trend of a leak."""
+        return self.growth_bytes > self.threshold_bytes or self.kind == "leak"
+
+    def __str__(self) -> str:
+        beyond = self.growth_bytes > self.threshold_bytes
+        word = "grew beyond its baseline" if beyond else "did not grow beyond its baseline"
+        text = f"{self.device}: {word} by {self.growth_mb:+.1f} MiB (threshold {self.threshold_bytes / _MB:.0f} MiB)"
+        if self.mb_per_minute is not None and self.lasted_secs is not None:
+            word = "leaks" if self.kind == "leak" else "grows by"
+            text += f"; {word} {self.mb_per_minute:.1f} MiB a minute, for {self.lasted_secs:.0f} s so far"
+        if self.object_growth:
+            text += "; more objects: " + ", ".join(f"{name} +{more}" for name, more in self.object_growth.items())
+        return text

@@ -1,0 +1,383 @@
+"""Leaks and risks found by their trend, before any threshold; with real allocations, real limits, and callbacks that misbehave."""
+
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from conftest import MIB, wait_until
+from fake_nvml import GIB
+from package import run_program
+
+from nilometer.memory import DeviceReading, Forecaster, LeakDetector, MemoryDebugger, OOMDetector, RiskLevel
+from nilometer.memory.delivery import Delivery
+from nilometer.memory.leak_report import LeakReport
+from nilometer.memory.oom import _feed
+from nilometer.memory.prediction import OOMPrediction, advice
+
+# Half a MiB every 20 ms, kept or not, until the detector calls or the time is over: the same program but for one word.
+LEAK = """
+    import json, sys, threading, time
+    from nilometer.memory import LeakDetector
+    keep = sys.argv[1] == "keep"
+    found, kept, called = [], [], threading.Event()
+    def tell(report):
+        found.append([report.kind, report.mb_per_minute, report.growth_mb])
+        called.set()
+    detector = LeakDetector(threshold_mb=10_000, leak_callback=tell, sampling_interval=0.02, devices=["host"])
+    started = time.monotonic()
+    with detector:
+        # A leak ends the loop by being found; what does not leak is watched for a little longer than any verdict needs.
+        while not called.is_set() and time.monotonic() - started < (100 if keep else 14):
+            block = bytearray(512 << 10)
+            if keep:
+                kept.append(block)
+            time.sleep(0.02)
+        rate = len(kept) / 2 / (time.monotonic() - started) * 60
+        report = detector.check()[0]
+        time.sleep(0.2)
+    after = detector.check()[0]
+    print(json.dumps({"found": found, "rate": rate, "kind": report.kind, "after": after.kind, "is_leak": after.is_leak, "text": str(after)}))
+"""
+
+
+def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_path):
+    told = json.loads(run_program(LEAK, tmp_path, "keep").stdout)
+    assert len(told["found"]) == 1
+    kind, mb_per_minute, growth_mb = told["found"][0]
+    assert kind == "leak" and growth_mb < 10_000
+    assert mb_per_minute == pytest.approx(told["rate"], rel=0.3)
+    assert (told["kind"], told["after"], told["is_leak"]) == ("leak", "leak", True)
+    assert "MiB a minute" in told["text"]
+
+
+def test_allocations_that_are_given_back_are_no_leak(tmp_path):
+    told = json.loads(run_program(LEAK, tmp_path, "free").stdout)
+    assert (told["found"], told["after"], told["is_leak"]) == ([], "baseline", False)
+
+
+def test_a_new_baseline_forgets_the_trend():
+    detector = LeakDetector(threshold_mb=10_000, devices=["host"])
+    detector.set_baseline()
+    forecaster = detector._forecasters
+    detector.set_baseline()
+    assert detector._forecasters is not forecaster and detector.check()[0].kind == "baseline"
+
+
+# In a cgroup the level rises with every step; the process ends itself at the first warning.
+RISING = """
+    import json, sys, threading, time
+    import nilometer
+    from nilometer.memory import OOMDetector
+    warned, seen, kept = threading.Event(), [], []
+    def warn(prediction):
+        seen.append(prediction)
+        warned.set()
+    with OOMDetector(threshold=99.0, warning_callback=warn, sampling_interval=0.02, devices=["host"]) as detector:
+        while not warned.is_set() and len(kept) < 360:
+            kept.append(bytearray(1 << 20))
+            nilometer.log({"loss": 1.0}, step=len(kept))
+            time.sleep(0.02)
+    p = seen[0]
+    print(json.dumps({
+        "level": p.risk_level.value, "usage": p.current_usage, "seconds": p.predicted_oom_seconds,
+        "range": p.predicted_oom_range, "confidence": p.confidence, "reason": p.reason, "cause": p.cause,
+        "advice": p.recommendations, "text": str(p), "source": p.limit_source,
+    }))
+"""
+
+
+def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_path, cgroup):
+    cgroup.limit(400 * MIB)
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(RISING)],
+        capture_output=True, text=True, preexec_fn=cgroup.enter, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert told["level"] == "critical" and told["usage"] < 90
+    assert told["range"][0] < told["seconds"] < told["range"][1]
+    assert told["cause"] == "growth" and "MiB a minute" in told["reason"] and "threshold" not in told["reason"]
+    assert cgroup.path in told["source"] and cgroup.path in told["advice"][-1]
+    lines = told["text"].split("\n")
+    assert lines[:2] == ["[WARNING] OOM Warning: host memory", "   Risk Level: critical"]
+    assert lines[3] == f"   Predicted OOM Time: {told['seconds']:.1f}seconds later"
+    assert lines[4] == f"   Confidence: {told['confidence']:.2f}"
+    assert all(line.startswith("   Recommendation: ") for line in lines[5:])
+
+
+def test_a_warning_prints_as_in_its_document():
+    advice = ["Prepare to release cache", "Consider reducing batch size"]
+    block = """
+[WARNING] OOM Warning: GPU 0
+   Risk Level: high
+   Current Usage: 87.3%
+   Predicted OOM Time: 45.2seconds later
+   Confidence: 0.82
+   Recommendation: Prepare to release cache
+   Recommendation: Consider reducing batch size
+"""
+    assert str(OOMPrediction(0, RiskLevel.HIGH, 87.3, "A GPU", 45.2, 0.82, advice)) == block.strip()
+
+
+def gpu(allocated, reserved=None, total=80 * GIB, others=0):
+    """What a look at a GPU with torch on it gives."""
+    used = (allocated if reserved is None else reserved) + others
+    return DeviceReading("0", used, total - used, total, "A GPU", allocated, reserved)
+
+
+def test_a_full_cache_with_little_allocated_is_no_risk_and_a_full_gpu_is_one():
+    detector = OOMDetector(threshold=85.0)
+    detector.on_reading([gpu(10 * GIB, 79 * GIB)], 0.0)
+    assert detector.warnings == []
+    detector.on_reading([gpu(70 * GIB, 79 * GIB)], 0.0)
+    assert [(w.risk_level, w.current_usage) for w in detector.warnings] == [(RiskLevel.HIGH, 87.5)]
+    assert "Prepare to release cache" in detector.warnings[0].recommendations
+    assert "above the threshold of 85%" in detector.warnings[0].reason
+    # The cache shrinks and grows again; what is held by others and by contexts counts.
+    detector.on_reading([gpu(10 * GIB, 20 * GIB)], 0.0)
+    detector.on_reading([gpu(10 * GIB, 20 * GIB, others=60 * GIB)], 0.0)
+    assert len(detector.warnings) == 2
+
+
+def followed(readings):
+    """The forecast after readings of a device, one a second."""
+    forecaster = Forecaster()
+    for second, reading in enumerate(readings):
+        _feed(forecaster, reading, float(second))
+    return forecaster.forecast()
+
+
+def test_gpus_are_forecast_by_what_is_allocated_and_by_whose_it_is():
+    rising = [gpu(second * 80 * GIB // 800, 79 * GIB) for second in range(650)]
+    forecast = followed(rising)
+    assert forecast.level.rank >= RiskLevel.HIGH.rank and forecast.cause == "growth"
+    assert rising[-1].held_percent < 85
+    assert followed([gpu(10 * GIB, 79 * GIB)] * 650).level is RiskLevel.LOW
+    # Without torch the driver tells whose memory it is.
+    shared = [DeviceReading("0", n * GIB // 10, 80 * GIB - n * GIB // 10, 80 * GIB, "A GPU", own=5 * GIB) for n in range(650)]
+    assert followed(shared).cause == "neighbour"
+
+
+def test_the_host_is_forecast_with_what_others_take_of_it_and_what_workers_do():
+    def host(own, others, children=0):
+        return DeviceReading("host", own, 64 * GIB - own - others, 64 * GIB, "the machine", children=children)
+
+    rates = [n * GIB // 10 for n in range(550)]
+    assert followed([host(4 * GIB, n) for n in rates]).cause == "neighbour"
+    assert followed([host(4 * GIB + n, 0, n) for n in rates]).cause == "workers"
+    assert followed([host(4 * GIB + n, 0) for n in rates]).cause == "growth"
+    assert followed([host(4 * GIB, 4 * GIB)] * 550).level is RiskLevel.LOW
+
+
+def test_a_cause_has_its_own_advice():
+    host = DeviceReading("host", 1, 1, 2, "the machine")
+    causes = ["growth", "workers", "peaks", "swap", "neighbour"]
+    assert len({advice(host, cause)[0] for cause in causes}) == len(causes)
+    causes = ["growth", "peaks", "fragmentation", "neighbour"]
+    assert len({advice(gpu(1, 1), cause)[0] for cause in causes}) == len(causes)
+    assert advice(host, "jump") and advice(gpu(1, 1), None)
+
+
+def test_the_step_that_training_has_come_to_is_the_last_logged_or_the_one_said(tmp_path):
+    code = """
+        import nilometer
+        from nilometer.run import current_step
+        assert current_step() is None
+        nilometer.log({"loss": 1.0})
+        assert current_step() == 0
+        nilometer.log({"loss": 1.0}, step=41)
+        assert current_step() == 41
+        nilometer.current_run().set_step(50)
+        assert current_step() == 50
+        nilometer.finish()
+        assert current_step() is None
+    """
+    run_program(code, tmp_path)
+
+
+# Callbacks
+
+
+@pytest.mark.parametrize("bad", [ValueError("went wrong"), SystemExit("went wrong")])
+def test_a_delivery_goes_on_after_a_callback_that_raises_in_order_and_leaves_no_thread(bad):
+    seen, complaints = [], []
+
+    def callback(number):
+        seen.append(number)
+        raise bad
+
+    delivery = Delivery(callback, "a callback", complaints.append)
+    before = threading.active_count()
+    for number in range(50):
+        delivery.post(number)
+    wait_until(lambda: len(complaints) == 50, "all calls")
+    assert seen == list(range(50)) and "went wrong" in complaints[0]
+    wait_until(lambda: threading.active_count() <= before, "the thread to end")
+
+
+def test_a_callback_that_never_returns_gathers_a_bounded_number_of_calls():
+    release, complaints = threading.Event(), []
+    delivery = Delivery(lambda _: release.wait(60), "a callback", complaints.append)
+    for number in range(3000):
+        delivery.post(number)
+    assert complaints and "does not return" in complaints[0]
+    assert len(delivery._waiting) <= 1000
+    release.set()
+
+
+def test_a_leak_callback_that_raises_and_blocks_does_not_stop_the_watching():
+    release = threading.Event()
+
+    def bad(report):
+        release.wait(60)
+        raise ValueError("went wrong")
+
+    looks = []
+    detector = LeakDetector(threshold_mb=10, leak_callback=bad, sampling_interval=0.01, devices=["host"])
+    follow = detector._follow
+    detector._follow = lambda *arguments: looks.append(1) or follow(*arguments)
+    with detector:
+        wait_until(lambda: looks, "a look")
+        kept = bytearray(40 * MIB)
+        wait_until(lambda: detector.leaks, "a leak")
+        seen = len(looks)
+        wait_until(lambda: len(looks) > seen + 5, "looks while the callback blocks")
+    release.set()
+    wait_until(lambda: any("went wrong" in text for text in detector._failures), "the callback's error")
+    assert kept
+
+
+def test_a_forked_child_delivers_for_itself(tmp_path):
+    code = """
+        import os, threading
+        from nilometer.memory.delivery import Delivery
+        block = threading.Event()
+        parent, called = os.getpid(), threading.Event()
+        delivery = Delivery(lambda _: block.wait() if os.getpid() == parent else called.set(), "a callback", print)
+        delivery.post(1)
+        pid = os.fork()
+        if pid == 0:
+            delivery.post(2)
+            os._exit(0 if called.wait(60) else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        block.set()
+    """
+    run_program(code, tmp_path)
+
+
+# Alerts
+
+
+def prediction(percent, device="host", level=RiskLevel.LOW):
+    return OOMPrediction(device, level, percent, "a limit", forecast_level=level)
+
+
+def test_alerts_are_said_once_for_each_level_until_it_is_over():
+    seen = []
+    debugger = MemoryDebugger()
+    debugger.add_alert_callback(seen.append)
+    for percent in (50, 74.9, 75, 80, 74, 76, 91, 89, 92, 80, 91, 60, 76):
+        debugger._alerts.on_prediction(prediction(percent))
+    expected = ["warning_memory", "critical_memory", "critical_memory", "warning_memory"]
+    wait_until(lambda: len(seen) == len(expected), "alerts")
+    assert [alert["type"] for alert in seen] == expected
+    assert [alert["current_usage"] for alert in seen] == [75, 91, 91, 76]
+    assert {"type", "device", "timestamp", "message", "threshold", "limit"} <= set(seen[0])
+
+
+def test_gpus_have_thresholds_of_their_own_and_all_can_be_set():
+    seen = []
+    debugger = MemoryDebugger(warning_percent=10, critical_percent=20, gpu_warning_percent=30, gpu_critical_percent=40)
+    debugger.add_alert_callback(seen.append)
+    for device, percent in (("host", 12), (0, 12), (0, 35), (1, 45), ("host", 25)):
+        debugger._alerts.on_prediction(prediction(percent, device))
+    wait_until(lambda: len(seen) == 4, "alerts")
+    assert [(alert["type"], alert["device"]) for alert in seen] == [
+        ("warning_memory", "host"), ("gpu_warning_memory", 0), ("gpu_critical_memory", 1), ("critical_memory", "host"),
+    ]  # fmt: skip
+    usual = MemoryDebugger()._alerts
+    assert (usual._host_percents, usual._gpu_percents) == ((75.0, 90.0), (80.0, 95.0))
+
+
+def test_a_forecast_and_a_leak_are_alerts_too():
+    seen = []
+    debugger = MemoryDebugger()
+    debugger.add_alert_callback(seen.append)
+    levels = [RiskLevel.MODERATE, RiskLevel.HIGH, RiskLevel.MODERATE, RiskLevel.HIGH, RiskLevel.CRITICAL, RiskLevel.LOW, RiskLevel.HIGH]
+    for level in levels:
+        debugger._alerts.on_prediction(prediction(40, level=level))
+    debugger._alerts.on_leak(LeakReport("host", 0, 5 * MIB, 100 * MIB, kind="leak", mb_per_minute=3.0, lasted_secs=100.0))
+    wait_until(lambda: len(seen) == 4, "alerts")
+    assert [(alert["type"], alert.get("risk_level")) for alert in seen] == [
+        ("oom_risk", "high"), ("oom_risk", "critical"), ("oom_risk", "high"), ("memory_leak", None),
+    ]  # fmt: skip
+    assert (seen[3]["kind"], seen[3]["mb_per_minute"], seen[3]["growth_mb"]) == ("leak", 3.0, 5.0)
+
+
+def test_custom_alert_handling_in_a_running_program(capsys):
+    def custom_alert_handler(alert_data):
+        alert_type = alert_data["type"]
+        if alert_type == "critical_memory":
+            print("CRITICAL: Memory usage is too high!")
+        elif alert_type == "warning_memory":
+            print("WARNING: Memory usage is elevated")
+        handled.set()
+
+    def never_returns(alert_data):
+        release.wait(60)
+
+    handled, release = threading.Event(), threading.Event()
+    # Percentages that this very process is above.
+    debugger = MemoryDebugger(warning_percent=1e-6, critical_percent=2e-6, leak_threshold_mb=10)
+    debugger.add_alert_callback(never_returns)
+    debugger.add_alert_callback(custom_alert_handler)
+    leaks = []
+    debugger.add_alert_callback(lambda alert: leaks.append(alert) if alert["type"] == "memory_leak" else None)
+    with debugger:
+        assert handled.wait(60)
+        wait_until(lambda: debugger.leak_detector._baseline, "a baseline")
+        kept = [bytearray(60 * MIB)]
+        wait_until(lambda: debugger.leak_detector.leaks, "growth beyond the level at the start")
+        assert leaks == []
+        debugger.set_baseline()
+        kept.append(bytearray(60 * MIB))
+        wait_until(lambda: leaks, "growth beyond the baseline")
+    release.set()
+    assert capsys.readouterr().out == "CRITICAL: Memory usage is too high!\n"
+    assert leaks[0]["growth_mb"] > 10 and kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"warning_percent": 0}, "warning_percent"),
+        ({"warning_percent": 95}, "critical_percent"),
+        ({"gpu_critical_percent": 101}, "gpu_critical_percent"),
+        ({"gpu_warning_percent": "half"}, "gpu_warning_percent"),
+    ],
+)
+def test_wrong_percentages_raise_at_once(arguments, word):
+    with pytest.raises((TypeError, ValueError), match=word):
+        MemoryDebugger(**arguments)
+
+
+def test_an_alert_callback_must_be_callable():
+    with pytest.raises((TypeError, ValueError), match="callable"):
+        MemoryDebugger().add_alert_callback("print")
+
+
+def test_the_status_report_has_forecasts_and_growth_beside_what_it_had(tmp_path):
+    debugger = MemoryDebugger(devices=["host"])
+    with debugger:
+        time.sleep(0.3)
+    report = debugger.generate_report(tmp_path / "report.json")
+    assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks"}
+    assert {"device", "risk_level", "current_usage", "limit", "recommendations"} <= set(report["oom"][0])
+    assert {"predicted_oom_seconds", "predicted_oom_range", "confidence", "reason", "cause"} <= set(report["oom"][0])
+    assert {"device", "growth_mb", "is_leak"} <= set(report["leaks"][0])
+    assert {"kind", "mb_per_minute", "lasted_secs"} <= set(report["leaks"][0])
+    assert json.loads((tmp_path / "report.json").read_text())["leaks"][0]["kind"] == "baseline"
