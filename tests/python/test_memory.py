@@ -93,6 +93,7 @@ def test_starting_twice_and_stopping_twice_are_harmless():
         (lambda: OOMDetector(warning_callback=3), "warning_callback"),
         (lambda: LeakDetector(threshold_mb=-1), "threshold_mb"),
         (lambda: LeakDetector(leak_callback="f"), "leak_callback"),
+        (lambda: LeakDetector(warm_up_secs=-1), "warm_up_secs"),
     ],
 )
 def test_wrong_arguments_raise_at_once_and_name_the_argument(make, word):

@@ -21,18 +21,22 @@ from nilometer.memory.prediction import OOMPrediction, advice
 # Half a MiB every 20 ms, kept or not, until the detector calls or the time is over: the same program but for one word.
 LEAK = """
     import json, sys, threading, time
+    import nilometer
     from nilometer.memory import LeakDetector
-    keep = sys.argv[1] == "keep"
+    keep, steps, warm_up_secs = sys.argv[1] == "keep", sys.argv[2] == "steps", float(sys.argv[3])
     found, kept, called = [], [], threading.Event()
     def tell(report):
         found.append([report.kind, report.mb_per_minute, report.growth_mb])
         called.set()
-    detector = LeakDetector(threshold_mb=10_000, leak_callback=tell, sampling_interval=0.02, devices=["host"])
-    started = time.monotonic()
+    detector = LeakDetector(threshold_mb=10_000, leak_callback=tell, sampling_interval=0.02, devices=["host"], warm_up_secs=warm_up_secs)
+    started, step = time.monotonic(), 0
     with detector:
-        # A leak ends the loop by being found; what does not leak is watched for a little longer than any verdict needs.
-        while not called.is_set() and time.monotonic() - started < (100 if keep else 14):
+        # A leak ends the loop by being found; what is none is watched for a little longer than any verdict needs.
+        while not called.is_set() and time.monotonic() - started < (100 if keep and warm_up_secs < 100 else 14):
             block = bytearray(512 << 10)
+            step += 1
+            if steps:
+                nilometer.log({"loss": 1.0}, step=step)
             if keep:
                 kept.append(block)
             time.sleep(0.02)
@@ -44,8 +48,9 @@ LEAK = """
 """
 
 
-def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_path):
-    told = json.loads(run_program(LEAK, tmp_path, "keep").stdout)
+@pytest.mark.parametrize(("steps", "warm_up_secs"), [("steps", 99), ("no-steps", 0)])
+def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_path, steps, warm_up_secs):
+    told = json.loads(run_program(LEAK, tmp_path, "keep", steps, warm_up_secs).stdout)
     assert len(told["found"]) == 1
     kind, mb_per_minute, growth_mb = told["found"][0]
     assert kind == "leak" and growth_mb < 10_000
@@ -54,8 +59,14 @@ def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_
     assert "MiB a minute" in told["text"]
 
 
+def test_a_program_that_has_just_begun_and_makes_no_steps_grows_but_does_not_leak(tmp_path):
+    told = json.loads(run_program(LEAK, tmp_path, "keep", "no-steps", 1000).stdout)
+    assert (told["found"], told["after"], told["is_leak"]) == ([], "growth", False)
+    assert "grows by" in told["text"]
+
+
 def test_allocations_that_are_given_back_are_no_leak(tmp_path):
-    told = json.loads(run_program(LEAK, tmp_path, "free").stdout)
+    told = json.loads(run_program(LEAK, tmp_path, "free", "steps", 0).stdout)
     assert (told["found"], told["after"], told["is_leak"]) == ([], "baseline", False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import gc
 import threading
 import time
@@ -23,6 +24,8 @@ _LEAST_GROWTH_OF_LEVEL = 0.05
 _LEAST_GROWTH_BYTES = 8 * _MB
 # Trends are judged every sixtieth of the time watched, and at least this often.
 _JUDGE_SECS = 10.0
+# A program that has made so many steps has warmed up, however young it is.
+_WARM_UP_STEPS = 50
 
 
 class LeakDetector(Watcher):
@@ -30,7 +33,8 @@ class LeakDetector(Watcher):
 
     `set_baseline()` after warm-up, then `check()` whenever you like, tells what grew by more than `threshold_mb`.
     While monitoring (and with every `check()`) it also follows the trend: a rise that lasts and gives nothing back is a leak
-    however small the baseline's growth is, with its rate, after ten seconds or fifty logged steps at the earliest.
+    however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
+    within `warm_up_secs` of the start or the baseline, and before fifty logged steps, it is called growth only.
     `leak_callback` gets a LeakReport once for each of the two and each device, on a thread of its own.
 
     On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak),
@@ -54,6 +58,7 @@ class LeakDetector(Watcher):
         devices: Sequence[int | str] | None = None,
         *,
         count_objects: bool = False,
+        warm_up_secs: float = 60.0,
     ) -> None:
         super().__init__(sampling_interval, devices)
         require_type(threshold_mb, (int, float), "threshold_mb")
@@ -62,6 +67,9 @@ class LeakDetector(Watcher):
             leak_callback is None or callable(leak_callback),
             f"leak_callback must be callable, not {type(leak_callback).__name__}",
         )
+        require_type(warm_up_secs, (int, float), "warm_up_secs")
+        require(warm_up_secs >= 0, f"warm_up_secs must not be negative, not {warm_up_secs}")
+        self.warm_up_secs = float(warm_up_secs)
         self.threshold_bytes = int(threshold_mb * _MB)
         self.leak_callback = leak_callback
         self.leaks: list[LeakReport] = []
@@ -131,23 +139,30 @@ class LeakDetector(Watcher):
                 )
             return reports
 
-    def _follow(self, reading: DeviceReading, held: int, thorough: bool) -> Growth | None:
-        """Feeds the device's trend and judges it, or gives the last judgement where it is not due."""
-        now = time.monotonic()
-        forecaster = self._forecasters.setdefault(reading.device, Forecaster())
-        forecaster.observe(now, held, step=current_step())
-        since, due = self._judgements.setdefault(reading.device, (now, now))
-        if thorough or now >= due:
-            least = max(_LEAST_GROWTH_OF_LEVEL * held, _LEAST_GROWTH_BYTES)
-            self._growth[reading.device] = forecaster.growth(min(least, self.threshold_bytes))
-            self._judgements[reading.device] = (since, now + min((now - since) / 60, _JUDGE_SECS))
-        return self._growth.get(reading.device)
-
     def _forget_trends(self) -> None:
         self._forecasters: dict[str, Forecaster] = {}
+        self._first_step: int | None = None
         self._growth: dict[str, Growth | None] = {}
         # For each device: watched since, and the next judgement's time.
         self._judgements: dict[str, tuple[float, float]] = {}
+
+    def _follow(self, reading: DeviceReading, held: int, thorough: bool) -> Growth | None:
+        """Feeds the device's trend and judges it, or gives the last judgement where it is not due."""
+        now, step = time.monotonic(), current_step()
+        forecaster = self._forecasters.setdefault(reading.device, Forecaster())
+        forecaster.observe(now, held, step=step)
+        if self._first_step is None:
+            self._first_step = step
+        since, due = self._judgements.setdefault(reading.device, (now, now))
+        if thorough or now >= due:
+            least = max(_LEAST_GROWTH_OF_LEVEL * held, _LEAST_GROWTH_BYTES)
+            growth = forecaster.growth(min(least, self.threshold_bytes))
+            steps = 0 if step is None or self._first_step is None else step - self._first_step
+            if growth is not None and now - since < self.warm_up_secs and steps < _WARM_UP_STEPS:
+                growth = dataclasses.replace(growth, kind="growth")
+            self._growth[reading.device] = growth
+            self._judgements[reading.device] = (since, now + min((now - since) / 60, _JUDGE_SECS))
+        return self._growth.get(reading.device)
 
     def _call_back(self, report: LeakReport) -> None:
         if self.leak_callback is not None:
