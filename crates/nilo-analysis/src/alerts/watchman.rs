@@ -81,7 +81,7 @@ impl Watchman {
                 (AlertKind::GpuMemoryWarning, rules.gpu_warning),
                 (AlertKind::GpuMemoryCritical, rules.gpu_critical),
             ],
-            Resource::SharedMemory | Resource::Torch { .. } => return,
+            Resource::SharedMemory | Resource::Torch { .. } | Resource::Track { .. } => return,
         };
         let Some(limit) = outlook.reading.limit() else {
             return;

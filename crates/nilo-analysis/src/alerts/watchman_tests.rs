@@ -10,6 +10,9 @@ const SECOND: u64 = 1_000_000_000;
 
 fn at(resource: Resource, second: u64, used: f64) -> Verdict {
     Verdict {
+        too_young: false,
+        readings: 1,
+        watched_secs: 0.0,
         resource,
         forecast: Forecast::default(),
         growth: None,

@@ -140,11 +140,9 @@ impl Lookout {
 
     /// Where every resource goes, with its fullest reading since the last call and without its growth, which costs more to tell.
     pub fn outlooks(&mut self) -> Vec<Verdict> {
-        let looked_at = self.watched.iter_mut().map(|(resource, watched)| Verdict {
-            resource: resource.clone(),
-            forecast: *watched.forecaster.forecast(),
-            growth: None,
-            reading: watched.take_fullest(),
+        let looked_at = self.watched.iter_mut().map(|(resource, watched)| {
+            let reading = watched.take_fullest();
+            watched.outlook(resource, reading, None)
         });
         looked_at.collect()
     }
@@ -198,18 +196,23 @@ impl Watched {
             None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
         };
         let least = least_growth_bytes.unwrap_or(usual);
+        // The machine's view of this job is the job's own.
+        let growth = self
+            .forecaster
+            .growth(least)
+            .filter(|_| *resource != Resource::Host);
+        self.outlook(resource, self.reading, growth)
+    }
+
+    fn outlook(&self, resource: &Resource, reading: Reading, growth: Option<Growth>) -> Verdict {
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
-            // The machine's view of this job is the job's own.
-            growth: self
-                .forecaster
-                .growth(least)
-                .filter(|_| *resource != Resource::Host),
+            growth,
             too_young: self.forecaster.is_too_young(),
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),
-            reading: self.reading,
+            reading,
         }
     }
 }
