@@ -58,7 +58,9 @@ pub(crate) fn settle_alerts(
         .map(|name| known_signal(name))
         .transpose()
         .map_err(|error| Failure::new(format!("--alert-signal: {error}")).hint(SIGNALS))?;
-    let webhook = args.alert_webhook.as_ref().or(table.webhook.as_ref());
+    // An empty variable is the usual way to unset one.
+    let flag = args.alert_webhook.as_ref().filter(|url| !url.is_empty());
+    let webhook = flag.or(table.webhook.as_ref());
     if let Some(address) = webhook {
         check_webhook(address)
             .map_err(|error| Failure::new(format!("--alert-webhook: {error}")).hint(ADDRESSES))?;

@@ -103,17 +103,19 @@ pub(crate) struct Sampling {
     pub(crate) source: Source,
 }
 
+const ALERTS: &str = "Alerts";
+
 /// Whom to tell when memory runs short.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Alerts")]
 pub(crate) struct AlertArgs {
     /// Run this shell command for each alert, which it gets as JSON on its standard input
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, help_heading = ALERTS, value_name = "CMD")]
     pub(crate) on_alert: Option<String>,
 
     /// Post each alert as JSON to this address
     #[arg(
         long,
+        help_heading = ALERTS,
         env = "NILO_ALERT_WEBHOOK",
         hide_env_values = true,
         value_name = "URL"
@@ -121,11 +123,11 @@ pub(crate) struct AlertArgs {
     pub(crate) alert_webhook: Option<String>,
 
     /// Send this signal, such as USR1, to the job's root process with each alert that is raised
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = ALERTS, value_name = "NAME")]
     pub(crate) alert_signal: Option<String>,
 
     /// Do not look for anything to alert of
-    #[arg(long, conflicts_with_all = ["on_alert", "alert_signal"])]
+    #[arg(long, help_heading = ALERTS, conflicts_with_all = ["on_alert", "alert_signal"])]
     pub(crate) no_alerts: bool,
 }
 

@@ -143,10 +143,7 @@ impl Station {
         let mut wait = LOOK_EVERY;
         let mut next_leaks = Instant::now() + LEAKS_EVERY;
         loop {
-            let last = match stopping.recv_timeout(wait) {
-                Err(RecvTimeoutError::Timeout) => false,
-                _ => true,
-            };
+            let last = stopping.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
             let search = !last && Instant::now() >= next_leaks;
             if search {
                 next_leaks = Instant::now() + LEAKS_EVERY;
