@@ -266,6 +266,17 @@ def test_settings_that_cannot_be_meant_are_refused_before_the_command(nilo, tabl
     assert not (nilo.folder / "started").exists()
 
 
+def test_a_settings_file_that_anybody_can_write_names_no_command(nilo):
+    settings = nilo.folder / "nilo.toml"
+    settings.write_text('[alerts]\non_alert = "touch ran"\n')
+    settings.chmod(0o666)
+    result = nilo("run", "--", "touch", "started")
+    assert result.returncode == 2 and "can be written by anybody" in result.stderr and "--on-alert" in result.stderr
+    assert not (nilo.folder / "started").exists()
+    settings.chmod(0o644)
+    assert nilo("run", "--", "true").returncode == 0
+
+
 @pytest.mark.parametrize(
     "flags, sentence",
     [

@@ -54,6 +54,17 @@ pub(crate) enum Interval {
     Text(String),
 }
 
+/// Whether nobody but us and root can have written a file: only such a file may name a command.
+/// Settings are looked for in parent folders too, and `/tmp` is everybody's.
+fn is_trusted(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let ours = rustix::process::geteuid().as_raw();
+    std::fs::metadata(path).is_ok_and(|meta| {
+        let anybody_writes = meta.mode() & 0o002 != 0;
+        (meta.uid() == ours || meta.uid() == 0) && !anybody_writes
+    })
+}
+
 impl Settings {
     /// Reads the nearest `nilo.toml`, if there is one.
     pub(crate) fn load() -> Result<Settings, Failure> {
@@ -92,6 +103,13 @@ impl Settings {
         }
         settings.interval_nanos().map_err(|error| about(&error))?;
         crate::alerts::check(&settings.alerts).map_err(|error| about(&error))?;
+        if settings.alerts.on_alert.is_some() && !is_trusted(path) {
+            let sentence = format!(
+                "{} names a command to run on alerts, and belongs to somebody else or can be written by anybody",
+                path.display()
+            );
+            return Err(Failure::new(sentence).hint("give the command with --on-alert instead"));
+        }
         Ok(settings)
     }
 
