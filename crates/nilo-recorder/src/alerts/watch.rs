@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_RARELY: Duration = Duration::from_secs(2);
 /// Below this share of the limit a level is not near it.
 const NEAR_SHARE: f64 = 0.5;
-/// Leaks are looked for this often: they show over tens of seconds, and the search costs about a millisecond.
+/// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
 const LEAKS_EVERY: Duration = Duration::from_secs(10);
 /// At the end, what is under way gets this long.
 const PATIENCE: Duration = Duration::from_secs(2);
