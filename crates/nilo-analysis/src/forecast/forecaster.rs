@@ -18,6 +18,8 @@ const MODERATE_SECS: f64 = 1800.0;
 const WORTH_A_WORD: f64 = 0.2;
 /// Growth that may end with the epoch alarms only this near.
 const RESET_HORIZON_SECS: f64 = 150.0;
+/// ... and is believed this much.
+const MAY_RESET: f64 = 0.75;
 /// Odds that growth at the very beginning ends below the limit, how fast they fall with age ...
 const WARM_UP_ODDS: f64 = 12.0;
 const WARM_UP_SECS: f64 = 120.0;
@@ -213,13 +215,17 @@ impl Forecaster {
         let growth = growth.map(|outlook| (outlook, self.cause(&outlook, limit)));
         let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
         let creep = creep.map(|outlook| (outlook, Cause::Fragmentation));
-        let both = [growth, creep].into_iter().flatten();
-        let (mut outlook, cause) = both.max_by(|a, b| a.0.likelihood.total_cmp(&b.0.likelihood))?;
-        if cause == Cause::Workers {
-            outlook.likelihood *= 0.75;
-        }
-        outlook.likelihood *= self.past_the_beginning(&outlook, cause, limit);
-        Some((outlook, cause))
+        let weighed = [growth, creep]
+            .into_iter()
+            .flatten()
+            .map(|(mut outlook, cause)| {
+                outlook.likelihood *= self.past_the_beginning(&outlook, cause, limit);
+                if cause == Cause::Workers {
+                    outlook.likelihood *= MAY_RESET;
+                }
+                (outlook, cause)
+            });
+        weighed.max_by(|a, b| a.0.likelihood.total_cmp(&b.0.likelihood))
     }
 
     /// Whether a growth is more than a phase: it has lasted for a minute, or for a good part of a short life, or over many steps.
