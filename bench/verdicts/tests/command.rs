@@ -87,7 +87,10 @@ fn wrong_arguments_get_a_sentence_and_a_failing_status() {
         ),
         (&["--shape", "25"][..], "25 is not in 1..=24"),
         (&["--traces-per-shape", "0"][..], "0 is not in"),
-        (&["--only", "no such"][..], "hint: there are nilometer; threshold 90 %"),
+        (
+            &["--only", "no such"][..],
+            "hint: there are nilometer; threshold 90 %",
+        ),
         (
             &["--traces-per-shape", "1", "--recorded", "/no/such"][..],
             "cannot read /no/such/labels.json",

@@ -31,6 +31,8 @@ const CACHE_ROOM: f64 = 0.3;
 const A_PHASE_SECS: f64 = 60.0;
 const A_PHASE_SHARE: f64 = 0.3;
 const A_PHASE_STEPS: f64 = 30.0;
+/// Heights from this share of the growth beneath them on are what kills.
+const PEAKS_OVER_GROWTH: f64 = 0.3;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
 /// A reserve of whose rise this share is filled grows because of what is in it.
@@ -212,7 +214,7 @@ impl Forecaster {
             return outlook.map(|outlook| (outlook, Cause::Swap));
         }
         let growth = self.need.outlook(limit);
-        let growth = growth.map(|outlook| (outlook, self.cause(&outlook, limit)));
+        let growth = growth.map(|outlook| (outlook, self.cause(&outlook)));
         let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
         let creep = creep.map(|outlook| (outlook, Cause::Fragmentation));
         let weighed = [growth, creep]
@@ -258,20 +260,21 @@ impl Forecaster {
         1.0 / (1.0 + WARM_UP_ODDS * young * room)
     }
 
-    fn cause(&self, outlook: &Outlook, limit: f64) -> Cause {
+    fn cause(&self, outlook: &Outlook) -> Cause {
         let growth = outlook.trend.line.slope * outlook.trend.span_secs;
         let share = |part: Option<&Envelope>| {
             let rise = part?.rise(outlook.trend.width_secs)?;
             Some(rise / growth.max(1.0))
         };
         let since = self.clock.now_secs() - outlook.lasted_secs;
+        let grown = outlook.trend.line.slope * outlook.lasted_secs;
         let passed = self.last_boundary_secs.is_some_and(|at| at > since);
         if share(self.children.as_ref()).is_some_and(|share| share > 0.6) && !passed {
             Cause::Workers
         } else if share(self.own.as_ref().map(|own| &own.envelope)).is_some_and(|share| share < 0.3)
         {
             Cause::Neighbour
-        } else if outlook.transient.recurring > 0.05 * limit {
+        } else if outlook.transient.recurring > PEAKS_OVER_GROWTH * grown {
             Cause::Peaks
         } else {
             Cause::Growth
