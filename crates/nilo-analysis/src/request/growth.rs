@@ -1,70 +1,43 @@
 //! Is memory still growing at the end of a run? Then its peak says nothing about a longer one.
 
 use nilo_sample::SeriesView;
-use nilo_sample::units::{MIB, NANOS_PER_SEC};
+use nilo_sample::units::MIB;
 use serde::Serialize;
 
-use crate::statistics::quantile;
+use crate::forecast::{Forecaster, Reading};
 
 /// Growth that had not ended when the run did.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Growth {
-    /// How fast, over the last two thirds of the run.
+    /// How fast.
     pub bytes_per_sec: f64,
 }
 
-/// Fewer samples show no trend.
-const LEAST_SAMPLES: usize = 30;
-/// The last two thirds are looked at in this many pieces.
-const PIECES: usize = 6;
-/// The low edge of a piece: a sawtooth's troughs, and not one dip.
-const LOW_EDGE: f64 = 0.1;
 /// Growth below this share of the peak, or below this many bytes, is noise.
 const LEAST_RATIO: f64 = 0.01;
 const LEAST_BYTES: f64 = 16.0 * MIB as f64;
 
-/// Looks at the low edge of memory over the last two thirds of a run.
-///
-/// It counts as growing when the edge rises from piece to piece (one exception is allowed),
-/// by a material amount, and does not slow down to less than half of its pace.
+/// The growth that the leak finder sees at the end of a run, whether it is sure of a leak or not.
 pub fn still_growing(level: SeriesView<'_>) -> Option<Growth> {
-    let points: Vec<(u64, f64)> = level.present().filter(|(_, v)| v.is_finite()).collect();
-    if points.len() < LEAST_SAMPLES {
-        return None;
+    let mut forecaster = Forecaster::new();
+    for (time_nanos, used_bytes) in level.present() {
+        forecaster.observe(&Reading {
+            time_nanos,
+            used_bytes,
+            ..Reading::default()
+        });
     }
-    let (first, last) = (points.first()?.0, points.last()?.0);
-    let warm = first + (last - first) / 3;
-    let piece_nanos = (last - warm) as f64 / PIECES as f64;
-    if piece_nanos <= 0.0 {
-        return None;
-    }
-    let mut pieces: Vec<Vec<f64>> = vec![Vec::new(); PIECES];
-    for (time, value) in points.iter().filter(|(time, _)| *time >= warm) {
-        let piece = ((time - warm) as f64 / piece_nanos) as usize;
-        pieces[piece.min(PIECES - 1)].push(*value);
-    }
-    let edges: Option<Vec<f64>> = pieces
-        .iter_mut()
-        .map(|values| quantile(values, LOW_EDGE))
-        .collect();
-    let edges = edges?;
-    let rises = edges.windows(2).filter(|pair| pair[1] > pair[0]).count();
-    let peak = points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let middle = edges[PIECES / 2];
-    let (early, late) = (middle - edges[0], edges[PIECES - 1] - middle);
-    let grown = early + late;
-    let material = grown >= (LEAST_RATIO * peak).max(LEAST_BYTES);
-    // The second half has one transition less than the first.
-    let goes_on = late * 3.0 / 2.0 >= 0.5 * early;
-    let seconds = piece_nanos * (PIECES - 1) as f64 / NANOS_PER_SEC as f64;
-    (rises >= PIECES - 2 && material && goes_on).then_some(Growth {
-        bytes_per_sec: grown / seconds,
+    let (_, peak) = level.max()?;
+    let growth = forecaster.growth((LEAST_RATIO * peak).max(LEAST_BYTES))?;
+    Some(Growth {
+        bytes_per_sec: growth.bytes_per_sec,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nilo_sample::units::NANOS_PER_SEC;
     use proptest::prelude::*;
 
     fn growth(level: impl Fn(f64) -> f64) -> Option<Growth> {
