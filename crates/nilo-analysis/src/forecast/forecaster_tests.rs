@@ -173,6 +173,16 @@ fn a_leak_that_begins_late_is_one_when_it_has_lasted() {
 }
 
 #[test]
+fn growth_that_dies_away_is_no_leak() {
+    let mut forecaster = Forecaster::new();
+    watch(&mut forecaster, 3600, |t| {
+        reading(t, 4.0 + 1.5 * (1.0 + t / 60.0).ln())
+    });
+    let growth = forecaster.growth(0.1 * GIB);
+    assert!(growth.is_none_or(|growth| growth.kind == GrowthKind::Growth));
+}
+
+#[test]
 fn empty_single_and_constant_series_say_nothing() {
     let mut forecaster = Forecaster::new();
     assert_eq!(forecaster.forecast().level, RiskLevel::Low);

@@ -39,13 +39,13 @@ fn cgroup(anon: impl Fn(f64) -> f64, files: impl Fn(f64) -> f64, secs: u64) -> R
     for second in 0..secs {
         let (anon, files) = (anon(second as f64) * MIB, files(second as f64) * MIB);
         let usage = anon + files;
-        // Half of the file pages are active: they count in the working set, and can be dropped all the same.
+        // Nine of ten file pages are active: they count in the working set, and can be dropped all the same.
         tick(
             &mut rows,
             second * SECOND,
             &[
                 usage,
-                usage - files / 2.0,
+                usage - files / 10.0,
                 ABSENT,
                 ABSENT,
                 anon,
