@@ -4,6 +4,7 @@ use std::io::{Result, Write};
 
 use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::forecast::words::time_left;
+use nilo_analysis::lookout::Resource;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 
@@ -96,7 +97,11 @@ fn calm_line(danger: &Danger) -> String {
     let forecast = &verdict.forecast;
     let (Some(percent), Some(limit)) = (danger.used_percent, verdict.reading.limit_bytes) else {
         let level = bytes_in_words(verdict.reading.needed_bytes());
-        return format!("{level}, no limit is known");
+        // Where only the machine limits a job, the line about the machine says the rest.
+        return match verdict.resource {
+            Resource::Job => format!("{level}, no limit of its own"),
+            _ => format!("{level}, no limit is known"),
+        };
     };
     let level = forecast.level.as_str();
     let used = format!("{level} risk, {percent:.1}% of {}", bytes_in_words(limit));
