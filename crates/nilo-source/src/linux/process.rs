@@ -176,7 +176,8 @@ impl ProcessFiles {
         } else {
             None
         };
-        let stood_still = clock_nanos == Some(last.cpu_nanos);
+        // Zero is no sign of who answers: every process that has not run yet shows it.
+        let stood_still = last.cpu_nanos > 0 && clock_nanos == Some(last.cpu_nanos);
         self.still_clocks = if stood_still {
             self.still_clocks.saturating_add(1)
         } else {
