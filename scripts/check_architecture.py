@@ -18,6 +18,7 @@ ALLOWED = {
     "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-analysis"},
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
+    "nilo-tokenizer": set(),
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
