@@ -26,4 +26,7 @@ pub struct ProcessInfo {
     /// Owner's numeric user id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Its rank in a distributed job, where its environment says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }

@@ -11,6 +11,7 @@
 mod error;
 mod names;
 mod portable;
+mod rank;
 mod source;
 
 #[cfg(target_os = "linux")]

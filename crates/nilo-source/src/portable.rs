@@ -10,6 +10,7 @@ use sysinfo::{
 
 use crate::error::SourceError;
 use crate::names::{command_text, display_name};
+use crate::rank::rank_in;
 use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
 
 const DISCOVER_EVERY_NANOS: u64 = 1_000_000_000;
@@ -233,6 +234,7 @@ fn everything() -> ProcessRefreshKind {
         .with_disk_usage()
         .with_user(UpdateKind::OnlyIfNotSet)
         .with_cwd(UpdateKind::OnlyIfNotSet)
+        .with_environ(UpdateKind::OnlyIfNotSet)
         .with_cmd(UpdateKind::Always)
 }
 
@@ -287,7 +289,18 @@ fn describe(process: &Process) -> ProcessInfo {
             .cwd()
             .map(|path| path.to_string_lossy().into_owned()),
         uid: user_number(process),
+        rank: rank_in(|name| variable(process, name)),
     }
+}
+
+/// A variable that the process was started with.
+fn variable(process: &Process, name: &str) -> Option<String> {
+    let entries = process.environ().iter();
+    let mut entries = entries.map(|entry| entry.to_string_lossy());
+    entries.find_map(|entry| {
+        let value = entry.strip_prefix(name)?.strip_prefix('=')?;
+        Some(value.to_owned())
+    })
 }
 
 #[cfg(unix)]

@@ -151,7 +151,14 @@ impl Watchman {
                 } else {
                     Sign::Between
                 };
-                self.turn(kind, severity, verdict, sign, &Reason::Leak(growth), alerts);
+                self.turn(
+                    kind,
+                    severity,
+                    verdict,
+                    sign,
+                    &Reason::Leak(growth, &verdict.odd_peers),
+                    alerts,
+                );
             }
             None => self.turn(
                 kind,

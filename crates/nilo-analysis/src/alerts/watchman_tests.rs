@@ -16,6 +16,7 @@ fn at(resource: Resource, second: u64, used: f64) -> Verdict {
         resource,
         forecast: Forecast::default(),
         growth: None,
+        odd_peers: Vec::new(),
         reading: Reading {
             time_nanos: second * SECOND,
             used_bytes: used,

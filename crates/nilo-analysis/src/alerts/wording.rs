@@ -4,7 +4,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::{Alert, AlertKind, Severity};
 
 use crate::forecast::{Cause, Forecast, Growth, Reading};
-use crate::lookout::Resource;
+use crate::lookout::{OddPeer, Resource};
 
 /// An alert with the figures of a reading and nothing said yet.
 fn blank(
@@ -39,7 +39,7 @@ fn blank(
 pub(crate) enum Reason<'a> {
     /// A threshold, as a share of the limit.
     Level(f64),
-    Leak(&'a Growth),
+    Leak(&'a Growth, &'a [OddPeer]),
     Risk(&'a Forecast),
 }
 
@@ -61,13 +61,16 @@ pub(crate) fn raised(
             );
             alert.recommendations = level_advice(resource);
         }
-        Reason::Leak(growth) => {
+        Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
                 "{resource} leaks {} a minute and has for {}",
                 format_bytes(growth.bytes_per_sec * 60.0),
                 spell(growth.lasted_secs)
             );
+            if let Some(odd) = odd_peers.first() {
+                alert.text = format!("{}: {odd}", alert.text);
+            }
             alert.recommendations = vec![
                 "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
             ];

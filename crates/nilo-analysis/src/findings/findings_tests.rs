@@ -324,3 +324,69 @@ fn workers_that_copy_what_they_shared_are_named() {
         .retain(|table| !matches!(table.spec.subject, Subject::ProcessDetail(_)));
     assert!(!kinds(&run, 100).contains(&"copy-on-write"));
 }
+
+/// A phase that ran for `long` seconds in every `every`, ending at the end of each.
+fn phase(name: &str, every: u64, long: f64, secs: u64) -> RecordedTable {
+    let mut rows = table(TableSpec::phase(name));
+    for turn in 1..=secs / every {
+        tick(&mut rows, turn * every * SECOND, &[long * 1e9]);
+    }
+    rows
+}
+
+#[test]
+fn a_leak_is_put_down_to_the_phase_in_which_memory_is_taken_and_kept() {
+    let mut run = recording();
+    // 60 MiB in each evaluation, which is the last quarter of every 40 seconds.
+    let level = |t: f64| 800.0 + 60.0 * ((t / 40.0).floor() + ((t % 40.0 - 30.0) / 10.0).max(0.0));
+    run.tables = vec![
+        tree(level, 1200),
+        phase("evaluate", 40, 10.0, 1200),
+        phase("train", 40, 40.0, 1200),
+    ];
+    let leak = one(&run, 1200, "leak");
+    let said = leak.evidence.join("\n");
+    assert!(
+        said.contains("while `evaluate` ran, which took 2"),
+        "{said}"
+    );
+    // Without the evaluation, no phase has more of it than of the time.
+    run.tables.remove(1);
+    let said = one(&run, 1200, "leak").evidence.join("\n");
+    assert!(!said.contains("ran, which took"), "{said}");
+}
+
+#[test]
+fn one_leaking_rank_among_healthy_ones_is_a_leak_although_the_sum_does_not_show_it() {
+    let mut run = recording();
+    // The others breathe by far more than the one leaks.
+    let breath = |t: f64| 2000.0 + 300.0 * ((t % 60.0) - 30.0).abs() / 30.0;
+    let leaking = move |t: f64| breath(t) + 0.5 * t;
+    let sum = move |t: f64| 3.0 * breath(t) + leaking(t);
+    run.tables = vec![tree(sum, 600)];
+    for pid in 1..=4 {
+        let id = ProcessId {
+            pid,
+            start_ticks: 1,
+        };
+        let (rows, event) = match pid {
+            2 => process(id, "python train.py", leaking, 600),
+            _ => process(id, "python train.py", breath, 600),
+        };
+        run.tables.push(rows);
+        run.events.push(event);
+    }
+    let leak = one(&run, 600, "leak");
+    assert!(
+        leak.text.contains("in python train.py (PID 2)"),
+        "{}",
+        leak.text
+    );
+    assert!(
+        leak.evidence
+            .iter()
+            .any(|line| line.contains("3 others like it stand still"))
+    );
+    run.events.clear();
+    assert!(!kinds(&run, 600).contains(&"leak"));
+}

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 
-use super::Finding;
+use super::{Finding, phase_share};
 use crate::forecast::{Growth, GrowthKind};
-use crate::lookout::{Resource, Verdict};
+use crate::lookout::{OddPeer, Resource, Verdict};
 use crate::step_clock::StepClock;
 
 pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
@@ -33,9 +33,11 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         Resource::Job => holders(recording, since, growth),
         _ => Vec::new(),
     };
-    let place = holders
-        .first()
-        .map_or(String::new(), |who| format!(", in {who}"));
+    let place = match (verdict.odd_peers.first(), holders.first()) {
+        (Some(odd), _) => format!(", in {}", odd.who()),
+        (None, Some(who)) => format!(", in {who}"),
+        (None, None) => String::new(),
+    };
     let mut evidence = vec![format!(
         "what is held at the lowest point of each cycle rose by {} since {}, {} to {} a minute in four of five cases",
         format_bytes(growth.grown_bytes),
@@ -53,6 +55,8 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
             last - first
         ));
     }
+    evidence.extend(verdict.odd_peers.iter().map(OddPeer::to_string));
+    evidence.extend(phase_share::largest(recording, resource, since, end));
     evidence.extend(holders);
     match growth.kind {
         GrowthKind::Leak => Finding {

@@ -9,6 +9,7 @@ mod lost_samples;
 mod near_miss;
 mod oom_kill;
 mod oom_risk;
+mod phase_share;
 mod pressure;
 mod shared_memory;
 mod surroundings;

@@ -6,15 +6,17 @@ use nilo_sample::units::to_secs;
 use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
+use super::peers::{OddPeer, Peers};
 use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
-use crate::forecast::{Forecast, Forecaster, Growth, Reading, RiskLevel};
+use crate::forecast::{Forecast, Forecaster, Growth, GrowthKind, Reading, RiskLevel};
 
 /// Watches over a run.
 #[derive(Debug, Clone, Default)]
 pub struct Lookout {
     surroundings: Surroundings,
     watched: BTreeMap<Resource, Watched>,
+    peers: Peers,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,9 @@ pub struct Verdict {
     pub forecast: Forecast,
     /// Whether what is held grows without end.
     pub growth: Option<Growth>,
+    /// Processes of the job that grow while others of their kind stand still.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub odd_peers: Vec<OddPeer>,
     /// Whether it was watched for too short a time to call any growth a leak.
     pub too_young: bool,
     /// How many readings this rests on.
@@ -76,6 +81,7 @@ impl Lookout {
         Lookout {
             surroundings: Surroundings::new(description.limit.clone(), root),
             watched: BTreeMap::new(),
+            peers: Peers::default(),
         }
     }
 
@@ -97,6 +103,11 @@ impl Lookout {
         };
         in_order(tables, events, wanted, |time_nanos, entry| match entry {
             Entry::Row(table, row) => {
+                if let Subject::Process(id) = table.spec.subject
+                    && let Some(rss_bytes) = Row(table, row).get("rss_bytes")
+                {
+                    self.peers.take(id, time_nanos, rss_bytes);
+                }
                 let watched = &mut self.watched;
                 let put = |resource: Resource, reading: Reading| {
                     let entry = watched.entry(resource.clone()).or_default();
@@ -116,6 +127,7 @@ impl Lookout {
     }
 
     fn happened(&mut self, event: &Event) {
+        self.peers.happened(event);
         match event {
             Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
             Event::Mark { text } if text.to_lowercase().contains("epoch") => {
@@ -132,7 +144,13 @@ impl Lookout {
         let mut verdicts: Vec<Verdict> = self
             .watched
             .iter()
-            .map(|(resource, watched)| watched.verdict(resource, least_growth_bytes))
+            .map(|(resource, watched)| {
+                let mut verdict = watched.verdict(resource, least_growth_bytes);
+                if *resource == Resource::Job {
+                    verdict.compare_peers(self.peers.odd(least_growth_bytes));
+                }
+                verdict
+            })
             .collect();
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
         verdicts
@@ -150,6 +168,34 @@ impl Lookout {
     /// The limit in force.
     pub fn limit(&self) -> Option<&nilo_sample::Limit> {
         self.surroundings.limit.as_ref()
+    }
+}
+
+impl Verdict {
+    /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.
+    fn compare_peers(&mut self, odd_peers: Vec<OddPeer>) {
+        let Some(fastest) = odd_peers.first() else {
+            return;
+        };
+        let theirs = |sum: fn(&OddPeer) -> f64| odd_peers.iter().map(sum).sum::<f64>();
+        let grown_bytes = theirs(|odd| odd.grown_bytes);
+        match &mut self.growth {
+            Some(growth) if grown_bytes >= 0.5 * growth.grown_bytes => {
+                growth.kind = GrowthKind::Leak;
+            }
+            Some(_) => {}
+            None => {
+                self.growth = Some(Growth {
+                    kind: GrowthKind::Leak,
+                    bytes_per_sec: theirs(|odd| odd.bytes_per_sec),
+                    bytes_per_sec_low: theirs(|odd| odd.bytes_per_sec_low),
+                    bytes_per_sec_high: theirs(|odd| odd.bytes_per_sec_high),
+                    grown_bytes,
+                    lasted_secs: fastest.compared_secs,
+                });
+            }
+        }
+        self.odd_peers = odd_peers;
     }
 }
 
@@ -191,11 +237,7 @@ impl Watched {
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
-        let usual = match self.reading.limit_bytes {
-            Some(limit) => LEAST_GROWTH_SHARE * limit,
-            None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
-        };
-        let least = least_growth_bytes.unwrap_or(usual);
+        let least = least_growth_bytes.unwrap_or_else(|| self.least_growth_bytes());
         // The machine's view of this job is the job's own.
         let growth = self
             .forecaster
@@ -204,11 +246,19 @@ impl Watched {
         self.outlook(resource, self.reading, growth)
     }
 
+    fn least_growth_bytes(&self) -> f64 {
+        match self.reading.limit_bytes {
+            Some(limit) => LEAST_GROWTH_SHARE * limit,
+            None => LEAST_GROWTH_OF_LEVEL * self.reading.used_bytes,
+        }
+    }
+
     fn outlook(&self, resource: &Resource, reading: Reading, growth: Option<Growth>) -> Verdict {
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
             growth,
+            odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),

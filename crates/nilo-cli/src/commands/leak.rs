@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nilo_analysis::forecast::GrowthKind;
-use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_analysis::lookout::{OddPeer, Resource, Verdict};
 use nilo_sample::units::{MIB, to_secs};
 use serde::Serialize;
 
@@ -74,6 +74,8 @@ struct AnswerResource<'a> {
     growth_high_bytes_per_sec: Option<f64>,
     grown_bytes: Option<f64>,
     grown_over_secs: Option<f64>,
+    #[serde(skip_serializing_if = "<[OddPeer]>::is_empty")]
+    odd_peers: &'a [OddPeer],
     used_bytes: f64,
     limit_bytes: Option<f64>,
     too_short: bool,
@@ -110,6 +112,7 @@ impl<'a> AnswerResource<'a> {
             growth_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec),
             growth_low_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec_low),
             growth_high_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec_high),
+            odd_peers: &verdict.odd_peers,
             grown_bytes: growth.map(|growth| growth.grown_bytes),
             grown_over_secs: growth.map(|growth| growth.lasted_secs),
             used_bytes: verdict.reading.needed_bytes(),

@@ -11,6 +11,7 @@ use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
 
 const NAME_CHARS: usize = 80;
+const GROWTH_CHARS: usize = 400;
 
 /// Writes a line for each resource, leaks first.
 pub(crate) fn write_leaks(
@@ -53,7 +54,13 @@ fn name(verdict: &Verdict) -> String {
 
 fn growth(verdict: &Verdict) -> String {
     match &verdict.growth {
-        Some(growth) => growth_in_words(growth),
+        Some(growth) => {
+            let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
+            one_line(
+                &format!("{}{}", growth_in_words(growth), odd.collect::<String>()),
+                GROWTH_CHARS,
+            )
+        }
         None if verdict.too_young => format!(
             "too short to say ({}; it takes 10 seconds or 50 steps)",
             samples_in_words(verdict.readings, verdict.watched_secs)

@@ -5,6 +5,7 @@ use nilo_sample::process::ProcessInfo;
 use crate::linux::proc_folder::ProcFolder;
 use crate::linux::stat::{Stat, parse_uid};
 use crate::names::{command_text, display_name};
+use crate::rank::rank_in;
 
 /// The longest command line that is looked at; names and commands are shortened anyway.
 const COMMAND_BYTES: usize = 8192;
@@ -48,6 +49,20 @@ pub(crate) fn name_from(comm: &[u8], command: &Command) -> String {
     display_name(&String::from_utf8_lossy(comm), &arguments)
 }
 
+/// The rank by the environment that the process was started with, where it may be read.
+fn rank_of(proc: &ProcFolder, pid: u32) -> Option<u32> {
+    let environment = std::fs::read(proc.path_of(pid, "environ")).ok()?;
+    rank_in(|name| {
+        let mut entries = environment.split(|byte| *byte == 0);
+        let value = entries.find_map(|entry| {
+            entry
+                .strip_prefix(name.as_bytes())?
+                .strip_prefix(b"=".as_slice())
+        })?;
+        String::from_utf8(value.to_vec()).ok()
+    })
+}
+
 /// Everything known of a process besides numbers.
 pub(crate) fn describe(
     proc: &ProcFolder,
@@ -66,6 +81,7 @@ pub(crate) fn describe(
             .ok()
             .map(|path| path.to_string_lossy().into_owned()),
         uid,
+        rank: rank_of(proc, pid),
     }
 }
 

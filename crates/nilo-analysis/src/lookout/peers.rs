@@ -1,0 +1,397 @@
+//! Processes that do the same work: one that grows while the others stand still is a leak, whatever the job's sum looks like.
+//!
+//! Peers are children of one parent with the same command line: the ranks of a launcher, the workers of a loader.
+//! Each is kept as its lowest level in a few dozen slices of time, which double in length as the process ages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nilo_sample::units::{MIB, NANOS_PER_SEC, format_bytes, to_secs};
+use nilo_sample::{Event, ProcessId, ProcessInfo};
+use serde::Serialize;
+
+/// A process that grows while its peers do not.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OddPeer {
+    /// Its PID.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its rank, where its environment says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// How fast its lowest level rises.
+    pub bytes_per_sec: f64,
+    /// The slower half of the time.
+    pub bytes_per_sec_low: f64,
+    /// The faster half.
+    pub bytes_per_sec_high: f64,
+    /// How far it rose in the time that was compared.
+    pub grown_bytes: f64,
+    /// The most that any of the others rose in that time.
+    pub others_grown_bytes: f64,
+    /// How long that time is.
+    pub compared_secs: f64,
+    /// How many others there are.
+    pub others: usize,
+}
+
+impl OddPeer {
+    /// Who: `python train.py (PID 4711, rank 3)`.
+    pub fn who(&self) -> String {
+        match self.rank {
+            Some(rank) => format!("{} (PID {}, rank {rank})", self.name, self.pid),
+            None => format!("{} (PID {})", self.name, self.pid),
+        }
+    }
+}
+
+impl fmt::Display for OddPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = format_bytes(self.bytes_per_sec * 60.0);
+        let others = self.others;
+        write!(
+            f,
+            "{} grows {rate} a minute while {others} others like it stand still",
+            self.who()
+        )
+    }
+}
+
+/// Slices of time of a process.
+const SLICES: usize = 32;
+/// The first length of a slice.
+const FIRST_SLICE_NANOS: u64 = NANOS_PER_SEC / 2;
+/// The share of the time together that counts as warm-up.
+const WARM_UP: f64 = 0.3;
+/// The shortest time, after the warm-up, in which peers are compared.
+const SHORTEST_NANOS: u64 = 10 * NANOS_PER_SEC;
+/// Growth of a process below this is not worth a word ...
+const LEAST_BYTES: f64 = 16.0 * MIB as f64;
+/// ... nor is growth below this share of its level.
+const LEAST_OF_LEVEL: f64 = 0.05;
+/// Others stand still if they rise by no more than this share of what the odd one does.
+const STILL: f64 = 0.2;
+/// With the odd one are those that rise by at least this share of what it does.
+const ALIKE: f64 = 0.5;
+/// Among this many peers, at most one is odd; among twice as many, two.
+const PEERS_FOR_EACH_ODD: usize = 3;
+/// Each half of the time rises at least this fast against the whole: a jump is no leak.
+const EACH_HALF: f64 = 0.5;
+
+/// The processes that are being followed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peers {
+    processes: BTreeMap<ProcessId, Process>,
+    now_nanos: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Process {
+    info: ProcessInfo,
+    lows: Lows,
+}
+
+impl Peers {
+    pub(crate) fn happened(&mut self, event: &Event) {
+        match event {
+            Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
+                // A new program in an old process is a new peer.
+                let process = Process {
+                    info: info.clone(),
+                    lows: Lows::default(),
+                };
+                self.processes.insert(*id, process);
+            }
+            Event::ProcessEnded { id, .. } => {
+                self.processes.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn take(&mut self, id: ProcessId, time_nanos: u64, rss_bytes: f64) {
+        self.now_nanos = self.now_nanos.max(time_nanos);
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.lows.put(time_nanos, rss_bytes);
+        }
+    }
+
+    /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
+    /// Without it, growth counts from a share of the process's own level on.
+    pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<OddPeer> {
+        let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &Process)>> = BTreeMap::new();
+        for (id, process) in &self.processes {
+            if !process.lows.slices.is_empty() {
+                let key = (process.info.parent, process.info.command.as_str());
+                groups.entry(key).or_default().push((id, process));
+            }
+        }
+        let large = groups
+            .into_values()
+            .filter(|group| group.len() >= PEERS_FOR_EACH_ODD);
+        let mut found: Vec<OddPeer> = large
+            .flat_map(|group| self.odd_of(&group, least_bytes))
+            .collect();
+        found.sort_by(|a, b| b.bytes_per_sec.total_cmp(&a.bytes_per_sec));
+        found
+    }
+
+    fn odd_of(&self, group: &[(&ProcessId, &Process)], least_bytes: Option<f64>) -> Vec<OddPeer> {
+        let begins = group.iter().map(|(_, process)| process.lows.first_nanos);
+        let together = begins.max().unwrap_or(self.now_nanos);
+        let from = together + (WARM_UP * self.now_nanos.saturating_sub(together) as f64) as u64;
+        let compared = self.now_nanos.saturating_sub(from);
+        if compared < SHORTEST_NANOS {
+            return Vec::new();
+        }
+        let rises: Vec<Rise> = group
+            .iter()
+            .map(|(_, process)| process.lows.rise(from, self.now_nanos))
+            .collect();
+        let grown = |rise: &Rise| rise.bytes;
+        let most = rises.iter().map(grown).fold(0.0, f64::max);
+        let odd: Vec<usize> = (0..group.len())
+            .filter(|place| rises[*place].bytes >= ALIKE * most)
+            .collect();
+        let others: Vec<f64> = rises
+            .iter()
+            .map(grown)
+            .filter(|rise| *rise < ALIKE * most)
+            .collect();
+        let least = |process: &Process| {
+            let usual = LEAST_BYTES.max(LEAST_OF_LEVEL * process.lows.held_bytes);
+            least_bytes.unwrap_or(usual).max(1.0)
+        };
+        let others_most = others.iter().copied().fold(0.0, f64::max);
+        let steady = odd.iter().all(|place| {
+            let rise = &rises[*place];
+            rise.slower_bytes_per_sec >= EACH_HALF * rise.bytes_per_sec
+        });
+        if odd
+            .iter()
+            .any(|place| rises[*place].bytes < least(group[*place].1))
+            || odd.len() * PEERS_FOR_EACH_ODD > group.len()
+            || others_most > STILL * most
+            || !steady
+        {
+            return Vec::new();
+        }
+        let described = odd.into_iter().map(|place| {
+            let (id, process) = group[place];
+            let rise = &rises[place];
+            OddPeer {
+                pid: id.pid,
+                name: process.info.name.clone(),
+                rank: process.info.rank,
+                bytes_per_sec: rise.bytes_per_sec,
+                bytes_per_sec_low: rise.slower_bytes_per_sec,
+                bytes_per_sec_high: rise.faster_bytes_per_sec,
+                grown_bytes: rise.bytes,
+                others_grown_bytes: others_most,
+                compared_secs: to_secs(compared),
+                others: others.len(),
+            }
+        });
+        described.collect()
+    }
+}
+
+/// How far a lowest level rose, and how fast in the slower and in the faster half of the time.
+struct Rise {
+    bytes: f64,
+    bytes_per_sec: f64,
+    slower_bytes_per_sec: f64,
+    faster_bytes_per_sec: f64,
+}
+
+/// The lowest level in each slice of time since the first reading.
+#[derive(Debug, Clone)]
+struct Lows {
+    first_nanos: u64,
+    slice_nanos: u64,
+    slices: Vec<f64>,
+    /// Rows are written only when something changed: what was read last still holds.
+    held_bytes: f64,
+}
+
+impl Default for Lows {
+    fn default() -> Lows {
+        Lows {
+            first_nanos: 0,
+            slice_nanos: FIRST_SLICE_NANOS,
+            slices: Vec::new(),
+            held_bytes: 0.0,
+        }
+    }
+}
+
+impl Lows {
+    fn put(&mut self, time_nanos: u64, bytes: f64) {
+        if self.slices.is_empty() {
+            self.first_nanos = time_nanos;
+            self.held_bytes = bytes;
+        }
+        let age = time_nanos.saturating_sub(self.first_nanos);
+        while age / self.slice_nanos >= SLICES as u64 {
+            let pairs = self.slices.chunks(2);
+            self.slices = pairs
+                .map(|pair| pair.iter().copied().fold(f64::INFINITY, f64::min))
+                .collect();
+            self.slice_nanos *= 2;
+        }
+        let slice = (age / self.slice_nanos) as usize;
+        while self.slices.len() <= slice {
+            self.slices.push(self.held_bytes);
+        }
+        self.slices[slice] = self.slices[slice].min(bytes);
+        self.held_bytes = bytes;
+    }
+
+    /// Between the lowest levels of the first, the middle and the last fifth of this time.
+    fn rise(&self, from_nanos: u64, to_nanos: u64) -> Rise {
+        let fifth = to_nanos.saturating_sub(from_nanos) / 5;
+        let [begin, middle, end] = [0, 2, 4].map(|number| {
+            let part = from_nanos + fifth * number;
+            self.lowest(part, part + fifth)
+        });
+        let half_secs = to_secs(fifth * 2).max(f64::MIN_POSITIVE);
+        let halves = [(middle - begin) / half_secs, (end - middle) / half_secs];
+        let bytes_per_sec = (halves[0] + halves[1]) / 2.0;
+        Rise {
+            bytes: bytes_per_sec * to_secs(fifth * 5),
+            bytes_per_sec,
+            slower_bytes_per_sec: halves[0].min(halves[1]),
+            faster_bytes_per_sec: halves[0].max(halves[1]),
+        }
+    }
+
+    fn lowest(&self, from_nanos: u64, to_nanos: u64) -> f64 {
+        let slice_of =
+            |time: u64| (time.saturating_sub(self.first_nanos) / self.slice_nanos) as usize;
+        let (from, to) = (slice_of(from_nanos), slice_of(to_nanos));
+        let known = self.slices.iter().take(to + 1).skip(from).copied();
+        let lowest = known.fold(f64::INFINITY, f64::min);
+        if lowest.is_finite() {
+            lowest
+        } else {
+            self.held_bytes
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = super::MIB as f64;
+
+    /// Peers under one parent, read each half second for so long, each with a level in MiB over seconds.
+    fn peers(secs: u64, levels: &[&dyn Fn(f64) -> f64]) -> Peers {
+        let mut peers = Peers::default();
+        for number in 0..levels.len() {
+            let info = ProcessInfo {
+                parent: 7,
+                name: "python train.py".to_owned(),
+                command: "python train.py".to_owned(),
+                rank: Some(number as u32),
+                ..ProcessInfo::default()
+            };
+            peers.happened(&Event::ProcessStarted {
+                id: id(number),
+                info,
+            });
+        }
+        for half in 0..secs * 2 {
+            for (number, level) in levels.iter().enumerate() {
+                let bytes = level(half as f64 / 2.0) * MIB;
+                peers.take(id(number), half * NANOS_PER_SEC / 2, bytes);
+            }
+        }
+        peers
+    }
+
+    fn id(number: usize) -> ProcessId {
+        ProcessId {
+            pid: 100 + number as u32,
+            start_ticks: 5,
+        }
+    }
+
+    fn still(secs: f64) -> f64 {
+        900.0 + 40.0 * (secs % 4.0)
+    }
+
+    #[test]
+    fn one_rank_that_grows_among_peers_that_do_not_is_named() {
+        let peers = peers(120, &[&still, &|t| still(t) + t, &still, &still]);
+        let odd = peers.odd(Some(16.0 * MIB));
+        assert_eq!(odd.len(), 1);
+        assert_eq!((odd[0].pid, odd[0].rank, odd[0].others), (101, Some(1), 3));
+        assert!((odd[0].bytes_per_sec / MIB - 1.0).abs() < 0.3, "{odd:?}");
+    }
+
+    #[test]
+    fn peers_that_all_grow_are_no_odd_ones() {
+        let growing = |t: f64| still(t) + t;
+        assert!(
+            peers(120, &[&growing, &growing, &growing])
+                .odd(Some(16.0 * MIB))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn two_peers_are_too_few_to_say_which_is_odd() {
+        let peers = peers(120, &[&still, &|t| still(t) + t]);
+        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+    }
+
+    #[test]
+    fn a_jump_of_one_rank_is_no_leak() {
+        let saves = |t: f64| still(t) + if t > 80.0 { 300.0 } else { 0.0 };
+        assert!(
+            peers(120, &[&still, &saves, &still, &still])
+                .odd(Some(16.0 * MIB))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn growth_that_ends_with_the_warm_up_is_none() {
+        let loads = |t: f64| still(t) + 20.0 * t.min(20.0);
+        assert!(
+            peers(120, &[&still, &loads, &still])
+                .odd(Some(16.0 * MIB))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn below_the_threshold_nothing_is_said() {
+        let peers = peers(120, &[&still, &|t| still(t) + t, &still]);
+        assert!(peers.odd(Some(1000.0 * MIB)).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_ended_or_became_another_program_is_forgotten() {
+        let mut peers = peers(120, &[&still, &|t| still(t) + t, &still]);
+        peers.happened(&Event::ProcessEnded {
+            id: id(1),
+            peak_rss_bytes: None,
+            exit_code: None,
+            signal: None,
+        });
+        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+    }
+
+    #[test]
+    fn a_level_that_is_written_once_holds_until_the_next() {
+        let mut lows = Lows::default();
+        lows.put(0, 10.0);
+        lows.put(100 * NANOS_PER_SEC, 30.0);
+        assert_eq!(lows.lowest(50 * NANOS_PER_SEC, 60 * NANOS_PER_SEC), 10.0);
+        assert!(lows.slices.len() <= SLICES);
+        assert_eq!(lows.rise(0, 90 * NANOS_PER_SEC).bytes, 0.0);
+    }
+}
