@@ -3,10 +3,12 @@
 import http.server
 import json
 import signal
+import ssl
 import sys
 import threading
 
 import pytest
+import trustme
 from conftest import MIB, python
 
 HOLD = """
@@ -46,7 +48,23 @@ def limited(cgroup):
 
 @pytest.fixture
 def server():
-    """A real HTTP server on loopback; `answer` decides what happens to a request."""
+    """A real HTTP server on loopback."""
+    yield from serve("http")
+
+
+@pytest.fixture
+def https_server(tmp_path):
+    """A real HTTPS server on loopback, whose certificate only `authority` vouches for."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    for served in serve("https", context):
+        served.authority = tmp_path / "authority.pem"
+        yield served
+
+
+def serve(scheme, context=None):
 
     class Server(http.server.ThreadingHTTPServer):
         daemon_threads = True
@@ -67,10 +85,11 @@ def server():
             pass
 
     served = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, daemon=True)
-    thread.start()
-    served.url = f"http://127.0.0.1:{served.server_port}"
+    if context:
+        served.socket = context.wrap_socket(served.socket, server_side=True)
+    served.url = f"{scheme}://localhost:{served.server_port}"
     served.received = received
+    threading.Thread(target=served.serve_forever, daemon=True).start()
     yield served
     release.set()
     served.shutdown()
@@ -153,6 +172,23 @@ def test_the_webhook_gets_the_same_json(nilo, limited, server):
     path, content_type, _ = server.received[0]
     assert (path, content_type, got[0]["schema"]) == ("/alert", "application/json", "nilo.alert/1")
     assert got[0]["limit_bytes"] == LIMIT * MIB
+
+
+def test_an_encrypted_webhook_gets_it_if_its_certificate_is_trusted(nilo, limited, https_server):
+    url = https_server.url + "/alert"
+    trusted = {"SSL_CERT_FILE": str(https_server.authority)}
+    result = nilo("run", "--alert-webhook", url, "--", *hold((480, 3)), preexec_fn=limited.enter, extra_env=trusted)
+    assert result.returncode == 0 and "warning: the alert webhook" not in result.stderr
+    got = levels(body for _, _, body in https_server.received)
+    assert [alert["kind"] for alert in got] == ["memory-warning", "memory-critical"]
+
+
+def test_an_encrypted_webhook_that_nobody_vouches_for_gets_nothing(nilo, limited, https_server):
+    url = https_server.url + "/alert"
+    result = nilo("run", "--alert-webhook", url, "--", *hold((480, 3)), preexec_fn=limited.enter)
+    assert result.returncode == 0
+    assert https_server.received == []
+    assert "warning: the alert webhook" in result.stderr and url not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -392,3 +392,31 @@ def test_the_status_report_has_forecasts_and_growth_beside_what_it_had(tmp_path)
     assert {"device", "growth_mb", "is_leak"} <= set(report["leaks"][0])
     assert {"kind", "mb_per_minute", "lasted_secs"} <= set(report["leaks"][0])
     assert json.loads((tmp_path / "report.json").read_text())["leaks"][0]["kind"] == "baseline"
+
+
+RANK = """
+import os, sys, time
+held = [bytearray(b"x") * (60 << 20)]
+while time.monotonic() < float(sys.argv[1]):
+    if os.environ["RANK"] == "2":
+        held.append(bytearray(b"x") * (1 << 20))
+    time.sleep(0.1)
+"""
+
+LAUNCHER = """
+import os, subprocess, sys, time
+end = str(time.monotonic() + 18)
+ranks = [subprocess.Popen([sys.executable, "rank.py", end], env=os.environ | {"RANK": str(rank)}) for rank in range(4)]
+for rank in ranks:
+    rank.wait()
+"""
+
+
+def test_one_leaking_rank_among_healthy_ones_is_found_and_named(nilo):
+    (nilo.folder / "rank.py").write_text(RANK)
+    assert nilo("run", "--", sys.executable, "-c", LAUNCHER).returncode == 0
+    found = nilo("leak", "last")
+    assert found.returncode == 1, found.stdout
+    assert "rank 2) grows" in found.stdout and "while 3 others like it stand still" in found.stdout
+    leak = next(finding for finding in nilo.show()["findings"] if finding["kind"] == "leak")
+    assert "rank 2)" in leak["text"]

@@ -138,8 +138,7 @@ impl Watchman {
 
     fn look_at_growth(&mut self, verdict: &Verdict, alerts: &mut Vec<Alert>) {
         let leak = verdict
-            .growth
-            .as_ref()
+            .unasked_growth()
             .filter(|growth| growth.kind == GrowthKind::Leak);
         let looks = self.leak_looks.entry(verdict.resource.clone()).or_default();
         *looks = if leak.is_some() { *looks + 1 } else { 0 };
@@ -156,7 +155,7 @@ impl Watchman {
                     severity,
                     verdict,
                     sign,
-                    &Reason::Leak(growth, &verdict.odd_peers),
+                    &Reason::Leak(&growth, &verdict.odd_peers),
                     alerts,
                 );
             }

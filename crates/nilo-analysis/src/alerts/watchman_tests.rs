@@ -11,6 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 fn at(resource: Resource, second: u64, used: f64) -> Verdict {
     Verdict {
         too_young: false,
+        may_be_loading: false,
         readings: 1,
         watched_secs: 0.0,
         resource,
@@ -208,6 +209,17 @@ fn a_leak_is_told_once_it_was_found_three_times() {
     assert_eq!(told(&alerts), [(AlertKind::MemoryLeak, true)]);
     assert_eq!(alerts[0].time_nanos, 20 * SECOND);
     assert_eq!(alerts[0].bytes_per_sec, Some(2.0));
+}
+
+#[test]
+fn a_program_that_may_be_loading_raises_no_alert() {
+    let mut watchman = Watchman::default();
+    let mut verdict = leaking(Resource::Job, 0, GrowthKind::Leak);
+    verdict.may_be_loading = true;
+    for second in 0..20 {
+        verdict.reading.time_nanos = second * 10 * SECOND;
+        assert_eq!(watchman.look_for_leaks(&[verdict.clone()]), []);
+    }
 }
 
 #[test]

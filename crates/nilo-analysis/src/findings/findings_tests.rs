@@ -390,3 +390,13 @@ fn one_leaking_rank_among_healthy_ones_is_a_leak_although_the_sum_does_not_show_
     run.events.clear();
     assert!(!kinds(&run, 600).contains(&"leak"));
 }
+
+#[test]
+fn a_program_that_loads_for_half_a_minute_grows_and_does_not_leak() {
+    let mut run = recording();
+    run.tables = vec![tree(|t| 100.0 + 30.0 * t, 40)];
+    assert!(!kinds(&run, 40).contains(&"leak"));
+    assert!(one(&run, 40, "growth").text.contains("too early"));
+    run.tables = vec![tree(|t| 100.0 + 30.0 * t, 400)];
+    assert!(kinds(&run, 400).contains(&"leak"));
+}

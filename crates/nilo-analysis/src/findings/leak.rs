@@ -12,8 +12,8 @@ use crate::step_clock::StepClock;
 
 pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
     let grown = verdicts.iter().filter_map(|verdict| {
-        let growth = verdict.growth.as_ref()?;
-        Some(describe(recording, verdict, growth))
+        let growth = verdict.unasked_growth()?;
+        Some(describe(recording, verdict, &growth))
     });
     grown.collect()
 }

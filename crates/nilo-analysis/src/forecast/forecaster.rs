@@ -3,7 +3,7 @@
 use super::calibration::{ALARM_FROM, confidence, times};
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, growth, is_too_young};
+use super::growth::{Growth, GrowthKind, growth, is_too_young, may_be_loading};
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::track::{Outlook, Track};
@@ -155,6 +155,12 @@ impl Forecaster {
     pub fn is_too_young(&self) -> bool {
         let track = self.own.as_ref().unwrap_or(&self.need);
         is_too_young(track, self.steps_seen())
+    }
+
+    /// Whether the program may still be loading what it works with.
+    pub fn may_be_loading(&self) -> bool {
+        let track = self.own.as_ref().unwrap_or(&self.need);
+        may_be_loading(track, self.steps_seen())
     }
 
     fn judge(&mut self) -> Forecast {

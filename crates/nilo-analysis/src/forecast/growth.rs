@@ -61,9 +61,17 @@ const YOUNGEST_SECS: f64 = 10.0;
 /// ... that have made fewer steps than this.
 const FEWEST_STEPS: f64 = 50.0;
 
+/// Programs load for up to this long before their first steps.
+const LOADING_SECS: f64 = 60.0;
+
 /// Whether a program is too young for any verdict.
 pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
     track.age_secs() < YOUNGEST_SECS && steps < FEWEST_STEPS
+}
+
+/// Whether a program may still be loading: growth so far is no leak to anybody who did not ask.
+pub(crate) fn may_be_loading(track: &Track, steps: f64) -> bool {
+    track.age_secs() < LOADING_SECS && steps < FEWEST_STEPS
 }
 
 /// The lasting growth of a track, of at least `least_bytes`.

@@ -76,6 +76,8 @@ const STILL: f64 = 0.2;
 const ALIKE: f64 = 0.5;
 /// Among this many peers, at most one is odd; among twice as many, two.
 const PEERS_FOR_EACH_ODD: usize = 3;
+/// Odd ones that are remembered after their end.
+const MOST_ENDED: usize = 8;
 /// Each half of the time rises at least this fast against the whole: a jump is no leak.
 const EACH_HALF: f64 = 0.5;
 
@@ -84,6 +86,8 @@ const EACH_HALF: f64 = 0.5;
 pub(crate) struct Peers {
     processes: BTreeMap<ProcessId, Process>,
     now_nanos: u64,
+    /// Odd ones of groups that have begun to end: the job may end before anybody asks.
+    ended: Vec<OddPeer>,
 }
 
 #[derive(Debug, Clone)]
@@ -104,6 +108,15 @@ impl Peers {
                 self.processes.insert(*id, process);
             }
             Event::ProcessEnded { id, .. } => {
+                if let Some(process) = self.processes.get(id) {
+                    let odd = self.odd_of(&self.peers_of(&process.info), None);
+                    // The first of them to end saw them all.
+                    let known =
+                        |peer: &OddPeer| self.ended.iter().any(|known| known.pid == peer.pid);
+                    let fresh: Vec<OddPeer> = odd.into_iter().filter(|peer| !known(peer)).collect();
+                    self.ended.extend(fresh);
+                    self.ended.truncate(MOST_ENDED);
+                }
                 self.processes.remove(id);
             }
             _ => {}
@@ -117,6 +130,16 @@ impl Peers {
         }
     }
 
+    fn peers_of(&self, info: &ProcessInfo) -> Vec<(&ProcessId, &Process)> {
+        let same = |process: &Process| {
+            process.info.parent == info.parent && process.info.command == info.command
+        };
+        let peers = self.processes.iter();
+        peers
+            .filter(|(_, process)| same(process) && !process.lows.slices.is_empty())
+            .collect()
+    }
+
     /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
     /// Without it, growth counts from a share of the process's own level on.
     pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<OddPeer> {
@@ -127,17 +150,24 @@ impl Peers {
                 groups.entry(key).or_default().push((id, process));
             }
         }
-        let large = groups
+        let mut found: Vec<OddPeer> = groups
             .into_values()
-            .filter(|group| group.len() >= PEERS_FOR_EACH_ODD);
-        let mut found: Vec<OddPeer> = large
             .flat_map(|group| self.odd_of(&group, least_bytes))
             .collect();
+        for peer in &self.ended {
+            let told = found.iter().any(|known| known.pid == peer.pid);
+            if !told && least_bytes.is_none_or(|least| peer.grown_bytes >= least) {
+                found.push(peer.clone());
+            }
+        }
         found.sort_by(|a, b| b.bytes_per_sec.total_cmp(&a.bytes_per_sec));
         found
     }
 
     fn odd_of(&self, group: &[(&ProcessId, &Process)], least_bytes: Option<f64>) -> Vec<OddPeer> {
+        if group.len() < PEERS_FOR_EACH_ODD {
+            return Vec::new();
+        }
         let begins = group.iter().map(|(_, process)| process.lows.first_nanos);
         let together = begins.max().unwrap_or(self.now_nanos);
         let from = together + (WARM_UP * self.now_nanos.saturating_sub(together) as f64) as u64;
@@ -248,12 +278,12 @@ impl Lows {
         self.held_bytes = bytes;
     }
 
-    /// Between the lowest levels of the first, the middle and the last fifth of this time.
+    /// Between the usual lows of the first, the middle and the last fifth of this time.
     fn rise(&self, from_nanos: u64, to_nanos: u64) -> Rise {
         let fifth = to_nanos.saturating_sub(from_nanos) / 5;
         let [begin, middle, end] = [0, 2, 4].map(|number| {
             let part = from_nanos + fifth * number;
-            self.lowest(part, part + fifth)
+            self.usual_low(part, part + fifth)
         });
         let half_secs = to_secs(fifth * 2).max(f64::MIN_POSITIVE);
         let halves = [(middle - begin) / half_secs, (end - middle) / half_secs];
@@ -266,17 +296,15 @@ impl Lows {
         }
     }
 
-    fn lowest(&self, from_nanos: u64, to_nanos: u64) -> f64 {
+    /// The median low of the slices of this time: the last one may be of a process that is giving its memory back as it ends.
+    fn usual_low(&self, from_nanos: u64, to_nanos: u64) -> f64 {
         let slice_of =
             |time: u64| (time.saturating_sub(self.first_nanos) / self.slice_nanos) as usize;
         let (from, to) = (slice_of(from_nanos), slice_of(to_nanos));
         let known = self.slices.iter().take(to + 1).skip(from).copied();
-        let lowest = known.fold(f64::INFINITY, f64::min);
-        if lowest.is_finite() {
-            lowest
-        } else {
-            self.held_bytes
-        }
+        let mut lows: Vec<f64> = known.collect();
+        lows.sort_unstable_by(f64::total_cmp);
+        lows.get(lows.len() / 2).copied().unwrap_or(self.held_bytes)
     }
 }
 
@@ -374,15 +402,34 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ended_or_became_another_program_is_forgotten() {
+    fn what_was_odd_when_the_peers_ended_is_still_told() {
         let mut peers = peers(120, &[&still, &|t| still(t) + t, &still]);
-        peers.happened(&Event::ProcessEnded {
-            id: id(1),
-            peak_rss_bytes: None,
-            exit_code: None,
-            signal: None,
-        });
-        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+        for number in [2, 0, 1] {
+            peers.happened(&Event::ProcessEnded {
+                id: id(number),
+                peak_rss_bytes: None,
+                exit_code: None,
+                signal: None,
+            });
+        }
+        assert!(peers.processes.is_empty());
+        assert_eq!(peers.odd(None)[0].others, 2);
+        assert!(peers.odd(Some(1000.0 * MIB)).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_becomes_another_program_begins_anew() {
+        let mut peers = peers(120, &[&still, &|t| still(t) + t, &still]);
+        let info = peers.processes[&id(1)].info.clone();
+        peers.happened(&Event::ProcessRenamed { id: id(1), info });
+        assert!(peers.odd(None).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_gives_its_memory_back_as_it_ends_has_grown_all_the_same() {
+        let dies = |t: f64| if t < 29.0 { 100.0 + 10.0 * t } else { 20.0 };
+        let peers = peers(30, &[&still, &still, &dies]);
+        assert_eq!(peers.odd(None).len(), 1);
     }
 
     #[test]
@@ -390,7 +437,7 @@ mod tests {
         let mut lows = Lows::default();
         lows.put(0, 10.0);
         lows.put(100 * NANOS_PER_SEC, 30.0);
-        assert_eq!(lows.lowest(50 * NANOS_PER_SEC, 60 * NANOS_PER_SEC), 10.0);
+        assert_eq!(lows.usual_low(50 * NANOS_PER_SEC, 60 * NANOS_PER_SEC), 10.0);
         assert!(lows.slices.len() <= SLICES);
         assert_eq!(lows.rise(0, 90 * NANOS_PER_SEC).bytes, 0.0);
     }

@@ -60,6 +60,8 @@ pub struct Verdict {
     pub odd_peers: Vec<OddPeer>,
     /// Whether it was watched for too short a time to call any growth a leak.
     pub too_young: bool,
+    /// Whether the program may still be loading what it works with.
+    pub may_be_loading: bool,
     /// How many readings this rests on.
     pub readings: u64,
     /// From the first of them to the newest.
@@ -172,6 +174,16 @@ impl Lookout {
 }
 
 impl Verdict {
+    /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
+    pub fn unasked_growth(&self) -> Option<Growth> {
+        let growth = self.growth?;
+        let kind = match self.may_be_loading && self.odd_peers.is_empty() {
+            true => GrowthKind::Growth,
+            false => growth.kind,
+        };
+        Some(Growth { kind, ..growth })
+    }
+
     /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.
     fn compare_peers(&mut self, odd_peers: Vec<OddPeer>) {
         let Some(fastest) = odd_peers.first() else {
@@ -260,6 +272,7 @@ impl Watched {
             growth,
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
+            may_be_loading: self.forecaster.may_be_loading(),
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),
             reading,
