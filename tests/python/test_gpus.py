@@ -60,6 +60,8 @@ def test_memory_that_grows_and_falls_is_recorded(nilo, driver):
     assert gpu["peak_job_bytes"] == 5 * GIB
     assert 0 < gpu["mean_used_bytes"] < 6 * GIB
     assert 0.4 < gpu["mean_utilization"] < 0.9
+    asked = json.loads(nilo("request", "last", "--format", "json").stdout)
+    assert asked["gpu"]["peak_bytes"] == 5 * GIB and asked["gpu"]["devices"] == 1
     assert shown["blind_spots"] == []
     rows = gpu_rows(nilo)
     levels = [level for level in rows["used_bytes"] if level]

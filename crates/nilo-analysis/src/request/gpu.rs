@@ -1,5 +1,6 @@
-//! GPU memory to ask for: by PyTorch's account of its devices.
+//! GPU memory to ask for: by the driver's account of what the job held, and by PyTorch's account of its devices.
 //!
+//! The driver knows every process and its CUDA context, but only at the times of the readings; PyTorch knows its own peak exactly.
 //! The allocator's *reserved* memory is what a job takes from a device; of it only the *allocated* part is indispensable.
 //! Around it lies the context of CUDA and its libraries, known from the device's free memory as long as nobody else is on it.
 
@@ -46,8 +47,38 @@ pub struct GpuRequest {
     pub devices: u32,
 }
 
-/// The devices of a run, from PyTorch's account. Readings of the devices themselves belong here too, once summaries have them.
+/// The devices of a run: those on which the driver saw the job, otherwise those that PyTorch used.
 pub(crate) fn gpus_of(summary: &Summary) -> Vec<GpuFacts> {
+    unite(by_driver(summary), by_torch(summary))
+}
+
+fn unite(mut driver: Vec<GpuFacts>, torch: Vec<GpuFacts>) -> Vec<GpuFacts> {
+    let Some(fullest) = driver.iter_mut().max_by_key(|gpu| gpu.peak_bytes) else {
+        return torch;
+    };
+    // A process may call its devices by other numbers than the driver does, so only the fullest of both are taken for the same.
+    if let Some(exact) = torch.iter().map(|gpu| gpu.peak_bytes).max() {
+        fullest.peak_bytes = fullest.peak_bytes.max(exact);
+    }
+    fullest.peak_allocated_bytes = torch
+        .iter()
+        .filter_map(|gpu| gpu.peak_allocated_bytes)
+        .max();
+    driver
+}
+
+fn by_driver(summary: &Summary) -> Vec<GpuFacts> {
+    let used = summary.gpus.iter().filter(|gpu| gpu.is_the_jobs());
+    used.map(|gpu| GpuFacts {
+        device: gpu.index,
+        peak_bytes: gpu.peak_job_bytes.unwrap_or(0),
+        peak_allocated_bytes: None,
+        total_bytes: gpu.total_bytes,
+    })
+    .collect()
+}
+
+fn by_torch(summary: &Summary) -> Vec<GpuFacts> {
     let of_device = |device: &crate::torch_memory::TorchMemorySummary| {
         let reserved = device.peak_reserved_bytes?;
         let on_device = device
@@ -146,6 +177,27 @@ mod tests {
         assert_eq!((found.devices, found.present_bytes), (2, Some(80 * GIB)));
         assert_eq!(found.peak_allocated_bytes, Some(15 * GIB));
         assert!(request_gpu(&runs[2..], &mut Vec::new()).is_none());
+    }
+
+    #[test]
+    fn the_driver_says_which_devices_and_torch_knows_the_peak_between_two_readings() {
+        let seen = |device: u32, gib: u64| GpuFacts {
+            device,
+            peak_bytes: gib * GIB,
+            peak_allocated_bytes: None,
+            total_bytes: Some(80 * GIB),
+        };
+        // Two ranks that call their device 0 each, and the driver's two devices.
+        let united = unite(
+            vec![seen(4, 20), seen(5, 22)],
+            vec![device(0, 24), device(0, 20)],
+        );
+        let figures: Vec<_> = united
+            .iter()
+            .map(|gpu| (gpu.device, gpu.peak_bytes / GIB, gpu.peak_allocated_bytes))
+            .collect();
+        assert_eq!(figures, [(4, 20, None), (5, 24, Some(12 * GIB))]);
+        assert_eq!(unite(vec![], vec![device(0, 24)]), [device(0, 24)]);
     }
 
     #[test]
