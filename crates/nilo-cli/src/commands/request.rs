@@ -121,7 +121,11 @@ fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure
     let needed = |spec: &TableSpec| {
         matches!(
             spec.subject,
-            Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::TorchMemory { .. }
+            Subject::Tree
+                | Subject::Cgroup { .. }
+                | Subject::Host
+                | Subject::Gpu { .. }
+                | Subject::TorchMemory { .. }
         )
     };
     let (recording, ending) = load_where(folder, &needed)?;
