@@ -72,9 +72,8 @@ const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 impl Lookout {
     /// Watches over the run with this description.
     pub fn new(description: &RunDescription) -> Lookout {
-        let root = description.root_pids.first().copied();
         Lookout {
-            surroundings: Surroundings::new(description.limit.clone(), root),
+            surroundings: Surroundings::new(description),
             watched: BTreeMap::new(),
         }
     }
