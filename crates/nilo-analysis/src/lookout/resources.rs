@@ -1,5 +1,6 @@
 //! What can run out, and how its readings come out of the recorded tables.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use nilo_sample::run::MACHINE_MODE;
@@ -99,6 +100,8 @@ pub(crate) struct Surroundings {
     tree_bytes: f64,
     tree_swap_bytes: f64,
     root_pid: Option<u32>,
+    /// What the driver keeps of each GPU for itself: nobody can have it.
+    gpu_reserved_bytes: BTreeMap<u32, u64>,
     /// No job is watched: the limiting cgroup speaks for itself.
     of_machine: bool,
     root_rss_bytes: Option<f64>,
@@ -121,6 +124,11 @@ impl Surroundings {
             of_machine: description.mode == MACHINE_MODE,
             ..Surroundings::default()
         }
+    }
+
+    /// A GPU is there, and its driver keeps so much of it.
+    pub(crate) fn meet_gpu(&mut self, index: u32, reserved_bytes: u64) {
+        self.gpu_reserved_bytes.insert(index, reserved_bytes);
     }
 
     /// The readings that a row completes, handed to `each`.
@@ -158,10 +166,12 @@ impl Surroundings {
             Subject::Host => self.host(time_nanos, row, each),
             Subject::Gpu { index } => {
                 if let Some(used_bytes) = row.get("used_bytes") {
+                    let reserved = self.gpu_reserved_bytes.get(index);
+                    let reserved = reserved.map_or(0.0, |bytes| *bytes as f64);
                     let reading = Reading {
                         time_nanos,
                         used_bytes,
-                        limit_bytes: row.get("total_bytes"),
+                        limit_bytes: row.get("total_bytes").map(|total| total - reserved),
                         own_bytes: row.get("job_bytes"),
                         step: self.step,
                         ..Reading::default()
