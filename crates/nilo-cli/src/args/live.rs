@@ -60,7 +60,7 @@ impl LiveArgs {
     after_help = "The report has the shape of the Python package's MemoryProfiler: `devices` holds each GPU's current_usage and statistics, \
 `summary` all of them; `host` is the machine's memory and `processes` what --pid or --name chose. \
 Ctrl+C ends the measurement early and the report is written all the same.\n\n\
-With --pid or --name the measurement is kept as a run, as `nilo watch` does.\n\n\
+It takes 60 seconds, or --duration. With --pid or --name it is kept as a run, as `nilo watch` does.\n\n\
 Exit status: 0 measured, 2 could not.\n\n\
 Examples:\n  nilo profile --duration 60 --output profile.json\n  nilo profile --devices 0 1 --duration 0\n  \
 nilo profile --pid 4711 --format json"

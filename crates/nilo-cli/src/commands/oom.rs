@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nilo_analysis::forecast::words::{reason, recommendations};
-use nilo_analysis::forecast::{Cause, RiskLevel};
+use nilo_analysis::forecast::{Cause, Forecast, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::units::to_secs;
 use serde::Serialize;
@@ -68,10 +68,15 @@ impl Danger {
         let used_percent = verdict.reading.used_share().map(|share| 100.0 * share);
         let full = used_percent.is_some_and(|percent| percent > threshold_percent);
         let cause = verdict.forecast.cause;
+        // A resource that was read a moment ago has a limit and no forecast yet.
+        let forecast = Forecast {
+            used_share: verdict.reading.used_share(),
+            ..verdict.forecast
+        };
         Danger {
             used_percent,
             warned: full || verdict.forecast.level >= RiskLevel::High,
-            reason: reason(&verdict.forecast, &name),
+            reason: reason(&forecast, &name),
             recommendations: recommendations(cause, verdict.resource.is_gpu()),
             history,
             name,

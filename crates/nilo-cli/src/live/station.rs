@@ -106,8 +106,8 @@ impl Station {
             if search {
                 next_leaks = Instant::now() + LEAKS_EVERY;
             }
-            if self.look(&mut follower, search, last).is_err() {
-                // Whoever read our output has gone.
+            // A pipe that nobody reads is noticed at once, not with the next warning, which may take days.
+            if self.look(&mut follower, search, last).is_err() || !Voice::is_heard() {
                 self.enough.store(true, Ordering::Relaxed);
                 self.plan.voice.fall_silent();
             }

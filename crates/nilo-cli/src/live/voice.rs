@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use nilo_analysis::lookout::Verdict;
 use nilo_sample::Alert;
 use nilo_sample::units::to_secs;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::level_line::LevelLine;
@@ -45,6 +46,15 @@ impl Voice {
             line: LevelLine::new(levels),
             is_silent: false,
         }
+    }
+
+    /// Whether somebody reads standard output, as far as the system knows: a pipe without a reader is in error.
+    pub(crate) fn is_heard() -> bool {
+        let stdout = io::stdout();
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let at_once = Timespec::default();
+        let asked = poll(&mut fds, Some(&at_once));
+        asked.is_err() || !fds[0].revents().contains(PollFlags::ERR)
     }
 
     /// Nobody listens any more.
