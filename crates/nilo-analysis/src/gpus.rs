@@ -107,7 +107,7 @@ fn whole(value: f64) -> Option<u64> {
 
 /// The mean of a level of which only changes are written: each value holds until the next row, the last until the end.
 /// Stretches in which nothing was measured do not count.
-fn held_mean(level: SeriesView<'_>, end_nanos: u64) -> Option<f64> {
+pub(crate) fn held_mean(level: SeriesView<'_>, end_nanos: u64) -> Option<f64> {
     let ends = level.times.iter().copied().skip(1);
     let ends = ends.chain([end_nanos.max(level.times.last().copied()?)]);
     let (mut weighted, mut total, mut last) = (0.0, 0.0, None);

@@ -13,6 +13,7 @@ pub mod metric_history;
 pub mod metrics;
 mod owned_cgroup;
 pub mod phases;
+pub mod profile;
 pub mod rate;
 pub mod request;
 pub mod rewards;

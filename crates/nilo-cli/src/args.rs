@@ -1,5 +1,6 @@
 //! Everything that can be typed: a flat list of verbs and their flags.
 
+mod live;
 mod outlook;
 
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
 
+pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use outlook::{Judged, LeakArgs, OomArgs};
 
 /// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
@@ -49,6 +51,10 @@ pub(crate) enum Verb {
     Oom(OomArgs),
     /// Find memory that grows without end
     Leak(LeakArgs),
+    /// Measure GPUs, the host and processes for a while and write a report
+    Profile(ProfileArgs),
+    /// Look on while something runs: levels, warnings, leaks, and a report at the end
+    Monitor(MonitorArgs),
     /// Draw the memory and the metrics of one run, or of several over each other
     Plot(PlotArgs),
     /// Write a run as CSV, JSON, Parquet or for TensorBoard

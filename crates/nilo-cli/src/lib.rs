@@ -7,9 +7,11 @@ mod args;
 mod commands;
 mod failure;
 mod folder;
+mod live;
 mod outlook;
 mod settings;
 mod text;
+mod whom;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -60,6 +62,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Request(args) => commands::request::run(args, &settings),
         Verb::Oom(args) => commands::oom::run(args, &settings),
         Verb::Leak(args) => commands::leak::run(args, &settings),
+        Verb::Profile(args) => commands::profile::run(args, &settings),
+        Verb::Monitor(args) => commands::monitor::run(args, &settings),
         Verb::Plot(args) => commands::plot::run(args, &settings),
         Verb::Export(args) => commands::export::run(args, &settings),
         Verb::Verify(args) => commands::verify::run(args, &settings),

@@ -1,15 +1,16 @@
-//! What `nilo oom` and `nilo leak` judge: the resources of a run, or the memories of a file from elsewhere.
+//! What `nilo oom` and `nilo leak` judge: the resources of a run or of something that runs, or the memories of a file from elsewhere.
 
 use std::path::Path;
 
 use nilo_analysis::forecast::{Forecast, Reading, RiskLevel};
-use nilo_analysis::lookout::{Change, Lookout, Resource};
+use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
 use nilo_import::{ImportError, Options, Track};
 use nilo_sample::{RunStatus, Subject, TableSpec, is_absent};
 
 use crate::args::Judged;
 use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load_where, runs_root};
+use crate::live::Scope;
 use crate::settings::Settings;
 
 /// A recording with everything that can be said of what may run out in it.
@@ -23,6 +24,8 @@ pub(crate) struct Outlook {
     pub(crate) changes: Vec<Change>,
     /// When the recording ends, on its own clock.
     pub(crate) end_nanos: u64,
+    /// What of it is asked about.
+    pub(crate) scope: Scope,
 }
 
 /// Where it comes from.
@@ -38,6 +41,13 @@ pub(crate) enum Source {
         /// The tool that wrote it.
         tool: &'static str,
     },
+    /// Something that was looked at while it ran.
+    Live {
+        /// In words.
+        label: String,
+        /// It ended meanwhile.
+        is_over: bool,
+    },
 }
 
 impl Source {
@@ -47,7 +57,28 @@ impl Source {
 
     /// Whether there may be more to come.
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self, Source::Run { status, .. } if *status == RunStatus::Running)
+        match self {
+            Source::Run { status, .. } => *status == RunStatus::Running,
+            Source::File { .. } => false,
+            Source::Live { is_over, .. } => !is_over,
+        }
+    }
+
+    /// The run's id and the file's path, for the JSON forms.
+    pub(crate) fn origin(&self) -> (Option<&str>, Option<&str>) {
+        match self {
+            Source::Run { id, .. } => (Some(id), None),
+            Source::File { path, .. } => (None, Some(path)),
+            Source::Live { .. } => (None, None),
+        }
+    }
+
+    /// What was looked at while it ran.
+    pub(crate) fn looked_at(&self) -> Option<&str> {
+        match self {
+            Source::Live { label, .. } => Some(label),
+            _ => None,
+        }
     }
 }
 
@@ -68,6 +99,13 @@ impl Outlook {
             Some(path) => of_file(path, judged),
             None => of_run(judged, settings),
         }
+    }
+
+    /// What is to be said of every resource that is asked about, the most dangerous first.
+    pub(crate) fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
+        let mut verdicts = self.lookout.verdicts(least_growth_bytes);
+        verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
+        verdicts
     }
 
     /// The warnings of one resource, by time.
@@ -116,6 +154,7 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         lookout,
         changes,
         end_nanos: ending.time_nanos,
+        scope: Scope::default(),
     })
 }
 
@@ -164,6 +203,7 @@ fn of_file(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         lookout,
         changes,
         end_nanos,
+        scope: Scope::default(),
     })
 }
 

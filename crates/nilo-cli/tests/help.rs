@@ -35,6 +35,8 @@ fn help_texts() {
         "request",
         "oom",
         "leak",
+        "profile",
+        "monitor",
         "plot",
         "export",
         "verify",

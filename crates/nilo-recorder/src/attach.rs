@@ -1,4 +1,4 @@
-//! `nilo watch`: the loop around processes that already run.
+//! `nilo watch` and the live verbs: the loop around processes that already run, or around the machine where none is named.
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
@@ -18,8 +18,10 @@ use crate::surroundings::Surroundings;
 
 /// Whom to watch and how.
 pub struct WatchSettings<'a> {
-    /// The processes; their descendants are watched too.
+    /// The processes; their descendants are watched too. Without any it is the machine: the host, our own cgroup and the GPUs.
     pub pids: Vec<u32>,
+    /// Watch these GPUs, by the driver's index, whoever uses them; `None`: those of the job.
+    pub gpus: Option<Vec<u32>>,
     /// The folder of this run, already created.
     pub folder: &'a RunFolder,
     /// Its description so far; completed here.
@@ -43,6 +45,8 @@ pub enum WatchEnd {
     Duration,
     /// The user said so.
     Interrupted,
+    /// Whoever looked on had seen enough.
+    Enough,
 }
 
 /// How watching ended.
@@ -56,13 +60,14 @@ pub struct WatchOutcome {
     pub dropped: u64,
 }
 
-/// Watches processes until they are gone, the time is up, or the user interrupts.
+/// Watches processes until they are gone, the time is up, the user interrupts, or the observer has seen enough.
 pub fn watch_processes(
     settings: WatchSettings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<WatchOutcome, RecorderError> {
     let WatchSettings {
         pids,
+        gpus,
         folder,
         mut description,
         interval_nanos,
@@ -82,8 +87,13 @@ pub fn watch_processes(
     }
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();
-    let first = pids.first().copied().unwrap_or(0);
+    let machine = pids.is_empty();
+    let first = pids.first().copied().unwrap_or_else(std::process::id);
     let mut surroundings = Surroundings::new(roots, now, first);
+    surroundings.choose_gpus(gpus);
+    if machine {
+        surroundings.be_of_machine();
+    }
     surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.started_monotonic_nanos = now;
     description.started_unix_nanos = nilo_runfile::unix_nanos();
@@ -106,8 +116,11 @@ pub fn watch_processes(
         if pace.wait_nanos(now) == 0 {
             run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
             loss_said = loss_said || say_loss(&recorder, observer);
-            if recorder.processes().is_empty() {
+            if recorder.processes().is_empty() && !machine {
                 break WatchEnd::AllGone;
+            }
+            if observer.has_seen_enough() {
+                break WatchEnd::Enough;
             }
         }
         let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));

@@ -269,7 +269,7 @@ pub(crate) fn run_tick(
     }
     recorder.tick(now, pace, reaper, last);
     // After the end of the last process there is no new reading to show.
-    if !last || !recorder.processes().is_empty() {
+    if !last || recorder.has_reading() {
         observer.on_tick(recorder.live());
     }
     if last {

@@ -2,6 +2,7 @@
 //!
 //! Recorded are the GPUs that the job's processes hold memory on, from the first time on.
 //! Until they do, it is all that the job can see: those of `CUDA_VISIBLE_DEVICES`, or every one when the variable is not set or its meaning is not clear.
+//! Where the user names GPUs, it is those.
 //! A row is written only when something changed; one without values says that a GPU fell silent, or that it is not one of the job's after all.
 //!
 //! Nothing here waits for the driver: a tick takes the reading that the one before asked for.
@@ -53,6 +54,11 @@ pub(crate) struct GpuRows {
     silence_said: bool,
     unknown_since_nanos: Option<u64>,
     unknown_said: bool,
+    /// The indices that the user named.
+    chosen: Option<Vec<u32>>,
+    /// There is no job whose share could be told.
+    of_machine: bool,
+    readings: u64,
 }
 
 impl GpuRows {
@@ -72,7 +78,23 @@ impl GpuRows {
             silence_said: false,
             unknown_since_nanos: None,
             unknown_said: false,
+            chosen: None,
+            of_machine: false,
+            readings: 0,
         }
+    }
+
+    pub(crate) fn choose(&mut self, indices: Option<Vec<u32>>) {
+        self.chosen = indices;
+    }
+
+    pub(crate) fn be_of_machine(&mut self) {
+        self.of_machine = true;
+    }
+
+    /// How many readings were taken.
+    pub(crate) fn readings(&self) -> u64 {
+        self.readings
     }
 
     /// CPU time that reading has taken, on its own thread.
@@ -92,7 +114,7 @@ impl GpuRows {
             return;
         };
         if last {
-            if !processes.is_empty() {
+            if !processes.is_empty() || self.of_machine {
                 reader.request();
             }
             reader.wait(LAST_WAIT);
@@ -126,13 +148,16 @@ impl GpuRows {
     }
 
     fn take(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+        self.readings += 1;
         if self.rows.is_empty() {
             self.meet();
         }
         let readings = self.view.readings.iter().flatten();
         self.owners.update(readings, &self.job, now_nanos);
         for (rows, reading) in self.rows.iter_mut().zip(&self.view.readings) {
-            if let Ok(reading) = reading {
+            if self.of_machine {
+                rows.share = GpuShare::Untold;
+            } else if let Ok(reading) = reading {
                 rows.share = self.owners.share(reading, &self.job);
                 rows.held_by_job |= matches!(rows.share, GpuShare::Bytes(bytes) if bytes > 0);
             }
@@ -142,12 +167,15 @@ impl GpuRows {
         let mut unknown = None;
         let places = self.rows.iter_mut().zip(self.view.devices.iter());
         for ((rows, device), reading) in places.zip(&self.view.readings) {
-            let is_recorded = rows.held_by_job || (rows.visible && !is_settled);
+            let is_recorded = match &self.chosen {
+                Some(indices) => indices.contains(&device.index),
+                None => rows.held_by_job || (rows.visible && !is_settled),
+            };
             match reading {
                 Ok(reading) if is_recorded => {
                     let row = row_of(reading, rows.share);
                     write(writer, rows, device, at_nanos, row);
-                    if !matches!(rows.share, GpuShare::Bytes(_)) {
+                    if !self.of_machine && !matches!(rows.share, GpuShare::Bytes(_)) {
                         unknown = Some(rows.share);
                     }
                 }

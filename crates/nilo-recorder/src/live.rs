@@ -15,6 +15,12 @@ pub struct Live {
     pub processes: usize,
     /// The limit in force.
     pub limit_bytes: Option<u64>,
+    /// How often the tree, or the machine where no process is watched, was looked at.
+    pub ticks: u64,
+    /// How often the host was read: only changes are written, so rows do not tell.
+    pub host_readings: u64,
+    /// How often the GPUs were read.
+    pub gpu_readings: u64,
 }
 
 /// Somebody who looks on; called after each tick, on the sampling thread, so it must be quick.
@@ -24,4 +30,9 @@ pub trait Observer {
 
     /// Something the user should know at once, said once.
     fn on_notice(&mut self, text: &str);
+
+    /// Whether watching may end before its time: asked after each tick of [`crate::watch_processes`].
+    fn has_seen_enough(&self) -> bool {
+        false
+    }
 }

@@ -154,6 +154,11 @@ impl Recorder {
         &self.live
     }
 
+    /// Whether there is anything left to read: a process, or the machine.
+    pub(crate) fn has_reading(&self) -> bool {
+        self.surroundings.is_of_machine() || !self.processes().is_empty()
+    }
+
     pub(crate) fn processes(&self) -> &[TrackedProcess] {
         self.source.processes()
     }
@@ -231,6 +236,11 @@ impl Recorder {
         self.surroundings
             .tick(&mut self.writer, now_nanos, self.source.processes(), last);
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
+        self.live.ticks += 1;
+        (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
+        if self.surroundings.is_of_machine() {
+            self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
+        }
         if now_nanos >= self.own_next_nanos || last {
             self.own_next_nanos = now_nanos + OWN_COST_NANOS;
             self.write_own_cost(now_nanos, pace);

@@ -27,6 +27,8 @@ const MOVED_BYTES: u64 = 4 << 20;
 const MOVED_NANOS: u64 = SECOND / 5;
 /// The machine's own figures take four files.
 const HOST_NANOS: u64 = 2 * SECOND;
+/// ... and are read at most this often where the machine is all that is watched.
+const HOST_ALONE_NANOS: u64 = SECOND / 10;
 /// Limits are looked up again this often, and at once when the job moves or a watched limit changes.
 const RESOLVE_NANOS: u64 = 5 * SECOND;
 /// Whether the job moved is asked this often; in the first seconds faster, while jobs move themselves.
@@ -86,6 +88,9 @@ pub(crate) struct Surroundings {
     /// The session of the process that delivers alerts: neither is that another job.
     errand_session: Option<u32>,
     looked_at: usize,
+    /// Who stands for the machine where no process is watched: ourselves.
+    machine_pid: Option<u32>,
+    host_readings: u64,
 }
 
 impl Surroundings {
@@ -112,7 +117,29 @@ impl Surroundings {
             next_owned: 0,
             errand_session: None,
             looked_at: 0,
+            machine_pid: None,
+            host_readings: 0,
         }
+    }
+
+    /// No process is watched: the cgroup and the limit are our own, and nobody's share of a GPU is asked for.
+    pub(crate) fn be_of_machine(&mut self) {
+        self.machine_pid = Some(std::process::id());
+        self.gpus.be_of_machine();
+    }
+
+    pub(crate) fn is_of_machine(&self) -> bool {
+        self.machine_pid.is_some()
+    }
+
+    /// Records these GPUs, whoever uses them.
+    pub(crate) fn choose_gpus(&mut self, indices: Option<Vec<u32>>) {
+        self.gpus.choose(indices);
+    }
+
+    /// How often the host and the GPUs were read.
+    pub(crate) fn readings(&self) -> (u64, u64) {
+        (self.host_readings, self.gpus.readings())
     }
 
     /// Processes of this session are ours, though they are no part of the job.
@@ -209,7 +236,11 @@ impl Surroundings {
             self.next_slow = now_nanos + SECOND;
         }
         if now_nanos >= self.next_host || last {
-            self.next_host = now_nanos + HOST_NANOS;
+            let every = match self.is_of_machine() {
+                true => HOST_ALONE_NANOS,
+                false => HOST_NANOS,
+            };
+            self.next_host = now_nanos + every;
             self.read_host(writer, now_nanos);
         }
         if slow || now_nanos >= self.next_quick {
@@ -221,20 +252,24 @@ impl Surroundings {
 
     /// Finds the cgroups of the first process and of one other each time.
     fn resolve(&mut self, writer: &mut RunWriter, now_nanos: u64, processes: &[TrackedProcess]) {
-        let Some(first) = processes.first() else {
+        let first = processes.first().map(|process| process.id.pid);
+        let Some(first) = first.or(self.machine_pid) else {
             return;
         };
-        self.looked_at = (self.looked_at + 1) % processes.len();
-        let pids = [first.id.pid, processes[self.looked_at].id.pid];
-        for &pid in &pids[..processes.len().min(2)] {
+        self.looked_at = (self.looked_at + 1) % processes.len().max(1);
+        let other = processes.get(self.looked_at).map(|process| process.id.pid);
+        for pid in [Some(first), other.filter(|pid| *pid != first)]
+            .into_iter()
+            .flatten()
+        {
             if let Ok(Some(own)) = MemoryCgroup::of_process(&self.roots, pid) {
                 self.watch(writer, own);
             }
         }
-        let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first.id.pid));
+        let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first));
         self.adopt_limit(writer, now_nanos, limit);
         let known = self.cgroups.len();
-        if let Some(limiting) = limiting_cgroup(&self.roots, first.id.pid) {
+        if let Some(limiting) = limiting_cgroup(&self.roots, first) {
             self.watch(writer, limiting);
         }
         if self.cgroups.len() > known {
@@ -368,6 +403,7 @@ impl Surroundings {
     fn read_host(&mut self, writer: &mut RunWriter, now_nanos: u64) {
         let Some(host) = &mut self.host else { return };
         let reading = host.read();
+        self.host_readings += 1;
         let row = [
             reading.total_bytes,
             reading.available_bytes,

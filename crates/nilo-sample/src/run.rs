@@ -10,6 +10,9 @@ use thiserror::Error;
 use crate::ending::Ending;
 use crate::limit::Limit;
 
+/// The mode of a recording without a job: the host, our own cgroup and the GPUs, for as long as a live verb looks at them.
+pub const MACHINE_MODE: &str = "machine";
+
 /// The name of a run's folder: sorts by time, safe in a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -134,7 +137,7 @@ pub struct RunDescription {
     /// The user's tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// `run` (we started it), `watch` (we attached) or `python` (a program recorded itself).
+    /// `run` (we started it), `watch` (we attached), `python` (a program recorded itself) or [`MACHINE_MODE`].
     pub mode: String,
     /// The command line.
     #[serde(default)]

@@ -73,7 +73,7 @@ impl Watchman {
     fn look_at_level(&mut self, outlook: &Verdict, alerts: &mut Vec<Alert>) {
         let rules = &self.rules;
         let thresholds = match outlook.resource {
-            Resource::Job | Resource::Host => [
+            Resource::Job | Resource::Host | Resource::Cgroup { .. } => [
                 (AlertKind::MemoryWarning, rules.memory_warning),
                 (AlertKind::MemoryCritical, rules.memory_critical),
             ],

@@ -1,9 +1,11 @@
 //! What is held grows and does not stop: how fast, since when, and in which processes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+use serde::Serialize;
 
 use super::{Finding, phase_share};
 use crate::forecast::{Growth, GrowthKind};
@@ -29,10 +31,10 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         Some(step) => format!("step {step} ({})", format_duration(time)),
         None => format_duration(time),
     };
-    let holders = match resource {
-        Resource::Job => holders(recording, since, growth),
-        _ => Vec::new(),
-    };
+    let holders: Vec<String> = leak_holders(recording, verdict)
+        .iter()
+        .map(Holder::to_string)
+        .collect();
     let place = match (verdict.odd_peers.first(), holders.first()) {
         (Some(odd), _) => format!(", in {}", odd.who()),
         (None, Some(who)) => format!(", in {who}"),
@@ -81,8 +83,44 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
 /// A process counts as a holder from this share of the growth on.
 const SHARE: f64 = 0.15;
 
-/// Who holds the growth, the largest share first: processes of one name together.
-fn holders(recording: &Recording, since: u64, growth: &Growth) -> Vec<String> {
+/// Who holds a part of what has grown: a process, or several of one name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Holder {
+    /// The name.
+    pub name: String,
+    /// Which processes.
+    pub pids: Vec<u32>,
+    /// By how much their resident memory grew together.
+    pub grown_bytes: f64,
+}
+
+impl Holder {
+    /// `train.py (PID 4711)`, or `2 processes train.py`.
+    pub fn who(&self) -> String {
+        match self.pids.as_slice() {
+            [pid] => format!("{} (PID {pid})", self.name),
+            pids => format!("{} processes {}", pids.len(), self.name),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who(), format_bytes(self.grown_bytes))
+    }
+}
+
+/// Who holds the growth of a job's memory, the largest share first: processes of one name together.
+pub fn leak_holders(recording: &Recording, verdict: &Verdict) -> Vec<Holder> {
+    let Some(growth) = verdict
+        .growth
+        .as_ref()
+        .filter(|_| verdict.resource == Resource::Job)
+    else {
+        return Vec::new();
+    };
+    let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
+    let since = verdict.reading.time_nanos.saturating_sub(lasted);
     let names: BTreeMap<ProcessId, &str> = recording
         .events
         .iter()
@@ -110,14 +148,12 @@ fn holders(recording: &Recording, since: u64, growth: &Growth) -> Vec<String> {
     let mut found: Vec<(&str, (f64, Vec<u32>))> = by_name.into_iter().collect();
     found.retain(|(_, (grown, _))| *grown >= SHARE * growth.grown_bytes);
     found.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
-    let spelled = found.into_iter().map(|(name, (grown, pids))| {
-        let who = match pids.as_slice() {
-            [pid] => format!("{name} (PID {pid})"),
-            pids => format!("{} processes {name}", pids.len()),
-        };
-        format!("{who}: {}", format_bytes(grown))
+    let holders = found.into_iter().map(|(name, (grown_bytes, pids))| Holder {
+        name: name.to_owned(),
+        pids,
+        grown_bytes,
     });
-    spelled.collect()
+    holders.collect()
 }
 
 /// How far a process's lowest level rose from the first to the last quarter of the time since then.

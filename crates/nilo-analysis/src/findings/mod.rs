@@ -20,6 +20,8 @@ use serde::Serialize;
 
 use crate::lookout::Lookout;
 
+pub use leak::{Holder, leak_holders};
+
 /// Something noticed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {

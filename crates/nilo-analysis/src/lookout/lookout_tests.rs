@@ -1,5 +1,6 @@
 //! Readings come out of the tables right, and a run that is followed gives the same verdicts as one that is read at once.
 
+use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::{
     ABSENT, Event, Limit, LimitSource, RecordedTable, Recording, TableSpec, TimedEvent,
 };
@@ -162,6 +163,61 @@ fn a_run_in_pieces_gives_the_same_changes_as_a_run_at_once() {
         changes.extend(lookout.take(&pieces, &[]));
     }
     assert_eq!(changes, over(&run));
+}
+
+/// Only changes are written: a GPU that stands still after a peak is silent, and calm all the same.
+#[test]
+fn a_level_that_stands_still_gets_older_with_the_run() {
+    let mut run = recording();
+    let mut gpu = table(TableSpec::gpu(0));
+    tick(&mut gpu, 0, &[90.0, 100.0, ABSENT, ABSENT]);
+    tick(&mut gpu, SECOND, &[10.0, 100.0, ABSENT, ABSENT]);
+    run.tables = vec![gpu, tree(100)];
+    let mut lookout = Lookout::new(&run.description);
+    lookout.take(&run.tables, &run.events);
+    lookout.outlooks();
+    let outlooks = lookout.outlooks();
+    let gpu = outlooks
+        .iter()
+        .find(|outlook| outlook.resource.is_gpu())
+        .unwrap();
+    assert_eq!(gpu.reading.time_nanos, 99 * SECOND);
+    assert_eq!(gpu.reading.used_bytes, 10.0);
+}
+
+#[test]
+fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
+    let mut run = recording();
+    let mut gpu = table(TableSpec::gpu(0));
+    tick(&mut gpu, SECOND, &[60.0, 100.0, ABSENT, ABSENT]);
+    run.tables = vec![gpu];
+    run.events = vec![TimedEvent {
+        time_nanos: SECOND,
+        event: Event::GpuFound {
+            index: 0,
+            name: "H200".to_owned(),
+            uuid: "GPU-0".to_owned(),
+            total_bytes: Some(100),
+            reserved_bytes: Some(20),
+        },
+    }];
+    let (lookout, _) = Lookout::over(&run);
+    assert_eq!(lookout.verdicts(None)[0].reading.used_share(), Some(0.75));
+}
+
+/// Without a job the cgroup that limits us is a resource of its own.
+#[test]
+fn a_cgroup_speaks_for_itself_where_no_job_is_watched() {
+    let mut run = recording();
+    run.description.mode = MACHINE_MODE.to_owned();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 50.0, 1000)];
+    let (lookout, changes) = Lookout::over(&run);
+    let path = "/job".to_owned();
+    let verdicts = lookout.verdicts(None);
+    assert_eq!(verdicts[0].resource, Resource::Cgroup { path });
+    assert_eq!(verdicts[0].reading.limit_bytes, Some(2000.0 * MIB));
+    assert!(highest(&changes) >= RiskLevel::High);
 }
 
 fn piece(table: &RecordedTable, from: usize, to: usize) -> RecordedTable {

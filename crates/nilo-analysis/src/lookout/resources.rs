@@ -1,9 +1,11 @@
 //! What can run out, and how its readings come out of the recorded tables.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::table::is_absent;
-use nilo_sample::{Limit, LimitSource, RecordedTable, Subject};
+use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, Subject};
 use serde::Serialize;
 
 use crate::forecast::Reading;
@@ -16,6 +18,11 @@ pub enum Resource {
     Job,
     /// The machine's memory.
     Host,
+    /// A cgroup against its limit, where no job is watched in it.
+    Cgroup {
+        /// Its path below the mount.
+        path: String,
+    },
     /// Memory below `/dev/shm`.
     SharedMemory,
     /// A GPU's memory, whoever uses it.
@@ -41,7 +48,9 @@ impl Resource {
     /// Whether it lies on a GPU.
     pub fn is_gpu(&self) -> bool {
         match self {
-            Resource::Job | Resource::Host | Resource::SharedMemory => false,
+            Resource::Job | Resource::Host | Resource::Cgroup { .. } | Resource::SharedMemory => {
+                false
+            }
             Resource::Gpu { .. } | Resource::Torch { .. } => true,
             Resource::Track { name } => {
                 let name = name.to_ascii_lowercase();
@@ -57,6 +66,7 @@ impl fmt::Display for Resource {
         match self {
             Resource::Job => write!(f, "job memory"),
             Resource::Host => write!(f, "host memory"),
+            Resource::Cgroup { path } => write!(f, "cgroup {path}"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
             Resource::Gpu { index } => write!(f, "GPU {index}"),
             Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),
@@ -90,6 +100,10 @@ pub(crate) struct Surroundings {
     tree_bytes: f64,
     tree_swap_bytes: f64,
     root_pid: Option<u32>,
+    /// What the driver keeps of each GPU for itself: nobody can have it.
+    gpu_reserved_bytes: BTreeMap<u32, u64>,
+    /// No job is watched: the limiting cgroup speaks for itself.
+    of_machine: bool,
     root_rss_bytes: Option<f64>,
     step: Option<i64>,
     pressure: Option<(u64, f64)>,
@@ -103,12 +117,18 @@ struct CgroupLevel {
 }
 
 impl Surroundings {
-    pub(crate) fn new(limit: Option<Limit>, root_pid: Option<u32>) -> Surroundings {
+    pub(crate) fn new(description: &RunDescription) -> Surroundings {
         Surroundings {
-            limit,
-            root_pid,
+            limit: description.limit.clone(),
+            root_pid: description.root_pids.first().copied(),
+            of_machine: description.mode == MACHINE_MODE,
             ..Surroundings::default()
         }
+    }
+
+    /// A GPU is there, and its driver keeps so much of it.
+    pub(crate) fn meet_gpu(&mut self, index: u32, reserved_bytes: u64) {
+        self.gpu_reserved_bytes.insert(index, reserved_bytes);
     }
 
     /// The readings that a row completes, handed to `each`.
@@ -132,14 +152,26 @@ impl Surroundings {
             }
             Subject::Cgroup { path } if self.is_limiting(path) => {
                 self.limiting_cgroup = cgroup_level(row);
+                if let Some(level) = self.limiting_cgroup.filter(|_| self.of_machine) {
+                    let reading = Reading {
+                        time_nanos,
+                        used_bytes: level.working_set,
+                        reclaimable_bytes: level.reclaimable,
+                        limit_bytes: self.limit.as_ref().map(|limit| limit.bytes as f64),
+                        ..Reading::default()
+                    };
+                    each(Resource::Cgroup { path: path.clone() }, reading);
+                }
             }
             Subject::Host => self.host(time_nanos, row, each),
             Subject::Gpu { index } => {
                 if let Some(used_bytes) = row.get("used_bytes") {
+                    let reserved = self.gpu_reserved_bytes.get(index);
+                    let reserved = reserved.map_or(0.0, |bytes| *bytes as f64);
                     let reading = Reading {
                         time_nanos,
                         used_bytes,
-                        limit_bytes: row.get("total_bytes"),
+                        limit_bytes: row.get("total_bytes").map(|total| total - reserved),
                         own_bytes: row.get("job_bytes"),
                         step: self.step,
                         ..Reading::default()

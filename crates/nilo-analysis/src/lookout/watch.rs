@@ -79,9 +79,8 @@ const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 impl Lookout {
     /// Watches over the run with this description.
     pub fn new(description: &RunDescription) -> Lookout {
-        let root = description.root_pids.first().copied();
         Lookout {
-            surroundings: Surroundings::new(description.limit.clone(), root),
+            surroundings: Surroundings::new(description),
             watched: BTreeMap::new(),
             peers: Peers::default(),
         }
@@ -132,6 +131,13 @@ impl Lookout {
         self.peers.happened(event);
         match event {
             Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
+            Event::GpuFound {
+                index,
+                reserved_bytes,
+                ..
+            } => self
+                .surroundings
+                .meet_gpu(*index, reserved_bytes.unwrap_or(0)),
             Event::Mark { text } if text.to_lowercase().contains("epoch") => {
                 for watched in self.watched.values_mut() {
                     watched.forecaster.boundary();
@@ -159,9 +165,16 @@ impl Lookout {
     }
 
     /// Where every resource goes, with its fullest reading since the last call and without its growth, which costs more to tell.
+    ///
+    /// Readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
     pub fn outlooks(&mut self) -> Vec<Verdict> {
+        let times = self.watched.values().map(|it| it.reading.time_nanos);
+        let now_nanos = times.max().unwrap_or(0);
         let looked_at = self.watched.iter_mut().map(|(resource, watched)| {
-            let reading = watched.take_fullest();
+            let reading = Reading {
+                time_nanos: now_nanos,
+                ..watched.take_fullest()
+            };
             watched.outlook(resource, reading, None)
         });
         looked_at.collect()
@@ -239,13 +252,8 @@ impl Watched {
         })
     }
 
-    /// The fullest reading, placed at the newest time: looks never go back.
     fn take_fullest(&mut self) -> Reading {
-        let fullest = self.fullest.take().unwrap_or(self.reading);
-        Reading {
-            time_nanos: self.reading.time_nanos,
-            ..fullest
-        }
+        self.fullest.take().unwrap_or(self.reading)
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {

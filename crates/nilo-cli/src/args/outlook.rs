@@ -1,4 +1,4 @@
-//! What `nilo oom` and `nilo leak` take: a run, or a file that another tool wrote.
+//! What `nilo oom` and `nilo leak` take: a run, a file that another tool wrote, or something that runs.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,10 @@ use clap::Args;
 use nilo_import::ByteUnit;
 use nilo_sample::units::parse_bytes;
 
-use super::{Place, RUN_HELP, TextOrJson};
+use super::{LiveArgs, Place, RUN_HELP, TextOrJson};
+
+/// What only makes sense of something that runs.
+const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
 
 /// What is judged.
 #[derive(Debug, Args)]
@@ -14,11 +17,11 @@ pub(crate) struct Judged {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP)]
+    #[arg(value_name = "RUN", help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
     pub(crate) run: Option<String>,
 
     /// Judge this file instead: CSV with a header, or what psrecord, mprof or nvidia-smi wrote
-    #[arg(long, value_name = "FILE", conflicts_with = "run")]
+    #[arg(long, value_name = "FILE", conflicts_with = "run", conflicts_with_all = LIVE_ONLY)]
     pub(crate) csv: Option<PathBuf>,
 
     /// Column of the file; may be given several times [default: every column that is memory]
@@ -38,13 +41,23 @@ pub(crate) struct Judged {
 #[command(
     after_help = "A warning is printed for everything whose risk is high (likely within ten minutes) or critical (within two), \
 and for everything that is fuller than the threshold; one line for everything else.\n\n\
-Exit status: 0 nothing to warn of at the end, 1 a warning, 2 could not.\n\n\
-Examples:\n  nilo oom\n  nilo oom base --threshold 90\n  nilo oom --csv trace.csv --column reserved --column allocated --limit 24GiB\n  \
-nilo oom --csv nvidia-smi.csv --format json"
+With --pid, --name or --devices it looks at what runs for three seconds, or for --duration; with --monitor until Ctrl+C, and prints a warning when it begins and a line when it is over. \
+--monitor without a process looks at the host, the cgroup that it is started in and the GPUs. \
+With --monitor and a process what is seen is kept as a run, as `nilo watch` does, unless --no-record.\n\n\
+Exit status: 0 nothing to warn of at the end (with --monitor: ever), 1 a warning, 2 could not.\n\n\
+Examples:\n  nilo oom\n  nilo oom base --threshold 90\n  nilo oom --threshold 85 --monitor\n  nilo oom --devices 0 --threshold 90\n  \
+nilo oom --csv trace.csv --column reserved --column allocated --limit 24GiB\n  nilo oom --csv nvidia-smi.csv --format json"
 )]
 pub(crate) struct OomArgs {
     #[command(flatten)]
     pub(crate) judged: Judged,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+
+    /// Go on looking, and warn when something becomes dangerous
+    #[arg(long, conflicts_with_all = ["run", "csv"])]
+    pub(crate) monitor: bool,
 
     /// Also warn of everything that is fuller than this, above 0 and up to 100
     #[arg(
@@ -55,22 +68,35 @@ pub(crate) struct OomArgs {
     )]
     pub(crate) threshold: f64,
 
-    /// Form of the output
+    /// Form of the output; json is one object, with --monitor one a line
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
+}
+
+impl OomArgs {
+    /// Whether something that runs is meant, and not a recording.
+    pub(crate) fn is_live(&self) -> bool {
+        self.monitor || self.live.are_meant()
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "A leak is growth of what is still held at the lowest point of each cycle, which lasts, does not slow down \
 and is not given back. Ten seconds or fifty training steps are the least that a verdict takes.\n\n\
+With --pid or --name it looks at processes that run, for 30 seconds or for --duration (ten at least), and names who grows; \
+with --duration alone it looks at all your Python programs. What is seen is kept as a run, as `nilo watch` does, unless --no-record. \
+A program that is still loading looks like one that leaks: look when it is at work.\n\n\
 Exit status: 0 no leak, 1 a leak, 2 could not.\n\n\
-Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --csv mprofile_20261115.dat\n  \
+Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --check --threshold 100 --pid 4711\n  nilo leak --csv mprofile_20261115.dat\n  \
 nilo leak --csv memory.csv --column rss --unit mb --format json"
 )]
 pub(crate) struct LeakArgs {
     #[command(flatten)]
     pub(crate) judged: Judged,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 
     /// Print one line and nothing else; the exit status says whether there is a leak
     #[arg(long)]

@@ -2,35 +2,60 @@
 
 use std::io::Write;
 
+use nilo_analysis::findings::Holder;
 use nilo_analysis::forecast::GrowthKind;
 use nilo_analysis::lookout::{OddPeer, Resource, Verdict};
 use nilo_sample::units::{MIB, to_secs};
 use serde::Serialize;
 
 use crate::args::{LeakArgs, TextOrJson};
+use crate::commands::leak_live;
 use crate::failure::Failure;
-use crate::outlook::{Outlook, Source};
+use crate::outlook::Outlook;
 use crate::settings::Settings;
 use crate::text::leak::{write_check, write_leaks};
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
+    let least_bytes = least_bytes(args.threshold)?;
+    if args.live.are_meant() {
+        return leak_live::run(&args, least_bytes, settings);
+    }
+    let outlook = Outlook::of(&args.judged, settings)?;
+    answer(&outlook, &grown_first(&outlook, least_bytes), &[], &args)
+}
+
+/// The threshold in bytes.
+pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Failure> {
     let sensible = |mib: f64| mib > 0.0 && mib.is_finite();
-    if let Some(mib) = args.threshold.filter(|mib| !sensible(*mib)) {
+    if let Some(mib) = threshold_mib.filter(|mib| !sensible(*mib)) {
         return Err(
             Failure::new(format!("a threshold of {mib} MB means nothing"))
                 .hint("it is more than 0; growth below it is left out"),
         );
     }
-    let outlook = Outlook::of(&args.judged, settings)?;
-    let least_bytes = args.threshold.map(|mib| mib * MIB as f64);
-    let mut verdicts = outlook.lookout.verdicts(least_bytes);
+    Ok(threshold_mib.map(|mib| mib * MIB as f64))
+}
+
+/// What is said of every resource, leaks first.
+pub(crate) fn grown_first(outlook: &Outlook, least_bytes: Option<f64>) -> Vec<Verdict> {
+    let mut verdicts = outlook.verdicts(least_bytes);
     verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
+    verdicts
+}
+
+/// Says what grows, and in whom as far as that was looked for; the status is 1 for a leak.
+pub(crate) fn answer(
+    outlook: &Outlook,
+    verdicts: &[Verdict],
+    holders: &[Holder],
+    args: &LeakArgs,
+) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match (args.format, args.check) {
-        (TextOrJson::Text, true) => write_check(&mut out, &verdicts)?,
-        (TextOrJson::Text, false) => write_leaks(&mut out, &outlook, &verdicts)?,
+        (TextOrJson::Text, true) => write_check(&mut out, verdicts, holders)?,
+        (TextOrJson::Text, false) => write_leaks(&mut out, outlook, verdicts, holders)?,
         (TextOrJson::Json, check) => {
-            let answer = Answer::of(&outlook, &verdicts, args.threshold);
+            let answer = Answer::of(outlook, verdicts, holders, args.threshold);
             match check {
                 true => serde_json::to_writer(&mut out, &answer),
                 false => serde_json::to_writer_pretty(&mut out, &answer),
@@ -56,10 +81,14 @@ struct Answer<'a> {
     run: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    looked_at: Option<&'a str>,
     running: bool,
     end_secs: f64,
     threshold_mb: Option<f64>,
     leak: bool,
+    #[serde(skip_serializing_if = "<[Holder]>::is_empty")]
+    grown_in: &'a [Holder],
     resources: Vec<AnswerResource<'a>>,
 }
 
@@ -84,19 +113,23 @@ struct AnswerResource<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn of(outlook: &'a Outlook, verdicts: &'a [Verdict], threshold_mb: Option<f64>) -> Answer<'a> {
-        let (run, file) = match &outlook.source {
-            Source::Run { id, .. } => (Some(id.as_str()), None),
-            Source::File { path, .. } => (None, Some(path.as_str())),
-        };
+    fn of(
+        outlook: &'a Outlook,
+        verdicts: &'a [Verdict],
+        grown_in: &'a [Holder],
+        threshold_mb: Option<f64>,
+    ) -> Answer<'a> {
+        let (run, file) = outlook.source.origin();
         Answer {
             schema: "nilo.leak/1",
             run,
             file,
+            looked_at: outlook.source.looked_at(),
             running: outlook.source.is_running(),
             end_secs: to_secs(outlook.end_nanos),
             threshold_mb,
             leak: verdicts.iter().any(is_leak),
+            grown_in,
             resources: verdicts.iter().map(AnswerResource::of).collect(),
         }
     }

@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use nilo_analysis::forecast::words::{reason, recommendations};
-use nilo_analysis::forecast::{Cause, RiskLevel};
+use nilo_analysis::forecast::{Cause, Forecast, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::units::to_secs;
 use serde::Serialize;
 
 use crate::args::{OomArgs, TextOrJson};
+use crate::commands::oom_live;
 use crate::failure::Failure;
-use crate::outlook::{Outlook, Source, Warned};
+use crate::outlook::{Outlook, Warned};
 use crate::settings::Settings;
 use crate::text::oom::write_outlook;
 
@@ -29,43 +30,67 @@ pub(crate) struct Danger {
 }
 
 pub(crate) fn run(args: OomArgs, settings: &Settings) -> Result<u8, Failure> {
-    if !(args.threshold > 0.0 && args.threshold <= 100.0) {
-        let sentence = format!("a threshold of {} percent means nothing", args.threshold);
-        return Err(Failure::new(sentence).hint("it lies above 0 and is at most 100; 85 is usual"));
+    check_threshold(args.threshold)?;
+    if args.is_live() {
+        return oom_live::run(&args, settings);
     }
     let outlook = Outlook::of(&args.judged, settings)?;
-    let dangers = dangers(&outlook, args.threshold);
+    answer(&outlook, &args)
+}
+
+pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
+    if percent > 0.0 && percent <= 100.0 {
+        return Ok(());
+    }
+    let sentence = format!("a threshold of {percent} percent means nothing");
+    Err(Failure::new(sentence).hint("it lies above 0 and is at most 100; 85 is usual"))
+}
+
+/// Says how everything stands; the status is 1 where there is something to warn of.
+pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
+    let dangers = dangers(outlook, args.threshold);
     let found = dangers.iter().any(|danger| danger.warned);
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
-            let answer = Answer::of(&outlook, &dangers, args.threshold);
+            let answer = Answer::of(outlook, &dangers, args.threshold);
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
         }
-        TextOrJson::Text => write_outlook(&mut out, &outlook, &dangers)?,
+        TextOrJson::Text => write_outlook(&mut out, outlook, &dangers)?,
     }
     Ok(u8::from(found))
 }
 
-fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
-    let danger = |verdict: Verdict| {
+impl Danger {
+    pub(crate) fn of(verdict: Verdict, threshold_percent: f64, history: Vec<Warned>) -> Danger {
         let name = verdict.resource.to_string();
         let used_percent = verdict.reading.used_share().map(|share| 100.0 * share);
         let full = used_percent.is_some_and(|percent| percent > threshold_percent);
         let cause = verdict.forecast.cause;
+        // A resource that was read a moment ago has a limit and no forecast yet.
+        let forecast = Forecast {
+            used_share: verdict.reading.used_share(),
+            ..verdict.forecast
+        };
         Danger {
             used_percent,
             warned: full || verdict.forecast.level >= RiskLevel::High,
-            reason: reason(&verdict.forecast, &name),
+            reason: reason(&forecast, &name),
             recommendations: recommendations(cause, verdict.resource.is_gpu()),
-            history: outlook.warnings(&verdict.resource),
+            history,
             name,
             verdict,
         }
+    }
+}
+
+fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
+    let danger = |verdict: Verdict| {
+        let history = outlook.warnings(&verdict.resource);
+        Danger::of(verdict, threshold_percent, history)
     };
-    let verdicts = outlook.lookout.verdicts(None);
-    let mut dangers: Vec<Danger> = verdicts.into_iter().map(danger).collect();
+    let mut dangers: Vec<Danger> = outlook.verdicts(None).into_iter().map(danger).collect();
     dangers.sort_by_key(|danger| !danger.warned);
     dangers
 }
@@ -78,6 +103,8 @@ struct Answer<'a> {
     run: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    looked_at: Option<&'a str>,
     running: bool,
     end_secs: f64,
     threshold_percent: f64,
@@ -85,8 +112,9 @@ struct Answer<'a> {
     resources: Vec<AnswerResource<'a>>,
 }
 
+/// A resource as JSON.
 #[derive(Serialize)]
-struct AnswerResource<'a> {
+pub(crate) struct AnswerResource<'a> {
     name: &'a str,
     resource: &'a Resource,
     warned: bool,
@@ -123,15 +151,13 @@ struct AnswerWarning {
 
 impl<'a> Answer<'a> {
     fn of(outlook: &'a Outlook, dangers: &'a [Danger], threshold_percent: f64) -> Answer<'a> {
-        let (run, file) = match &outlook.source {
-            Source::Run { id, .. } => (Some(id.as_str()), None),
-            Source::File { path, .. } => (None, Some(path.as_str())),
-        };
+        let (run, file) = outlook.source.origin();
         let of = |danger| AnswerResource::of(danger, outlook.end_nanos);
         Answer {
             schema: "nilo.oom/1",
             run,
             file,
+            looked_at: outlook.source.looked_at(),
             running: outlook.source.is_running(),
             end_secs: to_secs(outlook.end_nanos),
             threshold_percent,
@@ -142,7 +168,7 @@ impl<'a> Answer<'a> {
 }
 
 impl<'a> AnswerResource<'a> {
-    fn of(danger: &'a Danger, end_nanos: u64) -> AnswerResource<'a> {
+    pub(crate) fn of(danger: &'a Danger, end_nanos: u64) -> AnswerResource<'a> {
         let verdict = &danger.verdict;
         let forecast = &verdict.forecast;
         let warning = |warned: &Warned| AnswerWarning {

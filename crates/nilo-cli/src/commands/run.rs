@@ -27,7 +27,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = sampling.quiet || settings.quiet;
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
-    check_writable(sampling.json.as_deref())?;
+    check_writable(sampling.json.as_deref(), "summary")?;
     let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet)?;
     let words: Vec<String> = args
         .command
@@ -138,13 +138,13 @@ pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Fail
     CsvLog::create(file).map(Some).map_err(about)
 }
 
-/// Says before the job, not after it, that its summary could not be written.
-pub(crate) fn check_writable(json: Option<&Path>) -> Result<(), Failure> {
+/// Says before the job, not after it, that what comes of it could not be written.
+pub(crate) fn check_writable(json: Option<&Path>, what: &str) -> Result<(), Failure> {
     let Some(path) = json else { return Ok(()) };
     let open = File::options().create(true).append(true).open(path);
     open.map(drop).map_err(|error| {
         Failure::new(format!(
-            "cannot write the summary {}: {error}",
+            "cannot write the {what} {}: {error}",
             path.display()
         ))
         .hint("does its folder exist, and may you write there?")

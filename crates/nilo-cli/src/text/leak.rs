@@ -2,6 +2,7 @@
 
 use std::io::{Result, Write};
 
+use nilo_analysis::findings::Holder;
 use nilo_analysis::forecast::words::growth_in_words;
 use nilo_analysis::lookout::{Resource, Verdict};
 
@@ -18,21 +19,48 @@ pub(crate) fn write_leaks(
     out: &mut dyn Write,
     outlook: &Outlook,
     verdicts: &[Verdict],
+    holders: &[Holder],
 ) -> Result<()> {
     writeln!(out, "{}", heading(outlook))?;
     writeln!(out)?;
     for verdict in verdicts {
-        writeln!(out, "{}: {}", name(verdict), growth(verdict))?;
+        let place = place(verdict, holders);
+        writeln!(out, "{}: {}{place}", name(verdict), growth(verdict))?;
     }
     Ok(())
 }
 
+/// `, in train.py (PID 4711)`
+fn place(verdict: &Verdict, holders: &[Holder]) -> String {
+    let grown = verdict.resource == Resource::Job && verdict.growth.is_some();
+    if !grown || holders.is_empty() {
+        return String::new();
+    }
+    // Sizes only tell several apart: the growth itself has been said.
+    let spelled: Vec<String> = holders
+        .iter()
+        .map(|holder| match holders.len() {
+            1 => holder.who(),
+            _ => holder.to_string(),
+        })
+        .map(|text| one_line(&text, 2 * NAME_CHARS))
+        .collect();
+    format!(", in {}", spelled.join(", "))
+}
+
 /// Writes one line: the leaks, or that there is none.
-pub(crate) fn write_check(out: &mut dyn Write, verdicts: &[Verdict]) -> Result<()> {
+pub(crate) fn write_check(
+    out: &mut dyn Write,
+    verdicts: &[Verdict],
+    holders: &[Holder],
+) -> Result<()> {
     let leaks: Vec<String> = verdicts
         .iter()
         .filter(|verdict| is_leak(verdict))
-        .map(|verdict| format!("{} {}", name(verdict), growth(verdict)))
+        .map(|verdict| {
+            let place = place(verdict, holders);
+            format!("{} {}{place}", name(verdict), growth(verdict))
+        })
         .collect();
     if !leaks.is_empty() {
         return writeln!(out, "leak found: {}", leaks.join("; "));

@@ -143,7 +143,7 @@ pub(crate) fn live_text(live: &Live) -> String {
 }
 
 /// Only the foreground job may draw, and only while nobody has taken the terminal over (editors and the like switch line mode off).
-fn may_draw() -> bool {
+pub(crate) fn may_draw() -> bool {
     let stderr = std::io::stderr();
     let foreground =
         rustix::termios::tcgetpgrp(&stderr).is_ok_and(|group| group == rustix::process::getpgrp());

@@ -8,6 +8,7 @@ pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;
 pub(crate) mod oom;
+pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod summary;
 pub(crate) mod table;

@@ -60,6 +60,10 @@ pub(crate) fn heading(outlook: &Outlook) -> String {
                 false => format!("{label}: {} after {after}; at its end:", status.as_str()),
             }
         }
+        Source::Live { label, is_over } => {
+            let ended = if *is_over { "ended, " } else { "" };
+            format!("{label}: {ended}looked at for {after}")
+        }
         Source::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
         }
@@ -67,7 +71,7 @@ pub(crate) fn heading(outlook: &Outlook) -> String {
 }
 
 /// The block that scripts know: its first words and its keys do not change.
-fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> {
+pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> {
     let forecast = &danger.verdict.forecast;
     let name = one_line(&danger.name, NAME_CHARS);
     writeln!(out, "[WARNING] OOM Warning: {name}")?;

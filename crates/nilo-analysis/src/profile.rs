@@ -1,0 +1,308 @@
+//! A memory profile: the level and the statistics of every GPU, of the host and of the watched processes.
+//!
+//! The JSON form has the shape of what `nilometer.memory.MemoryProfiler` reports: a device has `current_usage` and `statistics`, with the same keys.
+//! Means are over time; only changes are recorded, so how often somebody looked is told by the recorder ([`Looks`]).
+
+use std::collections::BTreeMap;
+
+use nilo_sample::{Recording, SeriesView, Subject, is_absent};
+use serde::Serialize;
+
+use crate::ending::limit_in_force;
+use crate::gpus::{held_mean, summarize_gpus};
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// How often each kind of thing was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// The process tree.
+    pub processes: u64,
+    /// The host.
+    pub host: u64,
+    /// The GPUs.
+    pub gpus: u64,
+}
+
+/// Levels and statistics of a time of watching.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Profile {
+    /// GPUs by index.
+    pub devices: BTreeMap<String, Device>,
+    /// All GPUs together.
+    pub summary: Totals,
+    /// The machine's memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Device>,
+    /// The watched processes against the limit in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Device>,
+}
+
+/// One memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Device {
+    /// The last reading.
+    pub current_usage: Usage,
+    /// All readings.
+    pub statistics: Statistics,
+}
+
+/// A level, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Taken.
+    pub allocated: u64,
+    /// Left.
+    pub free: u64,
+    /// Both; on a GPU without what the driver keeps for itself. Zero where no limit is known.
+    pub total: u64,
+    /// Taken of the total.
+    pub utilization_percent: f64,
+    /// What `total` is: a limit's source, or the GPU's name.
+    pub limit: String,
+    /// On a GPU: what the watched processes hold, where the driver tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own: Option<u64>,
+}
+
+/// Percentages of the total over the time of watching.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Mean over time.
+    pub avg_utilization: f64,
+    /// The highest.
+    pub max_utilization: f64,
+    /// The lowest.
+    pub min_utilization: f64,
+    /// The highest level in bytes; of processes the kernel's own mark, where it is higher.
+    pub peak_allocated: u64,
+    /// How often it was read.
+    pub samples_count: u64,
+}
+
+/// All GPUs together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// How many there are.
+    pub total_devices: usize,
+    /// Their memory, in units of 2^30 bytes.
+    pub total_memory_gb: f64,
+    /// Taken of it now.
+    pub overall_utilization: f64,
+}
+
+/// Profiles what was recorded up to a time.
+pub fn profile(recording: &Recording, end_nanos: u64, looks: Looks) -> Profile {
+    let devices = gpus(recording, end_nanos, looks.gpus);
+    let total: u64 = devices
+        .values()
+        .map(|device| device.current_usage.total)
+        .sum();
+    let used: u64 = devices
+        .values()
+        .map(|device| device.current_usage.allocated)
+        .sum();
+    Profile {
+        summary: Totals {
+            total_devices: devices.len(),
+            total_memory_gb: rounded(total as f64 / GIB),
+            overall_utilization: rounded(percent(used as f64, total)),
+        },
+        devices,
+        host: host(recording, end_nanos, looks.host),
+        processes: processes(recording, end_nanos, looks.processes),
+    }
+}
+
+fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, Device> {
+    let mut devices = BTreeMap::new();
+    for gpu in summarize_gpus(recording, end_nanos) {
+        let subject = Subject::Gpu { index: gpu.index };
+        let Some(table) = recording.table(&subject) else {
+            continue;
+        };
+        let (Some(level), Some(whole)) = (table.series("used_bytes"), gpu.total_bytes) else {
+            continue;
+        };
+        let total = whole.saturating_sub(gpu.reserved_bytes.unwrap_or(0));
+        let own = table.series("job_bytes").and_then(SeriesView::last);
+        if let Some(mut device) = device(level, total, end_nanos, looks) {
+            device.current_usage.limit = gpu.name.unwrap_or_default();
+            device.current_usage.own = own.map(|bytes| bytes as u64);
+            devices.insert(gpu.index.to_string(), device);
+        }
+    }
+    devices
+}
+
+fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device> {
+    let table = recording.table(&Subject::Host)?;
+    let total = table.series("total_bytes")?.last()? as u64;
+    let available = table.series("available_bytes")?;
+    let used: Vec<f64> = available
+        .values
+        .iter()
+        .map(|bytes| match is_absent(*bytes) {
+            true => *bytes,
+            false => (total as f64 - bytes).max(0.0),
+        })
+        .collect();
+    let level = SeriesView {
+        values: &used,
+        ..available
+    };
+    let mut device = device(level, total, end_nanos, looks)?;
+    device.current_usage.limit = "host memory".to_owned();
+    Some(device)
+}
+
+fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device> {
+    let table = recording.table(&Subject::Tree)?;
+    let limit = limit_in_force(recording);
+    let total = limit.as_ref().map_or(0, |limit| limit.bytes);
+    let mut device = device(table.series("memory_bytes")?, total, end_nanos, looks)?;
+    device.current_usage.limit = limit.map_or_else(
+        || "no limit known".to_owned(),
+        |limit| limit.source.to_string(),
+    );
+    // What others took of the machine is not free, whatever the limit says.
+    let host = recording.table(&Subject::Host);
+    let available = host.and_then(|host| host.series("available_bytes")?.last());
+    if let Some(available) = available {
+        device.current_usage.free = device.current_usage.free.min(available as u64);
+    }
+    let mark = table
+        .series("high_water_bytes")
+        .and_then(|marks| marks.max());
+    if let Some((_, bytes)) = mark {
+        let statistics = &mut device.statistics;
+        statistics.peak_allocated = statistics.peak_allocated.max(bytes as u64);
+    }
+    Some(device)
+}
+
+fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Option<Device> {
+    let last = level.last()?;
+    let (_, highest) = level.max()?;
+    let lowest = level
+        .present()
+        .map(|(_, value)| value)
+        .fold(highest, f64::min);
+    let mean = held_mean(level, end_nanos)?;
+    let share = |bytes: f64| rounded(percent(bytes, total));
+    Some(Device {
+        current_usage: Usage {
+            allocated: last as u64,
+            free: total.saturating_sub(last as u64),
+            total,
+            utilization_percent: share(last),
+            limit: String::new(),
+            own: None,
+        },
+        statistics: Statistics {
+            avg_utilization: share(mean),
+            max_utilization: share(highest),
+            min_utilization: share(lowest),
+            peak_allocated: highest as u64,
+            samples_count: looks,
+        },
+    })
+}
+
+fn percent(bytes: f64, total: u64) -> f64 {
+    match total {
+        0 => 0.0,
+        total => 100.0 * bytes / total as f64,
+    }
+}
+
+/// Two places, as the Python package rounds.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::fixture::{recording, table, tick};
+    use nilo_sample::{ABSENT, Event, Limit, LimitSource, TableSpec, TimedEvent};
+
+    const LOOKS: Looks = Looks {
+        processes: 40,
+        host: 20,
+        gpus: 10,
+    };
+
+    #[test]
+    fn a_gpu_is_measured_without_what_its_driver_keeps() {
+        let mut rows = table(TableSpec::gpu(1));
+        tick(&mut rows, 0, &[10.0, 100.0, 5.0, 0.0]);
+        tick(&mut rows, 100, &[50.0, 100.0, 40.0, 0.0]);
+        let mut run = recording();
+        run.tables = vec![rows];
+        run.events = vec![TimedEvent {
+            time_nanos: 0,
+            event: Event::GpuFound {
+                index: 1,
+                name: "H200".to_owned(),
+                uuid: "GPU-1".to_owned(),
+                total_bytes: Some(100),
+                reserved_bytes: Some(20),
+            },
+        }];
+        let profile = profile(&run, 200, LOOKS);
+        let gpu = &profile.devices["1"];
+        let usage = Usage {
+            allocated: 50,
+            free: 30,
+            total: 80,
+            utilization_percent: 62.5,
+            limit: "H200".to_owned(),
+            own: Some(40),
+        };
+        let statistics = Statistics {
+            avg_utilization: 37.5,
+            max_utilization: 62.5,
+            min_utilization: 12.5,
+            peak_allocated: 50,
+            samples_count: 10,
+        };
+        assert_eq!((&gpu.current_usage, &gpu.statistics), (&usage, &statistics));
+        assert_eq!(profile.summary.total_devices, 1);
+        assert_eq!(profile.summary.overall_utilization, 62.5);
+        assert_eq!((profile.host, profile.processes), (None, None));
+    }
+
+    #[test]
+    fn processes_are_held_against_the_limit_and_what_the_machine_has_left() {
+        let mut tree = table(TableSpec::tree());
+        tick(&mut tree, 0, &[100.0, 100.0, ABSENT, 0.0, 0.0, 1.0, 0.0]);
+        tick(&mut tree, 100, &[200.0, 200.0, 300.0, 0.0, 0.0, 1.0, 0.0]);
+        let mut host = table(TableSpec::host());
+        let mut row = [ABSENT; 9];
+        (row[0], row[1]) = (1000.0, 150.0);
+        tick(&mut host, 0, &row);
+        let mut run = recording();
+        run.tables = vec![tree, host];
+        run.description.limit = Some(Limit {
+            bytes: 400,
+            source: LimitSource::Host,
+        });
+        let profile = profile(&run, 200, LOOKS);
+        let job = profile.processes.unwrap();
+        assert_eq!(job.current_usage.free, 150);
+        assert_eq!(job.current_usage.utilization_percent, 50.0);
+        assert_eq!(job.statistics.peak_allocated, 300);
+        assert_eq!(job.statistics.samples_count, 40);
+        let host = profile.host.unwrap();
+        assert_eq!(host.current_usage.allocated, 850);
+        assert_eq!(host.statistics.samples_count, 20);
+        assert_eq!(profile.summary, Totals::default());
+    }
+
+    #[test]
+    fn a_recording_without_readings_has_an_empty_profile() {
+        assert_eq!(profile(&recording(), 0, LOOKS), Profile::default());
+    }
+}

@@ -1,0 +1,224 @@
+//! What the live verbs take: whom to look at, for how long, and what to do with it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nilo_sample::units::parse_duration;
+
+use super::{Place, TextOrJson, interval};
+
+const LIVE: &str = "Looking at what runs";
+
+/// Whom to look at while it runs. Without a process it is the machine: the host, the cgroup that this is started in, and the GPUs.
+#[derive(Debug, Args)]
+pub(crate) struct LiveArgs {
+    /// Processes to look at, with all their descendants
+    #[arg(
+        long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..), help_heading = LIVE
+    )]
+    pub(crate) pid: Vec<u32>,
+
+    /// Look at the process whose name or command line contains this; * and ? stand for anything
+    #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern", conflicts_with = "pid", help_heading = LIVE)]
+    pub(crate) name_pattern: Option<String>,
+
+    /// GPUs by the driver's index, such as 0 1 [default: those of the processes; of the machine all]
+    #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', help_heading = LIVE)]
+    pub(crate) devices: Vec<u32>,
+
+    /// How long: seconds, or with a unit such as 5m; 0 is until Ctrl+C
+    #[arg(long, short, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true, help_heading = LIVE)]
+    pub(crate) duration: Option<u64>,
+
+    /// Time between samples: seconds, or with a unit such as 50ms; 1 ms to 1 h [default: 0.2]
+    #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true, help_heading = LIVE)]
+    pub(crate) interval: Option<u64>,
+
+    /// Keep no run; without a process none is kept anyway
+    #[arg(long, help_heading = LIVE)]
+    pub(crate) no_record: bool,
+
+    /// Print results only: no notes, no level line
+    #[arg(long, short, help_heading = LIVE)]
+    pub(crate) quiet: bool,
+}
+
+impl LiveArgs {
+    /// Whether something that runs is meant, and not a recording.
+    pub(crate) fn are_meant(&self) -> bool {
+        self.names_processes() || !self.devices.is_empty() || self.duration.is_some()
+    }
+
+    pub(crate) fn names_processes(&self) -> bool {
+        !self.pid.is_empty() || self.name_pattern.is_some()
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The report has the shape of the Python package's MemoryProfiler: `devices` holds each GPU's current_usage and statistics, \
+`summary` all of them; `host` is the machine's memory and `processes` what --pid or --name chose. \
+Ctrl+C ends the measurement early and the report is written all the same.\n\n\
+It takes 60 seconds, or --duration. With --pid or --name it is kept as a run, as `nilo watch` does.\n\n\
+Exit status: 0 measured, 2 could not.\n\n\
+Examples:\n  nilo profile --duration 60 --output profile.json\n  nilo profile --devices 0 1 --duration 0\n  \
+nilo profile --pid 4711 --format json"
+)]
+pub(crate) struct ProfileArgs {
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Write the report as JSON to this file at the end
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// What to print: a summary, or the report itself
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything at once: levels, warnings as of `nilo oom --monitor`, growth as of `nilo leak`, and at the end a profile as of `nilo profile`. \
+The level is one line on a terminal and a line every five seconds elsewhere. A leak takes half a minute to be told.\n\n\
+With --pid or --name what is seen is kept as a run, as `nilo watch` does.\n\n\
+Exit status: 0 nothing to warn of, 1 a warning or a leak, 2 could not.\n\n\
+Examples:\n  nilo monitor --all\n  nilo monitor --all --duration 300 --output profile.json\n  \
+nilo monitor --oom --pid 4711 --format json"
+)]
+pub(crate) struct MonitorArgs {
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Every part; so it is too when no part is named
+    #[arg(long, short, conflicts_with_all = ["oom", "leak", "profile"])]
+    pub(crate) all: bool,
+
+    /// Warn when memory runs short
+    #[arg(long)]
+    pub(crate) oom: bool,
+
+    /// Tell of growth without end
+    #[arg(long)]
+    pub(crate) leak: bool,
+
+    /// Sum up levels at the end
+    #[arg(long)]
+    pub(crate) profile: bool,
+
+    /// Warn of everything that is fuller than this, above 0 and up to 100
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 85.0,
+        allow_negative_numbers = true
+    )]
+    pub(crate) threshold: f64,
+
+    /// Leave out growth of fewer MiB than this [default: 1 % of the limit, or 5 % of the level where no limit is known]
+    #[arg(long, value_name = "MB", allow_negative_numbers = true)]
+    pub(crate) leak_threshold: Option<f64>,
+
+    /// Write the profile as JSON to this file at the end
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Form of the output; json is one object a line
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
+}
+
+/// Zero is until somebody ends it.
+fn duration_or_zero(text: &str) -> Result<u64, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("a duration cannot be negative; 0 is until Ctrl+C".to_owned());
+    }
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cli, Verb};
+    use super::*;
+    use clap::Parser;
+
+    fn parse(words: &str) -> Result<Verb, clap::Error> {
+        Cli::try_parse_from(words.split_whitespace()).map(|cli| cli.verb)
+    }
+
+    #[test]
+    fn every_documented_form_is_understood() {
+        let Ok(Verb::Profile(args)) = parse("nilo profile --duration 60 --output profile.json")
+        else {
+            panic!();
+        };
+        assert_eq!(args.live.duration, Some(60_000_000_000));
+        let Ok(Verb::Profile(args)) = parse("nilo profile --devices 0 1 --duration 0") else {
+            panic!();
+        };
+        assert_eq!(
+            (args.live.devices, args.live.duration),
+            (vec![0, 1], Some(0))
+        );
+        let Ok(Verb::Oom(args)) = parse("nilo oom --threshold 85 --monitor") else {
+            panic!();
+        };
+        assert!(args.monitor && args.is_live());
+        let Ok(Verb::Oom(args)) = parse("nilo oom --devices 0 --threshold 90") else {
+            panic!();
+        };
+        assert!(!args.monitor && args.is_live());
+        let Ok(Verb::Monitor(args)) = parse("nilo monitor --all --duration 300") else {
+            panic!();
+        };
+        assert!(args.all);
+    }
+
+    #[test]
+    fn a_run_is_judged_unless_something_live_is_named() {
+        let live = |words: &str| match parse(words) {
+            Ok(Verb::Oom(args)) => args.is_live(),
+            Ok(Verb::Leak(args)) => args.live.are_meant(),
+            other => panic!("{words}: {other:?}"),
+        };
+        for words in [
+            "nilo oom",
+            "nilo oom last --threshold 90",
+            "nilo leak --check --threshold 100",
+        ] {
+            assert!(!live(words), "{words}");
+        }
+        for words in [
+            "nilo leak --check --pid 1 2",
+            "nilo leak --check --duration 30",
+            "nilo oom --name train",
+            "nilo oom --pid 7,8",
+        ] {
+            assert!(live(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for words in [
+            "nilo oom last --monitor",
+            "nilo oom --csv x --pid 1",
+            "nilo leak last --devices 0",
+            "nilo leak --pid 1 --name x",
+            "nilo profile --duration -1",
+            "nilo profile --pid 0",
+            "nilo profile --devices -1",
+            "nilo profile --interval 0",
+            "nilo monitor --all --oom",
+        ] {
+            assert!(parse(words).is_err(), "{words}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `nilo leak` of what runs: looks at processes for a while and names who grows.
+
+use nilo_analysis::findings::leak_holders;
+use nilo_analysis::lookout::Resource;
+use nilo_sample::units::to_secs;
+use nilo_sample::words::duration_in_words;
+
+use crate::args::LeakArgs;
+use crate::commands::leak::{answer, grown_first};
+use crate::failure::Failure;
+use crate::live::{Levels, Plan, Session, Target, Voice};
+use crate::settings::Settings;
+
+/// The leak finder says nothing before this.
+const LEAST_NANOS: u64 = 10_000_000_000;
+/// A few cycles of a training loop.
+const USUAL_NANOS: u64 = 30_000_000_000;
+/// The first sample comes a moment after the start.
+const SLACK_NANOS: u64 = 500_000_000;
+
+pub(crate) fn run(
+    args: &LeakArgs,
+    least_bytes: Option<f64>,
+    settings: &Settings,
+) -> Result<u8, Failure> {
+    let quiet = args.live.quiet || settings.quiet;
+    let duration_nanos = match args.live.duration {
+        None => Some(USUAL_NANOS),
+        Some(0) => None,
+        Some(nanos) if nanos < LEAST_NANOS => {
+            let secs = duration_in_words(to_secs(nanos));
+            return Err(Failure::new(format!("{secs} are too few to find a leak"))
+                .hint("it takes at least 10 seconds, and 30 are better; 0 is until Ctrl+C"));
+        }
+        Some(nanos) => Some(nanos),
+    };
+    let session = Session {
+        target: Target::settle_programs(&args.live)?,
+        args: &args.live,
+        place: &args.judged.place,
+        settings,
+        duration_nanos: duration_nanos.map(|nanos| nanos + SLACK_NANOS),
+        is_kept: true,
+    };
+    let levels = match quiet {
+        true => Levels::Off,
+        false => Levels::OnTerminal,
+    };
+    let mut seen = session.watch(Plan {
+        threshold_percent: None,
+        leaks: None,
+        voice: Voice::new(args.format, levels),
+    })?;
+    let outlook = seen.outlook();
+    let verdicts = grown_first(&outlook, least_bytes);
+    if verdicts.iter().all(|verdict| verdict.too_young) {
+        let secs = duration_in_words(to_secs(seen.end_nanos()));
+        let what = match seen.is_over() {
+            true => "it ended before that",
+            false => "let it look for longer",
+        };
+        return Err(Failure::new(format!(
+            "{} was looked at for {secs}, which is too short to find a leak",
+            seen.target.label
+        ))
+        .hint(format!("it takes at least 10 seconds; {what}")));
+    }
+    let of_job = verdicts
+        .iter()
+        .find(|verdict| verdict.resource == Resource::Job && verdict.growth.is_some());
+    let holders = match of_job {
+        Some(verdict) => leak_holders(&seen.load()?.0, verdict),
+        None => Vec::new(),
+    };
+    answer(&outlook, &verdicts, &holders, args)
+}

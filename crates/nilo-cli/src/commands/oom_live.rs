@@ -1,0 +1,64 @@
+//! `nilo oom` of what runs: a short look, or with `--monitor` a long one that warns on the way.
+
+use std::io::Write;
+
+use nilo_sample::units::to_secs;
+use serde_json::json;
+
+use crate::args::{OomArgs, TextOrJson};
+use crate::commands::oom::answer;
+use crate::failure::{Failure, note};
+use crate::live::{Levels, Plan, Session, Target, Voice};
+use crate::settings::Settings;
+
+/// A look takes this long: the host and the GPUs are read a few times.
+const LOOK_NANOS: u64 = 3_000_000_000;
+
+pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
+    let quiet = args.live.quiet || settings.quiet;
+    let usual = (!args.monitor).then_some(LOOK_NANOS);
+    let asked = args.live.duration.map(|nanos| (nanos > 0).then_some(nanos));
+    let session = Session {
+        target: Target::settle(&args.live)?,
+        args: &args.live,
+        place: &args.judged.place,
+        settings,
+        duration_nanos: asked.unwrap_or(usual),
+        is_kept: args.monitor,
+    };
+    let levels = match quiet {
+        true => Levels::Off,
+        false => Levels::OnTerminal,
+    };
+    let mut seen = session.watch(Plan {
+        threshold_percent: args.monitor.then_some(args.threshold),
+        leaks: None,
+        voice: Voice::new(args.format, levels),
+    })?;
+    let ran_out = seen.has_run_out();
+    if !args.monitor {
+        let outlook = seen.outlook();
+        if outlook.verdicts(None).is_empty() {
+            return Err(Failure::new("nothing was measured in that time")
+                .hint("the processes may have ended at once, or the driver did not answer"));
+        }
+        return Ok(answer(&outlook, args)?.max(u8::from(ran_out)));
+    }
+    let warnings = seen.station.warnings;
+    let secs = to_secs(seen.end_nanos());
+    if args.format == TextOrJson::Json {
+        let end = json!({
+            "event": "end", "secs": secs, "warnings": warnings, "ended": seen.is_over(),
+            "oom_killed": ran_out, "run": seen.run_path(),
+        });
+        writeln!(std::io::stdout().lock(), "{end}")?;
+    } else if !quiet {
+        let given = match warnings {
+            0 => "no warning was given".to_owned(),
+            1 => "one warning was given".to_owned(),
+            more => format!("{more} warnings were given"),
+        };
+        note(&format!("{given} in {secs:.0} s"));
+    }
+    Ok(u8::from(warnings > 0 || ran_out))
+}

@@ -1,0 +1,53 @@
+//! Which GPUs there are, asked before and after a measurement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nilo_source::gpu::{GpuDevice, GpuReader, GpuStage, GpuView};
+
+use crate::failure::Failure;
+
+/// Opening the driver may have to wake its GPUs.
+const LONGEST_OPENING: Duration = Duration::from_secs(15);
+
+/// Refuses GPUs that are not there.
+pub(crate) fn check_devices(wanted: &[u32]) -> Result<(), Failure> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let gpus = known_gpus().map_err(|reason| {
+        Failure::new(reason).hint("leave --devices out to look at the machine's own memory")
+    })?;
+    let is_known = |index: &u32| gpus.iter().any(|gpu| gpu.index == *index);
+    let Some(missing) = wanted.iter().find(|index| !is_known(index)) else {
+        return Ok(());
+    };
+    let names: Vec<String> = gpus
+        .iter()
+        .map(|gpu| format!("{} ({})", gpu.index, gpu.name))
+        .collect();
+    Err(Failure::new(format!("there is no GPU {missing}"))
+        .hint(format!("--devices takes {}", names.join(", "))))
+}
+
+/// A sentence where there is no GPU to be read.
+pub(crate) fn why_no_gpus() -> Option<String> {
+    known_gpus().err()
+}
+
+fn known_gpus() -> Result<Arc<[GpuDevice]>, String> {
+    let none = || "there is no NVIDIA GPU here".to_owned();
+    let reader = GpuReader::of_this_process().ok_or_else(none)?;
+    let mut view = GpuView::default();
+    reader.look(&mut view);
+    if view.stage == GpuStage::Opening {
+        reader.wait(LONGEST_OPENING);
+        reader.look(&mut view);
+    }
+    match view.stage {
+        GpuStage::Open if view.devices.is_empty() => Err(none()),
+        GpuStage::Open => Ok(view.devices),
+        GpuStage::Opening => Err("the NVIDIA driver does not answer".to_owned()),
+        GpuStage::Absent(reason) => Err(reason.to_string()),
+    }
+}

@@ -1,0 +1,121 @@
+//! The levels of everything looked at on one line: drawn over again on a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+
+use nilo_analysis::lookout::Verdict;
+use nilo_sample::units::{format_bytes, to_secs};
+
+use crate::text::live_line::may_draw;
+use crate::text::one_line::one_line;
+
+/// In a pipe a line comes this often.
+const LINE_NANOS: u64 = 5_000_000_000;
+const NAME_CHARS: usize = 40;
+
+/// Where levels are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Levels {
+    /// Nowhere.
+    Off,
+    /// On a terminal only, as a sign of life.
+    OnTerminal,
+    /// On a terminal, or else as lines among the results.
+    Always,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Off,
+    InPlace,
+    Lines,
+}
+
+pub(crate) struct LevelLine {
+    style: Style,
+    next_nanos: u64,
+    is_drawn: bool,
+}
+
+impl LevelLine {
+    pub(crate) fn new(levels: Levels) -> LevelLine {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = io::stderr().is_terminal() && !dumb;
+        let style = match levels {
+            Levels::Off => Style::Off,
+            _ if terminal => Style::InPlace,
+            Levels::OnTerminal => Style::Off,
+            Levels::Always => Style::Lines,
+        };
+        LevelLine {
+            style,
+            next_nanos: 0,
+            is_drawn: false,
+        }
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.style == Style::InPlace
+    }
+
+    /// Whether a line is due by its time, where lines are wanted.
+    pub(crate) fn is_due(&mut self, now_nanos: u64) -> bool {
+        let due = self.style == Style::Lines && now_nanos >= self.next_nanos;
+        if due {
+            self.next_nanos = now_nanos - now_nanos % LINE_NANOS + LINE_NANOS;
+        }
+        due
+    }
+
+    pub(crate) fn show(
+        &mut self,
+        outlooks: &[Verdict],
+        now_nanos: u64,
+        duration_nanos: Option<u64>,
+    ) -> io::Result<()> {
+        let due = self.is_due(now_nanos);
+        match self.style {
+            Style::Lines if due => {
+                let text = level_text(outlooks, now_nanos, duration_nanos);
+                let mut out = io::stdout().lock();
+                writeln!(out, "{text}")?;
+                out.flush()
+            }
+            Style::InPlace if may_draw() => {
+                let text = level_text(outlooks, now_nanos, duration_nanos);
+                let width = terminal_size::terminal_size_of(io::stderr())
+                    .map_or(80, |(width, _)| usize::from(width.0));
+                let text: String = text.chars().take(width.saturating_sub(1)).collect();
+                let mut stderr = io::stderr().lock();
+                // A terminal that went away ends nothing: the signal for that does.
+                write!(stderr, "\r{text}\x1b[K\r").ok();
+                stderr.flush().ok();
+                self.is_drawn = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            write!(io::stderr().lock(), "\r\x1b[K").ok();
+        }
+    }
+}
+
+/// `12s of 30s | job memory 230.12 MiB (45.1%) | host memory 14.20 GiB (60.3%)`
+fn level_text(outlooks: &[Verdict], now_nanos: u64, duration_nanos: Option<u64>) -> String {
+    let mut text = format!("{:.0}s", to_secs(now_nanos));
+    if let Some(nanos) = duration_nanos {
+        text += &format!(" of {:.0}s", to_secs(nanos));
+    }
+    for outlook in outlooks {
+        let name = one_line(&outlook.resource.to_string(), NAME_CHARS);
+        let level = format_bytes(outlook.reading.needed_bytes());
+        text += &format!(" | {name} {level}");
+        if let Some(share) = outlook.reading.used_share() {
+            text += &format!(" ({:.1}%)", 100.0 * share);
+        }
+    }
+    text
+}

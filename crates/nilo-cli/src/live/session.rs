@@ -1,0 +1,276 @@
+//! One time of looking: the recorder on this thread, the station on another, and the recording that both share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use nilo_analysis::profile::Looks;
+use nilo_recorder::{
+    Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
+};
+use nilo_runfile::{RunFolder, unix_nanos};
+use nilo_sample::run::MACHINE_MODE;
+use nilo_sample::units::to_secs;
+use nilo_sample::words::duration_in_words;
+use nilo_sample::{Ending, Recording, RunDescription, RunStatus};
+
+use super::Target;
+use super::station::{Plan, Signal, Station};
+use crate::args::{LiveArgs, Place};
+use crate::commands::run::{create_folder, explain};
+use crate::failure::{Failure, note, warn};
+use crate::folder::{load, runs_root};
+use crate::outlook::{Outlook, Source};
+use crate::settings::Settings;
+
+const DEFAULT_INTERVAL_NANOS: u64 = 200_000_000;
+
+/// What a live verb asks for.
+pub(crate) struct Session<'a> {
+    pub(crate) target: Target,
+    pub(crate) args: &'a LiveArgs,
+    pub(crate) place: &'a Place,
+    pub(crate) settings: &'a Settings,
+    /// `None`: until somebody ends it.
+    pub(crate) duration_nanos: Option<u64>,
+    /// Whether a look at processes is worth a run.
+    pub(crate) is_kept: bool,
+}
+
+/// What was seen.
+pub(crate) struct Seen {
+    pub(crate) target: Target,
+    pub(crate) station: Station,
+    pub(crate) outcome: WatchOutcome,
+    pub(crate) looks: Looks,
+    pub(crate) interval_nanos: u64,
+    shelf: Shelf,
+}
+
+impl Session<'_> {
+    /// Looks on until the time is up, Ctrl+C, or the processes have ended.
+    pub(crate) fn watch(self, plan: Plan) -> Result<Seen, Failure> {
+        let configured = self.settings.interval_nanos().map_err(Failure::new)?;
+        let interval_nanos = self.args.interval.or(configured);
+        let interval_nanos = interval_nanos.unwrap_or(DEFAULT_INTERVAL_NANOS);
+        let quiet = self.args.quiet || self.settings.quiet;
+        let target = self.target;
+        let is_kept = self.is_kept && !self.args.no_record && !target.is_machine();
+        let mode = if target.is_machine() {
+            MACHINE_MODE
+        } else {
+            "watch"
+        };
+        let mut description = describe_run(
+            mode,
+            target.commands.clone(),
+            &target.name,
+            Default::default(),
+        );
+        description.interval_nanos = interval_nanos;
+        let shelf = match is_kept {
+            true => Shelf::kept(&runs_root(self.place, self.settings), &mut description)?,
+            false => Shelf::temporary(&description)?,
+        };
+        if !quiet {
+            let long = match self.duration_nanos {
+                Some(nanos) => format!(" for {}", duration_in_words(to_secs(nanos))),
+                None => String::new(),
+            };
+            let every = to_secs(interval_nanos);
+            note(&format!(
+                "looking at {} every {every} s{long}; Ctrl+C to stop",
+                target.label
+            ));
+        }
+        let (signals, wait_for) = channel();
+        let enough = Arc::new(AtomicBool::new(false));
+        let station = Station::new(
+            plan,
+            target.scope(),
+            self.duration_nanos,
+            Arc::clone(&enough),
+        );
+        let followed = shelf.folder.clone();
+        let thread = std::thread::Builder::new()
+            .name("nilo-station".to_owned())
+            .spawn(move || station.follow(&followed, &wait_for))?;
+        let mut onlooker = Onlooker {
+            live: Live::default(),
+            signals,
+            enough,
+            quiet,
+        };
+        let outcome = watch_processes(
+            WatchSettings {
+                pids: target.pids.clone(),
+                gpus: target.devices.clone(),
+                folder: &shelf.folder,
+                description,
+                interval_nanos,
+                duration_nanos: self.duration_nanos,
+                backend: Backend::Native,
+                alerts: None,
+            },
+            &mut onlooker,
+        );
+        let live = onlooker.live;
+        drop(onlooker);
+        let Ok(station) = thread.join() else {
+            return Err(Failure::new("looking on went wrong"));
+        };
+        let outcome = outcome.map_err(|error| {
+            shelf.give_up();
+            explain(error)
+        })?;
+        let seen = Seen {
+            target,
+            station,
+            outcome,
+            looks: Looks {
+                processes: live.ticks,
+                host: live.host_readings,
+                gpus: live.gpu_readings,
+            },
+            interval_nanos,
+            shelf,
+        };
+        if !quiet {
+            seen.say_how_it_ended();
+        }
+        Ok(seen)
+    }
+}
+
+impl Seen {
+    /// Whether the processes are gone, by whatever end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome.end == WatchEnd::AllGone
+    }
+
+    /// Whether the kernel killed one of the processes for lack of memory meanwhile.
+    pub(crate) fn has_run_out(&self) -> bool {
+        self.outcome.ending.status == RunStatus::OomKilled
+    }
+
+    pub(crate) fn end_nanos(&self) -> u64 {
+        self.outcome.ending.time_nanos
+    }
+
+    /// Where it is kept.
+    pub(crate) fn run_path(&self) -> Option<String> {
+        let kept = self.shelf.scrap.is_none();
+        kept.then(|| self.shelf.folder.path().display().to_string())
+    }
+
+    pub(crate) fn load(&self) -> Result<(Recording, Ending), Failure> {
+        load(&self.shelf.folder)
+    }
+
+    /// What was seen, as `nilo oom` and `nilo leak` judge it.
+    pub(crate) fn outlook(&mut self) -> Outlook {
+        Outlook {
+            source: Source::Live {
+                label: self.target.label.clone(),
+                is_over: self.is_over(),
+            },
+            lookout: std::mem::take(&mut self.station.lookout),
+            changes: std::mem::take(&mut self.station.changes),
+            end_nanos: self.end_nanos(),
+            scope: self.target.scope(),
+        }
+    }
+
+    fn say_how_it_ended(&self) {
+        if self.has_run_out() {
+            warn(&format!(
+                "{} ran out of memory: the kernel killed it, or a process below it",
+                self.target.label
+            ));
+        }
+        match self.target.pids.len() {
+            _ if !self.is_over() => {}
+            1 => note(&format!("{} has ended", self.target.label)),
+            _ => note("the processes have ended"),
+        }
+    }
+}
+
+/// Where the recording lies: in a run's folder, or in one that is thrown away.
+struct Shelf {
+    folder: RunFolder,
+    scrap: Option<PathBuf>,
+}
+
+impl Shelf {
+    fn kept(root: &Path, description: &mut RunDescription) -> Result<Shelf, Failure> {
+        match create_folder(root, description) {
+            Some(folder) => Ok(Shelf {
+                folder,
+                scrap: None,
+            }),
+            None => Err(Failure::new("there is no place to record to")
+                .hint("name a writable folder with --dir")),
+        }
+    }
+
+    fn temporary(description: &RunDescription) -> Result<Shelf, Failure> {
+        use std::os::unix::fs::DirBuilderExt;
+        let name = format!("nilo-look-{}-{}", std::process::id(), unix_nanos());
+        let scrap = std::env::temp_dir().join(name);
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&scrap);
+        made.map_err(|error| {
+            let folder = scrap.display();
+            Failure::new(format!("cannot make the folder {folder}: {error}"))
+                .hint("TMPDIR says where folders that are thrown away may lie")
+        })?;
+        let folder = RunFolder::create(&scrap, description).inspect_err(|_| {
+            std::fs::remove_dir_all(&scrap).ok();
+        })?;
+        Ok(Shelf {
+            folder,
+            scrap: Some(scrap),
+        })
+    }
+
+    /// Nothing came of it: a run without a reading is no run.
+    fn give_up(&self) {
+        std::fs::remove_dir_all(self.folder.path()).ok();
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        if let Some(scrap) = &self.scrap {
+            std::fs::remove_dir_all(scrap).ok();
+        }
+    }
+}
+
+/// Sits beside the recorder: starts the station at the first tick, and ends watching when nobody listens any more.
+struct Onlooker {
+    live: Live,
+    signals: Sender<Signal>,
+    enough: Arc<AtomicBool>,
+    quiet: bool,
+}
+
+impl Observer for Onlooker {
+    fn on_tick(&mut self, live: &Live) {
+        if self.live.ticks == 0 {
+            self.signals.send(Signal::Recording).ok();
+        }
+        self.live = *live;
+    }
+
+    fn on_notice(&mut self, text: &str) {
+        if !self.quiet {
+            warn(text);
+        }
+    }
+
+    fn has_seen_enough(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+}

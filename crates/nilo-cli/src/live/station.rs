@@ -1,0 +1,178 @@
+//! The thread that follows the recording and says what it sees, while the recorder goes on undisturbed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nilo_analysis::alerts::{AlertRules, Watchman};
+use nilo_analysis::lookout::{Change, Lookout, Verdict};
+use nilo_runfile::{Follower, RunFolder};
+use nilo_sample::{Alert, AlertKind};
+
+use super::{Scope, Voice};
+use crate::commands::oom::Danger;
+
+/// Looks come this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
+const LEAKS_EVERY: Duration = Duration::from_secs(10);
+
+/// What to look for, and how to say it.
+pub(crate) struct Plan {
+    /// Warn by risk, and above this share of a limit.
+    pub(crate) threshold_percent: Option<f64>,
+    pub(crate) leaks: Option<Leaks>,
+    pub(crate) voice: Voice,
+}
+
+/// Growth worth a word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaks {
+    /// Growth of fewer bytes is left out; `None`: as usual.
+    pub(crate) least_bytes: Option<f64>,
+}
+
+/// What the recorder says to the station; when it hangs up, it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// The run file has begun.
+    Recording,
+}
+
+/// Follows a recording.
+pub(crate) struct Station {
+    plan: Plan,
+    scope: Scope,
+    duration_nanos: Option<u64>,
+    enough: Arc<AtomicBool>,
+    watchman: Watchman,
+    /// Why each resource is warned of at the moment.
+    reasons: BTreeMap<String, BTreeSet<AlertKind>>,
+    pub(crate) lookout: Lookout,
+    pub(crate) changes: Vec<Change>,
+    /// How many warnings began.
+    pub(crate) warnings: u64,
+    /// Leaks as they were told.
+    pub(crate) leaks: Vec<Alert>,
+}
+
+impl Station {
+    pub(crate) fn new(
+        plan: Plan,
+        scope: Scope,
+        duration_nanos: Option<u64>,
+        enough: Arc<AtomicBool>,
+    ) -> Station {
+        // One threshold for everything: that for critical levels coincides, and is not told twice.
+        let share = plan.threshold_percent.unwrap_or(100.0) / 100.0;
+        let rules = AlertRules {
+            memory_warning: share,
+            memory_critical: share,
+            gpu_warning: share,
+            gpu_critical: share,
+            leak: plan.leaks.is_some(),
+            oom_risk: true,
+        };
+        Station {
+            plan,
+            scope,
+            duration_nanos,
+            enough,
+            watchman: Watchman::new(rules),
+            reasons: BTreeMap::new(),
+            lookout: Lookout::default(),
+            changes: Vec::new(),
+            warnings: 0,
+            leaks: Vec::new(),
+        }
+    }
+
+    /// Follows the recording to its end.
+    pub(crate) fn follow(mut self, folder: &RunFolder, signals: &Receiver<Signal>) -> Station {
+        if signals.recv().is_err() {
+            return self;
+        }
+        if let Ok(description) = folder.describe() {
+            self.lookout = Lookout::new(&description);
+        }
+        let mut follower = folder.follow();
+        let mut next_leaks = Instant::now() + LEAKS_EVERY;
+        loop {
+            let last = signals.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected);
+            let search = Instant::now() >= next_leaks;
+            if search {
+                next_leaks = Instant::now() + LEAKS_EVERY;
+            }
+            // A pipe that nobody reads is noticed at once, not with the next warning, which may take days.
+            if self.look(&mut follower, search, last).is_err() || !Voice::is_heard() {
+                self.enough.store(true, Ordering::Relaxed);
+                self.plan.voice.fall_silent();
+            }
+            if last {
+                self.plan.voice.clear();
+                return self;
+            }
+        }
+    }
+
+    fn look(&mut self, follower: &mut Follower, search: bool, last: bool) -> io::Result<()> {
+        // A folder that cannot be read just now may be readable at the next look.
+        if let Ok(update) = follower.poll() {
+            let changes = self.lookout.take(&update.tables, &update.events);
+            self.changes.extend(changes);
+        }
+        let mut outlooks = self.lookout.outlooks();
+        outlooks.retain(|outlook| self.scope.holds(&outlook.resource));
+        if self.plan.threshold_percent.is_some() {
+            for alert in self.watchman.look(&outlooks) {
+                self.on_danger(&alert, &outlooks)?;
+            }
+        }
+        if let Some(rule) = self.plan.leaks.filter(|_| search) {
+            let mut verdicts = self.lookout.verdicts(rule.least_bytes);
+            verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
+            for alert in self.watchman.look_for_leaks(&verdicts) {
+                self.plan.voice.leak(&alert)?;
+                if alert.raised {
+                    self.leaks.push(alert);
+                }
+            }
+        }
+        match last {
+            true => Ok(()),
+            false => self.plan.voice.level(&outlooks, self.duration_nanos),
+        }
+    }
+
+    /// A resource is warned of when its first reason appears, and again when its risk begins or gets worse; it is over when the last reason is gone.
+    fn on_danger(&mut self, alert: &Alert, outlooks: &[Verdict]) -> io::Result<()> {
+        if matches!(
+            alert.kind,
+            AlertKind::MemoryCritical | AlertKind::GpuMemoryCritical
+        ) {
+            return Ok(());
+        }
+        let reasons = self.reasons.entry(alert.resource.clone()).or_default();
+        if !alert.raised {
+            reasons.remove(&alert.kind);
+            return match reasons.is_empty() {
+                true => self.plan.voice.over(alert),
+                false => Ok(()),
+            };
+        }
+        let begins = reasons.is_empty();
+        reasons.insert(alert.kind);
+        let named = |outlook: &&Verdict| outlook.resource.to_string() == alert.resource;
+        let outlook = outlooks.iter().find(named);
+        let Some(outlook) = outlook.filter(|_| begins || alert.kind == AlertKind::OomRisk) else {
+            return Ok(());
+        };
+        self.warnings += u64::from(begins);
+        let threshold = self.plan.threshold_percent.unwrap_or(100.0);
+        let danger = Danger::of(outlook.clone(), threshold, Vec::new());
+        self.plan.voice.warning(&danger, alert.time_nanos)
+    }
+}

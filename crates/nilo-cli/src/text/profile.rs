@@ -1,0 +1,93 @@
+//! A profile in words: a line for each GPU, for the host and for the processes.
+
+use std::io::{Result, Write};
+use std::path::Path;
+
+use nilo_analysis::profile::Device;
+use nilo_sample::units::format_bytes;
+
+use crate::commands::profile::Report;
+use crate::text::one_line::one_line;
+use crate::text::table::{Lean, write_table};
+
+const RULE: &str = "==================================================";
+const NAME_CHARS: usize = 60;
+/// How many processes are named.
+const FEW: usize = 5;
+
+/// Writes the block.
+pub(crate) fn write_profile(
+    out: &mut dyn Write,
+    report: &Report,
+    output: Option<&Path>,
+) -> Result<()> {
+    writeln!(out, "{RULE}\nMEMORY PROFILE\n{RULE}")?;
+    writeln!(
+        out,
+        "Monitoring Duration:  {:.2} seconds",
+        report.duration_secs
+    )?;
+    if let Some(path) = output {
+        writeln!(out, "Report:               {}", path.display())?;
+    }
+    if let Some(run) = &report.run {
+        writeln!(out, "Run:                  {run}")?;
+    }
+    writeln!(out, "{RULE}")?;
+    let profile = &report.profile;
+    let gpus = profile.devices.iter();
+    let rows: Vec<Vec<String>> = gpus
+        .map(|(index, device)| row(&format!("GPU {index}"), device))
+        .chain(profile.host.iter().map(|host| row("host", host)))
+        .chain(profile.processes.iter().map(|tree| row("processes", tree)))
+        .collect();
+    let columns = [
+        ("MEMORY", Lean::Left),
+        ("NOW", Lean::Right),
+        ("USED", Lean::Right),
+        ("MEAN", Lean::Right),
+        ("MAX", Lean::Right),
+        ("PEAK", Lean::Right),
+        ("TOTAL", Lean::Right),
+        ("SAMPLES", Lean::Right),
+        ("OF", Lean::Left),
+    ];
+    write_table(out, &columns, &rows)?;
+    for process in report.watched.iter().take(FEW) {
+        let peak = process.peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
+        let name = one_line(&process.name, NAME_CHARS);
+        writeln!(
+            out,
+            "{:>13}  {name} (PID {})",
+            format_bytes(peak),
+            process.pid
+        )?;
+    }
+    for note in &report.notes {
+        writeln!(out, "note: {}", one_line(note, 4 * NAME_CHARS))?;
+    }
+    Ok(())
+}
+
+fn row(name: &str, device: &Device) -> Vec<String> {
+    let (usage, statistics) = (&device.current_usage, &device.statistics);
+    let percent = |value: f64| match usage.total {
+        0 => "-".to_owned(),
+        _ => format!("{value:.1}%"),
+    };
+    let total = match usage.total {
+        0 => "-".to_owned(),
+        bytes => format_bytes(bytes as f64),
+    };
+    vec![
+        name.to_owned(),
+        format_bytes(usage.allocated as f64),
+        percent(usage.utilization_percent),
+        percent(statistics.avg_utilization),
+        percent(statistics.max_utilization),
+        format_bytes(statistics.peak_allocated as f64),
+        total,
+        statistics.samples_count.to_string(),
+        one_line(&usage.limit, NAME_CHARS),
+    ]
+}
