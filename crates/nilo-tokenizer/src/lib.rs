@@ -2,8 +2,12 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
+mod pattern;
 mod progress;
 mod words;
 
+pub use pattern::{
+    CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
+};
 pub use progress::{Progress, Quiet};
 pub use words::WordSource;
