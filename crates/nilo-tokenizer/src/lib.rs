@@ -2,6 +2,8 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
+pub mod byte_level;
+pub mod merge;
 mod progress;
 mod words;
 
