@@ -50,8 +50,9 @@ fn main() {
     };
     let began = Instant::now();
     let file = std::fs::File::open(&arguments[0]).unwrap();
-    let words = Words::read(Dump { bytes: std::io::BufReader::with_capacity(1 << 16, file), word: Vec::new() }).unwrap();
+    let words = Words::read(Dump { bytes: std::io::BufReader::with_capacity(1 << 16, file), word: Vec::new() }, &options).unwrap();
     println!("words {} bytes {} read {:.3} s", words.distinct(), words.bytes(), began.elapsed().as_secs_f64());
+    println!("{:?}", words.plan(&options));
     let began = Instant::now();
     let learned = words.learn(&options, &Quiet).unwrap();
     println!(

@@ -1,7 +1,7 @@
 //! The index anew: all pairs are counted again, in bounded memory, and those that are merged next are kept.
 //!
 //! A first pass adds up the weights of pairs in buckets by hash. A pair cannot weigh more than its bucket, so the second pass, which counts pairs one by one in the table, leaves out most of the rare ones.
-//! If the table is full nevertheless, a higher cutoff is tried; where too many pairs tie at the highest count, they are taken in the order of ties, a stretch at a time.
+//! If the table is too small for the others, they are counted in several passes, a stretch of the order of ties at a time, and the first of all stretches are kept.
 
 use super::merger::Merger;
 use super::order::{Candidate, Cutoff, Order, Pair, pair_of};
@@ -20,131 +20,95 @@ pub(super) enum Indexed {
     TooLong(Candidate),
 }
 
-/// What counting with a cutoff came to.
-enum Counted {
-    /// More pairs than there is room for.
-    TooMany,
-    /// No pair is at or above the cutoff.
-    None,
-    /// These pairs are at or above it.
-    Some(Vec<(Candidate, u32)>),
-}
-
 impl<S: Slot> Merger<S> {
     /// Counts all pairs again and keeps those that are merged next.
     pub(super) fn index(&mut self) -> Indexed {
         self.statistics.indexes += 1;
         let buckets = self.fill_buckets();
-        // Pairs outside the old cutoff were at most as frequent as it; after forgetting, nothing is known.
-        let mut highest = self.cutoff.count.min(u64::MAX - 1);
-        let mut lowest = self.floor;
-        let mut count = self.cutoff_for_index().clamp(lowest, highest.max(lowest));
-        let mut too_many_at = None;
+        let mut count = self.cutoff_for_index();
         loop {
-            match self.count_pairs(&buckets, count, None) {
-                Counted::Some(candidates) => return self.keep_most_frequent(candidates, Cutoff::at(count)),
-                Counted::None if count == lowest => {
-                    let Some(tied) = too_many_at else {
-                        return Indexed::Nothing;
-                    };
-                    return self.index_ties(&buckets, tied);
-                }
-                Counted::None => {
-                    highest = count - 1;
-                    count = match too_many_at {
-                        Some(_) => lowest + (highest - lowest) / 2,
-                        None => (count / 64).max(lowest),
-                    };
-                }
-                Counted::TooMany => {
-                    too_many_at = Some(count);
-                    if count >= highest {
-                        return self.index_ties(&buckets, count);
-                    }
-                    lowest = count + 1;
-                    count = lowest + (highest - lowest) / 2;
-                    count = count.min(lowest.saturating_mul(4));
-                }
+            let mut cutoff = Cutoff::at(count);
+            let candidates = self.count_pairs(&buckets, &mut cutoff);
+            if !candidates.is_empty() {
+                return self.keep_most_frequent(candidates, cutoff);
             }
+            if count == self.floor {
+                return Indexed::Nothing;
+            }
+            count = (count / 64).max(self.floor);
         }
     }
 
-    /// Too many pairs have the highest count there is: keeps the first of them in the order of ties.
-    fn index_ties(&mut self, buckets: &[u32], count: u64) -> Indexed {
+    /// All pairs within the cutoff, which is raised to what there is room for.
+    fn count_pairs(&mut self, buckets: &[u64], cutoff: &mut Cutoff) -> Vec<(Candidate, u32)> {
+        let most = (self.table.most() / 4 * 3).max(1);
+        let mut candidates: Vec<(Candidate, u32)> = Vec::new();
         let mut after = None;
         loop {
             let mut stretch = TieStretch { after, last: None };
-            match self.count_pairs(buckets, count, Some(&mut stretch)) {
-                Counted::Some(candidates) => {
-                    return self.keep_most_frequent(candidates, Cutoff { count, last: stretch.last });
-                }
-                // The pairs of this stretch had smaller counts and shared their buckets with others.
-                _ if stretch.last.is_some() => after = stretch.last,
-                _ => return Indexed::Nothing,
+            self.count_stretch(buckets, cutoff.count, &mut stretch);
+            let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
+            let found = self.table.iter().map(|entry| (Candidate { count: entry.count, pair: entry.pair }, entry.places));
+            candidates.extend(found.filter(|(candidate, _)| cutoff.keeps(*candidate, &order)));
+            if candidates.len() > most {
+                candidates.sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
+                candidates.truncate(most);
+                let Candidate { count, pair } = candidates[most - 1].0;
+                *cutoff = Cutoff { count, last: Some(pair) };
+            }
+            match stretch.last {
+                Some(last) => after = Some(last),
+                None => return candidates,
             }
         }
     }
 
-    fn fill_buckets(&self) -> Box<[u32]> {
+    fn fill_buckets(&self) -> Box<[u64]> {
         let buckets = self.bucket_count();
         let (arena, lengths) = (&self.arena, &*self.tokens.lengths);
         let mut parts = in_parts(arena.stretches(self.threads), |stretch| {
-            let mut weights = vec![0u32; buckets].into_boxed_slice();
+            let mut weights = vec![0u64; buckets].into_boxed_slice();
             arena.for_each_pair(stretch, lengths, |place, left, right| {
-                let bucket = &mut weights[bucket_of(pair_of(left, right), buckets)];
-                *bucket = bucket.saturating_add(u32::try_from(arena.weight(place)).unwrap_or(u32::MAX));
+                weights[bucket_of(pair_of(left, right), buckets)] += arena.weight(place);
             });
             weights
         });
         let mut sums = parts.pop().unwrap_or_default();
         for part in parts {
             for (sum, &weight) in sums.iter_mut().zip(&part) {
-                *sum = sum.saturating_add(weight);
+                *sum += weight;
             }
         }
         sums
     }
 
-    /// Buckets in the first pass: a quarter of what the table takes.
+    /// Buckets in the first pass.
     fn bucket_count(&self) -> usize {
         (self.table.most() * 2).next_power_of_two().max(1024)
     }
 
-    fn count_pairs(&mut self, buckets: &[u32], count: u64, mut stretch: Option<&mut TieStretch>) -> Counted {
+    /// Counts the pairs of a stretch whose buckets weigh enough, and ends the stretch where the table is full.
+    fn count_stretch(&mut self, buckets: &[u64], count: u64, stretch: &mut TieStretch) {
         self.table.clear();
-        let lowest_bucket = u32::try_from(count).unwrap_or(u32::MAX);
         let most = self.most_length();
         let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
         let (table, lengths) = (&mut self.table, &*self.tokens.lengths);
-        let mut too_many = false;
         self.arena.for_each_pair(BEGIN..self.arena.slots.len() as u32, lengths, |place, left, right| {
             let pair = pair_of(left, right);
-            if too_many || buckets[bucket_of(pair, buckets.len())] < lowest_bucket {
-                return;
-            }
-            if !Self::may_merge(lengths, most, left, right) {
+            if buckets[bucket_of(pair, buckets.len())] < count
+                || !Self::may_merge(lengths, most, left, right)
+                || !stretch.holds(pair, &order)
+            {
                 return;
             }
             let weight = self.arena.weight(place);
-            match &mut stretch {
-                None => too_many = !table.count_place(pair, weight),
-                Some(stretch) => {
-                    if stretch.holds(pair, &order) && !table.count_place(pair, weight) {
-                        stretch.halve(table, &order);
-                        if stretch.holds(pair, &order) {
-                            table.count_place(pair, weight);
-                        }
-                    }
+            if !table.count_place(pair, weight) {
+                stretch.halve(table, &order);
+                if stretch.holds(pair, &order) {
+                    table.count_place(pair, weight);
                 }
             }
         });
-        if too_many {
-            return Counted::TooMany;
-        }
-        let frequent = table.iter().filter(|entry| entry.count >= count);
-        let candidates: Vec<_> =
-            frequent.map(|entry| (Candidate { count: entry.count, pair: entry.pair }, entry.places)).collect();
-        if candidates.is_empty() { Counted::None } else { Counted::Some(candidates) }
     }
 
     /// Puts into the empty table the pairs that are merged first, as many as there is room for, notes their places, and sets the cutoff: the given one, or higher.

@@ -19,6 +19,10 @@ use super::{Merge, Statistics};
 /// Lists shorter than this are not worth a second thread.
 const LONG_LIST: u32 = 16_384;
 
+/// Counts of merges fall with a power of their number: 1.3 to 1.6 was measured on text, code and many languages, over the last five doublings of 32,000 merges.
+/// Where they fall more steeply, pairs are missed and all pairs are counted once more.
+const STEEPEST_DECLINE: f64 = 2.0;
+
 /// The state of merging.
 pub(super) struct Merger<S> {
     pub(super) arena: Arena<S>,
@@ -117,6 +121,22 @@ impl<S: Slot> Merger<S> {
         }
         self.clear_neighbours();
         Merge { left: merging.left, right: merging.right, joined: merging.joined, count: next.count }
+    }
+
+    /// Raises the cutoff to what surely is never merged, as far as the counts so far tell.
+    pub(super) fn foresee(&mut self, merges: usize, count: u64) {
+        let wanted = self.options.vocabulary_size - self.tokens.len() + merges;
+        let last = count as f64 * (merges as f64 / wanted as f64).powf(STEEPEST_DECLINE);
+        if last as u64 > self.cutoff.count {
+            self.cutoff = Cutoff::at(last as u64);
+            let mut garbage = 0;
+            self.table.retain(|entry| {
+                let keep = entry.count >= last as u64;
+                garbage += if keep { 0 } else { entry.places as usize };
+                keep
+            });
+            self.pool.garbage += garbage;
+        }
     }
 
     /// Merges a pair whose list has no room in the pool: finds its places by going through all words, and forgets all pairs.
@@ -260,7 +280,12 @@ impl<S: Slot> Merger<S> {
             return NOT_KEPT;
         };
         self.table.insert(Entry { pair, count: total.weight, start, places: total.places });
-        self.heap.push(candidate, &order);
+        if self.heap.len() < self.table.most() {
+            self.heap.push(candidate, &order);
+        } else {
+            // Candidates that were torn apart since fill the heap.
+            self.refill_heap();
+        }
         start
     }
 }

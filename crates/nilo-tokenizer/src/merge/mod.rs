@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{MergeError, ReadWordsError};
 pub use options::{Alphabet, MergeOptions, TieBreak};
+pub use plan::{Plan, plan_for};
 pub use words::Words;
 
 use crate::Progress;
@@ -92,7 +93,7 @@ impl Words {
 
 fn learn<S: Slot>(words: Words, options: &MergeOptions, progress: &dyn Progress) -> Result<Learned, MergeError> {
     let tokens = Tokens::new(options, &words.seen)?;
-    let room = Room::choose::<S>(&words, options)?;
+    let room = Room::choose(&words, options)?;
     let arena = Arena::<S>::new(words, &tokens);
     let wanted = (options.vocabulary_size - tokens.len()) as u64;
     let mut merger = Merger::new(arena, tokens, room, options);
@@ -106,8 +107,13 @@ fn learn<S: Slot>(words: Words, options: &MergeOptions, progress: &dyn Progress)
                 merges.push(merger.merge_by_scan(next));
                 indexed = Indexed::Ready;
             }
+            (None, Indexed::Nothing) => break,
             (None, _) if merger.knows_all() => break,
             (None, _) => indexed = merger.index(),
+        }
+        if merges.len() >= 128 && merges.len().is_power_of_two() {
+            let count = merges[merges.len() - 1].count;
+            merger.foresee(merges.len(), count);
         }
         if merges.len() % 32 == 0 && reported.elapsed() >= TIME_BETWEEN_REPORTS {
             reported = Instant::now();

@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 
 use super::arena::BLOCK_SLOTS;
 use super::error::{MergeError, ReadWordsError};
+use super::options::MergeOptions;
+use super::plan::plan_for;
 use crate::WordSource;
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// Counts below this have their sizes in an array; the few above in a tree.
 const SMALL_COUNTS: usize = 4096;
+const WORDS_BETWEEN_CHECKS: u64 = 1 << 16;
 /// Places in the arena are 32-bit numbers.
 pub(super) const MOST_SLOTS: u64 = u32::MAX as u64 - 64;
 
@@ -38,14 +41,17 @@ impl Default for Seen {
 }
 
 impl Words {
-    /// Reads all words. Words of one byte are noted and left out: there is nothing to merge in them.
-    pub fn read<W: WordSource>(mut source: W) -> Result<Self, ReadWordsError<W::Error>> {
+    /// Reads all words; ends early if they cannot be merged within the budget. Words of one byte are noted and left out: there is nothing to merge in them.
+    pub fn read<W: WordSource>(mut source: W, options: &MergeOptions) -> Result<Self, ReadWordsError<W::Error>> {
         let mut words = Self {
             small_slots: vec![0; SMALL_COUNTS],
             ..Self::default()
         };
         while let Some((word, count)) = source.next_word().map_err(ReadWordsError::Source)? {
             words.push(word, count)?;
+            if words.distinct % WORDS_BETWEEN_CHECKS == 0 {
+                plan_for(words.distinct, words.bytes, options)?;
+            }
         }
         Ok(words)
     }
