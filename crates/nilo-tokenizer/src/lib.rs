@@ -2,8 +2,10 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
+pub mod byte_level;
 mod corpus;
 mod count;
+pub mod merge;
 mod pattern;
 mod progress;
 mod words;
