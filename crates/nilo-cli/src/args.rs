@@ -1,5 +1,6 @@
 //! Everything that can be typed: a flat list of verbs and their flags.
 
+mod bpe;
 mod live;
 mod outlook;
 
@@ -9,6 +10,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
 
+pub(crate) use bpe::{
+    BpeArgs, BpeCountArgs, BpeDecodeArgs, BpeEncodeArgs, BpeTrainArgs, BpeVerb, IdsFormat, Means,
+    OwnRecording, Texts, TieBreakArg,
+};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use outlook::{Judged, LeakArgs, OomArgs};
 
@@ -55,6 +60,8 @@ pub(crate) enum Verb {
     Profile(ProfileArgs),
     /// Look on while something runs: levels, warnings, leaks, and a report at the end
     Monitor(MonitorArgs),
+    /// Train a tokenizer (byte-level BPE) within a stated memory, encode and decode with it
+    Bpe(BpeArgs),
     /// Draw the memory and the metrics of one run, or of several over each other
     Plot(PlotArgs),
     /// Write a run as CSV, JSON, Parquet or for TensorBoard

@@ -49,6 +49,11 @@ impl Failure {
         sentence
     }
 
+    /// The exit status that it leads to.
+    pub(crate) fn status(&self) -> u8 {
+        self.code
+    }
+
     /// Prints the failure and gives the exit status.
     pub(crate) fn report(&self) -> u8 {
         // Whoever closed the pipe has seen enough; there is nobody to tell.

@@ -64,6 +64,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Leak(args) => commands::leak::run(args, &settings),
         Verb::Profile(args) => commands::profile::run(args, &settings),
         Verb::Monitor(args) => commands::monitor::run(args, &settings),
+        Verb::Bpe(args) => commands::bpe::run(args, &settings),
         Verb::Plot(args) => commands::plot::run(args, &settings),
         Verb::Export(args) => commands::export::run(args, &settings),
         Verb::Verify(args) => commands::verify::run(args, &settings),

@@ -1,5 +1,6 @@
 //! One file for each verb; a verb is a function of its arguments and the settings.
 
+pub(crate) mod bpe;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod export;

@@ -1,6 +1,7 @@
 //! Results as words and lines.
 
 pub(crate) mod alerts;
+pub(crate) mod bars;
 pub(crate) mod compared;
 pub(crate) mod gpus;
 pub(crate) mod leak;

@@ -1,0 +1,79 @@
+//! The training records itself, like any other job.
+
+use std::collections::BTreeMap;
+
+use nilo_recorder::{OwnRecorder, describe_run, record_own_process};
+use nilo_runfile::RunFolder;
+
+use crate::args::OwnRecording;
+use crate::commands::run::{create_folder, open_log, report};
+use crate::failure::{Failure, warn};
+use crate::folder::runs_root;
+use crate::settings::Settings;
+
+const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
+
+/// A recording that runs.
+pub(super) struct Recording(Option<(RunFolder, OwnRecorder)>);
+
+impl Recording {
+    /// Begins, unless the user wants none or a `nilo run` around us has one already.
+    pub(super) fn begin(args: &OwnRecording, settings: &Settings) -> Result<Recording, Failure> {
+        let mut log = open_log(args.memory_log.as_deref())?;
+        let configured = settings.interval_nanos().map_err(Failure::new)?;
+        let interval = args
+            .interval
+            .or(configured)
+            .unwrap_or(DEFAULT_INTERVAL_NANOS);
+        let recorded_around_us = std::env::var_os("NILO_RUN_DIR").is_some() && log.is_none();
+        if args.no_record || recorded_around_us {
+            return Ok(Recording(None));
+        }
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let tags: BTreeMap<String, String> = args.tags.iter().cloned().collect();
+        let slug = args.name.as_deref().unwrap_or("bpe-train");
+        let mut description = describe_run("bpe", words.collect(), slug, tags);
+        description.name.clone_from(&args.name);
+        description.interval_nanos = interval;
+        let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description)
+        else {
+            return Ok(Recording(None));
+        };
+        let mut log_failed = false;
+        let on_tick = move |live: &nilo_recorder::Live| {
+            let Some(log) = &mut log else { return };
+            let written = log.row(live.time_nanos, live.memory_bytes as f64, live.cpu_percent);
+            if let Err(error) = written
+                && !std::mem::replace(&mut log_failed, true)
+            {
+                warn(&format!("the memory log has holes from here on: {error}"));
+            }
+        };
+        match record_own_process(&folder, description, interval, on_tick) {
+            Ok(recorder) => Ok(Recording(Some((folder, recorder)))),
+            Err(error) => {
+                warn(&format!(
+                    "{}; nothing is recorded",
+                    Failure::from(error).sentence()
+                ));
+                std::fs::remove_dir_all(folder.path()).ok();
+                Ok(Recording(None))
+            }
+        }
+    }
+
+    /// The largest level so far, if it is known.
+    pub(super) fn peak_bytes(&self) -> Option<u64> {
+        self.0
+            .as_ref()
+            .map(|(_, recorder)| recorder.live().peak_bytes)
+    }
+
+    /// Ends the recording with the status that the program will exit with, and prints the block of memory figures.
+    pub(super) fn finish(self, exit_code: u8, quiet: bool) {
+        if let Some((folder, recorder)) = self.0 {
+            recorder.stop(Some(i32::from(exit_code)));
+            report(&folder, quiet, None);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A tokenizer from wherever it lies: a folder of ours, a `tokenizer.json`, a file of tiktoken ranks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nilo_tokenizer::model::{Model, ModelError};
+
+use super::texts::pattern;
+use crate::failure::Failure;
+
+const HUGGING_FACE: &str = "tokenizer.json";
+
+/// Reads a tokenizer; `asked` is the pattern that the user gave for files that do not say theirs.
+pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
+    let inside = path.join(HUGGING_FACE);
+    let path = if path.is_dir() { &inside } else { path };
+    let about = |error: ModelError| {
+        Failure::from(error)
+            .hint("--tokenizer takes a folder of `nilo bpe train`, a tokenizer.json, or a file of tiktoken ranks")
+    };
+    let bytes = Model::read_file(path).map_err(about)?;
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
+        return Model::from_tokenizer_json(&bytes).map_err(about);
+    }
+    let Some(asked) = asked else {
+        return Err(
+            Failure::new("a file of ranks does not say how text falls apart into words")
+                .hint("say it with --pattern, such as --pattern cl100k"),
+        );
+    };
+    Model::from_ranks(&bytes, &BTreeMap::new(), pattern(asked)?).map_err(about)
+}
