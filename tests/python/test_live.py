@@ -40,7 +40,7 @@ def long_look(tmp_path_factory):
         driver.say(gpu_line(2 * GIB))
         yield process, block
     finally:
-        process.kill()
+        process.terminate()
         process.wait()
 
 

@@ -68,6 +68,20 @@ fn errors_are_one_sentence_and_a_hint() {
             "watch-no-match",
             &["watch", "--name", "no-such-program-anywhere"],
         ),
+        ("profile-no-such-pid", &["profile", "--pid", "4000000"]),
+        (
+            "profile-duration-negative",
+            &["profile", "--duration", "-5"],
+        ),
+        (
+            "oom-monitor-threshold",
+            &["oom", "--monitor", "--threshold", "850"],
+        ),
+        (
+            "leak-too-short",
+            &["leak", "--check", "--pid", "1", "--duration", "5"],
+        ),
+        ("monitor-run", &["oom", "last", "--monitor"]),
         ("mark-outside", &["mark", "x"]),
         ("show-nothing", &["show"]),
         ("prune-nothing-asked", &["prune"]),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use nilo_sample::units::parse_bytes;
 
-use super::{Place, TextOrJson, interval, tag};
+use super::values::{interval, tag};
+use super::{Place, TextOrJson};
 
 #[derive(Debug, Args)]
 pub(crate) struct BpeArgs {

@@ -146,7 +146,6 @@ fn duration_or_zero(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::super::{Cli, Verb};
-    use super::*;
     use clap::Parser;
 
     fn parse(words: &str) -> Result<Verb, clap::Error> {

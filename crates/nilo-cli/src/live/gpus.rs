@@ -9,13 +9,15 @@ use crate::failure::Failure;
 
 /// Opening the driver may have to wake its GPUs.
 const LONGEST_OPENING: Duration = Duration::from_secs(15);
+/// After a measurement it has had its time.
+const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Refuses GPUs that are not there.
 pub(crate) fn check_devices(wanted: &[u32]) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let gpus = known_gpus().map_err(|reason| {
+    let gpus = known_gpus(LONGEST_OPENING).map_err(|reason| {
         Failure::new(reason).hint("leave --devices out to look at the machine's own memory")
     })?;
     let is_known = |index: &u32| gpus.iter().any(|gpu| gpu.index == *index);
@@ -30,18 +32,18 @@ pub(crate) fn check_devices(wanted: &[u32]) -> Result<(), Failure> {
         .hint(format!("--devices takes {}", names.join(", "))))
 }
 
-/// A sentence where there is no GPU to be read.
+/// A sentence where there is no GPU to be read; asked after a measurement.
 pub(crate) fn why_no_gpus() -> Option<String> {
-    known_gpus().err()
+    known_gpus(LAST_WAIT).err()
 }
 
-fn known_gpus() -> Result<Arc<[GpuDevice]>, String> {
+fn known_gpus(longest: Duration) -> Result<Arc<[GpuDevice]>, String> {
     let none = || "there is no NVIDIA GPU here".to_owned();
     let reader = GpuReader::of_this_process().ok_or_else(none)?;
     let mut view = GpuView::default();
     reader.look(&mut view);
     if view.stage == GpuStage::Opening {
-        reader.wait(LONGEST_OPENING);
+        reader.wait(longest);
         reader.look(&mut view);
     }
     match view.stage {

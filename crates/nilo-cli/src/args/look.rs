@@ -1,0 +1,55 @@
+//! What `nilo runs`, `show` and `compare` take.
+
+use clap::Args;
+
+use super::values::tag;
+use super::{Output, Place, RUN_HELP};
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Only runs with this tag
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub(crate) format: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[arg(value_name = "RUN", help = RUN_HELP)]
+    pub(crate) run: Option<String>,
+
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub(crate) format: Output,
+
+    /// Show every process and every metric, not only the biggest and the first
+    #[arg(long, short)]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Runs; the first is the baseline
+    #[arg(value_name = "RUN", num_args = 2.., required = true)]
+    pub(crate) runs: Vec<String>,
+
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub(crate) format: Output,
+
+    /// Compare every metric that the runs have in common, not only the first
+    #[arg(long, short)]
+    pub(crate) all: bool,
+}

@@ -1,0 +1,94 @@
+//! What `nilo plot` and `nilo export` take.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Place, RUN_HELP};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A run whose program logged metrics gets its loss (or its first metric) below the memory; \
+--metric says which, and `--metric none` leaves them out.\n\n\
+Examples:\n  nilo plot last -o memory.svg\n  nilo plot last --metric loss --metric reward -x step -o run.png\n  \
+nilo plot base bigger -o compare.png"
+)]
+pub(crate) struct PlotArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[arg(value_name = "RUN", help = RUN_HELP)]
+    pub(crate) runs: Vec<String>,
+
+    /// File to write, .svg or .png [default: <run>.svg]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Draw this metric below the memory; may be given several times
+    #[arg(long = "metric", value_name = "NAME")]
+    pub(crate) metrics: Vec<String>,
+
+    /// What lies across: time since the run began, or training steps
+    #[arg(short, long = "x-axis", value_enum, default_value_t = XAxis::Time, value_name = "AXIS")]
+    pub(crate) x_axis: XAxis,
+
+    /// Title [default: the run's name or command]
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+
+    /// Width in pixels
+    #[arg(long, default_value_t = 960, value_parser = clap::value_parser!(u32).range(320..=8000))]
+    pub(crate) width: u32,
+
+    /// Height in pixels, without the panels of metrics
+    #[arg(long, default_value_t = 540, value_parser = clap::value_parser!(u32).range(200..=8000))]
+    pub(crate) height: u32,
+
+    /// Light text on a dark ground
+    #[arg(long)]
+    pub(crate) dark: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum XAxis {
+    Time,
+    Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    Csv,
+    Json,
+    Parquet,
+    #[value(name = "tensorboard")]
+    TensorBoard,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "CSV begins with timestamp_seconds,memory_mb,cpu_percent; an mb is 2^20 bytes. \
+Metrics, phases and throughput are in --long, JSON and Parquet, with their steps.\n\n\
+TensorBoard gets a folder with metrics, phases, throughput and memory as scalars. It stores them as 32-bit floats \
+(seven digits), and of steps that were trained twice only the newest; the other formats have everything.\n\n\
+Examples:\n  nilo export last -o run.csv\n  nilo export last --format parquet -o run.parquet\n  \
+nilo export last --format tensorboard -o logs/last && tensorboard --logdir logs"
+)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[arg(value_name = "RUN", help = RUN_HELP)]
+    pub(crate) run: Option<String>,
+
+    /// Format [default: by the file's ending, else csv]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<ExportFormat>,
+
+    /// File to write, for tensorboard a folder [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// CSV with one line for each value of every table
+    #[arg(long)]
+    pub(crate) long: bool,
+}

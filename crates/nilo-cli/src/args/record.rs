@@ -1,0 +1,183 @@
+//! What `nilo run`, `watch`, `ps` and `mark` take: whom to record, how often, and whom to tell.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::values::{duration, interval, tag};
+use super::{Output, Place};
+
+/// How to sample.
+#[derive(Debug, Args)]
+pub(crate) struct Sampling {
+    /// Time between samples: seconds, or with a unit such as 50ms; 1 ms to 1 h [default: 0.1; 1 for watch]
+    #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
+    pub(crate) interval: Option<u64>,
+
+    /// Also write time, memory and CPU of each sample to this CSV file
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) memory_log: Option<PathBuf>,
+
+    /// Write the summary as JSON to this file at the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// A tag of the run; may be given several times
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// Print neither the live line nor the summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// When to show the live line
+    #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
+    pub(crate) live: Live,
+
+    /// Where readings come from: native is /proc, portable is for systems without it
+    #[arg(long, value_enum, default_value_t = Source::Native, env = "NILO_SOURCE", value_name = "SOURCE")]
+    pub(crate) source: Source,
+}
+
+const ALERTS: &str = "Alerts";
+
+/// Whom to tell when memory runs short.
+#[derive(Debug, Args)]
+pub(crate) struct AlertArgs {
+    /// Run this shell command for each alert, which it gets as JSON on its standard input
+    #[arg(long, help_heading = ALERTS, value_name = "CMD")]
+    pub(crate) on_alert: Option<String>,
+
+    /// Post each alert as JSON to this address
+    #[arg(
+        long,
+        help_heading = ALERTS,
+        env = "NILO_ALERT_WEBHOOK",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) alert_webhook: Option<String>,
+
+    /// Send this signal, such as USR1, to the job's root process with each alert that is raised
+    #[arg(long, help_heading = ALERTS, value_name = "NAME")]
+    pub(crate) alert_signal: Option<String>,
+
+    /// Do not look for anything to alert of
+    #[arg(long, help_heading = ALERTS, conflicts_with_all = ["on_alert", "alert_signal"])]
+    pub(crate) no_alerts: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Live {
+    /// When standard error is a terminal
+    Auto,
+    /// Also into pipes and files, one line a second
+    Always,
+    /// Not at all
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    Native,
+    Portable,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The command sees NILO_RUN_DIR, so `nilo mark` works from inside it.\n\n\
+Examples:\n  nilo run -- python train.py --epochs 3\n  nilo run --interval 0.01 --memory-log mem.csv -- ./job.sh\n  \
+nilo run --name base --tag lr=3e-4 -- torchrun --nproc-per-node 2 train.py"
+)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    #[command(flatten)]
+    pub(crate) sampling: Sampling,
+
+    /// Name of the run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Go on until every process of the tree has ended, daemons included
+    #[arg(long)]
+    pub(crate) wait_all: bool,
+
+    #[command(flatten)]
+    pub(crate) alerts: AlertArgs,
+
+    /// The command and its arguments, after --
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("whom").required(true).multiple(false).args(["pid", "name_pattern"]),
+    after_help = "Examples:\n  nilo watch --pid 4711\n  nilo watch --name train.py --duration 5m\n  \
+nilo watch --name 'python*worker*' --all --interval 1"
+)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Process to watch, with all its descendants; may be given several times
+    #[arg(long, short, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+
+    /// Watch the process whose name or command line contains this; * and ? stand for anything
+    #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern")]
+    pub(crate) name_pattern: Option<String>,
+
+    /// Watch every process that the pattern matches, instead of refusing when there are several
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Stop after this long: seconds, or with a unit such as 5m
+    #[arg(long, short, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) duration: Option<u64>,
+
+    /// Name of the recorded run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run_name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) sampling: Sampling,
+
+    #[command(flatten)]
+    pub(crate) alerts: AlertArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Only Python programs
+    #[arg(long)]
+    pub(crate) python: bool,
+
+    /// Every process of every user, not only your own larger ones
+    #[arg(long, short)]
+    pub(crate) all: bool,
+
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub(crate) format: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example, inside a job started by `nilo run`:\n  nilo mark \"epoch 3\"")]
+pub(crate) struct MarkArgs {
+    /// What to write at this moment
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: String,
+
+    /// Folder of the run [default: the one this is called from]
+    #[arg(long, env = "NILO_RUN_DIR", value_name = "RUN_DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+}

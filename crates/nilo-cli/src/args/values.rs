@@ -1,0 +1,101 @@
+//! Values as they are typed: intervals, durations, planned times, tags.
+
+use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
+
+/// The shortest interval: below it the reading itself is what one would see.
+const SHORTEST_NANOS: u64 = 1_000_000;
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
+
+pub(crate) fn interval(text: &str) -> Result<u64, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("an interval cannot be negative; it lies between 1 ms and 1 h".to_owned());
+    }
+    let nanos = parse_duration(text).map_err(|error| error.to_string())?;
+    if (SHORTEST_NANOS..=LONGEST_NANOS).contains(&nanos) {
+        Ok(nanos)
+    } else {
+        Err(format!("{} s is not between 1 ms and 1 h", to_secs(nanos)))
+    }
+}
+
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        0 => Err("must be longer than zero".to_owned()),
+        nanos => Ok(nanos),
+    }
+}
+
+/// `12:00:00`, `2-00:00:00` or a duration with its unit. A number alone is refused: to Slurm it is minutes, to us seconds.
+pub(crate) fn planned_time(text: &str) -> Result<u64, String> {
+    let wrong = || "write it as HH:MM:SS, D-HH:MM:SS or with a unit such as 90m or 12h".to_owned();
+    if !text.contains(':') {
+        let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+        return if has_unit {
+            duration(text)
+        } else {
+            Err(wrong())
+        };
+    }
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let number = |text: &str| match text.len() {
+        1..=5 => text.parse::<u64>().map_err(|_| wrong()),
+        _ => Err(wrong()),
+    };
+    let parts: Vec<u64> = clock.split(':').map(number).collect::<Result<_, _>>()?;
+    let [hours, minutes, seconds] = parts[..] else {
+        return Err(wrong());
+    };
+    match ((number(days)? * 24 + hours) * 60 + minutes) * 60 + seconds {
+        0 => Err("must be longer than zero".to_owned()),
+        secs => Ok(secs * NANOS_PER_SEC),
+    }
+}
+
+pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("write it as key=value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_that_cannot_work_are_refused() {
+        for text in ["0", "-1", "0.0001", "2h", "x", ""] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+        assert_eq!(interval("0.001"), Ok(1_000_000));
+        assert_eq!(interval("5m"), Ok(300_000_000_000));
+    }
+
+    #[test]
+    fn planned_times_are_read_as_schedulers_write_them() {
+        for (text, secs) in [
+            ("00:10:00", 600),
+            ("12:00:00", 43_200),
+            ("2-00:00:30", 172_830),
+            ("90m", 5400),
+            ("1.5h", 5400),
+        ] {
+            assert_eq!(planned_time(text), Ok(secs * NANOS_PER_SEC), "{text}");
+        }
+        for text in [
+            "",
+            "90",
+            "10:00",
+            "a:b:c",
+            "1:2:3:4",
+            "0:0:0",
+            "-1:00:00",
+            "999999:00:00",
+            "x-1:0:0",
+        ] {
+            assert!(planned_time(text).is_err(), "{text}");
+        }
+    }
+}
