@@ -27,6 +27,7 @@ mod stream;
 mod throughput;
 mod tracker;
 mod trouble;
+mod watch;
 
 use pyo3::prelude::*;
 
@@ -61,6 +62,8 @@ mod _native {
     use super::throughput::Throughput;
     #[pymodule_export]
     use super::tracker::Tracker;
+    #[pymodule_export]
+    use super::watch::{GraphHook, OptimizerHook, StepWatch, WatchedCall};
 
     use super::*;
 

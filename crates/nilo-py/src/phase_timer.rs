@@ -83,7 +83,7 @@ impl PhaseTimer {
             let mut phases = self.locked();
             let (closed, unclosed) = phases.close(text.as_deref(), now);
             let seconds =
-                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, None, &run));
+                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, now, None, &run));
             (seconds, unclosed)
         };
         if !unclosed.is_empty() {
@@ -116,12 +116,7 @@ impl PhaseTimer {
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
     #[pyo3(signature = (name, seconds, step=None))]
     fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
-        let run = self.destination.get(py)?;
-        let mut phases = self.locked();
-        if let Some(phase) = phases.find(name) {
-            phases.store(phase, (seconds * 1e9).round(), step, &run);
-        }
-        Ok(())
+        self.keep(py, name, (seconds * 1e9).round(), monotonic_nanos(), step)
     }
 
     /// The step that training is at.
@@ -178,6 +173,33 @@ impl PhaseBlock {
 }
 
 impl PhaseTimer {
+    /// Adds a phase that ended at a moment that has just passed.
+    pub(crate) fn add_nanos(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        nanos: u64,
+        ended_nanos: u64,
+    ) -> PyResult<()> {
+        self.keep(py, name, nanos as f64, ended_nanos, None)
+    }
+
+    fn keep(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        nanos: f64,
+        ended_nanos: u64,
+        step: Option<i64>,
+    ) -> PyResult<()> {
+        let run = self.destination.get(py)?;
+        let mut phases = self.locked();
+        if let Some(phase) = phases.find(name) {
+            phases.store(phase, nanos, ended_nanos, step, &run);
+        }
+        Ok(())
+    }
+
     fn locked(&self) -> MutexGuard<'_, Phases> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,7 +290,14 @@ impl Phases {
     }
 
     /// Keeps a duration, here and in the run; gives it in seconds.
-    fn store(&mut self, phase: usize, nanos: f64, step: Option<i64>, run: &Shared) -> f64 {
+    fn store(
+        &mut self,
+        phase: usize,
+        nanos: f64,
+        ended_nanos: u64,
+        step: Option<i64>,
+        run: &Shared,
+    ) -> f64 {
         let phase = &mut self.phases[phase];
         let seconds = nanos / 1e9;
         phase.seconds.push(seconds);
@@ -282,7 +311,7 @@ impl Phases {
                 }
             };
             let step = step.or(stream.step);
-            stream.append(table, step, &[nanos])
+            stream.append_at(table, ended_nanos, step, &[nanos])
         });
         seconds
     }

@@ -68,28 +68,7 @@ impl Throughput {
     /// One batch is done; gives the number of batches so far.
     #[pyo3(signature = (samples, tokens))]
     fn add(&self, py: Python<'_>, samples: f64, tokens: f64) -> PyResult<u64> {
-        let run = self.destination.get(py)?;
-        let mut window = self.locked();
-        let last = Totals {
-            time_nanos: monotonic_nanos(),
-            batches: window.last.batches + 1,
-            samples: window.last.samples + samples,
-            tokens: window.last.tokens + tokens,
-        };
-        window.last = last;
-        window.marks.push_back(last);
-        if window.marks.len() > self.size + 1 {
-            window.marks.pop_front();
-        }
-        run.with_stream(|stream| {
-            let (table, step) = (stream.throughput(), stream.step);
-            stream.append(
-                table,
-                step,
-                &[last.batches as f64, last.samples, last.tokens],
-            )
-        });
-        Ok(last.batches)
+        self.add_at(py, samples, tokens, monotonic_nanos())
     }
 
     /// The last `window_size` batches, up to the last one.
@@ -116,6 +95,39 @@ fn between(from: &Totals, to: &Totals) -> Stretch {
 }
 
 impl Throughput {
+    /// One batch was done at a moment that has just passed.
+    pub(crate) fn add_at(
+        &self,
+        py: Python<'_>,
+        samples: f64,
+        tokens: f64,
+        time_nanos: u64,
+    ) -> PyResult<u64> {
+        let run = self.destination.get(py)?;
+        let mut window = self.locked();
+        let last = Totals {
+            time_nanos,
+            batches: window.last.batches + 1,
+            samples: window.last.samples + samples,
+            tokens: window.last.tokens + tokens,
+        };
+        window.last = last;
+        window.marks.push_back(last);
+        if window.marks.len() > self.size + 1 {
+            window.marks.pop_front();
+        }
+        run.with_stream(|stream| {
+            let (table, step) = (stream.throughput(), stream.step);
+            stream.append_at(
+                table,
+                time_nanos,
+                step,
+                &[last.batches as f64, last.samples, last.tokens],
+            )
+        });
+        Ok(last.batches)
+    }
+
     fn locked(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,0 +1,53 @@
+"""Phases of a GPU's stream for `nilometer.torch.watch`, timed by events; nothing waits for the GPU."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import torch
+
+from .profiling import TrainingTimer
+from .profiling.timer import GpuSeconds
+from .run import _settle_before_finish
+
+# Phases that may wait for the GPU.
+_MANY_PENDING = 64
+_MOST_PENDING = 4096
+
+
+class GpuClock:
+    """Events on the GPU's current stream, stored as durations when the GPU has passed them."""
+
+    def __init__(self, timer: TrainingTimer, device: torch.device) -> None:
+        self._timer = timer
+        self._device = device
+        self._pending: deque[tuple[GpuSeconds, Any, int | None]] = deque()
+        # Making an event costs as much as recording it.
+        self._spare: list[Any] = []
+        _settle_before_finish.add(self)
+
+    def now(self) -> Any:
+        """An event at the end of what the stream has to do; None while a graph is captured, since it could not be read."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def store(self, name: str, began: Any, ended: Any, step: int | None) -> None:
+        """A phase between two events; without a step it belongs to the one that the run is at."""
+        if step is None:
+            step = self._timer.current_step()
+        self._pending.append((GpuSeconds(name, began, ended), began, step))
+        if len(self._pending) >= _MANY_PENDING:
+            self.settle(wait=False)
+
+    def settle(self, wait: bool = True) -> None:
+        """Stores the durations that are known, each under the step that it was measured in."""
+        while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0][0].ready()):
+            seconds, began, step = self._pending.popleft()
+            self._timer.add(seconds.path, float(seconds), step)
+            # Where one phase ends another may begin, and then this event is the end of one and the beginning of the next.
+            # The next one comes later, so that whoever begins with an event is the last to need it.
+            self._spare.append(began)
