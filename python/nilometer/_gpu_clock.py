@@ -9,7 +9,6 @@ import torch
 
 from .profiling import TrainingTimer
 from .profiling.timer import GpuSeconds
-from .run import _settle_before_finish
 
 # Phases that may wait for the GPU.
 _MANY_PENDING = 64
@@ -25,7 +24,6 @@ class GpuClock:
         self._pending: deque[tuple[GpuSeconds, Any, int | None]] = deque()
         # Making an event costs as much as recording it.
         self._spare: list[Any] = []
-        _settle_before_finish.add(self)
 
     def now(self) -> Any:
         """An event at the end of what the stream has to do; None while a graph is captured, since it could not be read."""
@@ -43,7 +41,7 @@ class GpuClock:
         if len(self._pending) >= _MANY_PENDING:
             self.settle(wait=False)
 
-    def settle(self, wait: bool = True) -> None:
+    def settle(self, wait: bool) -> None:
         """Stores the durations that are known, each under the step that it was measured in."""
         while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0][0].ready()):
             seconds, began, step = self._pending.popleft()

@@ -23,7 +23,7 @@ except ImportError as error:
 from . import _native
 from ._trouble import is_strict, report, require, require_type
 from .profiling import GPUMemoryProfiler, ThroughputTracker, TrainingTimer
-from .run import Run
+from .run import Run, _settle_before_finish
 
 _is_compiling = torch.compiler.is_compiling
 
@@ -131,6 +131,7 @@ class Watch:
         )
         _pick_clock(weakref.ref(self))
         self._steps.tell_step()
+        _settle_before_finish.add(self)
 
         self._handles: list[Any] = []
         if _can_be_replicated(model):
@@ -171,6 +172,10 @@ class Watch:
         if loader is not None:
             vars(loader).pop("_get_iterator", None)
         self._steps.close()
+
+    def settle(self) -> None:
+        """Stores what is held back until the end of the step, and waits for phases that the GPU is still at."""
+        self._steps.settle()
 
     def _give_back(self, attributes: dict[str, Any]) -> None:
         call = attributes.get(_CALL)

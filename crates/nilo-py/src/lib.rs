@@ -4,6 +4,7 @@
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
 mod errors;
+mod exit_status;
 mod exporting;
 mod flatten;
 mod forecaster;
@@ -47,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::phase_timer::{PhaseBlock, PhaseTimer};
     #[pymodule_export]
-    use super::project::project_folder;
+    use super::project::{configured_interval, project_folder};
     #[pymodule_export]
     use super::reader::RunReader;
     #[pymodule_export]

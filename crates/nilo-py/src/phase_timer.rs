@@ -23,6 +23,14 @@ struct Open {
     started_nanos: u64,
 }
 
+/// A phase that somebody else timed; without a step it is the one that training is at.
+pub(crate) struct Timed {
+    pub(crate) name: &'static str,
+    pub(crate) nanos: u64,
+    pub(crate) ended_nanos: u64,
+    pub(crate) step: Option<i64>,
+}
+
 struct Phase {
     name: String,
     /// The name with those of the phases around it.
@@ -116,7 +124,13 @@ impl PhaseTimer {
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
     #[pyo3(signature = (name, seconds, step=None))]
     fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
-        self.keep(py, name, (seconds * 1e9).round(), monotonic_nanos(), step)
+        let run = self.destination.get(py)?;
+        let mut phases = self.locked();
+        if let Some(phase) = phases.find(name) {
+            let nanos = (seconds * 1e9).round();
+            phases.store(phase, nanos, monotonic_nanos(), step, &run);
+        }
+        Ok(())
     }
 
     /// The step that training is at.
@@ -173,31 +187,20 @@ impl PhaseBlock {
 }
 
 impl PhaseTimer {
-    /// Adds a phase that ended at a moment that has just passed.
-    pub(crate) fn add_nanos(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        nanos: u64,
-        ended_nanos: u64,
-    ) -> PyResult<()> {
-        self.keep(py, name, nanos as f64, ended_nanos, None)
-    }
-
-    fn keep(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        nanos: f64,
-        ended_nanos: u64,
-        step: Option<i64>,
-    ) -> PyResult<()> {
-        let run = self.destination.get(py)?;
+    /// Adds phases that somebody else timed. Runs no Python code, so that locks may be held meanwhile.
+    pub(crate) fn add_all(&self, run: &Shared, timed: impl Iterator<Item = Timed>) {
         let mut phases = self.locked();
-        if let Some(phase) = phases.find(name) {
-            phases.store(phase, nanos, ended_nanos, step, &run);
+        for timed in timed {
+            if let Some(phase) = phases.find(timed.name) {
+                phases.store(
+                    phase,
+                    timed.nanos as f64,
+                    timed.ended_nanos,
+                    timed.step,
+                    run,
+                );
+            }
         }
-        Ok(())
     }
 
     fn locked(&self) -> MutexGuard<'_, Phases> {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nilo_runfile::monotonic_nanos;
 use pyo3::prelude::*;
 
-use crate::run::{Destination, Run};
+use crate::run::{Destination, Run, Shared};
 
 /// Totals at a moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,7 +68,8 @@ impl Throughput {
     /// One batch is done; gives the number of batches so far.
     #[pyo3(signature = (samples, tokens))]
     fn add(&self, py: Python<'_>, samples: f64, tokens: f64) -> PyResult<u64> {
-        self.add_at(py, samples, tokens, monotonic_nanos())
+        let run = self.destination.get(py)?;
+        Ok(self.add_at(&run, samples, tokens, monotonic_nanos()))
     }
 
     /// The last `window_size` batches, up to the last one.
@@ -95,15 +96,8 @@ fn between(from: &Totals, to: &Totals) -> Stretch {
 }
 
 impl Throughput {
-    /// One batch was done at a moment that has just passed.
-    pub(crate) fn add_at(
-        &self,
-        py: Python<'_>,
-        samples: f64,
-        tokens: f64,
-        time_nanos: u64,
-    ) -> PyResult<u64> {
-        let run = self.destination.get(py)?;
+    /// One batch was done at a moment that has just passed. Runs no Python code.
+    pub(crate) fn add_at(&self, run: &Shared, samples: f64, tokens: f64, time_nanos: u64) -> u64 {
         let mut window = self.locked();
         let last = Totals {
             time_nanos,
@@ -125,7 +119,7 @@ impl Throughput {
                 &[last.batches as f64, last.samples, last.tokens],
             )
         });
-        Ok(last.batches)
+        last.batches
     }
 
     fn locked(&self) -> MutexGuard<'_, Window> {

@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyNone, PyTuple, PyWeakrefMethods, PyWeakrefReference};
 
-use super::steps::{Moment, Steps};
+use super::steps::Steps;
 use super::torch::Torch;
 use crate::phase_timer::PhaseTimer;
 use crate::run::{Destination, Run};
@@ -19,8 +19,6 @@ use crate::throughput::Throughput;
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct StepWatch {
     steps: Arc<Steps>,
-    /// When the loader was asked for the batch that it is at.
-    batch_began: Mutex<Moment>,
 }
 
 #[pymethods]
@@ -48,7 +46,6 @@ impl StepWatch {
                 every,
                 pick_clock,
             )),
-            batch_began: Mutex::default(),
         }
     }
 
@@ -128,26 +125,19 @@ impl StepWatch {
 
     /// A loader is asked for a batch.
     fn before_batch(&self, py: Python<'_>) -> PyResult<()> {
-        let outcome = self.steps.before_batch(py).map(|began| {
-            *self
-                .batch_began
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = began;
-        });
+        let outcome = self.steps.before_batch(py);
         self.steps.torch.guard(py, outcome)
     }
 
     /// The loader has given it.
     fn after_batch(&self, py: Python<'_>) -> PyResult<()> {
-        let began = {
-            let mut began = self
-                .batch_began
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *began)
-        };
-        let outcome = self.steps.after_batch(py, began);
+        let outcome = self.steps.after_batch(py);
         self.steps.torch.guard(py, outcome)
+    }
+
+    /// Stores what is held back, and waits for phases that the GPU is still at.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        self.steps.settle(py)
     }
 
     /// Ends it, and waits for phases that the GPU is still at.

@@ -1,7 +1,11 @@
 //! Which part of a step a training loop is in, and how long the parts took.
 //!
+//! The phases of a step are stored together when it ends: writing a row between two long computations finds nothing of itself
+//! in the processor's caches, and four of them one by one cost three times as much. A killed job loses those of the step that it was in.
+//!
 //! Locking: as in `run`, no lock is held while Python code may run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nilo_runfile::monotonic_nanos;
@@ -11,9 +15,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::budget::Budget;
 use super::torch::Torch;
-use crate::phase_timer::PhaseTimer;
-use crate::run::Destination;
+use crate::phase_timer::{PhaseTimer, Timed};
+use crate::run::{Destination, Shared};
 use crate::throughput::Throughput;
+
+/// Phases held back at most; a step of many forwards has more.
+const MOST_HELD_BACK: usize = 64;
 
 /// When something happened: on the CPU's clock, or where an event lies in the GPU's stream.
 #[derive(Default)]
@@ -47,6 +54,14 @@ struct Gpu {
     measure_memory: Py<PyAny>,
 }
 
+/// A phase that is over.
+struct Finished {
+    name: &'static str,
+    step: i64,
+    began: Moment,
+    ended: Moment,
+}
+
 /// Where the loop is.
 #[derive(Default)]
 struct State {
@@ -55,7 +70,6 @@ struct State {
     /// Whether the step after this one will be; decided where this one ends, since the wait for data begins there.
     is_next_recorded: bool,
     has_stepped: bool,
-    is_over: bool,
     is_clock_sure: bool,
     has_loader: bool,
     has_gradients: bool,
@@ -65,15 +79,32 @@ struct State {
     optimizer_depth: u32,
     samples: u64,
     tokens: u64,
+    /// Samples and tokens of the forward that the model is at.
     batch: (u64, u64),
     forward_began: Moment,
     backward_began: Moment,
     optimizer_began: Moment,
+    loader_began: Moment,
     idle_since: Moment,
+    finished: Vec<Finished>,
     timing: Budget,
     memory: Budget,
     /// What looking at the GPU has cost in this step.
     spent_nanos: u64,
+}
+
+impl State {
+    fn finish(&mut self, name: &'static str, began: Moment, ended: Moment) {
+        if began.is_known() && ended.is_known() {
+            let step = self.step;
+            self.finished.push(Finished {
+                name,
+                step,
+                began,
+                ended,
+            });
+        }
+    }
 }
 
 /// One watched model.
@@ -89,6 +120,7 @@ pub(crate) struct Steps {
     /// Asked before the first forward: the model may have moved to a GPU since.
     pick_clock: Py<PyAny>,
     gpu: OnceLock<Gpu>,
+    is_over: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -116,6 +148,7 @@ impl Steps {
             every,
             pick_clock,
             gpu: OnceLock::new(),
+            is_over: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
@@ -124,8 +157,9 @@ impl Steps {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.state().is_over
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// The step that training is at, or that comes next.
@@ -148,24 +182,35 @@ impl Steps {
     /// Says which step training is at.
     pub(crate) fn tell_step(&self, py: Python<'_>) -> PyResult<()> {
         if self.counts {
-            let step = self.state().step;
             let run = self.destination.get(py)?;
+            let step = self.state().step;
             run.with_stream(|stream| stream.step = Some(step));
         }
         Ok(())
     }
 
-    /// Ends it: what is still to be counted is counted, what the GPU is still at is waited for.
+    /// Ends it.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let has_stepped = {
-            let mut state = self.state();
-            if std::mem::replace(&mut state.is_over, true) {
-                return Ok(());
-            }
-            state.has_stepped
+        if self.is_over.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.torch.release_hooks(py)?;
+        self.settle(py)
+    }
+
+    /// Stores what is held back, and waits for what the GPU is still at.
+    pub(crate) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let holds_back = {
+            let state = self.state();
+            !state.finished.is_empty() || state.has_stepped && state.samples > 0
         };
-        if has_stepped {
-            self.count_samples(py, monotonic_nanos())?;
+        // Asking for the run may make one, which nothing is no reason for.
+        if holds_back {
+            let run = self.destination.get(py)?;
+            self.flush(py, &run)?;
+            if self.state().has_stepped {
+                self.count_samples(&run, monotonic_nanos());
+            }
         }
         match self.gpu.get() {
             Some(gpu) => gpu.clock.call_method1(py, "settle", (true,)).map(|_| ()),
@@ -179,14 +224,15 @@ impl Steps {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        let is_clock_sure = {
+        let (is_clock_sure, has_stepped) = {
             let mut state = self.state();
             state.depth += 1;
             if state.depth > 1 {
                 return Ok(());
             }
             state.is_in_backward = false;
-            std::mem::replace(&mut state.is_clock_sure, true)
+            let is_clock_sure = std::mem::replace(&mut state.is_clock_sure, true);
+            (is_clock_sure, state.has_stepped)
         };
         if !is_clock_sure {
             self.pick_clock.call0(py)?;
@@ -194,12 +240,12 @@ impl Steps {
         let has_gradients = self.torch.is_grad_enabled(py)?;
         let mut batch = (0, 0);
         if has_gradients {
-            self.advance(py)?;
+            if has_stepped {
+                self.advance(py)?;
+            }
             batch = self.torch.batch_size(py, args, kwargs)?;
         }
-        let now = self.now_if_recorded(py)?;
-        let (step, idle_since) = {
-            let mut state = self.state();
+        self.with_now(py, |state, now| {
             state.has_gradients = has_gradients;
             state.batch = batch;
             // A step that raised has left its optimizer open.
@@ -207,12 +253,10 @@ impl Steps {
             state.forward_began = now.clone_ref(py);
             // An evaluation in between is not waiting for data.
             let idle_since = std::mem::take(&mut state.idle_since);
-            if !has_gradients || state.has_loader {
-                return Ok(());
+            if has_gradients && !state.has_loader {
+                state.finish("data", idle_since, now);
             }
-            (state.step, idle_since)
-        };
-        self.store(py, "data", step, idle_since, &now)
+        })
     }
 
     /// The model was left; without an output, by an exception.
@@ -233,18 +277,22 @@ impl Steps {
         let Some(output) = output else {
             return Ok(());
         };
-        let now = self.now_if_recorded(py)?;
-        let (step, began, has_gradients, batch) = {
-            let mut state = self.state();
+        let (has_gradients, batch) = self.with_now(py, |state, now| {
             let began = std::mem::take(&mut state.forward_began);
-            (state.step, began, state.has_gradients, state.batch)
-        };
-        if !has_gradients {
-            return self.store(py, "inference", step, began, &now);
+            let name = if state.has_gradients {
+                "forward"
+            } else {
+                "inference"
+            };
+            state.finish(name, began, now);
+            (state.has_gradients, state.batch)
+        })?;
+        if has_gradients {
+            self.torch
+                .hook_gradients(output, || hook(batch.0, batch.1))?;
         }
-        self.store(py, "forward", step, began, &now)?;
-        self.torch
-            .hook_gradients(output, || hook(batch.0, batch.1))
+        // Inference ends no step that its phase could be stored with.
+        self.flush_if(py, !has_gradients)
     }
 
     /// A first gradient has come to an output of the model. `end` is called when there are no more.
@@ -254,11 +302,11 @@ impl Steps {
         batch: Option<(u64, u64)>,
         end: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        if self.is_over() {
+            return Ok(());
+        }
         {
             let mut state = self.state();
-            if state.is_over {
-                return Ok(());
-            }
             if let Some((samples, tokens)) = batch {
                 state.samples += samples;
                 state.tokens += tokens;
@@ -267,8 +315,7 @@ impl Steps {
                 return Ok(());
             }
         }
-        let now = self.now_if_recorded(py)?;
-        self.state().backward_began = now;
+        self.with_now(py, |state, now| state.backward_began = now)?;
         self.torch.call_at_end_of_backward(py, end)
     }
 
@@ -276,17 +323,16 @@ impl Steps {
         if !std::mem::replace(&mut self.state().is_in_backward, false) {
             return Ok(());
         }
-        let now = self.now_if_recorded(py)?;
-        let (step, began) = {
-            let mut state = self.state();
+        self.with_now(py, |state, now| {
             state.idle_since = now.clone_ref(py);
             if state.optimizer_began.is_known() {
                 // The optimizer was given a closure: its own work comes after it.
                 state.optimizer_began = now.clone_ref(py);
             }
-            (state.step, std::mem::take(&mut state.backward_began))
-        };
-        self.store(py, "backward", step, began, &now)
+            let began = std::mem::take(&mut state.backward_began);
+            state.finish("backward", began, now);
+        })?;
+        self.flush_if(py, false)
     }
 
     pub(crate) fn before_optimizer(&self, py: Python<'_>) -> PyResult<()> {
@@ -305,14 +351,12 @@ impl Steps {
                 return Ok(());
             }
         }
-        let now = self.now_if_recorded(py)?;
-        self.state().optimizer_began = now;
-        Ok(())
+        self.with_now(py, |state, now| state.optimizer_began = now)
     }
 
     pub(crate) fn after_optimizer(&self, py: Python<'_>) -> PyResult<()> {
         let now_nanos = monotonic_nanos();
-        let (step, began, is_recorded, is_next_recorded, had_stepped) = {
+        let (is_looked_at, had_stepped) = {
             let mut state = self.state();
             if state.optimizer_depth > 1 {
                 state.optimizer_depth -= 1;
@@ -324,70 +368,78 @@ impl Steps {
             if state.is_in_backward {
                 return Ok(());
             }
-            let began = std::mem::take(&mut state.optimizer_began);
-            let State {
-                step,
-                is_recorded,
-                is_next_recorded,
-                ..
-            } = *state;
-            (step, began, is_recorded, is_next_recorded, had_stepped)
+            (state.is_recorded || state.is_next_recorded, had_stepped)
         };
-        let now = match (is_recorded || is_next_recorded, self.gpu.get()) {
+        let now = match (is_looked_at, self.gpu.get()) {
             (false, _) => Moment::Unknown,
             (true, None) => Moment::Cpu(now_nanos),
             (true, Some(gpu)) => self.look(py, gpu)?,
         };
-        self.store(py, "optimizer", step, began, &now)?;
-        self.state().idle_since = now;
-        self.count_samples(py, now_nanos)?;
+        {
+            let mut state = self.state();
+            let began = std::mem::take(&mut state.optimizer_began);
+            state.finish("optimizer", began, now.clone_ref(py));
+            state.idle_since = now;
+        }
+        let run = self.destination.get(py)?;
+        self.flush(py, &run)?;
+        self.count_samples(&run, now_nanos);
         match self.gpu.get() {
             Some(gpu) if !had_stepped => self.measure_memory(py, gpu, now_nanos),
             _ => Ok(()),
         }
     }
 
-    /// A loader is asked for a batch; gives the moment.
-    pub(crate) fn before_batch(&self, py: Python<'_>) -> PyResult<Moment> {
-        self.state().has_loader = true;
-        self.advance(py)?;
-        self.now_if_recorded(py)
-    }
-
-    pub(crate) fn after_batch(&self, py: Python<'_>, began: Moment) -> PyResult<()> {
-        let now = self.now_if_recorded(py)?;
-        let step = self.state().step;
-        self.store(py, "data", step, began, &now)
-    }
-
-    /// The next step begins if the last one has ended: with its first forward, since several optimizers may have ended the last one.
-    fn advance(&self, py: Python<'_>) -> PyResult<()> {
-        let now_nanos = {
+    /// A loader is asked for a batch.
+    pub(crate) fn before_batch(&self, py: Python<'_>) -> PyResult<()> {
+        let has_stepped = {
             let mut state = self.state();
-            if !state.has_stepped {
-                return Ok(());
-            }
+            state.has_loader = true;
+            state.has_stepped
+        };
+        if has_stepped {
+            self.advance(py)?;
+        }
+        self.with_now(py, |state, now| state.loader_began = now)
+    }
+
+    pub(crate) fn after_batch(&self, py: Python<'_>) -> PyResult<()> {
+        self.with_now(py, |state, now| {
+            let began = std::mem::take(&mut state.loader_began);
+            state.finish("data", began, now);
+        })?;
+        self.flush_if(py, false)
+    }
+
+    /// The next step begins: with its first forward, since several optimizers may have ended the last one.
+    fn advance(&self, py: Python<'_>) -> PyResult<()> {
+        let run = self.destination.get(py)?;
+        let (holds_back, is_recorded, step) = {
+            let mut state = self.state();
             state.has_stepped = false;
             state.step += 1;
-            let mut now_nanos = None;
             if state.is_recorded && self.gpu.get().is_some() {
-                let now = monotonic_nanos();
                 let spent = std::mem::take(&mut state.spent_nanos);
-                state.timing.spend(now, spent);
-                now_nanos = Some(now);
+                state.timing.spend(monotonic_nanos(), spent);
             }
             state.is_recorded = state.is_next_recorded;
-            if state.samples > 0 {
-                now_nanos.get_or_insert_with(monotonic_nanos);
-            }
-            now_nanos
+            // Optimizers that step within backward leave the step's figures to its successor.
+            let holds_back = state.samples > 0 || !state.finished.is_empty();
+            (holds_back, state.is_recorded, state.step)
         };
-        if let Some(now_nanos) = now_nanos {
-            self.count_samples(py, now_nanos)?;
+        if holds_back {
+            self.count_samples(&run, monotonic_nanos());
+            self.flush(py, &run)?;
         }
-        self.tell_step(py)?;
+        if self.counts {
+            run.with_stream(|stream| stream.step = Some(step));
+        }
         match self.gpu.get() {
-            Some(gpu) if self.state().is_recorded => self.settle(py, gpu),
+            Some(gpu) if is_recorded => {
+                let settle = intern!(py, "settle");
+                self.on_gpu(|| gpu.clock.call_method1(py, settle, (false,)))?;
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -400,19 +452,27 @@ impl Steps {
         }
     }
 
-    fn now_if_recorded(&self, py: Python<'_>) -> PyResult<Moment> {
-        match (self.state().is_recorded, self.gpu.get()) {
-            (false, _) => Ok(Moment::Unknown),
-            (true, None) => Ok(Moment::Cpu(monotonic_nanos())),
-            (true, Some(gpu)) => self.look(py, gpu),
+    /// Notes what happens at this moment, which is looked at if the step is recorded.
+    fn with_now<T>(
+        &self,
+        py: Python<'_>,
+        note: impl FnOnce(&mut State, Moment) -> T,
+    ) -> PyResult<T> {
+        let mut state = self.state();
+        if !state.is_recorded {
+            return Ok(note(&mut state, Moment::Unknown));
         }
+        let Some(gpu) = self.gpu.get() else {
+            return Ok(note(&mut state, Moment::Cpu(monotonic_nanos())));
+        };
+        drop(state);
+        let now = self.look(py, gpu)?;
+        Ok(note(&mut self.state(), now))
     }
 
     /// Puts an event into the GPU's stream.
     fn look(&self, py: Python<'_>, gpu: &Gpu) -> PyResult<Moment> {
-        let began = monotonic_nanos();
-        let event = gpu.clock.call_method0(py, intern!(py, "now"))?;
-        self.state().spent_nanos += monotonic_nanos() - began;
+        let event = self.on_gpu(|| gpu.clock.call_method0(py, intern!(py, "now")))?;
         Ok(if event.is_none(py) {
             Moment::Unknown
         } else {
@@ -420,56 +480,62 @@ impl Steps {
         })
     }
 
-    /// Stores what the GPU has finished by now.
-    fn settle(&self, py: Python<'_>, gpu: &Gpu) -> PyResult<()> {
+    /// Counts what something costs towards the budget for timing.
+    fn on_gpu<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = monotonic_nanos();
-        gpu.clock
-            .call_method1(py, intern!(py, "settle"), (false,))?;
+        let outcome = work();
         self.state().spent_nanos += monotonic_nanos() - began;
+        outcome
+    }
+
+    /// Stores what is held back when it should not wait for the end of the step, or is a lot.
+    fn flush_if(&self, py: Python<'_>, is_wanted: bool) -> PyResult<()> {
+        // Who counts the steps elsewhere may be at the next one when this one ends.
+        if is_wanted || !self.counts || self.state().finished.len() >= MOST_HELD_BACK {
+            let run = self.destination.get(py)?;
+            return self.flush(py, &run);
+        }
         Ok(())
     }
 
-    fn store(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        step: i64,
-        began: Moment,
-        ended: &Moment,
-    ) -> PyResult<()> {
-        match (began, ended) {
-            (Moment::Cpu(began), Moment::Cpu(ended)) => {
-                let timer = self.timer.get();
-                timer.add_nanos(py, name, ended.saturating_sub(began), *ended)
+    fn flush(&self, py: Python<'_>, run: &Shared) -> PyResult<()> {
+        let step_of = |finished: &Finished| self.counts.then_some(finished.step);
+        let Some(gpu) = self.gpu.get() else {
+            let mut state = self.state();
+            let timed = state.finished.drain(..).filter_map(|finished| {
+                let (Moment::Cpu(began), Moment::Cpu(ended)) = (&finished.began, &finished.ended)
+                else {
+                    return None;
+                };
+                Some(Timed {
+                    name: finished.name,
+                    nanos: ended.saturating_sub(*began),
+                    ended_nanos: *ended,
+                    step: step_of(&finished),
+                })
+            });
+            self.timer.get().add_all(run, timed);
+            return Ok(());
+        };
+        let finished = std::mem::take(&mut self.state().finished);
+        for finished in finished {
+            let step = step_of(&finished);
+            if let (Moment::Gpu(began), Moment::Gpu(ended)) = (finished.began, finished.ended) {
+                let store = (finished.name, began, ended, step);
+                self.on_gpu(|| gpu.clock.call_method1(py, intern!(py, "store"), store))?;
             }
-            (Moment::Gpu(began), Moment::Gpu(ended)) => match self.gpu.get() {
-                Some(gpu) => {
-                    let step = self.counts.then_some(step);
-                    let store = intern!(py, "store");
-                    let stored = gpu
-                        .clock
-                        .call_method1(py, store, (name, began, ended, step));
-                    stored.map(|_| ())
-                }
-                None => Ok(()),
-            },
-            _ => Ok(()),
         }
+        Ok(())
     }
 
-    fn count_samples(&self, py: Python<'_>, now_nanos: u64) -> PyResult<()> {
-        let (samples, tokens) = {
-            let mut state = self.state();
-            let samples = std::mem::take(&mut state.samples);
-            (samples, std::mem::take(&mut state.tokens))
-        };
-        if samples == 0 {
-            return Ok(());
+    fn count_samples(&self, run: &Shared, now_nanos: u64) {
+        let mut state = self.state();
+        let samples = std::mem::take(&mut state.samples);
+        let tokens = std::mem::take(&mut state.tokens);
+        if samples > 0 {
+            let throughput = self.throughput.get();
+            throughput.add_at(run, samples as f64, tokens as f64, now_nanos);
         }
-        let throughput = self.throughput.get();
-        throughput
-            .add_at(py, samples as f64, tokens as f64, now_nanos)
-            .map(|_| ())
     }
 
     fn measure_memory(&self, py: Python<'_>, gpu: &Gpu, now_nanos: u64) -> PyResult<()> {

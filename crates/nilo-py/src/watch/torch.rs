@@ -131,9 +131,13 @@ impl Torch {
             let register = node.call_method1(intern!(py, "_register_hook_dict"), (carrier,));
             outcome = outcome.and(register.map(|_| ()));
         }
-        // The nodes have the dictionary; the carrier must not keep the hook alive.
-        carrier.setattr(intern!(py, "_backward_hooks"), py.None())?;
         outcome
+    }
+
+    /// Lets go of the hooks of the last forward, which the carrier still has.
+    pub(crate) fn release_hooks(&self, py: Python<'_>) -> PyResult<()> {
+        let carrier = self.carrier.bind(py);
+        carrier.setattr(intern!(py, "_backward_hooks"), py.None())
     }
 
     /// Turns trouble into a warning: training is worth more than its record. What is not an `Exception`, such as an interrupt, goes on.
