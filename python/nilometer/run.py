@@ -168,7 +168,10 @@ def _begin_again() -> Run:
     run = init(before._name, dir=before._folder) if before is not None and before._made_here else init()
     if before is not None and before.path is not None and run.path is not None and run.path != before.path:
         # Not a trouble that strict mode should raise for: nothing is lost.
-        warn_once(f"the run {before.id} is finished; what is logged from here on goes into a further run, {run.id}")
+        warn_once(
+            "the run is finished: what is logged after its end goes into a further run of the same name "
+            "(nilometer.init() begins one on purpose)"
+        )
     return run
 
 

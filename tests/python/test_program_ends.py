@@ -60,17 +60,19 @@ sys.exit(2)
 
 
 def test_what_is_logged_after_the_end_goes_into_a_further_run_of_the_same_name(tmp_path):
-    first = nilometer.init(name="baseline", dir=tmp_path / "here", memory=False)
-    nilometer.log({"loss": 1.0})
+    code = """
+import nilometer
+nilometer.init(name="baseline", dir="here", memory=False)
+for value in range(3):
+    nilometer.log({"loss": value})
     nilometer.finish()
-    with pytest.warns(nilometer.NilometerWarning, match=f"the run {first.id} is finished.* goes into a further run"):
-        nilometer.log({"loss": 2.0})
-    second = nilometer.current_run()
-    assert second.path != first.path and second.path.parent == first.path.parent
-    assert nilometer.RecordedRun(second.path).description["name"] == "baseline"
-    assert nilometer.RecordedRun(first.path).series("loss").value.tolist() == [1.0]
-    nilometer.finish()
-    assert nilometer.RecordedRun(second.path).series("loss").value.tolist() == [2.0]
+"""
+    said = run_program(code, tmp_path).stderr
+    assert said.count("the run is finished: what is logged after its end goes into a further run of the same name") == 1
+    assert "<string>:5: NilometerWarning" in said
+    runs = [nilometer.RecordedRun(path) for path in sorted((tmp_path / "here").iterdir())]
+    assert [run.description["name"] for run in runs] == ["baseline"] * 3
+    assert [run.series("loss").value.tolist() for run in runs] == [[0.0], [1.0], [2.0]]
 
 
 def test_a_run_that_is_asked_for_after_another_is_no_surprise():
