@@ -70,7 +70,7 @@ for value in range(3):
     said = run_program(code, tmp_path).stderr
     assert said.count("the run is finished: what is logged after its end goes into a further run of the same name") == 1
     assert "<string>:5: NilometerWarning" in said
-    runs = [nilometer.RecordedRun(path) for path in sorted((tmp_path / "here").iterdir())]
+    runs = [nilometer.RecordedRun(path.parent) for path in sorted((tmp_path / "here").glob("*/run.json"))]
     assert [run.description["name"] for run in runs] == ["baseline"] * 3
     assert [run.series("loss").value.tolist() for run in runs] == [[0.0], [1.0], [2.0]]
 
