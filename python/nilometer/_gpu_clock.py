@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import torch
-
 from .profiling import TrainingTimer
+from .profiling._cuda import torch_with_cuda
 from .profiling.timer import GpuSeconds
 
 # Phases that may wait for the GPU.
@@ -18,7 +17,8 @@ _MOST_PENDING = 4096
 class GpuClock:
     """Events on the GPU's current stream, stored as durations when the GPU has passed them."""
 
-    def __init__(self, timer: TrainingTimer, device: torch.device) -> None:
+    def __init__(self, timer: TrainingTimer, device: Any) -> None:
+        self._cuda = torch_with_cuda().cuda
         self._timer = timer
         self._device = device
         self._pending: deque[tuple[GpuSeconds, Any, int | None]] = deque()
@@ -27,10 +27,10 @@ class GpuClock:
 
     def now(self) -> Any:
         """An event at the end of what the stream has to do; None while a graph is captured, since it could not be read."""
-        if torch.cuda.is_current_stream_capturing():
+        if self._cuda.is_current_stream_capturing():
             return None
-        event = self._spare.pop() if self._spare else torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
+        event = self._spare.pop() if self._spare else self._cuda.Event(enable_timing=True)
+        event.record(self._cuda.current_stream(self._device))
         return event
 
     def store(self, name: str, began: Any, ended: Any, step: int | None) -> None:
