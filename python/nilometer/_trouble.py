@@ -13,6 +13,7 @@ import warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import NoReturn
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 _MOST_SAID = 1000
@@ -36,6 +37,15 @@ def report(message: str) -> None:
     """Warns once for each message; raises in strict mode."""
     if is_strict():
         raise NilometerError(message)
+    _say_once(message)
+
+
+def warn_once(message: str) -> None:
+    """Warns once for each message, also in strict mode: something to know, not a trouble."""
+    _say_once(message)
+
+
+def _say_once(message: str) -> None:
     with _lock:
         if message in _said or len(_said) >= _MOST_SAID:
             return
@@ -44,13 +54,21 @@ def report(message: str) -> None:
 
 
 def _frames_to_user() -> int:
-    """How many frames lie between `warnings.warn` in report() and the first line outside this package."""
+    """How many frames lie between `warnings.warn` in _say_once() and the first line outside this package."""
     level = 2
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         level += 1
     return level
+
+
+def refuse_pickling(self: object) -> NoReturn:
+    """As `__reduce__` of what belongs to one process: a copy would be empty, or write twice."""
+    raise TypeError(
+        f"a {type(self).__name__} cannot be pickled or copied: it adds to the run of its own process; "
+        "make one in each process (they join the same run), or hand over its figures"
+    )
 
 
 def require(condition: bool, message: str) -> None:

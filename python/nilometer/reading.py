@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _native
@@ -72,6 +73,18 @@ class RecordedRun:
         if not len(series.value):
             _complain_of("metric", name, self._reader.metric_names(group))
         return series
+
+    def series_many(self, names: Iterable[str] | None = None, *, group: str | None = None) -> dict[str, Series]:
+        """The points of many metrics, or of all, by name. The files are read once: for many metrics much faster than one by one.
+
+        A name that was never logged raises KeyError.
+        """
+        wanted = None if names is None else list(names)
+        found = self._reader.metrics(None if wanted is None else set(wanted), group)
+        for name in wanted or ():
+            if name not in found:
+                _complain_of("metric", name, self._reader.metric_names(group))
+        return {name: _series(found[name]) for name in (found if wanted is None else wanted)}
 
     def phase(self, name: str) -> Series:
         """A phase's durations in seconds. A phase that was never timed raises KeyError."""

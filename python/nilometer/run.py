@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping
 
 from . import _native
-from ._trouble import report, require, require_type
+from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
 TYPE_CHECKING = False
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _current: Run | None = None
+# The run that was finished last: what is logged after its end goes on under its name.
+_finished: Run | None = None
 _exit_hook_set = False
 # Whatever still waits for a GPU when a run ends.
 _settle_before_finish: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -44,6 +46,10 @@ class Run(_native.Run):
     """
 
     _made_here = False
+    _name: str | None = None
+    _folder: str | None = None
+
+    __reduce__ = refuse_pickling
 
     @property
     def id(self) -> str | None:
@@ -75,15 +81,17 @@ class Run(_native.Run):
             timer = self.__dict__["_timer"] = TrainingTimer(run=self)
         return timer
 
-    def finish(self, exit_code: int | None = None) -> None:
-        """Ends this process's part, and the run itself when this process made it. Called at exit by itself."""
-        global _current
+    def finish(self, exit_code: int | None = None, *, at_exit: bool = False) -> None:
+        """Ends this process's part, and the run itself when this process made it. Called at exit by itself,
+        with `at_exit`: the run then ends with the process and has its exit status.
+        """
+        global _current, _finished
         for part in list(_settle_before_finish):
             part.settle()
-        super().finish(exit_code)
+        super().finish(exit_code, at_exit=at_exit)
         with _lock:
             if _current is self:
-                _current = None
+                _current, _finished = None, self
             if self._made_here and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path or ""):
                 del os.environ["NILO_RUN_DIR"]
 
@@ -114,24 +122,26 @@ def init(
     config: Any = None,
     tags: Mapping[str, str] | None = None,
     memory: bool = True,
-    interval: float = DEFAULT_INTERVAL_SECS,
+    interval: float | None = None,
 ) -> Run:
     """Begins a run, or joins the one that this process runs under, and makes it the current one.
 
     `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
-    `interval` is its sampling interval in seconds. Joining a run (under `nilo run`) leaves name, dir and memory as they are.
+    `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
+    Joining a run (under `nilo run`) leaves name, dir and memory as they are.
     """
     if name is not None:
         require_type(name, str, "name")
-    require_type(interval, (int, float), "interval")
-    require(0.001 <= interval <= 3600, f"interval must be 0.001 to 3600 seconds, not {interval}")
+    if interval is not None:
+        require_type(interval, (int, float), "interval")
+        require(0.001 <= interval <= 3600, f"interval must be 0.001 to 3600 seconds, not {interval}")
     if tags is not None:
         require_type(tags, Mapping, "tags")
     global _current
     with _lock:
         if _current is not None and not _current.finished:
             _current.finish(0)
-        run = _join() or _make(name, dir, tags, float(interval) if memory else None)
+        run = _join() or _make(name, dir, tags, _interval_secs(interval) if memory else None)
         _current = run
         _set_exit_hook()
     if config is not None:
@@ -140,14 +150,29 @@ def init(
 
 
 def current_run() -> Run:
-    """The run that points go to; made or joined when there is none."""
+    """The run that points go to; made or joined when there is none.
+
+    After `finish()` it is a further run with the name and in the folder of the one that ended, and a warning says so once.
+    """
     run = _current
     if run is not None and not run.finished:
         return run
     with _lock:
         if _current is None or _current.finished:
-            return init()
+            return _begin_again() if _finished is not None else init()
         return _current
+
+
+def _begin_again() -> Run:
+    before = _finished
+    run = init(before._name, dir=before._folder) if before is not None and before._made_here else init()
+    if before is not None and before.path is not None and run.path is not None and run.path != before.path:
+        # Not a trouble that strict mode should raise for: nothing is lost.
+        warn_once(
+            "the run is finished: what is logged after its end goes into a further run of the same name "
+            "(nilometer.init() begins one on purpose)"
+        )
+    return run
 
 
 def active_run() -> Run | None:
@@ -213,6 +238,7 @@ def _make(name: str | None, dir: Any, tags: Mapping[str, str] | None, interval: 
     # Processes that this one starts join the run.
     os.environ["NILO_RUN_DIR"] = os.fspath(path)
     run._made_here = True
+    run._name, run._folder = name, None if dir is None else os.fspath(dir)
     return run
 
 
@@ -226,6 +252,16 @@ def runs_folder() -> str:
     except ValueError as error:
         report(str(error))
         return ".nilo"
+
+
+def _interval_secs(asked: float | None) -> float:
+    if asked is not None:
+        return float(asked)
+    try:
+        return _native.configured_interval() or DEFAULT_INTERVAL_SECS
+    except ValueError as error:
+        report(str(error))
+        return DEFAULT_INTERVAL_SECS
 
 
 def _is_disabled() -> bool:
@@ -243,11 +279,12 @@ def _set_exit_hook() -> None:
 
 
 def _at_exit() -> None:
-    # An unhandled exception has been printed by now; any other exit code is not known here.
+    # An unhandled exception has been printed by now; any other exit code is known when the process itself ends.
     error = getattr(sys, "last_value", None)
     code = None if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
     try:
-        finish(code)
+        if _current is not None:
+            _current.finish(code, at_exit=True)
     except Exception as error:  # noqa: BLE001 - the program's own exit goes on
         sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
 

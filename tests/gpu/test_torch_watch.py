@@ -25,7 +25,7 @@ def test_phases_are_the_gpus_and_nothing_waits(recorded):
     optimizer = torch.optim.AdamW(model.parameters())
     x = torch.randn(4096, 1024, device="cuda")
     train(model, optimizer, 3, x)
-    handle = watch(model, optimizer)
+    handle = watch(model, optimizer, every=1)
     assert handle.memory is not None
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -41,6 +41,24 @@ def test_phases_are_the_gpus_and_nothing_waits(recorded):
     forward, backward = sorted(run.phase("forward").value)[10], sorted(run.phase("backward").value)[10]
     assert 1e-5 < forward < backward
     assert run.throughput("samples").value[-1] == 20 * 4096
+
+
+def test_quick_steps_are_timed_now_and_then_and_counted_always(recorded):
+    model = model_on_gpu(64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    x = torch.randn(8, 64, device="cuda")
+    with watch(model, optimizer) as handle:
+        train(model, optimizer, 400, x)
+        time.sleep(1.1)  # the longest that a slow first look puts off the next one
+        train(model, optimizer, 2, x)
+        assert handle.step == 402
+    run = recorded()
+    steps = run.phase("forward").step.tolist()
+    assert steps[0] == 0 and 401 in steps
+    assert len(steps) < 100
+    assert sorted(run.phase("backward").step.tolist()) == sorted(steps)
+    assert run.throughput("samples").value[-1] == 402 * 8
+    assert 1 <= len(run.torch_memory(0).value) < 100
 
 
 def test_weights_are_bit_for_bit_those_of_an_unwatched_training():
@@ -76,7 +94,7 @@ def test_a_captured_graph_is_left_alone(recorded):
 def test_a_model_that_moves_to_the_gpu_later_is_timed_there(recorded):
     model = torch.nn.Linear(8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    handle = watch(model, optimizer)
+    handle = watch(model, optimizer, every=1)
     model.cuda()
     train(model, optimizer, 3, torch.ones(2, 8, device="cuda"))
     assert handle.memory is not None
@@ -96,17 +114,19 @@ def test_its_cost_is_printed(capsys):
         torch.cuda.synchronize()
         return (time.perf_counter() - began) / steps
 
-    plain, watched = [], []
+    plain, watched, each = [], [], []
     seconds_a_step()
     for _ in range(8):
         plain.append(seconds_a_step())
         with watch(model, optimizer) as handle:
             watched.append(seconds_a_step())
+        with watch(model, optimizer, every=1):
+            each.append(seconds_a_step())
     began = time.perf_counter()
     for _ in range(200):
         handle.memory.measure()
     measure = (time.perf_counter() - began) / 200
     cost = (min(watched) - min(plain)) * 1e6
     with capsys.disabled():
-        print(f"\nwatch costs {cost:.0f} µs a step on a GPU ({min(plain) * 1e6:.0f} µs without), ")
-        print(f"of which {measure * 1e6:.0f} µs are one reading of its memory")
+        print(f"\nwatch costs {cost:.1f} µs a step on a GPU ({min(plain) * 1e6:.0f} µs without),")
+        print(f"{(min(each) - min(plain)) * 1e6:.0f} µs with every=1; one reading of its memory takes {measure * 1e6:.0f} µs")

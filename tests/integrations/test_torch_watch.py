@@ -513,14 +513,135 @@ def test_checkpointed_layers_and_double_backward_work(recorded):
 
 
 def test_trouble_warns_once_and_training_goes_on(monkeypatch, recorded):
+    class Batch(dict):
+        def values(self):
+            raise ArithmeticError("on purpose")
+
+    class Model(torch.nn.Linear):
+        def forward(self, batch):
+            return super().forward(batch["x"])
+
     monkeypatch.setenv("NILO_STRICT", "0")
+    model = Model(6, 2)
+    optimizer = adam(model)
+    before = model.weight.detach().clone()
+    with watch(model, optimizer):
+        with pytest.warns(nilometer.NilometerWarning, match="watch: ArithmeticError: on purpose") as caught:
+            for x, _ in batches(3):
+                model(Batch(x=x)).sum().backward()
+                optimizer.step()
+    assert len(caught) == 1
+    assert not torch.equal(model.weight, before)
+
+
+def test_trouble_raises_in_strict_mode():
+    class Batch(dict):
+        def values(self):
+            raise ArithmeticError("on purpose")
+
+    model = torch.nn.Identity()
+    with watch(model), pytest.raises(ArithmeticError, match="on purpose"):
+        model(Batch())
+
+
+def test_a_model_that_may_be_replicated_is_watched_by_hooks(monkeypatch, recorded, tmp_path):
+    monkeypatch.setattr("nilometer.torch._can_be_replicated", lambda model: True)
     model = small_model()
     optimizer = adam(model)
-    handle = watch(model, optimizer)
-    monkeypatch.setattr(handle, "throughput", None)
-    with pytest.warns(nilometer.NilometerWarning, match="watch: AttributeError") as caught:
+    with watch(model, optimizer):
+        assert model._forward_hooks and "_compiled_call_impl" not in vars(model)
         train(model, optimizer, batches(3))
-    assert len(caught) == 1
+        twin = copy.deepcopy(model)
+        torch.save(model, tmp_path / "model.pt")
+        twin(torch.ones(1, 6)).sum().backward()
+    assert not model._forward_hooks and not model._forward_pre_hooks
+    run = recorded()
+    for name in ("forward", "backward", "optimizer"):
+        assert run.phase(name).step.tolist() == [0, 1, 2], name
+    assert run.throughput("samples").value.tolist() == [4, 8, 12]
+
+
+@pytest.mark.parametrize("compiled_first", [True, False])
+def test_a_module_that_compiles_itself_trains_as_before(recorded, compiled_first):
+    model = small_model()
+    optimizer = adam(model)
+    if compiled_first:
+        model.compile(backend="eager")
+    compiled = model._compiled_call_impl
+    with watch(model, optimizer):
+        if not compiled_first:
+            model.compile(backend="eager")
+        train(model, optimizer, batches(2))
+    assert (model._compiled_call_impl is compiled) == compiled_first
+    run = recorded()
+    # A call that is compiled while it is watched is not seen: steps are counted by forwards.
+    assert run.phase("optimizer").step.tolist() == ([0, 1] if compiled_first else [0, 0])
+    if compiled_first:
+        assert run.phase("forward").step.tolist() == [0, 1]
+
+
+def test_a_class_of_ones_own_is_compiled_in_one_graph_while_it_is_watched():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_model()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    model = Model()
+    optimizer = adam(model)
+    with watch(model, optimizer):
+        train(torch.compile(model, backend="eager", fullgraph=True), optimizer, batches(2))
+
+
+def test_two_watches_on_one_model_come_off_in_any_order(recorded):
+    model = small_model()
+    optimizer = adam(model)
+    first, second = watch(model, optimizer), watch(model, optimizer, step=None)
+    train(model, optimizer, batches(1))
+    first.remove()
+    train(model, optimizer, batches(1))
+    second.remove()
+    train(model, optimizer, batches(1))
+    run = recorded()
+    assert len(run.phase("forward").value) == 3
+    assert run.throughput("samples").value.tolist() == [4, 4, 8]
+
+
+def test_a_compiled_model_is_freed_with_its_watch():
+    model = small_model()
+    model.compile(backend="eager")
+    watch(model, adam(model))
+    alive = weakref.ref(model)
+    del model
+    gc.collect()
+    assert alive() is None
+
+
+def test_hooks_of_ones_own_on_the_output_stay(recorded):
+    model = small_model()
+    optimizer = adam(model)
+    seen = []
+    with watch(model, optimizer):
+        for x, _ in batches(2):
+            output = model(x)
+            output.register_hook(lambda gradient: seen.append(gradient.shape))
+            output.grad_fn.register_prehook(lambda gradients: seen.append(len(gradients)))
+            assert len(output._backward_hooks) == 1
+            output.sum().backward()
+            optimizer.step()
+    assert len(seen) == 4
+    assert recorded().phase("backward").step.tolist() == [0, 1]
+
+
+def test_what_is_held_back_is_stored_when_the_run_ends(recorded):
+    model = small_model()
+    handle = watch(model, adam(model))
+    model(batches(1)[0][0]).sum().backward()
+    run = recorded()
+    assert run.phase("forward").step.tolist() == [0]
+    assert run.phase("backward").step.tolist() == [0]
     handle.remove()
 
 

@@ -73,6 +73,24 @@ def test_an_unwritable_run_folder_does_not_stop_the_job(nilo):
     assert "warning:" in result.stderr and "instead" in result.stderr
 
 
+def test_runs_that_had_to_lie_elsewhere_are_mentioned(nilo, tmp_path):
+    elsewhere = tmp_path / "temporary"
+    elsewhere.mkdir()
+    place = {"TMPDIR": str(elsewhere)}
+    (nilo.folder / ".nilo").write_text("not a folder")
+    nilo("run", "--quiet", "--", "true", extra_env=place)
+    said = nilo("runs", extra_env=place).stderr
+    folder = next(elsewhere.iterdir())
+    assert f"1 run of this folder lies in {folder}" in said
+    assert f"nilo runs --dir {folder}" in said
+    listed = nilo("runs", "--dir", folder, extra_env=place)
+    assert "exited 0" in listed.stdout and "lies in" not in listed.stderr
+    # Those of other folders are none of this one's.
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "lies in" not in type(nilo)(other)("runs", extra_env=place).stderr
+
+
 def test_a_broken_settings_file_is_named(nilo):
     (nilo.folder / "nilo.toml").write_text("interval = [")
     refused(nilo("run", "--", "true"), "nilo.toml", "hint:")

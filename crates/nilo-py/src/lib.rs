@@ -4,6 +4,7 @@
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
 mod errors;
+mod exit_status;
 mod exporting;
 mod flatten;
 mod forecaster;
@@ -27,6 +28,7 @@ mod stream;
 mod throughput;
 mod tracker;
 mod trouble;
+mod watch;
 
 use pyo3::prelude::*;
 
@@ -46,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::phase_timer::{PhaseBlock, PhaseTimer};
     #[pymodule_export]
-    use super::project::project_folder;
+    use super::project::{configured_interval, project_folder};
     #[pymodule_export]
     use super::reader::RunReader;
     #[pymodule_export]
@@ -61,6 +63,8 @@ mod _native {
     use super::throughput::Throughput;
     #[pymodule_export]
     use super::tracker::Tracker;
+    #[pymodule_export]
+    use super::watch::{GraphHook, OptimizerHook, StepWatch, WatchedCall};
 
     use super::*;
 

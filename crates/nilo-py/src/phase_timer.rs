@@ -23,6 +23,14 @@ struct Open {
     started_nanos: u64,
 }
 
+/// A phase that somebody else timed; without a step it is the one that training is at.
+pub(crate) struct Timed {
+    pub(crate) name: &'static str,
+    pub(crate) nanos: u64,
+    pub(crate) ended_nanos: u64,
+    pub(crate) step: Option<i64>,
+}
+
 struct Phase {
     name: String,
     /// The name with those of the phases around it.
@@ -83,7 +91,7 @@ impl PhaseTimer {
             let mut phases = self.locked();
             let (closed, unclosed) = phases.close(text.as_deref(), now);
             let seconds =
-                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, None, &run));
+                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, now, None, &run));
             (seconds, unclosed)
         };
         if !unclosed.is_empty() {
@@ -119,7 +127,8 @@ impl PhaseTimer {
         let run = self.destination.get(py)?;
         let mut phases = self.locked();
         if let Some(phase) = phases.find(name) {
-            phases.store(phase, (seconds * 1e9).round(), step, &run);
+            let nanos = (seconds * 1e9).round();
+            phases.store(phase, nanos, monotonic_nanos(), step, &run);
         }
         Ok(())
     }
@@ -178,6 +187,22 @@ impl PhaseBlock {
 }
 
 impl PhaseTimer {
+    /// Adds phases that somebody else timed. Runs no Python code, so that locks may be held meanwhile.
+    pub(crate) fn add_all(&self, run: &Shared, timed: impl Iterator<Item = Timed>) {
+        let mut phases = self.locked();
+        for timed in timed {
+            if let Some(phase) = phases.find(timed.name) {
+                phases.store(
+                    phase,
+                    timed.nanos as f64,
+                    timed.ended_nanos,
+                    timed.step,
+                    run,
+                );
+            }
+        }
+    }
+
     fn locked(&self) -> MutexGuard<'_, Phases> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,7 +293,14 @@ impl Phases {
     }
 
     /// Keeps a duration, here and in the run; gives it in seconds.
-    fn store(&mut self, phase: usize, nanos: f64, step: Option<i64>, run: &Shared) -> f64 {
+    fn store(
+        &mut self,
+        phase: usize,
+        nanos: f64,
+        ended_nanos: u64,
+        step: Option<i64>,
+        run: &Shared,
+    ) -> f64 {
         let phase = &mut self.phases[phase];
         let seconds = nanos / 1e9;
         phase.seconds.push(seconds);
@@ -282,7 +314,7 @@ impl Phases {
                 }
             };
             let step = step.or(stream.step);
-            stream.append(table, step, &[nanos])
+            stream.append_at(table, ended_nanos, step, &[nanos])
         });
         seconds
     }

@@ -67,6 +67,25 @@ impl RunReader {
         self.series(py, name, &wanted)
     }
 
+    /// The points of many metrics, or of all, by name; the files are read once.
+    #[pyo3(signature = (names=None, group=None))]
+    fn metrics(
+        &self,
+        py: Python<'_>,
+        names: Option<BTreeSet<String>>,
+        group: Option<&str>,
+    ) -> PyResult<BTreeMap<String, Series>> {
+        let is_wanted = |name: &str| names.as_ref().is_none_or(|names| names.contains(name));
+        let recording = self.load(py, &|spec| {
+            is_metric(spec, group) && spec.columns.iter().any(|column| is_wanted(&column.name))
+        })?;
+        let all = py.detach(|| Points::gather_by_name(&recording, &is_wanted));
+        Ok(all
+            .into_iter()
+            .map(|(name, points)| (name, points.into()))
+            .collect())
+    }
+
     /// A phase's durations in nanoseconds.
     fn phase(&self, py: Python<'_>, name: &str) -> PyResult<Series> {
         let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if phase == name);
@@ -184,12 +203,7 @@ impl RunReader {
             let loaded = self.folder.load_column(column, &|spec| wanted(spec));
             loaded.map_err(os_error)
         })?;
-        let points = py.detach(|| Points::gather(recording));
-        Ok((
-            points.steps.into(),
-            points.seconds.into(),
-            points.values.into(),
-        ))
+        Ok(py.detach(|| Points::gather(recording)).into())
     }
 }
 
@@ -235,6 +249,33 @@ impl Points {
         points
     }
 
+    /// The points of every wanted column of every table.
+    fn gather_by_name(
+        recording: &Recording,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> BTreeMap<String, Points> {
+        let mut all: BTreeMap<String, Points> = BTreeMap::new();
+        for table in &recording.tables {
+            for (column, values) in table.spec.columns.iter().zip(&table.columns) {
+                if !is_wanted(&column.name) {
+                    continue;
+                }
+                let points = all.entry(column.name.clone()).or_default();
+                let measured = values.iter().enumerate().filter(|(_, v)| !is_absent(**v));
+                for (row, value) in measured {
+                    points
+                        .steps
+                        .push(table.steps.get(row).copied().unwrap_or(NO_STEP));
+                    points.seconds.push(seconds(table.times[row]));
+                    points.values.push(*value);
+                }
+            }
+        }
+        all.retain(|_, points| !points.values.is_empty());
+        all.values_mut().for_each(Points::sort);
+        all
+    }
+
     /// Where several tables hold one metric, their points together stand in the order of time, as those of each do.
     fn sort(&mut self) {
         if self.seconds.is_sorted() {
@@ -245,6 +286,16 @@ impl Points {
         self.steps = order.iter().map(|at| self.steps[*at]).collect();
         self.values = order.iter().map(|at| self.values[*at]).collect();
         self.seconds = order.iter().map(|at| self.seconds[*at]).collect();
+    }
+}
+
+impl From<Points> for Series {
+    fn from(points: Points) -> Series {
+        (
+            points.steps.into(),
+            points.seconds.into(),
+            points.values.into(),
+        )
     }
 }
 

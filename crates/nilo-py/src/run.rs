@@ -15,6 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
 use crate::errors::{os_error, sentence};
+use crate::exit_status::with_exit_status;
 use crate::flatten::{Found, as_dict, flatten};
 use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::number;
@@ -449,16 +450,21 @@ impl Run {
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
-    #[pyo3(signature = (exit_code=None))]
-    fn finish(&self, py: Python<'_>, exit_code: Option<i32>) -> PyResult<()> {
+    /// With `at_exit` the run ends with the process, whose exit status it is given.
+    #[pyo3(signature = (exit_code=None, *, at_exit=false))]
+    fn finish(&self, py: Python<'_>, exit_code: Option<i32>, at_exit: bool) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
         let owned = lock(&self.shared.owned).take();
         py.detach(|| {
             drop(sink);
-            if let Some(owned) = owned {
-                owned.end(exit_code);
+            match owned {
+                Some(owned) if at_exit && exit_code.is_none() => {
+                    with_exit_status(move |status| owned.end(status));
+                }
+                Some(owned) => owned.end(exit_code),
+                None => {}
             }
         });
         outcome

@@ -96,7 +96,19 @@ impl Stream {
     /// One row of a table that is known.
     #[inline]
     pub(crate) fn append(&mut self, table: TableId, step: Option<i64>, values: &[f64]) -> bool {
-        self.writer.append(table, monotonic_nanos(), step, values)
+        self.append_at(table, monotonic_nanos(), step, values)
+    }
+
+    /// The same, measured at a moment that has just passed.
+    #[inline]
+    pub(crate) fn append_at(
+        &mut self,
+        table: TableId,
+        time_nanos: u64,
+        step: Option<i64>,
+        values: &[f64],
+    ) -> bool {
+        self.writer.append(table, time_nanos, step, values)
     }
 
     /// Values by name. Gives the table when one table holds them all, so that the caller can remember it.

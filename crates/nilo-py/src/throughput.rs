@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nilo_runfile::monotonic_nanos;
 use pyo3::prelude::*;
 
-use crate::run::{Destination, Run};
+use crate::run::{Destination, Run, Shared};
 
 /// Totals at a moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,27 +69,7 @@ impl Throughput {
     #[pyo3(signature = (samples, tokens))]
     fn add(&self, py: Python<'_>, samples: f64, tokens: f64) -> PyResult<u64> {
         let run = self.destination.get(py)?;
-        let mut window = self.locked();
-        let last = Totals {
-            time_nanos: monotonic_nanos(),
-            batches: window.last.batches + 1,
-            samples: window.last.samples + samples,
-            tokens: window.last.tokens + tokens,
-        };
-        window.last = last;
-        window.marks.push_back(last);
-        if window.marks.len() > self.size + 1 {
-            window.marks.pop_front();
-        }
-        run.with_stream(|stream| {
-            let (table, step) = (stream.throughput(), stream.step);
-            stream.append(
-                table,
-                step,
-                &[last.batches as f64, last.samples, last.tokens],
-            )
-        });
-        Ok(last.batches)
+        Ok(self.add_at(&run, samples, tokens, monotonic_nanos()))
     }
 
     /// The last `window_size` batches, up to the last one.
@@ -116,6 +96,32 @@ fn between(from: &Totals, to: &Totals) -> Stretch {
 }
 
 impl Throughput {
+    /// One batch was done at a moment that has just passed. Runs no Python code.
+    pub(crate) fn add_at(&self, run: &Shared, samples: f64, tokens: f64, time_nanos: u64) -> u64 {
+        let mut window = self.locked();
+        let last = Totals {
+            time_nanos,
+            batches: window.last.batches + 1,
+            samples: window.last.samples + samples,
+            tokens: window.last.tokens + tokens,
+        };
+        window.last = last;
+        window.marks.push_back(last);
+        if window.marks.len() > self.size + 1 {
+            window.marks.pop_front();
+        }
+        run.with_stream(|stream| {
+            let (table, step) = (stream.throughput(), stream.step);
+            stream.append_at(
+                table,
+                time_nanos,
+                step,
+                &[last.batches as f64, last.samples, last.tokens],
+            )
+        });
+        last.batches
+    }
+
     fn locked(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -104,16 +104,27 @@ fn create_with_free_id(
 
 /// Folders of this user alone, for when the asked-for one cannot be written.
 fn fallback_roots() -> impl Iterator<Item = PathBuf> {
-    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
-    [std::env::temp_dir(), PathBuf::from("/dev/shm")]
-        .into_iter()
-        .filter_map(move |base| private_folder(base.join(&name)))
+    use std::os::unix::fs::DirBuilderExt;
+    fallback_paths().into_iter().filter_map(|path| {
+        std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
+        private_folder(path)
+    })
 }
 
-/// Creates the folder for this user alone, or accepts it if it is exactly that already.
+/// Those of them that there are: where runs lie whose own folder could not be written.
+pub fn fallback_folders() -> Vec<PathBuf> {
+    let paths = fallback_paths().into_iter();
+    paths.filter_map(private_folder).collect()
+}
+
+fn fallback_paths() -> [PathBuf; 2] {
+    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
+    [std::env::temp_dir(), PathBuf::from("/dev/shm")].map(|base| base.join(&name))
+}
+
+/// The folder if it is this user's alone.
 fn private_folder(path: PathBuf) -> Option<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
+    use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(&path).ok()?;
     let ours = metadata.is_dir()
         && metadata.uid() == rustix::process::getuid().as_raw()

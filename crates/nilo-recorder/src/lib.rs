@@ -23,7 +23,7 @@ mod tree_total;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};
-pub use begin::{Place, create_run_folder, describe_run};
+pub use begin::{Place, create_run_folder, describe_run, fallback_folders};
 pub use command::{CommandOutcome, CommandSettings, run_command};
 pub use launch::LaunchError;
 pub use live::{Live, Observer};

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _native
 from .._files import write_json
-from .._trouble import report, require, require_type
+from .._trouble import refuse_pickling, report, require, require_type
 from ..reading import RecordedRun, Series
 from ..run import Run, active_run, init
 from .scores import ScoreDistributionTracker
@@ -40,6 +40,8 @@ class TrainingLogger:
     >>> exported["score_distribution"]["invalid_count"]
     3
     """
+
+    __reduce__ = refuse_pickling
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import _native
-from .._trouble import report, require, require_type
+from .._trouble import refuse_pickling, report, require, require_type
 from ..run import Run
 
 
@@ -23,6 +23,8 @@ class ScoreDistributionTracker:
     >>> distribution["score_counts"], distribution["invalid_rate"], distribution["mean_score"]
     ({'0.0': 1, '0.5': 1, '1.0': 2}, 0.2, 0.625)
     """
+
+    __reduce__ = refuse_pickling
 
     def __init__(
         self,

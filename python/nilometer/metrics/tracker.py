@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import _native
-from .._trouble import require_type
+from .._trouble import refuse_pickling, require_type
 from ..run import Run
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class MetricTracker(_native.Tracker):
     >>> tracker.get_summary("loss")["p50"]
     2.5
     """
+
+    __reduce__ = refuse_pickling
 
     def __new__(cls, run: Run | None = None, *, group: str | None = None) -> Self:
         if run is not None:

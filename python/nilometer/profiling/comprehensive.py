@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from .. import _native
-from .._trouble import report, require_type
+from .._trouble import refuse_pickling, report, require_type
 from ..run import Run, current_run
 from .gpu_memory import GPUMemoryProfiler
 from .throughput import ThroughputTracker
@@ -32,6 +32,8 @@ class ComprehensiveProfiler:
     >>> results["timing"]["iteration"]["count"], sorted(results["throughput"])[:2]
     (3, ['batches_per_sec', 'elapsed_sec'])
     """
+
+    __reduce__ = refuse_pickling
 
     def __init__(self, device: Any = 0, window_size: int = 100, *, run: Run | None = None) -> None:
         if run is not None:

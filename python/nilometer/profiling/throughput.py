@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _native
-from .._trouble import report, require, require_type
+from .._trouble import refuse_pickling, report, require, require_type
 from ..run import Run
 
 _log = logging.getLogger("nilometer.throughput")
@@ -29,6 +29,8 @@ class ThroughputTracker(_native.Throughput):
     >>> tracker.get_overall_throughput()["total_samples"]
     80.0
     """
+
+    __reduce__ = refuse_pickling
 
     total_samples: int | None
     total_batches: int | None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from .._trouble import report, require_type
+from .._trouble import refuse_pickling, report, require_type
 from ..run import Run, _settle_before_finish
 from ._cuda import device_index, torch_with_cuda
 
@@ -34,6 +34,8 @@ class TrainingTimer(_native.PhaseTimer):
     >>> timer.get_summary()["forward"]["count"]
     1
     """
+
+    __reduce__ = refuse_pickling
 
     device: int | None
     """The GPU's index; None for the CPU."""

@@ -1,13 +1,16 @@
 //! `nilo runs`: what was recorded here.
 
+use std::path::Path;
+
 use nilo_analysis::{Summary, summarize};
+use nilo_recorder::fallback_folders;
 use nilo_runfile::list_runs;
 use nilo_sample::Subject;
 use nilo_sample::units::format_bytes;
 
 use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note};
-use crate::folder::{load_where, runs_root};
+use crate::folder::{load_where, readable_runs, runs_root};
 use crate::settings::Settings;
 use crate::text::table::{Lean, write_table};
 
@@ -61,7 +64,37 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             "{unreadable} folders could not be read; `nilo verify --all` says why"
         ));
     }
+    if args.format == Output::Text {
+        mention_runs_elsewhere(&root);
+    }
     Ok(0)
+}
+
+/// Says where runs of this folder lie that could not be written to it.
+fn mention_runs_elsewhere(root: &Path) {
+    let Ok(here) = std::env::current_dir() else {
+        return;
+    };
+    for folder in fallback_folders() {
+        if folder.canonicalize().ok() == root.canonicalize().ok() {
+            continue;
+        }
+        let runs = readable_runs(&folder).into_iter();
+        let count = runs
+            .filter(|(_, description)| Path::new(&description.cwd) == here)
+            .count();
+        if count > 0 {
+            let (runs, lie) = if count == 1 {
+                ("run", "lies")
+            } else {
+                ("runs", "lie")
+            };
+            note(&format!(
+                "{count} {runs} of this folder {lie} in {0}, since this one could not be written: nilo runs --dir {0}",
+                folder.display()
+            ));
+        }
+    }
 }
 
 fn as_json(summary: &Summary) -> serde_json::Value {

@@ -5,7 +5,7 @@ use std::io::Write;
 use nilo_analysis::{Summary, summarize};
 
 use crate::args::{Output, ShowArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 use crate::text::summary::{FEW, write_summary};
@@ -20,7 +20,15 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
             out.write_all(b"\n")?;
         }
-        Output::Csv => write_csv(&mut out, &summary)?,
+        Output::Csv => {
+            write_csv(&mut out, &summary)?;
+            if !summary.metrics.is_empty() {
+                note(&format!(
+                    "these are the processes; the metrics: nilo export {} --long",
+                    summary.run
+                ));
+            }
+        }
         Output::Text => {
             let command: String = summary.command.join(" ").chars().take(200).collect();
             writeln!(out, "{}", command.replace(char::is_control, " "))?;

@@ -1,0 +1,146 @@
+"""A program that records itself: how its run ends, what comes after, and what its settings say."""
+
+import copy
+import json
+import pickle
+import warnings
+
+import pytest
+from package import only_run, run_program
+
+import nilometer
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("NILO_RUN_DIR", "NILO_DIR", "NILO_INTERVAL"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+    nilometer.finish()
+
+
+def ending(folder):
+    return json.loads((only_run(folder) / "run.json").read_text())["ending"]
+
+
+@pytest.mark.parametrize(
+    ("last_line", "status"),
+    [
+        ("sys.exit(3)", 3),
+        ("raise SystemExit(300)", 300 & 0xFF),
+        ("sys.exit('in words')", 1),
+        ("sys.exit()", 0),
+        ("pass", 0),
+        ("1 / 0", 1),
+        ("try:\n    sys.exit(5)\nexcept SystemExit:\n    pass", 0),
+    ],
+)
+@pytest.mark.parametrize("memory", [True, False])
+def test_the_exit_status_is_the_programs_own(tmp_path, last_line, status, memory):
+    code = f"import sys, nilometer\nnilometer.init(memory={memory})\nnilometer.log({{'loss': 1.0}})\n{last_line}"
+    run_program(code, tmp_path, expect=status)
+    found = ending(tmp_path)
+    assert (found["status"], found["exit_code"]) == ("exited", status)
+    assert nilometer.RecordedRun(only_run(tmp_path)).series("loss").value.tolist() == [1.0]
+
+
+def test_a_forked_child_that_exits_does_not_end_the_run(tmp_path):
+    code = """
+import os, sys, nilometer
+nilometer.log({"loss": 1.0})
+if os.fork() == 0:
+    sys.exit(7)
+os.wait()
+nilometer.log({"loss": 2.0})
+sys.exit(2)
+"""
+    run_program(code, tmp_path, expect=2)
+    assert ending(tmp_path)["exit_code"] == 2
+
+
+def test_what_is_logged_after_the_end_goes_into_a_further_run_of_the_same_name(tmp_path):
+    code = """
+import nilometer
+nilometer.init(name="baseline", dir="here", memory=False)
+for value in range(3):
+    nilometer.log({"loss": value})
+    nilometer.finish()
+"""
+    said = run_program(code, tmp_path).stderr
+    assert said.count("the run is finished: what is logged after its end goes into a further run of the same name") == 1
+    assert "<string>:5: NilometerWarning" in said
+    runs = [nilometer.RecordedRun(path.parent) for path in sorted((tmp_path / "here").glob("*/run.json"))]
+    assert [run.description["name"] for run in runs] == ["baseline"] * 3
+    assert [run.series("loss").value.tolist() for run in runs] == [[0.0], [1.0], [2.0]]
+
+
+def test_a_run_that_is_asked_for_after_another_is_no_surprise():
+    nilometer.init(name="one", memory=False).finish()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = nilometer.init(name="two", memory=False)
+        nilometer.log({"loss": 1.0})
+    assert nilometer.RecordedRun(run.path).description["name"] == "two"
+
+
+def interval_of(run):
+    return nilometer.RecordedRun(run.path).description["interval_nanos"] / 1e9
+
+
+def test_the_sampling_interval_comes_from_the_environment_or_the_project(tmp_path, monkeypatch):
+    (tmp_path / "nilo.toml").write_text('interval = "20ms"\n')
+    assert interval_of(nilometer.init()) == 0.02
+    monkeypatch.setenv("NILO_INTERVAL", "0.5")
+    assert interval_of(nilometer.init()) == 0.5
+    assert interval_of(nilometer.init(interval=0.25)) == 0.25
+    monkeypatch.delenv("NILO_INTERVAL")
+    (tmp_path / "nilo.toml").write_text("interval = 1\n")
+    assert interval_of(nilometer.init()) == 1.0
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "0", "2h"])
+def test_an_interval_that_cannot_work_is_said_and_the_usual_one_taken(monkeypatch, text):
+    monkeypatch.setenv("NILO_STRICT", "0")
+    monkeypatch.setenv("NILO_INTERVAL", text)
+    with pytest.warns(nilometer.NilometerWarning, match=f"cannot use NILO_INTERVAL={text}: "):
+        run = nilometer.init()
+    assert interval_of(run) == 0.1
+
+
+def test_many_series_are_those_that_are_read_one_by_one():
+    run = nilometer.init(memory=False)
+    for step in range(50):
+        run.log({"a": step, "b": -step}, step=step)
+        if step % 2:
+            run.log({"b": 0.5, "only/odd": step}, step=step)
+    run.finish()
+    recorded = nilometer.read_run(run.path)
+    many = recorded.series_many()
+    assert list(many) == recorded.metrics == ["a", "b", "only/odd"]
+    for name, series in many.items():
+        for found, wanted in zip(series, recorded.series(name), strict=True):
+            assert found.tolist() == wanted.tolist(), name
+    assert list(recorded.series_many(["b", "a"])) == ["b", "a"]
+    assert recorded.series_many([]) == {}
+    with pytest.raises(KeyError, match="nonsense"):
+        recorded.series_many(["a", "nonsense"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        nilometer.MetricTracker,
+        nilometer.GRPOMetricsTracker,
+        nilometer.ScoreDistributionTracker,
+        nilometer.TrainingTimer,
+        nilometer.ThroughputTracker,
+        nilometer.ComprehensiveProfiler,
+        lambda: nilometer.init(memory=False),
+    ],
+)
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_belongs_to_one_process_says_so_when_it_is_pickled(make, copied):
+    made = make()
+    with pytest.raises(TypeError, match=f"a {type(made).__name__} cannot be pickled.*make one in each process"):
+        copied(made)
