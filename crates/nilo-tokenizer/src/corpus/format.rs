@@ -46,7 +46,7 @@ pub(crate) struct Delimiters {
 #[derive(Debug)]
 enum Searcher {
     Nothing,
-    One(memmem::Finder<'static>),
+    One(Box<memmem::Finder<'static>>),
     Several(AhoCorasick),
 }
 
@@ -72,7 +72,7 @@ impl Delimiters {
         }
         let searcher = match &tokens[..] {
             [] => Searcher::Nothing,
-            [one] => Searcher::One(memmem::Finder::new(one).into_owned()),
+            [one] => Searcher::One(Box::new(memmem::Finder::new(one).into_owned())),
             several => Searcher::Several(
                 AhoCorasick::builder()
                     .match_kind(MatchKind::LeftmostLongest)

@@ -526,7 +526,9 @@ fn counting_that_was_interrupted_again_and_again_ends_with_the_same_counts() {
         }
         interruptions += 1;
         assert!(matches!(
-            MergedCounts::open(&[state.clone()], 1).err().unwrap(),
+            MergedCounts::open(std::slice::from_ref(&state), 1)
+                .err()
+                .unwrap(),
             CountError::Unfinished { .. }
         ));
         counted = resume(&state, &corpus, &settings, &StopAfter(AtomicU64::new(5))).unwrap();
