@@ -1,14 +1,14 @@
 //! Learns merges from a dump of counted words (length as u32, count as u64, bytes, little-endian) and says how long it took.
 //!
-//! `cargo run --release --example merge -- DUMP VOCABULARY_SIZE [THREADS [BUDGET_BYTES [MERGES_FILE]]]`
+//! `cargo run --release --example merge -- DUMP VOCABULARY_SIZE [THREADS [BUDGET_BYTES [FOLDER]]]`
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
-use std::io::Write;
 use std::time::Instant;
 
 use nilo_tokenizer::merge::{MergeOptions, Words};
-use nilo_tokenizer::{Quiet, WordSource};
+use nilo_tokenizer::model::Model;
+use nilo_tokenizer::{Pattern, Quiet, WordSource};
 
 struct Dump {
     bytes: std::io::BufReader<std::fs::File>,
@@ -63,10 +63,11 @@ fn main() {
         learned.statistics,
         high_water_bytes() as f64 / 1e6,
     );
-    if let Some(path) = arguments.get(4) {
-        let mut out = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
-        for merge in &learned.merges {
-            writeln!(out, "{} {} {} {}", merge.left, merge.right, merge.joined, merge.count).unwrap();
-        }
+    if let Some(folder) = arguments.get(4) {
+        let folder = std::path::Path::new(folder);
+        let model = Model::from_learned(learned, Pattern::Gpt2);
+        model.save_tokenizer_json(folder).unwrap();
+        model.save_vocab_merges(folder).unwrap();
+        model.save_ranks(folder).unwrap();
     }
 }

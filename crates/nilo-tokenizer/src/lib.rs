@@ -3,9 +3,15 @@
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
 pub mod byte_level;
+pub mod encode;
 pub mod merge;
+pub mod model;
+mod pattern;
 mod progress;
 mod words;
 
+pub use pattern::{
+    CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
+};
 pub use progress::{Progress, Quiet};
 pub use words::WordSource;
