@@ -5,7 +5,9 @@
 pub mod byte_level;
 mod corpus;
 mod count;
+pub mod encode;
 pub mod merge;
+pub mod model;
 mod pattern;
 mod progress;
 mod words;
