@@ -67,9 +67,7 @@ impl Bars {
         bar.total = total;
         if self.in_place && now.duration_since(bar.drawn) >= REDRAW {
             bar.drawn = now;
-            let width = terminal_size::terminal_size_of(std::io::stderr())
-                .map_or(WIDTH, |(width, _)| usize::from(width.0));
-            let line = bar.line(now.duration_since(bar.began), width.saturating_sub(1));
+            let line = bar.line(now.duration_since(bar.began), terminal_width());
             let mut stderr = std::io::stderr().lock();
             write!(stderr, "\r{line}\x1b[K").ok();
             stderr.flush().ok();
@@ -86,15 +84,21 @@ impl Bars {
         if let Some(bar) = bar.take()
             && !self.quiet
         {
-            let line = bar.line(bar.began.elapsed(), WIDTH);
-            let (before, after) = if self.in_place {
-                ("\r", "\x1b[K")
-            } else {
-                ("", "")
+            let (width, before, after) = match self.in_place {
+                true => (terminal_width(), "\r", "\x1b[K"),
+                false => (usize::MAX, "", ""),
             };
+            let line = bar.line(bar.began.elapsed(), width);
             writeln!(std::io::stderr().lock(), "{before}{line}{after}").ok();
         }
     }
+}
+
+/// Columns that a line may have without breaking.
+fn terminal_width() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stderr());
+    size.map_or(WIDTH, |(width, _)| usize::from(width.0))
+        .saturating_sub(1)
 }
 
 impl Bar {

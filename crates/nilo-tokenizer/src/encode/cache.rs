@@ -74,7 +74,11 @@ impl Cache {
                 let key = short_key(text, start, end);
                 let mut three = [0; 3];
                 three[..ids.len()].copy_from_slice(ids);
-                self.short[short_slot(key)] = Short { key, ids: three, count: ids.len() as u32 };
+                self.short[short_slot(key)] = Short {
+                    key,
+                    ids: three,
+                    count: ids.len() as u32,
+                };
             }
         } else if end - start <= LONGEST && !ids.is_empty() {
             let word = &text[start..end];
@@ -90,7 +94,10 @@ impl Cache {
 #[inline(always)]
 fn short_key(text: &[u8], start: usize, end: usize) -> u128 {
     let length = end - start;
-    let bytes = match text.get(start..start + 16).and_then(|bytes| bytes.try_into().ok()) {
+    let bytes = match text
+        .get(start..start + 16)
+        .and_then(|bytes| bytes.try_into().ok())
+    {
         Some(bytes) => u128::from_le_bytes(bytes) & ((1 << (8 * length)) - 1),
         None => {
             let mut bytes = [0; 16];
@@ -104,8 +111,10 @@ fn short_key(text: &[u8], start: usize, end: usize) -> u128 {
 #[inline(always)]
 fn short_slot(key: u128) -> usize {
     let (low, high) = (key as u64, (key >> 64) as u64);
-    let mixed = (low ^ high.wrapping_mul(0xD6E8_FEB8_6659_FD93)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) as usize >> (64 - SHORT_SLOTS.trailing_zeros())
+    let mixed =
+        (low ^ high.wrapping_mul(0xD6E8_FEB8_6659_FD93)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) as usize
+        >> (64 - SHORT_SLOTS.trailing_zeros())
 }
 
 fn long_slot(word: &[u8]) -> usize {
@@ -113,7 +122,9 @@ fn long_slot(word: &[u8]) -> usize {
     for part in word.chunks(8) {
         let mut bytes = [0; 8];
         bytes[..part.len()].copy_from_slice(part);
-        mixed = (mixed ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        mixed = (mixed ^ u64::from_le_bytes(bytes))
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(29);
     }
     mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (64 - LONG_SLOTS.trailing_zeros())
 }

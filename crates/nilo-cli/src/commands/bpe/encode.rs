@@ -1,5 +1,38 @@
-use crate::args::BpeEncodeArgs;
+//! `nilo bpe encode`: text to ids, a block at a time.
+
+use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
+
+use super::ends::{Output, reader};
+use super::ids::IdsWriter;
+use super::tokenizer;
+use crate::args::{BpeEncodeArgs, IdsFormat};
 use crate::failure::Failure;
-pub(crate) fn run(_: BpeEncodeArgs) -> Result<u8, Failure> {
-    Ok(2)
+
+pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
+    let model = tokenizer::read(&args.tokenizer, args.pattern.as_deref())?;
+    let short = usize::from(u16::MAX) + 1;
+    if args.format == IdsFormat::U16 && model.vocabulary_size() > short {
+        let size = model.vocabulary_size();
+        return Err(Failure::new(format!(
+            "ids of a vocabulary of {size} tokens do not fit into two bytes"
+        ))
+        .hint("take --format u32"));
+    }
+    let specials = match args.no_special_tokens {
+        true => SpecialTokens::AsText,
+        false => SpecialTokens::Recognise,
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or_else(cores, usize::from);
+    let input = reader(&args.file)?;
+    let mut output = IdsWriter::new(Output::open(args.output.as_deref())?, args.format);
+    let encoder = Encoder::new(&model);
+    encoder
+        .encode_stream(input, specials, threads, |ids| output.put(ids))
+        .map_err(|error| match error {
+            StreamError::Take(error) => Failure::from(error),
+            other => Failure::from(other),
+        })?;
+    output.finish()?.finish()?;
+    Ok(0)
 }

@@ -3,6 +3,8 @@
 mod count;
 mod decode;
 mod encode;
+mod ends;
+mod ids;
 mod means;
 mod progress;
 mod recording;
