@@ -69,6 +69,7 @@ def test_a_leaking_process_is_found_and_named_and_a_healthy_one_is_not(nilo, job
     found = nilo.start(*check, "--name", "leaks_here")
     as_json = nilo.start(*check, "--pid", leaking.pid, healthy.pid, "--format", "json", "--no-record", "--quiet")
     calm = nilo.start(*check, "--pid", healthy.pid)
+    whole = nilo.start("monitor", "--leak", "--leak-threshold", "20", "--pid", leaking.pid, "--duration", "11", "--no-record")
     out, err = found.communicate(timeout=60)
     assert found.returncode == 1, out + err
     assert out.startswith("leak found: job memory leaks ") and out.count("\n") == 1
@@ -77,6 +78,10 @@ def test_a_leaking_process_is_found_and_named_and_a_healthy_one_is_not(nilo, job
     answer = json.loads(out)
     assert (as_json.returncode, answer["leak"], err) == (1, True, "")
     assert [holder["pids"] for holder in answer["grown_in"]] == [[leaking.pid]]
+    each = [resource["name"] for resource in answer["resources"] if resource["resource"]["type"] == "process"]
+    assert each == [f"python leaks_here.py (PID {leaking.pid})"], "each program is judged by itself too"
+    out, err = whole.communicate(timeout=60)
+    assert whole.returncode == 1 and "Leaks:    1\n  job memory leaks " in out
     out, err = calm.communicate(timeout=60)
     assert (calm.returncode, out) == (0, "no leak found\n"), err
     assert len(nilo.runs()) == 2

@@ -81,7 +81,10 @@ impl Watchman {
                 (AlertKind::GpuMemoryWarning, rules.gpu_warning),
                 (AlertKind::GpuMemoryCritical, rules.gpu_critical),
             ],
-            Resource::SharedMemory | Resource::Torch { .. } | Resource::Track { .. } => return,
+            Resource::Process { .. }
+            | Resource::SharedMemory
+            | Resource::Torch { .. }
+            | Resource::Track { .. } => return,
         };
         let Some(limit) = outlook.reading.limit() else {
             return;

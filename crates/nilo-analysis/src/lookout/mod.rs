@@ -1,14 +1,17 @@
 //! The lookout: rows of a run go in as they were written, verdicts on everything that can run out come out.
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
-//! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `watch.rs` keeps a forecaster for each resource, `peers.rs` compares processes that do the same work.
+//! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `watch.rs` keeps a forecaster for each resource,
+//! `processes.rs` one for each process, and `peers.rs` compares processes that do the same work.
 
 mod peers;
+mod processes;
 mod resources;
 mod rows;
 mod watch;
 
 pub use peers::OddPeer;
+pub use processes::over_processes;
 pub use resources::Resource;
 pub use watch::{Change, Lookout, Verdict};
 

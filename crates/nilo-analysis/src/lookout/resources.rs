@@ -23,6 +23,13 @@ pub enum Resource {
         /// Its path below the mount.
         path: String,
     },
+    /// One process, by its resident memory.
+    Process {
+        /// Which.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
     /// Memory below `/dev/shm`.
     SharedMemory,
     /// A GPU's memory, whoever uses it.
@@ -48,9 +55,11 @@ impl Resource {
     /// Whether it lies on a GPU.
     pub fn is_gpu(&self) -> bool {
         match self {
-            Resource::Job | Resource::Host | Resource::Cgroup { .. } | Resource::SharedMemory => {
-                false
-            }
+            Resource::Job
+            | Resource::Host
+            | Resource::Cgroup { .. }
+            | Resource::Process { .. }
+            | Resource::SharedMemory => false,
             Resource::Gpu { .. } | Resource::Torch { .. } => true,
             Resource::Track { name } => {
                 let name = name.to_ascii_lowercase();
@@ -67,6 +76,7 @@ impl fmt::Display for Resource {
             Resource::Job => write!(f, "job memory"),
             Resource::Host => write!(f, "host memory"),
             Resource::Cgroup { path } => write!(f, "cgroup {path}"),
+            Resource::Process { pid, name } => write!(f, "{name} (PID {pid})"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
             Resource::Gpu { index } => write!(f, "GPU {index}"),
             Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),

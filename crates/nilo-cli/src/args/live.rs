@@ -84,7 +84,7 @@ pub(crate) struct ProfileArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Everything at once: levels, warnings as of `nilo oom --monitor`, growth as of `nilo leak`, and at the end a profile as of `nilo profile`. \
-The level is one line on a terminal and a line every five seconds elsewhere. A leak takes half a minute to be told.\n\n\
+The level is one line on a terminal and a line every five seconds elsewhere. A leak is told after half a minute, and at the end when there were ten seconds.\n\n\
 With --pid or --name what is seen is kept as a run, as `nilo watch` does.\n\n\
 Exit status: 0 nothing to warn of, 1 a warning or a leak, 2 could not.\n\n\
 Examples:\n  nilo monitor --all\n  nilo monitor --all --duration 300 --output profile.json\n  \

@@ -1,7 +1,9 @@
 //! `nilo leak` of what runs: looks at processes for a while and names who grows.
+//!
+//! Of several programs each process is judged by itself too: together, one that swings would hide one that leaks.
 
 use nilo_analysis::findings::leak_holders;
-use nilo_analysis::lookout::Resource;
+use nilo_analysis::lookout::{Resource, over_processes};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 
@@ -52,7 +54,12 @@ pub(crate) fn run(
         voice: Voice::new(args.format, levels),
     })?;
     let outlook = seen.outlook();
-    let verdicts = grown_first(&outlook, least_bytes);
+    let mut verdicts = grown_first(&outlook, least_bytes);
+    if seen.target.pids.len() > 1 {
+        let recording = seen.load()?.0;
+        let each = over_processes(&recording).verdicts(least_bytes);
+        verdicts.extend(each.into_iter().filter(|verdict| verdict.growth.is_some()));
+    }
     if verdicts.iter().all(|verdict| verdict.too_young) {
         let secs = duration_in_words(to_secs(seen.end_nanos()));
         let what = match seen.is_over() {

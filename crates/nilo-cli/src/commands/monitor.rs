@@ -2,17 +2,19 @@
 
 use std::io::Write;
 
+use nilo_analysis::lookout::Verdict;
 use nilo_sample::units::to_secs;
 use serde_json::json;
 
 use crate::args::{MonitorArgs, TextOrJson};
-use crate::commands::leak::least_bytes;
+use crate::commands::leak::{grown_first, is_leak, least_bytes};
 use crate::commands::oom::check_threshold;
 use crate::commands::profile::Report;
 use crate::commands::run::check_writable;
 use crate::failure::Failure;
-use crate::live::{Leaks, Levels, Plan, Session, Target, Voice};
+use crate::live::{Leaks, Levels, Plan, Seen, Session, Target, Voice};
 use crate::settings::Settings;
+use crate::text::leak::leak_in_words;
 use crate::text::one_line::one_line;
 use crate::text::profile::write_profile;
 
@@ -55,7 +57,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         true => Levels::Off,
         false => Levels::Always,
     };
-    let seen = session.watch(Plan {
+    let mut seen = session.watch(Plan {
         threshold_percent: parts.oom.then_some(args.threshold),
         leaks: parts.leak.then_some(Leaks { least_bytes }),
         voice: Voice::new(args.format, levels),
@@ -68,7 +70,11 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     let written = report
         .as_ref()
         .map_or(Ok(()), |report| report.write(output));
-    let (warnings, leaks) = (seen.station.warnings, &seen.station.leaks);
+    let warnings = seen.station.warnings;
+    let leaks = match parts.leak {
+        true => leaks(&mut seen, least_bytes),
+        false => Vec::new(),
+    };
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
@@ -88,14 +94,27 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
             if parts.leak {
                 writeln!(out, "Leaks:    {}", count(leaks.len() as u64))?;
             }
-            for leak in leaks {
-                writeln!(out, "  {}", one_line(&leak.text, TEXT_CHARS))?;
+            for leak in &leaks {
+                writeln!(out, "  {}", one_line(leak, TEXT_CHARS))?;
             }
         }
     }
     written?;
     let found = warnings > 0 || !leaks.is_empty() || seen.has_run_out();
     Ok(u8::from(found))
+}
+
+/// What leaks at the end, as `nilo leak` would say, and what was told on the way and is over.
+fn leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Vec<String> {
+    let told = std::mem::take(&mut seen.station.leaks);
+    let mut verdicts = grown_first(&seen.outlook(), least_bytes);
+    verdicts.retain(is_leak);
+    let over = told.into_iter().filter(|alert| {
+        let same = |verdict: &Verdict| verdict.resource.to_string() == alert.resource;
+        !verdicts.iter().any(same)
+    });
+    let over: Vec<String> = over.map(|alert| alert.text).collect();
+    verdicts.iter().map(leak_in_words).chain(over).collect()
 }
 
 fn count(number: u64) -> String {

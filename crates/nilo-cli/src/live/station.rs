@@ -19,6 +19,8 @@ use crate::commands::oom::Danger;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
 const LEAKS_EVERY: Duration = Duration::from_secs(10);
+/// The first time just after the leak finder has seen enough.
+const FIRST_LEAKS: Duration = Duration::from_secs(11);
 
 /// What to look for, and how to say it.
 pub(crate) struct Plan {
@@ -99,7 +101,7 @@ impl Station {
             self.lookout = Lookout::new(&description);
         }
         let mut follower = folder.follow();
-        let mut next_leaks = Instant::now() + LEAKS_EVERY;
+        let mut next_leaks = Instant::now() + FIRST_LEAKS;
         loop {
             let last = signals.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected);
             let search = Instant::now() >= next_leaks;

@@ -59,7 +59,7 @@ pub(crate) fn write_check(
         .filter(|verdict| is_leak(verdict))
         .map(|verdict| {
             let place = place(verdict, holders);
-            format!("{} {}{place}", name(verdict), growth(verdict))
+            format!("{}{place}", leak_in_words(verdict))
         })
         .collect();
     if !leaks.is_empty() {
@@ -69,6 +69,11 @@ pub(crate) fn write_check(
         true => writeln!(out, "no leak found: the recording is too short to find one"),
         false => writeln!(out, "no leak found"),
     }
+}
+
+/// `job memory leaks 30 MiB a minute ...`
+pub(crate) fn leak_in_words(verdict: &Verdict) -> String {
+    format!("{} {}", name(verdict), growth(verdict))
 }
 
 /// Of the machine's memory only the job's own part is looked at, where it is known.

@@ -1,0 +1,82 @@
+//! Every process as a resource of its own: where several programs are watched together, one that swings hides another that leaks.
+
+use std::collections::BTreeMap;
+
+use nilo_sample::{Event, ProcessId, Recording, Subject};
+
+use super::{Lookout, Resource};
+use crate::forecast::Reading;
+
+/// What the resident memory of each process tells.
+pub fn over_processes(recording: &Recording) -> Lookout {
+    let mut names: BTreeMap<ProcessId, &str> = BTreeMap::new();
+    for timed in &recording.events {
+        if let Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } =
+            &timed.event
+        {
+            names.insert(*id, &info.name);
+        }
+    }
+    let mut lookout = Lookout::default();
+    for table in &recording.tables {
+        let Subject::Process(id) = table.spec.subject else {
+            continue;
+        };
+        let Some(level) = table.series("rss_bytes") else {
+            continue;
+        };
+        let resource = Resource::Process {
+            pid: id.pid,
+            name: (*names.get(&id).unwrap_or(&"a process")).to_owned(),
+        };
+        for (time_nanos, used_bytes) in level.present() {
+            let reading = Reading {
+                time_nanos,
+                used_bytes,
+                ..Reading::default()
+            };
+            lookout.observe(resource.clone(), reading);
+        }
+    }
+    lookout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::GrowthKind;
+    use crate::summary::fixture::{recording, table, tick};
+    use nilo_sample::TableSpec;
+
+    const MIB: f64 = 1048576.0;
+
+    #[test]
+    fn one_that_leaks_is_seen_beside_one_that_swings() {
+        let id = |pid| ProcessId {
+            pid,
+            start_ticks: 1,
+        };
+        let mut leaking = table(TableSpec::process(id(7)));
+        let mut swinging = table(TableSpec::process(id(8)));
+        for tenth in 0..300_u64 {
+            let mut row = vec![nilo_sample::ABSENT; leaking.columns.len()];
+            let rss = leaking.spec.column("rss_bytes").unwrap();
+            row[rss] = (100.0 + tenth as f64) * MIB;
+            tick(&mut leaking, tenth * 100_000_000, &row);
+            row[rss] = if tenth % 40 < 20 { 3000.0 } else { 500.0 } * MIB;
+            tick(&mut swinging, tenth * 100_000_000, &row);
+        }
+        let mut run = recording();
+        run.tables = vec![leaking, swinging];
+        let verdicts = over_processes(&run).verdicts(Some(20.0 * MIB));
+        let leaks: Vec<String> = verdicts
+            .iter()
+            .filter(|verdict| {
+                let growth = verdict.growth;
+                growth.is_some_and(|growth| growth.kind == GrowthKind::Leak)
+            })
+            .map(|verdict| verdict.resource.to_string())
+            .collect();
+        assert_eq!(leaks, ["a process (PID 7)"]);
+    }
+}
