@@ -15,8 +15,8 @@ pub(crate) fn format_secs(secs: Option<f64>) -> String {
     };
     let (number, unit) = match secs {
         // What would round to a thousand of the unit is one of the next.
-        s if s >= 0.0 && s < 0.000_999_5 => (s * 1e6, "µs"),
-        s if s >= 0.0 && s < 0.999_5 => (s * 1e3, "ms"),
+        0.0..0.000_999_5 => (secs * 1e6, "µs"),
+        0.000_999_5..0.999_5 => (secs * 1e3, "ms"),
         _ => return format_duration((secs * 1e9) as u64),
     };
     match number {
