@@ -15,8 +15,9 @@ pub(crate) fn format_secs(secs: Option<f64>) -> String {
     };
     let (number, unit) = match secs {
         // What would round to a thousand of the unit is one of the next.
-        s if (0.0..0.000_999_5).contains(&s) => (s * 1e6, "µs"),
-        s if (0.0..0.999_5).contains(&s) => (s * 1e3, "ms"),
+        0.0..0.000_999_5 => (secs * 1e6, "µs"),
+        0.000_999_5..0.999_5 => (secs * 1e3, "ms"),
+        0.999_5..1.0 => return "1.00 s".to_owned(),
         _ => return format_duration((secs * 1e9) as u64),
     };
     match number {
