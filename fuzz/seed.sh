@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts real files into the corpora: golden runs for `run_folder`, recordings of other tools for `import` (the first byte
-# chooses the file or the options), listings of a real Slurm for `sacct`.
+# chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -17,3 +17,5 @@ for file in ../crates/nilo-import/testdata/*; do
 done
 mkdir -p corpus/sacct
 cp ../crates/nilo-analysis/testdata/sacct/* corpus/sacct/
+mkdir -p corpus/counts_file
+cp ../crates/nilo-tokenizer/testdata/counts-v1 corpus/counts_file/

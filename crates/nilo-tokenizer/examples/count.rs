@@ -42,7 +42,7 @@ fn main() -> Result<(), Failure> {
     println!(
         "counted in {counted:.3} s, {:.0} MB/s, peak {} MiB",
         megabytes / counted,
-        peak_mib()
+        memory_mib("VmHWM:")
     );
     let begun = Instant::now();
     let mut words = counts.into_words(1);
@@ -50,7 +50,11 @@ fn main() -> Result<(), Failure> {
     while let Some((word, count)) = words.next_word()? {
         sum = sum.wrapping_add(word.len() as u64 * count);
     }
-    println!("read {sum} bytes in {:.3} s", begun.elapsed().as_secs_f64());
+    let read = begun.elapsed().as_secs_f64();
+    println!(
+        "read {sum} bytes in {read:.3} s, {} MiB left",
+        memory_mib("VmRSS:")
+    );
     Ok(())
 }
 
@@ -71,11 +75,11 @@ fn scan(path: &str, pattern: &Pattern) -> Result<(), Failure> {
     Ok(())
 }
 
-fn peak_mib() -> u64 {
+fn memory_mib(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status
         .lines()
-        .find(|line| line.starts_with("VmHWM:"))
+        .find(|line| line.starts_with(field))
         .unwrap_or_default();
     line.split_whitespace()
         .nth(1)

@@ -241,6 +241,27 @@ fn many_runs_are_merged_on_the_way() {
 }
 
 #[test]
+fn a_full_disk_is_an_error_that_says_so() {
+    let full = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let folder = std::sync::Arc::new(std::path::PathBuf::from("/the/folder"));
+    let mut spilled = super::spill::Spilled::on(full, &folder);
+    let mut shard = super::shard::Shard::new();
+    shard.add(b"word", super::shard::hash_of(b"word"), 1);
+    let error = spilled.write(&shard).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "could not keep counted words in /the/folder"
+    );
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("No space left"), "{source}");
+    assert!(error.hint().unwrap().contains("space"));
+}
+
+#[test]
 fn a_folder_that_takes_no_files_is_an_error() {
     let text = many_words(60_000);
     let folder = tempfile::tempdir().unwrap();
@@ -410,6 +431,30 @@ fn files_by_different_rules_are_not_merged() {
     assert!(MergedCounts::open(&[plain, separated], 1).is_ok());
 }
 
+/// The file was written by another program from the description in `file.rs`, and is never written again.
+#[test]
+fn counts_of_the_first_version_stay_readable() {
+    let bytes = include_bytes!("../../testdata/counts-v1");
+    let reader = CountsReader::new(&bytes[..], Path::new("counts-v1")).unwrap();
+    assert_eq!(reader.recipe().cut_out, ["<|endoftext|>"]);
+    assert_eq!(reader.totals().words, 12);
+    let expected: [(&[u8], u64); 6] = [
+        (b"\0", 1),
+        (b" the", 5_000_000_000),
+        (b" then", 2),
+        ("\u{4e2d}\u{6587}".repeat(7).leak().as_bytes(), 1),
+        (b"\xFF", 1),
+        (b"\xFF\xFE", 300),
+    ];
+    assert_eq!(
+        words_of(reader),
+        expected
+            .into_iter()
+            .map(|(word, count)| (word.to_vec(), count))
+            .collect()
+    );
+}
+
 /// A small counts file.
 fn small_file(folder: &Path) -> Vec<u8> {
     let inputs = folder.join("texts");
@@ -536,6 +581,73 @@ fn counting_that_was_interrupted_again_and_again_ends_with_the_same_counts() {
     assert!(interruptions > 3, "{interruptions}");
     assert_eq!(counts.totals(), whole.totals());
     assert!(words_of(counts.into_words(1)) == words_of(whole.into_words(1)));
+}
+
+#[test]
+fn a_pipe_is_counted_but_not_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let corpus = Corpus::find(&[path.to_str().unwrap().to_owned()], TextFormat::default()).unwrap();
+    assert_eq!(corpus.size_bytes(), None);
+    let text = many_words(2_000);
+    let settings = CountSettings {
+        chunk_bytes: 1_000,
+        ..settings(&Pattern::Gpt2)
+    };
+    let feed = |text: Vec<u8>| {
+        let path = path.clone();
+        // The reader may go away early, which is an error here and no matter.
+        std::thread::spawn(move || drop(fs::write(path, text)))
+    };
+    let feeding = feed(text.clone());
+    let counts = finished(count(&corpus, &settings, &Quiet).unwrap());
+    feeding.join().unwrap();
+    assert_eq!(
+        words_of(counts.into_words(1)),
+        plainly(&Pattern::Gpt2, &[&text])
+    );
+    let feeding = feed(text);
+    let Counted::Stopped(unfinished) =
+        count(&corpus, &settings, &StopAfter(AtomicU64::new(3))).unwrap()
+    else {
+        panic!("not stopped");
+    };
+    feeding.join().unwrap();
+    assert!(matches!(
+        unfinished.save(&folder.path().join("state")),
+        Err(CountError::NotResumable)
+    ));
+}
+
+/// Remembers what it was told.
+#[derive(Default)]
+struct Told(std::sync::Mutex<Vec<(u64, Option<u64>)>>);
+
+impl Progress for Told {
+    fn scanned(&self, bytes: u64, total_bytes: Option<u64>) {
+        self.0.lock().unwrap().push((bytes, total_bytes));
+    }
+}
+
+#[test]
+fn progress_ends_at_the_size_on_disk_for_packed_files_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = many_words(5_000);
+    let packed = zstd::encode_all(&text[..], 1).unwrap();
+    let corpus = corpus_of(folder.path(), &[&text, &packed], TextFormat::default());
+    let told = Told::default();
+    finished(count(&corpus, &settings(&Pattern::Gpt2), &told).unwrap());
+    let told = told.0.into_inner().unwrap();
+    let size = (text.len() + packed.len()) as u64;
+    assert_eq!(told.last(), Some(&(size, Some(size))));
+    assert!(told.is_sorted());
 }
 
 #[test]

@@ -130,8 +130,12 @@ impl CountedWords {
                     }
                 }
             }
+            self.current = Current::Nothing;
             self.current = match self.parts.pop() {
-                None => return Ok(None),
+                None => {
+                    give_back_memory();
+                    return Ok(None);
+                }
                 Some(Part {
                     spilled: Some(spilled),
                     ..
@@ -145,6 +149,16 @@ impl CountedWords {
                 },
             };
         }
+    }
+}
+
+/// Returns freed memory to the system. The table was filled by several threads, each with a heap of its own, and what is
+/// freed there would neither be used by the merging stage nor given back.
+fn give_back_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the call takes no pointer and may be made at any time from any thread.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

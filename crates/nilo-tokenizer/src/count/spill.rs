@@ -31,12 +31,17 @@ pub(crate) struct Spilled {
 impl Spilled {
     pub(crate) fn new(folder: &Arc<PathBuf>) -> Result<Self, CountError> {
         let file = tempfile::tempfile_in(folder.as_ref()).map_err(failed(folder))?;
-        Ok(Self {
+        Ok(Self::on(file, folder))
+    }
+
+    /// Runs in a file that is empty and written by nobody else.
+    pub(crate) fn on(file: File, folder: &Arc<PathBuf>) -> Self {
+        Self {
             folder: Arc::clone(folder),
             file: Arc::new(file),
             end: 0,
             runs: Vec::new(),
-        })
+        }
     }
 
     /// Writes the shard's words as a run.
