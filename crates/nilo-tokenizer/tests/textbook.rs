@@ -1,30 +1,13 @@
 //! Merges are those of the textbook: count all pairs anew for each merge, take the first in the order, replace it from left to right.
 
+mod support;
+
 use std::collections::{BTreeMap, HashMap};
 
 use nilo_tokenizer::byte_level::ByteLevel;
 use nilo_tokenizer::merge::{Alphabet, Learned, MergeError, MergeOptions, TieBreak, Words};
-use nilo_tokenizer::{Progress, Quiet, WordSource};
-
-struct Counted(std::vec::IntoIter<(Vec<u8>, u64)>, Vec<u8>);
-
-impl Counted {
-    fn new(words: &BTreeMap<Vec<u8>, u64>) -> Self {
-        let words: Vec<_> = words.iter().map(|(word, &count)| (word.clone(), count)).collect();
-        Self(words.into_iter(), Vec::new())
-    }
-}
-
-impl WordSource for Counted {
-    type Error = std::convert::Infallible;
-
-    fn next_word(&mut self) -> Result<Option<(&[u8], u64)>, Self::Error> {
-        Ok(self.0.next().map(|(word, count)| {
-            self.1 = word;
-            (&self.1[..], count)
-        }))
-    }
-}
+use nilo_tokenizer::{Progress, Quiet};
+use support::{Counted, Random};
 
 fn learn(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> Result<Learned, MergeError> {
     Words::read(Counted::new(words), options).unwrap().learn(options, &Quiet)
@@ -104,18 +87,6 @@ fn assert_as_in_the_textbook(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOpti
     assert_eq!(learned_merges, merges, "{say}: {options:?} {words:?}");
     assert_eq!(learned.tokens.iter().map(|text| text.to_vec()).collect::<Vec<_>>(), tokens, "{say}");
     learned
-}
-
-/// A small generator, so that a failure comes back with its number.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
 }
 
 fn random_words(random: &mut Random, alphabet: &[u8], words: u64, longest: u64) -> BTreeMap<Vec<u8>, u64> {
