@@ -28,19 +28,33 @@ impl WordSource for Dump {
         let length = u32::from_le_bytes(head[..4].try_into().unwrap());
         self.word.resize(length as usize, 0);
         self.bytes.read_exact(&mut self.word)?;
-        Ok(Some((&self.word, u64::from_le_bytes(head[4..].try_into().unwrap()))))
+        Ok(Some((
+            &self.word,
+            u64::from_le_bytes(head[4..].try_into().unwrap()),
+        )))
     }
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn high_water_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<u64>().ok());
+    let number = |index: usize| {
+        arguments
+            .get(index)
+            .and_then(|text| text.parse::<u64>().ok())
+    };
     let options = MergeOptions {
         vocabulary_size: number(1).unwrap_or(32_000) as usize,
         special_tokens: vec!["<|endoftext|>".to_owned()],
@@ -50,14 +64,28 @@ fn main() {
     };
     let began = Instant::now();
     let file = std::fs::File::open(&arguments[0]).unwrap();
-    let words = Words::read(Dump { bytes: std::io::BufReader::with_capacity(1 << 16, file), word: Vec::new() }, &options).unwrap();
-    println!("words {} bytes {} read {:.3} s", words.distinct(), words.bytes(), began.elapsed().as_secs_f64());
+    let words = Words::read(
+        Dump {
+            bytes: std::io::BufReader::with_capacity(1 << 16, file),
+            word: Vec::new(),
+        },
+        &options,
+    )
+    .unwrap();
+    println!(
+        "words {} bytes {} read {:.3} s",
+        words.distinct(),
+        words.bytes(),
+        began.elapsed().as_secs_f64()
+    );
     println!("{:?}", words.plan(&options));
     let began = Instant::now();
+    let cpu = cpu_seconds();
     let learned = words.learn(&options, &Quiet).unwrap();
     println!(
-        "merge {:.3} s, {} merges, last count {}, {:?}, high water {:.1} MB",
+        "merge {:.3} s, {:.3} CPU seconds, {} merges, last count {}, {:?}, high water {:.1} MB",
         began.elapsed().as_secs_f64(),
+        cpu_seconds() - cpu,
         learned.merges.len(),
         learned.merges.last().map_or(0, |merge| merge.count),
         learned.statistics,

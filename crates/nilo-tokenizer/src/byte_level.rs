@@ -38,7 +38,10 @@ impl ByteLevel {
     /// Bytes written in their stand-ins.
     #[must_use]
     pub fn text_of(&self, bytes: &[u8]) -> String {
-        bytes.iter().map(|&byte| self.chars[usize::from(byte)]).collect()
+        bytes
+            .iter()
+            .map(|&byte| self.chars[usize::from(byte)])
+            .collect()
     }
 
     /// The bytes a text of stand-ins means; `None` if a character stands for no byte.

@@ -31,7 +31,13 @@ impl Model {
             match self.token(id) {
                 Some(token) => bytes.extend_from_slice(token),
                 None if unknown == UnknownIds::Skip => {}
-                None => return Err(UnknownId { id, position, size: self.vocabulary_size() }),
+                None => {
+                    return Err(UnknownId {
+                        id,
+                        position,
+                        size: self.vocabulary_size(),
+                    });
+                }
             }
         }
         Ok(bytes)

@@ -18,7 +18,10 @@ struct Entry {
     joined: Joined,
 }
 
-const EMPTY: Entry = Entry { pair: u64::MAX, joined: Joined { rank: APART, id: 0 } };
+const EMPTY: Entry = Entry {
+    pair: u64::MAX,
+    joined: Joined { rank: APART, id: 0 },
+};
 
 /// Pairs that join, by open addressing; at most half full.
 #[derive(Debug)]
@@ -30,13 +33,22 @@ pub(super) struct Joins {
 impl Joins {
     pub(super) fn new(joins: &[Join]) -> Self {
         let capacity = (joins.len() * 2 + 2).next_power_of_two();
-        let mut table = Self { entries: vec![EMPTY; capacity].into_boxed_slice(), shift: 64 - capacity.trailing_zeros() };
+        let mut table = Self {
+            entries: vec![EMPTY; capacity].into_boxed_slice(),
+            shift: 64 - capacity.trailing_zeros(),
+        };
         for join in joins {
             let pair = pair_of(join.left, join.right);
             let index = table.index(pair);
             let entry = &mut table.entries[index];
             // Of two merges of one pair the last has its rank, as in Hugging Face.
-            *entry = Entry { pair, joined: Joined { rank: join.rank, id: join.joined } };
+            *entry = Entry {
+                pair,
+                joined: Joined {
+                    rank: join.rank,
+                    id: join.joined,
+                },
+            };
         }
         table
     }

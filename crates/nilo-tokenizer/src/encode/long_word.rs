@@ -27,13 +27,23 @@ const NONE: u32 = u32::MAX;
 /// Rooms larger than this are given back after a word.
 const KEPT_NODES: usize = 1 << 16;
 
-pub(super) fn encode(joins: &Joins, byte_ids: &[u32; 256], word: &[u8], room: &mut Room, out: &mut Vec<u32>) {
+pub(super) fn encode(
+    joins: &Joins,
+    byte_ids: &[u32; 256],
+    word: &[u8],
+    room: &mut Room,
+    out: &mut Vec<u32>,
+) {
     let Room { nodes, heap } = room;
     nodes.clear();
     nodes.extend(word.iter().enumerate().map(|(place, &byte)| Node {
         id: byte_ids[usize::from(byte)],
         before: (place as u32).wrapping_sub(1),
-        behind: if place + 1 < word.len() { place as u32 + 1 } else { NONE },
+        behind: if place + 1 < word.len() {
+            place as u32 + 1
+        } else {
+            NONE
+        },
         rank: APART,
     }));
     let mut waiting = std::mem::take(heap).into_vec();
@@ -59,9 +69,19 @@ pub(super) fn encode(joins: &Joins, byte_ids: &[u32; 256], word: &[u8], room: &m
         if right.behind != NONE {
             nodes[right.behind as usize].before = place as u32;
         }
-        for left in [Some(place), (node.before != NONE).then_some(node.before as usize)].into_iter().flatten() {
+        for left in [
+            Some(place),
+            (node.before != NONE).then_some(node.before as usize),
+        ]
+        .into_iter()
+        .flatten()
+        {
             let behind = nodes[left].behind;
-            let rank = if behind == NONE { APART } else { joins.get(nodes[left].id, nodes[behind as usize].id).rank };
+            let rank = if behind == NONE {
+                APART
+            } else {
+                joins.get(nodes[left].id, nodes[behind as usize].id).rank
+            };
             nodes[left].rank = rank;
             if rank != APART {
                 heap.push(Reverse(waiting_key(rank, left as u32)));

@@ -73,9 +73,14 @@ impl Encoder {
     #[must_use]
     pub fn new(model: &Model) -> Self {
         let special_tokens = model.special_tokens();
-        let texts: Vec<&str> = special_tokens.iter().map(|special| &*special.text).collect();
+        let texts: Vec<&str> = special_tokens
+            .iter()
+            .map(|special| &*special.text)
+            .collect();
         // Of two special tokens that begin at one place the longer is meant.
-        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&texts);
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(&texts);
         Self {
             byte_ids: model.byte_ids().map(|id| id.unwrap_or(NO_ID)),
             joins: Joins::new(model.joins()),
@@ -94,8 +99,17 @@ impl Encoder {
     }
 
     /// Appends the ids of a text.
-    pub fn encode_into(&self, text: &[u8], specials: SpecialTokens, scratch: &mut Scratch, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
-        let finder = self.specials.as_ref().filter(|_| specials == SpecialTokens::Recognise);
+    pub fn encode_into(
+        &self,
+        text: &[u8],
+        specials: SpecialTokens,
+        scratch: &mut Scratch,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EncodeError> {
+        let finder = self
+            .specials
+            .as_ref()
+            .filter(|_| specials == SpecialTokens::Recognise);
         let mut start = 0;
         for found in finder.iter().flat_map(|finder| finder.find_iter(text)) {
             self.encode_text(&text[start..found.start()], scratch, ids)?;
@@ -106,12 +120,18 @@ impl Encoder {
     }
 
     /// Appends the ids of a text without special tokens.
-    fn encode_text(&self, text: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+    fn encode_text(
+        &self,
+        text: &[u8],
+        scratch: &mut Scratch,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EncodeError> {
         let mut missing = None;
         self.pattern.for_each_span(text, |start, end| {
             if !scratch.cache.recall(text, start, end, ids) {
                 let before = ids.len();
-                if let Err(byte) = self.encode_word(&text[start..end], &mut scratch.long_word, ids) {
+                if let Err(byte) = self.encode_word(&text[start..end], &mut scratch.long_word, ids)
+                {
                     missing = Some(byte);
                 }
                 scratch.cache.remember(text, start, end, &ids[before..]);
@@ -121,8 +141,16 @@ impl Encoder {
     }
 
     /// Joins the bytes of one word. An error names a byte without a token.
-    fn encode_word(&self, word: &[u8], room: &mut long_word::Room, ids: &mut Vec<u32>) -> Result<(), u8> {
-        if let Some(&byte) = word.iter().find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID) {
+    fn encode_word(
+        &self,
+        word: &[u8],
+        room: &mut long_word::Room,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), u8> {
+        if let Some(&byte) = word
+            .iter()
+            .find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID)
+        {
             return Err(byte);
         }
         if word.len() <= LONGEST_SHORT_WORD {

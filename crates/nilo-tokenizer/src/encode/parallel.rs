@@ -11,12 +11,24 @@ const PIECE_BYTES: usize = 1 << 18;
 
 impl Encoder {
     /// The ids of each text.
-    pub fn encode_batch<T: AsRef<[u8]> + Sync>(&self, texts: &[T], specials: SpecialTokens, threads: usize) -> Result<Vec<Vec<u32>>, EncodeError> {
-        self.in_order(texts, threads, |text, scratch, ids| self.encode_into(text.as_ref(), specials, scratch, ids))
+    pub fn encode_batch<T: AsRef<[u8]> + Sync>(
+        &self,
+        texts: &[T],
+        specials: SpecialTokens,
+        threads: usize,
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
+        self.in_order(texts, threads, |text, scratch, ids| {
+            self.encode_into(text.as_ref(), specials, scratch, ids)
+        })
     }
 
     /// The ids of one text, in pieces: one list after another.
-    pub fn encode_parallel(&self, text: &[u8], specials: SpecialTokens, threads: usize) -> Result<Vec<Vec<u32>>, EncodeError> {
+    pub fn encode_parallel(
+        &self,
+        text: &[u8],
+        specials: SpecialTokens,
+        threads: usize,
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
         let pieces = self.pieces(text, specials, PIECE_BYTES);
         self.in_order(&pieces, threads, |piece, scratch, ids| match piece {
             Piece::Special(id) => {
@@ -46,7 +58,10 @@ impl Encoder {
                 let mut ids = Vec::new();
                 if let Err(error) = encode(item, &mut scratch, &mut ids) {
                     next.store(items.len(), Relaxed);
-                    failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+                    failure
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .get_or_insert(error);
                     return done;
                 }
                 done.push((index, ids));
@@ -56,10 +71,17 @@ impl Encoder {
         let parts: Vec<Vec<(usize, Vec<u32>)>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut parts = vec![work()];
-            parts.extend(others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+            parts.extend(others.into_iter().map(|other| {
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }));
             parts
         });
-        if let Some(error) = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        if let Some(error) = failure
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        {
             return Err(error);
         }
         let mut ids = vec![Vec::new(); items.len()];

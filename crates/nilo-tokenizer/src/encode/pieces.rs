@@ -18,7 +18,10 @@ impl Encoder {
     pub(super) fn pieces(&self, text: &[u8], specials: SpecialTokens, bytes: usize) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut start = 0;
-        let finder = self.specials.as_ref().filter(|_| specials == SpecialTokens::Recognise);
+        let finder = self
+            .specials
+            .as_ref()
+            .filter(|_| specials == SpecialTokens::Recognise);
         for found in finder.iter().flat_map(|finder| finder.find_iter(text)) {
             self.cut(text, start..found.start(), bytes, &mut pieces);
             pieces.push(Piece::Special(self.special_ids[found.pattern().as_usize()]));

@@ -37,9 +37,17 @@ impl Encoder {
         let mut wanted = block;
         loop {
             let missing = wanted - buffer.len();
-            let read = reader.by_ref().take(missing as u64).read_to_end(&mut buffer).map_err(StreamError::Read)?;
+            let read = reader
+                .by_ref()
+                .take(missing as u64)
+                .read_to_end(&mut buffer)
+                .map_err(StreamError::Read)?;
             let ended = read < missing;
-            let end = if ended { buffer.len() } else { self.settled(&buffer, specials) };
+            let end = if ended {
+                buffer.len()
+            } else {
+                self.settled(&buffer, specials)
+            };
             for ids in self.encode_parallel(&buffer[..end], specials, threads)? {
                 take(&ids).map_err(StreamError::Take)?;
             }
@@ -48,15 +56,26 @@ impl Encoder {
                 return Ok(());
             }
             // Without a place to cut, the block grows; doubling keeps the work linear.
-            wanted = if end == 0 { buffer.len() * 2 } else { block.max(buffer.len() * 2) };
+            wanted = if end == 0 {
+                buffer.len() * 2
+            } else {
+                block.max(buffer.len() * 2)
+            };
         }
     }
 
     /// How much of a text is encoded alike whatever follows it.
     fn settled(&self, text: &[u8], specials: SpecialTokens) -> usize {
-        let finder = self.specials.as_ref().filter(|_| specials == SpecialTokens::Recognise);
+        let finder = self
+            .specials
+            .as_ref()
+            .filter(|_| specials == SpecialTokens::Recognise);
         // A special token may have begun in the last bytes.
-        let held_back = if finder.is_some() { self.longest_special } else { 0 };
+        let held_back = if finder.is_some() {
+            self.longest_special
+        } else {
+            0
+        };
         let limit = text.len().saturating_sub(held_back);
         let mut start = 0;
         for found in finder.iter().flat_map(|finder| finder.find_iter(text)) {

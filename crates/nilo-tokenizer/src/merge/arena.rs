@@ -3,7 +3,7 @@
 //! A token's id stands in the first and in the last of the slots that its bytes took, so the token after a place is one addition away and the token before it one subtraction.
 //! Words of one count lie together, and a block of slots never mixes two counts: a place's weight is one load.
 
-use super::slot::Slot;
+use super::slot::{Slot, ask_for_large_pages};
 use super::tokens::Tokens;
 use super::words::{Unpack, Words};
 
@@ -37,6 +37,7 @@ impl<S: Slot> Arena<S> {
     pub(super) fn new(words: Words, tokens: &Tokens) -> Self {
         let length = slots_of(&words) as usize;
         let slots = S::zeroed(length);
+        ask_for_large_pages(&slots);
         let mut weights = vec![0u32; length / BLOCK_SLOTS as usize].into_boxed_slice();
         let mut heavy = Vec::new();
         let mut cursors = Cursors::default();
@@ -69,14 +70,22 @@ impl<S: Slot> Arena<S> {
                 *cursor += 1;
             }
         }
-        Self { slots, weights, heavy }
+        Self {
+            slots,
+            weights,
+            heavy,
+        }
     }
 
     /// How often the word at a place occurred.
     #[inline(always)]
     pub(super) fn weight(&self, place: u32) -> u64 {
         let weight = self.weights[(place >> BLOCK_SHIFT) as usize];
-        if weight == HEAVY { self.heavy_weight(place >> BLOCK_SHIFT) } else { u64::from(weight) }
+        if weight == HEAVY {
+            self.heavy_weight(place >> BLOCK_SHIFT)
+        } else {
+            u64::from(weight)
+        }
     }
 
     #[cold]
@@ -91,16 +100,26 @@ impl<S: Slot> Arena<S> {
         let mut bounds = vec![BLOCK_SLOTS as usize];
         for part in 1..parts {
             let from = (length * part / parts).max(bounds[part - 1]);
-            let words = self.slots[from..].iter().position(|slot| slot.get() == S::SEPARATOR);
+            let words = self.slots[from..]
+                .iter()
+                .position(|slot| slot.get() == S::SEPARATOR);
             bounds.push(words.map_or(length, |offset| from + offset));
         }
         bounds.push(length);
-        bounds.windows(2).map(|bound| bound[0] as u32..bound[1] as u32).collect()
+        bounds
+            .windows(2)
+            .map(|bound| bound[0] as u32..bound[1] as u32)
+            .collect()
     }
 
     /// Hands over every pair of neighbours in a stretch: the place of the left one, both ids.
     #[inline(always)]
-    pub(super) fn for_each_pair(&self, stretch: std::ops::Range<u32>, lengths: &[u32], mut visit: impl FnMut(u32, u32, u32)) {
+    pub(super) fn for_each_pair(
+        &self,
+        stretch: std::ops::Range<u32>,
+        lengths: &[u32],
+        mut visit: impl FnMut(u32, u32, u32),
+    ) {
         let mut place = stretch.start;
         while place < stretch.end {
             let mut left = self.slots[place as usize].get();
@@ -131,7 +150,10 @@ impl Cursors {
     fn of(&mut self, count: u64) -> &mut usize {
         // Half of all words have one of the smallest counts, which stand last.
         let tail = self.0.len().saturating_sub(8);
-        let index = match self.0[tail..].iter().rposition(|&(group, _)| group == count) {
+        let index = match self.0[tail..]
+            .iter()
+            .rposition(|&(group, _)| group == count)
+        {
             Some(offset) => tail + offset,
             None => self.0.partition_point(|&(group, _)| group > count),
         };

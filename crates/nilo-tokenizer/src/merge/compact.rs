@@ -13,7 +13,7 @@ impl<S: Slot> Merger<S> {
             return;
         }
         self.slide();
-        let most_places = self.pool.capacity() / 2;
+        let most_places = self.pool.capacity() / 4 * 3;
         let most_pairs = self.table.most() / 4 * 3;
         if self.pool.used() > most_places || self.table.len() > most_pairs {
             self.drop_rarest(most_places, most_pairs);
@@ -24,7 +24,11 @@ impl<S: Slot> Merger<S> {
 
     /// Slides the lists together, leaving out places that are out of date.
     fn slide(&mut self) {
-        let mut lists: Vec<(u32, u64)> = self.table.iter().map(|entry| (entry.start, entry.pair)).collect();
+        let mut lists: Vec<(u32, u64)> = self
+            .table
+            .iter()
+            .map(|entry| (entry.start, entry.pair))
+            .collect();
         lists.sort_unstable();
         let slots = &*self.arena.slots;
         let mut used = 0;
@@ -37,7 +41,9 @@ impl<S: Slot> Merger<S> {
             let new_start = used;
             for index in start..start + entry.places {
                 let place = self.pool.get(index);
-                if slots[place as usize].get() == left && slots[(place + length) as usize].get() == right {
+                if slots[place as usize].get() == left
+                    && slots[(place + length) as usize].get() == right
+                {
                     self.pool.set(used, place);
                     used += 1;
                 }
@@ -51,9 +57,23 @@ impl<S: Slot> Merger<S> {
 
     /// Drops the rarest pairs until the others take at most so much, and raises the cutoff above them.
     fn drop_rarest(&mut self, most_places: usize, most_pairs: usize) {
-        let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
-        let mut kept: Vec<(Candidate, u32)> =
-            self.table.iter().map(|entry| (Candidate { count: entry.count, pair: entry.pair }, entry.places)).collect();
+        let order = Order {
+            tie_break: self.tie_break(),
+            texts: &self.tokens.texts,
+        };
+        let mut kept: Vec<(Candidate, u32)> = self
+            .table
+            .iter()
+            .map(|entry| {
+                (
+                    Candidate {
+                        count: entry.count,
+                        pair: entry.pair,
+                    },
+                    entry.places,
+                )
+            })
+            .collect();
         kept.sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
         let mut places = 0;
         let fitting = kept.iter().take(most_pairs).take_while(|(_, more)| {
@@ -67,13 +87,27 @@ impl<S: Slot> Merger<S> {
             self.cutoff.last = Some(last.pair);
         }
         let cutoff = self.cutoff;
-        self.table.retain(|entry| cutoff.keeps(Candidate { count: entry.count, pair: entry.pair }, &order));
+        self.table.retain(|entry| {
+            cutoff.keeps(
+                Candidate {
+                    count: entry.count,
+                    pair: entry.pair,
+                },
+                &order,
+            )
+        });
     }
 
     /// The heap holds each kept pair once, with its count.
     pub(super) fn refill_heap(&mut self) {
-        let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
-        let pairs = self.table.iter().map(|entry| Candidate { count: entry.count, pair: entry.pair });
+        let order = Order {
+            tie_break: self.tie_break(),
+            texts: &self.tokens.texts,
+        };
+        let pairs = self.table.iter().map(|entry| Candidate {
+            count: entry.count,
+            pair: entry.pair,
+        });
         self.heap.refill(pairs, &order);
     }
 }

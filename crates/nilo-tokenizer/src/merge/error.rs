@@ -4,7 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// The vocabulary has no room for the special tokens and the alphabet.
-    #[error("a vocabulary of {wanted} tokens has no room for {specials} special tokens and {bytes} bytes, at least {needed} are needed")]
+    #[error(
+        "a vocabulary of {wanted} tokens has no room for {specials} special tokens and {bytes} bytes, at least {needed} are needed"
+    )]
     VocabularyTooSmall {
         /// Tokens asked for.
         wanted: usize,
@@ -36,7 +38,9 @@ pub enum MergeError {
         token: String,
     },
     /// Places are counted in 32 bits.
-    #[error("the distinct words hold {bytes} bytes, more than {most}; a pattern that makes shorter words helps")]
+    #[error(
+        "the distinct words hold {bytes} bytes, more than {most}; a pattern that makes shorter words helps"
+    )]
     TooManyWords {
         /// Bytes in distinct words.
         bytes: u64,
@@ -47,7 +51,9 @@ pub enum MergeError {
     #[error("the counts of the words add up to more than 2^63 bytes of text")]
     CountsTooLarge,
     /// Even the words alone do not fit.
-    #[error("a memory budget of {budget_bytes} bytes is too small to merge these words, at least {needed_bytes} bytes are needed")]
+    #[error(
+        "a memory budget of {budget_bytes} bytes is too small to merge these words, at least {needed_bytes} bytes are needed"
+    )]
     BudgetTooSmall {
         /// The budget given.
         budget_bytes: u64,

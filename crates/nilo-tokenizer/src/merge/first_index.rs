@@ -15,10 +15,16 @@ struct BytePair {
 }
 
 impl<S: Slot> Merger<S> {
-    /// Counts all pairs of bytes and keeps the most frequent ones, as many as there is room for. 
+    /// Counts all pairs of bytes and keeps the most frequent ones, as many as there is room for.
     pub(super) fn index_bytes(&mut self) -> Indexed {
         // Ids of bytes in the order of the alphabet, and the other way round.
-        let mut ids: Vec<u32> = self.tokens.byte_ids.iter().copied().filter(|&id| id != u32::MAX).collect();
+        let mut ids: Vec<u32> = self
+            .tokens
+            .byte_ids
+            .iter()
+            .copied()
+            .filter(|&id| id != u32::MAX)
+            .collect();
         ids.sort_unstable();
         let mut rank_of_id = vec![0u16; ids.last().map_or(0, |&id| id as usize + 1)];
         for (rank, &id) in ids.iter().enumerate() {
@@ -47,7 +53,13 @@ impl<S: Slot> Merger<S> {
                 let count: u64 = parts.iter().map(|part| part[at].weight).sum();
                 if count >= self.floor {
                     let places: u32 = parts.iter().map(|part| part[at].places).sum();
-                    candidates.push((Candidate { count, pair: pair_of(left, right) }, places));
+                    candidates.push((
+                        Candidate {
+                            count,
+                            pair: pair_of(left, right),
+                        },
+                        places,
+                    ));
                 }
             }
         }
@@ -63,15 +75,18 @@ impl<S: Slot> Merger<S> {
             }
         }
         let (arena, lengths, pool) = (&self.arena, &*self.tokens.lengths, &self.pool);
-        in_parts(stretches.into_iter().zip(cursors).collect(), |(stretch, mut cursors)| {
-            arena.for_each_pair(stretch, lengths, |place, left, right| {
-                let cursor = &mut cursors[index(left, right)];
-                if *cursor != NOT_KEPT {
-                    pool.set(*cursor, place);
-                    *cursor += 1;
-                }
-            });
-        });
+        in_parts(
+            stretches.into_iter().zip(cursors).collect(),
+            |(stretch, mut cursors)| {
+                arena.for_each_pair(stretch, lengths, |place, left, right| {
+                    let cursor = &mut cursors[index(left, right)];
+                    if *cursor != NOT_KEPT {
+                        pool.set(*cursor, place);
+                        *cursor += 1;
+                    }
+                });
+            },
+        );
         self.refill_heap();
         indexed
     }

@@ -52,7 +52,11 @@ impl Heap {
     }
 
     /// Takes these candidates in place of all it had.
-    pub(super) fn refill(&mut self, candidates: impl Iterator<Item = Candidate>, order: &Order<'_>) {
+    pub(super) fn refill(
+        &mut self,
+        candidates: impl Iterator<Item = Candidate>,
+        order: &Order<'_>,
+    ) {
         self.0.clear();
         self.0.extend(candidates);
         for index in (0..self.0.len() / 2).rev() {

@@ -47,14 +47,29 @@ impl<S: Slot> Merger<S> {
         loop {
             let mut stretch = TieStretch { after, last: None };
             self.count_stretch(buckets, cutoff.count, &mut stretch);
-            let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
-            let found = self.table.iter().map(|entry| (Candidate { count: entry.count, pair: entry.pair }, entry.places));
+            let order = Order {
+                tie_break: self.tie_break(),
+                texts: &self.tokens.texts,
+            };
+            let found = self.table.iter().map(|entry| {
+                (
+                    Candidate {
+                        count: entry.count,
+                        pair: entry.pair,
+                    },
+                    entry.places,
+                )
+            });
             candidates.extend(found.filter(|(candidate, _)| cutoff.keeps(*candidate, &order)));
             if candidates.len() > most {
-                candidates.sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
+                candidates
+                    .sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
                 candidates.truncate(most);
                 let Candidate { count, pair } = candidates[most - 1].0;
-                *cutoff = Cutoff { count, last: Some(pair) };
+                *cutoff = Cutoff {
+                    count,
+                    last: Some(pair),
+                };
             }
             match stretch.last {
                 Some(last) => after = Some(last),
@@ -91,24 +106,31 @@ impl<S: Slot> Merger<S> {
     fn count_stretch(&mut self, buckets: &[u64], count: u64, stretch: &mut TieStretch) {
         self.table.clear();
         let most = self.most_length();
-        let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
+        let order = Order {
+            tie_break: self.tie_break(),
+            texts: &self.tokens.texts,
+        };
         let (table, lengths) = (&mut self.table, &*self.tokens.lengths);
-        self.arena.for_each_pair(BEGIN..self.arena.slots.len() as u32, lengths, |place, left, right| {
-            let pair = pair_of(left, right);
-            if buckets[bucket_of(pair, buckets.len())] < count
-                || !Self::may_merge(lengths, most, left, right)
-                || !stretch.holds(pair, &order)
-            {
-                return;
-            }
-            let weight = self.arena.weight(place);
-            if !table.count_place(pair, weight) {
-                stretch.halve(table, &order);
-                if stretch.holds(pair, &order) {
-                    table.count_place(pair, weight);
+        self.arena.for_each_pair(
+            BEGIN..self.arena.slots.len() as u32,
+            lengths,
+            |place, left, right| {
+                let pair = pair_of(left, right);
+                if buckets[bucket_of(pair, buckets.len())] < count
+                    || !Self::may_merge(lengths, most, left, right)
+                    || !stretch.holds(pair, &order)
+                {
+                    return;
                 }
-            }
-        });
+                let weight = self.arena.weight(place);
+                if !table.count_place(pair, weight) {
+                    stretch.halve(table, &order);
+                    if stretch.holds(pair, &order) {
+                        table.count_place(pair, weight);
+                    }
+                }
+            },
+        );
     }
 
     /// Puts into the empty table the pairs that are merged first, as many as there is room for, notes their places, and sets the cutoff: the given one, or higher.
@@ -119,40 +141,64 @@ impl<S: Slot> Merger<S> {
             entry.places = 0;
         }
         let lengths = &*self.tokens.lengths;
-        self.arena.for_each_pair(BEGIN..self.arena.slots.len() as u32, lengths, |place, left, right| {
-            if let Some(entry) = table.get_mut(pair_of(left, right)) {
-                pool.set(entry.start + entry.places, place);
-                entry.places += 1;
-            }
-        });
+        self.arena.for_each_pair(
+            BEGIN..self.arena.slots.len() as u32,
+            lengths,
+            |place, left, right| {
+                if let Some(entry) = table.get_mut(pair_of(left, right)) {
+                    pool.set(entry.start + entry.places, place);
+                    entry.places += 1;
+                }
+            },
+        );
         self.refill_heap();
         indexed
     }
 
     /// Puts into the empty table the pairs that are merged first, as many as there is room for, and sets the cutoff: the given one, or higher.
-    pub(super) fn keep_first(&mut self, mut candidates: Vec<(Candidate, u32)>, cutoff: Cutoff) -> Indexed {
+    pub(super) fn keep_first(
+        &mut self,
+        mut candidates: Vec<(Candidate, u32)>,
+        cutoff: Cutoff,
+    ) -> Indexed {
         self.table.clear();
         self.pool.truncate(0);
         self.cutoff = cutoff;
-        let order = Order { tie_break: self.tie_break(), texts: &self.tokens.texts };
+        let order = Order {
+            tie_break: self.tie_break(),
+            texts: &self.tokens.texts,
+        };
         candidates.sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
-        let most_places = self.pool.capacity() / 4 * 3;
+        let most_places = self.pool.capacity() / 8 * 7;
         let most_pairs = (self.table.most() / 4 * 3).max(1);
         let mut last = None;
         for (candidate, places) in candidates {
-            let fits = self.table.len() < most_pairs && self.pool.used() + places as usize <= most_places;
+            let fits =
+                self.table.len() < most_pairs && self.pool.used() + places as usize <= most_places;
             let Some(start) = fits.then(|| self.pool.take(places)).flatten() else {
                 let Some(last) = last else {
                     return Indexed::TooLong(candidate);
                 };
                 let Candidate { count, pair } = last;
-                self.cutoff = Cutoff { count, last: Some(pair) };
+                self.cutoff = Cutoff {
+                    count,
+                    last: Some(pair),
+                };
                 break;
             };
-            self.table.insert(Entry { pair: candidate.pair, count: candidate.count, start, places });
+            self.table.insert(Entry {
+                pair: candidate.pair,
+                count: candidate.count,
+                start,
+                places,
+            });
             last = Some(candidate);
         }
-        if last.is_some() { Indexed::Ready } else { Indexed::Nothing }
+        if last.is_some() {
+            Indexed::Ready
+        } else {
+            Indexed::Nothing
+        }
     }
 }
 
@@ -183,7 +229,16 @@ impl TieStretch {
         let mut pairs: Vec<Pair> = table.iter().map(|entry| entry.pair).collect();
         let middle = pairs.len() / 2;
         let by_tie = |first: &Pair, second: &Pair| {
-            order.compare(Candidate { count: 0, pair: *first }, Candidate { count: 0, pair: *second })
+            order.compare(
+                Candidate {
+                    count: 0,
+                    pair: *first,
+                },
+                Candidate {
+                    count: 0,
+                    pair: *second,
+                },
+            )
         };
         let (_, &mut last, _) = pairs.select_nth_unstable_by(middle.saturating_sub(1), by_tie);
         self.last = Some(last);

@@ -53,7 +53,9 @@ impl<S: Slot> Merger<S> {
             threads,
             floor: options.min_frequency.max(1),
             options: options.clone(),
-            neighbours: (0..threads).map(|_| Neighbours::new(options.vocabulary_size)).collect(),
+            neighbours: (0..threads)
+                .map(|_| Neighbours::new(options.vocabulary_size))
+                .collect(),
         }
     }
 
@@ -87,7 +89,10 @@ impl<S: Slot> Merger<S> {
 
     /// The pair to merge next, out of those that are kept; `None` if none of them is surely the next.
     pub(super) fn next(&mut self) -> Option<Candidate> {
-        let order = Order { tie_break: self.options.tie_break, texts: &self.tokens.texts };
+        let order = Order {
+            tie_break: self.options.tie_break,
+            texts: &self.tokens.texts,
+        };
         loop {
             let top = self.heap.peek()?;
             if !self.cutoff.keeps(top, &order) {
@@ -95,7 +100,13 @@ impl<S: Slot> Merger<S> {
             }
             match self.table.get(top.pair) {
                 Some(entry) if entry.count == top.count => return Some(top),
-                Some(entry) => self.heap.replace_top(Candidate { count: entry.count, pair: top.pair }, &order),
+                Some(entry) => self.heap.replace_top(
+                    Candidate {
+                        count: entry.count,
+                        pair: top.pair,
+                    },
+                    &order,
+                ),
                 None => self.heap.pop(&order),
             }
         }
@@ -103,11 +114,17 @@ impl<S: Slot> Merger<S> {
 
     /// Merges the pair that [`Self::next`] returned.
     pub(super) fn merge(&mut self, next: Candidate) -> Merge {
-        let order = Order { tie_break: self.options.tie_break, texts: &self.tokens.texts };
+        let order = Order {
+            tie_break: self.options.tie_break,
+            texts: &self.tokens.texts,
+        };
         self.heap.pop(&order);
         let places = self.table.get(next.pair).map_or(0, |entry| entry.places);
         self.make_room(2 * places as usize);
-        let entry = self.table.remove(next.pair).expect("the next pair is in the table");
+        let entry = self
+            .table
+            .remove(next.pair)
+            .expect("the next pair is in the table");
         self.pool.garbage += entry.places as usize;
         let (merging, fresh) = self.join(next.pair);
         let lists = self.cut(entry, merging);
@@ -120,7 +137,12 @@ impl<S: Slot> Merger<S> {
             self.forget();
         }
         self.clear_neighbours();
-        Merge { left: merging.left, right: merging.right, joined: merging.joined, count: next.count }
+        Merge {
+            left: merging.left,
+            right: merging.right,
+            joined: merging.joined,
+            count: next.count,
+        }
     }
 
     /// Raises the cutoff to what surely is never merged, as far as the counts so far tell.
@@ -148,12 +170,21 @@ impl<S: Slot> Merger<S> {
         while place < end {
             neighbours.replace_at(&self.arena, place, merging);
             let symbol = self.arena.slots[place as usize].get();
-            place += if symbol == S::SEPARATOR { 1 } else { self.tokens.lengths[symbol as usize] };
+            place += if symbol == S::SEPARATOR {
+                1
+            } else {
+                self.tokens.lengths[symbol as usize]
+            };
         }
         self.statistics.scans += 1;
         self.clear_neighbours();
         self.forget();
-        Merge { left: merging.left, right: merging.right, joined: merging.joined, count: next.count }
+        Merge {
+            left: merging.left,
+            right: merging.right,
+            joined: merging.joined,
+            count: next.count,
+        }
     }
 
     fn join(&mut self, pair: Pair) -> (Merging, bool) {
@@ -164,14 +195,29 @@ impl<S: Slot> Merger<S> {
         };
         let lengths = &self.tokens.lengths;
         let left_length = lengths[left as usize];
-        (Merging { left, right, joined, left_length, length: left_length + lengths[right as usize] }, fresh)
+        (
+            Merging {
+                left,
+                right,
+                joined,
+                left_length,
+                length: left_length + lengths[right as usize],
+            },
+            fresh,
+        )
     }
 
     /// No pair is known any more; the next index counts all.
     fn forget(&mut self) {
         self.table.clear();
         self.pool.truncate(0);
-        self.heap.refill(std::iter::empty(), &Order { tie_break: self.options.tie_break, texts: &[] });
+        self.heap.refill(
+            std::iter::empty(),
+            &Order {
+                tie_break: self.options.tie_break,
+                texts: &[],
+            },
+        );
         self.cutoff = Cutoff::at(u64::MAX);
     }
 
@@ -181,9 +227,11 @@ impl<S: Slot> Merger<S> {
         let mut bounds = vec![entry.start];
         if self.threads > 1 && entry.places >= LONG_LIST {
             for part in 1..self.threads as u64 {
-                let wanted = entry.start + (u64::from(entry.places) * part / self.threads as u64) as u32;
+                let wanted =
+                    entry.start + (u64::from(entry.places) * part / self.threads as u64) as u32;
                 let from = wanted.max(bounds[bounds.len() - 1] + 1);
-                let apart = |&index: &u32| self.pool.get(index) - self.pool.get(index - 1) > merging.length;
+                let apart =
+                    |&index: &u32| self.pool.get(index) - self.pool.get(index - 1) > merging.length;
                 if let Some(bound) = (from..end.min(from.saturating_add(1024))).find(apart) {
                     bounds.push(bound);
                 }
@@ -193,12 +241,23 @@ impl<S: Slot> Merger<S> {
         bounds.windows(2).map(|bound| bound[0]..bound[1]).collect()
     }
 
-    fn replace(&mut self, lists: &[std::ops::Range<u32>], merging: Merging) -> Vec<std::ops::Range<u32>> {
+    fn replace(
+        &mut self,
+        lists: &[std::ops::Range<u32>],
+        merging: Merging,
+    ) -> Vec<std::ops::Range<u32>> {
         let (arena, pool) = (&self.arena, &self.pool);
-        let parts = self.neighbours.iter_mut().zip(lists.iter().cloned()).collect();
-        in_parts(parts, |(neighbours, list): (&mut Neighbours, std::ops::Range<u32>)| {
-            list.start..list.start + neighbours.replace(arena, pool, list.clone(), merging)
-        })
+        let parts = self
+            .neighbours
+            .iter_mut()
+            .zip(lists.iter().cloned())
+            .collect();
+        in_parts(
+            parts,
+            |(neighbours, list): (&mut Neighbours, std::ops::Range<u32>)| {
+                list.start..list.start + neighbours.replace(arena, pool, list.clone(), merging)
+            },
+        )
     }
 
     fn note_places(&mut self, lists: Vec<std::ops::Range<u32>>, merging: Merging) {
@@ -217,7 +276,12 @@ impl<S: Slot> Merger<S> {
 
     /// Takes from the pairs that were torn apart, and puts in the pairs that were made.
     fn update_pairs(&mut self, merging: Merging, used: usize) {
-        let Merging { left, right, joined, .. } = merging;
+        let Merging {
+            left,
+            right,
+            joined,
+            ..
+        } = merging;
         let mut neighbours = std::mem::take(&mut self.neighbours);
         let parts = &mut neighbours[..used];
         for part in 0..parts.len() {
@@ -232,7 +296,10 @@ impl<S: Slot> Merger<S> {
             }
             for index in 0..parts[part].right.touched.len() {
                 let id = parts[part].right.touched[index];
-                let lost = parts.iter().map(|part| part.right.by_id[id as usize].weight).sum();
+                let lost = parts
+                    .iter()
+                    .map(|part| part.right.by_id[id as usize].weight)
+                    .sum();
                 if lost == 0 {
                     continue;
                 }
@@ -265,21 +332,41 @@ impl<S: Slot> Merger<S> {
 
     /// Keeps a fresh pair if it is worth it and there is room. Returns where its list begins.
     fn keep(&mut self, pair: Pair, total: Neighbour) -> u32 {
-        let candidate = Candidate { count: total.weight, pair };
-        let order = Order { tie_break: self.options.tie_break, texts: &self.tokens.texts };
+        let candidate = Candidate {
+            count: total.weight,
+            pair,
+        };
+        let order = Order {
+            tie_break: self.options.tie_break,
+            texts: &self.tokens.texts,
+        };
         let (left, right) = halves(pair);
         if total.weight == 0
             || !self.cutoff.keeps(candidate, &order)
-            || !Self::may_merge(&self.tokens.lengths, self.options.max_token_length, left, right)
+            || !Self::may_merge(
+                &self.tokens.lengths,
+                self.options.max_token_length,
+                left,
+                right,
+            )
         {
             return NOT_KEPT;
         }
-        let start = if self.table.is_full() { None } else { self.pool.take(total.places) };
+        let start = if self.table.is_full() {
+            None
+        } else {
+            self.pool.take(total.places)
+        };
         let Some(start) = start else {
             self.cutoff.raise_above(total.weight);
             return NOT_KEPT;
         };
-        self.table.insert(Entry { pair, count: total.weight, start, places: total.places });
+        self.table.insert(Entry {
+            pair,
+            count: total.weight,
+            start,
+            places: total.places,
+        });
         if self.heap.len() < self.table.most() {
             self.heap.push(candidate, &order);
         } else {
@@ -302,7 +389,11 @@ fn sum(parts: &mut [Neighbours], of: impl Fn(&mut Neighbours) -> &mut Neighbour)
 }
 
 /// Says to each part where its places go, and takes its weight so that no other part counts it again.
-fn hand_out(parts: &mut [Neighbours], mut start: u32, of: impl Fn(&mut Neighbours) -> &mut Neighbour) {
+fn hand_out(
+    parts: &mut [Neighbours],
+    mut start: u32,
+    of: impl Fn(&mut Neighbours) -> &mut Neighbour,
+) {
     for part in parts {
         let neighbour = of(part);
         neighbour.weight = 0;

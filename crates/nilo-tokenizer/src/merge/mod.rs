@@ -78,10 +78,17 @@ const TIME_BETWEEN_REPORTS: Duration = Duration::from_millis(50);
 
 impl Words {
     /// Learns merges until the vocabulary is full or no pair is frequent enough.
-    pub fn learn(self, options: &MergeOptions, progress: &dyn Progress) -> Result<Learned, MergeError> {
+    pub fn learn(
+        self,
+        options: &MergeOptions,
+        progress: &dyn Progress,
+    ) -> Result<Learned, MergeError> {
         let most = AtomicU32::MOST_IDS as usize;
         if options.vocabulary_size > most {
-            return Err(MergeError::VocabularyTooLarge { wanted: options.vocabulary_size, most });
+            return Err(MergeError::VocabularyTooLarge {
+                wanted: options.vocabulary_size,
+                most,
+            });
         }
         if options.vocabulary_size <= AtomicU16::MOST_IDS as usize {
             learn::<AtomicU16>(self, options, progress)
@@ -91,7 +98,11 @@ impl Words {
     }
 }
 
-fn learn<S: Slot>(words: Words, options: &MergeOptions, progress: &dyn Progress) -> Result<Learned, MergeError> {
+fn learn<S: Slot>(
+    words: Words,
+    options: &MergeOptions,
+    progress: &dyn Progress,
+) -> Result<Learned, MergeError> {
     let tokens = Tokens::new(options, &words.seen)?;
     let room = Room::choose(&words, options)?;
     let arena = Arena::<S>::new(words, &tokens);
@@ -119,7 +130,9 @@ fn learn<S: Slot>(words: Words, options: &MergeOptions, progress: &dyn Progress)
             reported = Instant::now();
             progress.merged(merges.len() as u64, wanted);
             if progress.should_stop() {
-                return Err(MergeError::Stopped { merges: merges.len() });
+                return Err(MergeError::Stopped {
+                    merges: merges.len(),
+                });
             }
         }
     }

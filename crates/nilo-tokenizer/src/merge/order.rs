@@ -81,7 +81,10 @@ impl Cutoff {
     #[inline]
     pub(super) fn keeps(&self, candidate: Candidate, order: &Order<'_>) -> bool {
         candidate.count > self.count
-            || candidate.count == self.count && self.last.is_none_or(|last| !order.wins_tie(last, candidate.pair))
+            || candidate.count == self.count
+                && self
+                    .last
+                    .is_none_or(|last| !order.wins_tie(last, candidate.pair))
     }
 
     /// Raises the line just enough that a pair of this count lies below it.

@@ -54,7 +54,11 @@ impl PairTable {
 
     #[inline(always)]
     fn after(&self, index: usize) -> usize {
-        if index + 1 == self.entries.len() { 0 } else { index + 1 }
+        if index + 1 == self.entries.len() {
+            0
+        } else {
+            index + 1
+        }
     }
 
     /// The index of a pair, or of the empty slot where it would go.
@@ -103,7 +107,12 @@ impl PairTable {
         if self.is_full() {
             return false;
         }
-        self.entries[index] = Entry { pair, count: weight, start: 0, places: 1 };
+        self.entries[index] = Entry {
+            pair,
+            count: weight,
+            start: 0,
+            places: 1,
+        };
         self.len += 1;
         true
     }
@@ -138,7 +147,13 @@ impl PairTable {
     /// Moves later entries of the same run back into the gap, unless they stand before their home then.
     fn remove_at(&mut self, mut gap: usize) {
         let capacity = self.entries.len();
-        let distance = |from: usize, to: usize| if to >= from { to - from } else { to + capacity - from };
+        let distance = |from: usize, to: usize| {
+            if to >= from {
+                to - from
+            } else {
+                to + capacity - from
+            }
+        };
         let mut index = gap;
         loop {
             index = self.after(index);
@@ -196,7 +211,12 @@ mod tests {
     #[test]
     fn pairs_are_found_after_any_removals() {
         let mut table = PairTable::new(500);
-        let entry = |pair| Entry { pair, count: pair + 1, start: 0, places: 1 };
+        let entry = |pair| Entry {
+            pair,
+            count: pair + 1,
+            start: 0,
+            places: 1,
+        };
         for round in 0..5u64 {
             for pair in 0..500 {
                 if table.get(pair).is_none() {

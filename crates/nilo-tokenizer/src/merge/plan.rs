@@ -40,7 +40,10 @@ const TOKEN_BYTES: u64 = 150;
 /// Counts of pairs of bytes, while the first index is made.
 const FIRST_INDEX_BYTES: u64 = (1 << 16) * 20;
 /// With less room every merge would go through all words.
-const LEAST: Room = Room { places: 1 << 10, pairs: 1 << 8 };
+const LEAST: Room = Room {
+    places: 1 << 10,
+    pairs: 1 << 8,
+};
 /// Pairs that are kept at one time, with the cutoff that is foreseen: at most 80,000 were met in 200 MB of many languages and 32,000 merges.
 const USUAL_PAIRS: u64 = 1 << 17;
 
@@ -64,7 +67,11 @@ impl Sizes {
         let tokens = options.vocabulary_size as u64;
         Self {
             packed,
-            arena: if narrow { arena_bytes::<AtomicU16>(slots) } else { arena_bytes::<AtomicU32>(slots) },
+            arena: if narrow {
+                arena_bytes::<AtomicU16>(slots)
+            } else {
+                arena_bytes::<AtomicU32>(slots)
+            },
             tokens: tokens * (TOKEN_BYTES + NEIGHBOUR_BYTES * threads),
             threads,
             slots,
@@ -82,7 +89,10 @@ impl Sizes {
     fn ample(&self) -> Room {
         let places = (self.slots + self.slots / 4).max(LEAST.places);
         let pairs = USUAL_PAIRS.max(self.slots / 256).min(self.slots);
-        Room { places: places.min(u64::from(u32::MAX) - 1), pairs: pairs.max(LEAST.pairs) }
+        Room {
+            places: places.min(u64::from(u32::MAX) - 1),
+            pairs: pairs.max(LEAST.pairs),
+        }
     }
 
     fn room(&self, options: &MergeOptions) -> Result<Room, MergeError> {
@@ -93,7 +103,10 @@ impl Sizes {
         while self.peak(room) > budget {
             let least_bytes = self.peak(LEAST);
             if least_bytes > budget {
-                return Err(MergeError::BudgetTooSmall { budget_bytes: budget, needed_bytes: least_bytes });
+                return Err(MergeError::BudgetTooSmall {
+                    budget_bytes: budget,
+                    needed_bytes: least_bytes,
+                });
             }
             // Pairs take much each and are needed most: places give way first, down to a quarter of the words.
             if room.places * 4 > self.slots || room.pairs == LEAST.pairs {
@@ -119,7 +132,11 @@ impl Words {
         let sizes = Sizes::new(slots_of(self), self.packed_bytes(), options);
         let room = sizes.room(options)?;
         let seconds = seconds(&sizes, room, options, self.nanos_per_byte());
-        Ok(Plan { peak_bytes: sizes.peak(room), least_bytes: sizes.peak(LEAST), seconds })
+        Ok(Plan {
+            peak_bytes: sizes.peak(room),
+            least_bytes: sizes.peak(LEAST),
+            seconds,
+        })
     }
 
     /// How long it takes, here and at this moment, to add up pairs of bytes: a measure of the machine.
@@ -134,7 +151,11 @@ impl Words {
             pairs += word.len() as u64;
         }
         std::hint::black_box(&counts);
-        if pairs < 10_000 { USUAL_NANOS } else { began.elapsed().as_secs_f64() * 1e9 / pairs as f64 }
+        if pairs < 10_000 {
+            USUAL_NANOS
+        } else {
+            began.elapsed().as_secs_f64() * 1e9 / pairs as f64
+        }
     }
 }
 
@@ -143,7 +164,11 @@ pub fn plan_for(distinct: u64, bytes: u64, options: &MergeOptions) -> Result<Pla
     let slots = BLOCK_SLOTS + bytes + distinct + distinct / 8;
     let sizes = Sizes::new(slots, bytes + distinct * 3, options);
     let room = sizes.room(options)?;
-    Ok(Plan { peak_bytes: sizes.peak(room), least_bytes: sizes.peak(LEAST), seconds: seconds(&sizes, room, options, USUAL_NANOS) })
+    Ok(Plan {
+        peak_bytes: sizes.peak(room),
+        least_bytes: sizes.peak(LEAST),
+        seconds: seconds(&sizes, room, options, USUAL_NANOS),
+    })
 }
 
 /// [`Words::nanos_per_byte`] on the machine that the other figures come from.

@@ -16,7 +16,11 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(places: usize) -> Self {
-        Self { places: AtomicU32::zeroed(places), used: 0, garbage: 0 }
+        Self {
+            places: AtomicU32::zeroed(places),
+            used: 0,
+            garbage: 0,
+        }
     }
 
     pub(super) fn capacity(&self) -> usize {

@@ -64,8 +64,15 @@ pub(super) struct Merging {
 
 impl Neighbours {
     pub(super) fn new(tokens: usize) -> Self {
-        let side = || Side { by_id: vec![Neighbour::default(); tokens], touched: Vec::new() };
-        Self { left: side(), right: side(), adjacent: Neighbour::default() }
+        let side = || Side {
+            by_id: vec![Neighbour::default(); tokens],
+            touched: Vec::new(),
+        };
+        Self {
+            left: side(),
+            right: side(),
+            adjacent: Neighbour::default(),
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -75,7 +82,13 @@ impl Neighbours {
     }
 
     /// Replaces at the places of a list, in ascending order, and keeps at the list's front those that were not out of date. Returns how many.
-    pub(super) fn replace<S: Slot>(&mut self, arena: &Arena<S>, pool: &Pool, list: std::ops::Range<u32>, merging: Merging) -> u32 {
+    pub(super) fn replace<S: Slot>(
+        &mut self,
+        arena: &Arena<S>,
+        pool: &Pool,
+        list: std::ops::Range<u32>,
+        merging: Merging,
+    ) -> u32 {
         let mut kept = list.start;
         for index in list.clone() {
             let place = pool.get(index);
@@ -88,7 +101,12 @@ impl Neighbours {
     }
 
     #[inline(always)]
-    pub(super) fn replace_at<S: Slot>(&mut self, arena: &Arena<S>, place: u32, merging: Merging) -> bool {
+    pub(super) fn replace_at<S: Slot>(
+        &mut self,
+        arena: &Arena<S>,
+        place: u32,
+        merging: Merging,
+    ) -> bool {
         let slots = &*arena.slots;
         let first = place as usize;
         let second = first + merging.left_length as usize;
@@ -116,13 +134,24 @@ impl Neighbours {
     }
 
     /// Notes the places of the pairs that the merge made, at the cursors.
-    pub(super) fn note_places<S: Slot>(&mut self, arena: &Arena<S>, pool: &Pool, list: std::ops::Range<u32>, merging: Merging, lengths: &[u32]) {
+    pub(super) fn note_places<S: Slot>(
+        &mut self,
+        arena: &Arena<S>,
+        pool: &Pool,
+        list: std::ops::Range<u32>,
+        merging: Merging,
+        lengths: &[u32],
+    ) {
         let slots = &*arena.slots;
         for index in list {
             let place = pool.get(index);
             let before = slots[place as usize - 1].get();
             if before != S::SEPARATOR && before != merging.joined {
-                note(&mut self.left.by_id[before as usize].cursor, pool, place - lengths[before as usize]);
+                note(
+                    &mut self.left.by_id[before as usize].cursor,
+                    pool,
+                    place - lengths[before as usize],
+                );
             }
             let behind = slots[(place + merging.length) as usize].get();
             if behind == merging.joined {

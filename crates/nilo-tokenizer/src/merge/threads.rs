@@ -10,11 +10,18 @@ pub(super) fn in_parts<T: Send, R: Send>(mut parts: Vec<T>, run: impl Fn(T) -> R
     }
     std::thread::scope(|scope| {
         let run = &run;
-        let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || run(part))).collect();
+        let others: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(move || run(part)))
+            .collect();
         let last = run(last);
         let mut results: Vec<R> = others
             .into_iter()
-            .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .map(|other| {
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
             .collect();
         results.push(last);
         results

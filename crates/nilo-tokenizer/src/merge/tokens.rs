@@ -43,7 +43,9 @@ impl Tokens {
                 return Err(MergeError::EmptySpecialToken { number: index + 1 });
             }
             if !given.insert(special) {
-                return Err(MergeError::DoubledSpecialToken { token: special.clone() });
+                return Err(MergeError::DoubledSpecialToken {
+                    token: special.clone(),
+                });
             }
             // Hugging Face compares the written forms: a special token is the same as a merged one if it is written in the stand-ins of its bytes.
             match level.bytes_of(special) {
@@ -89,12 +91,18 @@ impl Tokens {
 
     /// The token that two tokens make together.
     pub(super) fn join(&mut self, left: u32, right: u32) -> Target {
-        let text = [&*self.texts[left as usize], &*self.texts[right as usize]].concat().into_boxed_slice();
+        let text = [&*self.texts[left as usize], &*self.texts[right as usize]]
+            .concat()
+            .into_boxed_slice();
         let id = match self.by_text.get(&text) {
             Some(&id) => id,
             None => self.push(text),
         };
-        if std::mem::replace(&mut self.in_use[id as usize], true) { Target::InUse(id) } else { Target::Fresh(id) }
+        if std::mem::replace(&mut self.in_use[id as usize], true) {
+            Target::InUse(id)
+        } else {
+            Target::Fresh(id)
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -42,7 +42,10 @@ impl Default for Seen {
 
 impl Words {
     /// Reads all words; ends early if they cannot be merged within the budget. Words of one byte are noted and left out: there is nothing to merge in them.
-    pub fn read<W: WordSource>(mut source: W, options: &MergeOptions) -> Result<Self, ReadWordsError<W::Error>> {
+    pub fn read<W: WordSource>(
+        mut source: W,
+        options: &MergeOptions,
+    ) -> Result<Self, ReadWordsError<W::Error>> {
         let mut words = Self {
             small_slots: vec![0; SMALL_COUNTS],
             ..Self::default()
@@ -64,10 +67,18 @@ impl Words {
             return Ok(());
         }
         let needed = word.len() + 20;
-        if self.chunks.last().is_none_or(|chunk| chunk.capacity() - chunk.len() < needed) {
-            self.chunks.push(Vec::with_capacity(needed.max(CHUNK_BYTES)));
+        if self
+            .chunks
+            .last()
+            .is_none_or(|chunk| chunk.capacity() - chunk.len() < needed)
+        {
+            self.chunks
+                .push(Vec::with_capacity(needed.max(CHUNK_BYTES)));
         }
-        let chunk = self.chunks.last_mut().expect("a chunk was pushed if there was none");
+        let chunk = self
+            .chunks
+            .last_mut()
+            .expect("a chunk was pushed if there was none");
         put_number(chunk, count);
         put_number(chunk, word.len() as u64);
         chunk.extend_from_slice(word);
@@ -83,7 +94,10 @@ impl Words {
             return Err(MergeError::CountsTooLarge);
         }
         if self.bytes + self.distinct > MOST_SLOTS {
-            return Err(MergeError::TooManyWords { bytes: self.bytes, most: MOST_SLOTS - self.distinct });
+            return Err(MergeError::TooManyWords {
+                bytes: self.bytes,
+                most: MOST_SLOTS - self.distinct,
+            });
         }
         Ok(())
     }
@@ -102,13 +116,25 @@ impl Words {
 
     /// Bytes that the packed words take.
     pub(super) fn packed_bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.capacity() as u64).sum()
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.capacity() as u64)
+            .sum()
     }
 
     /// Groups of words of one count, the highest first: the count and the slots its words take, rounded up to whole blocks.
     pub(super) fn groups(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let large = self.large_slots.iter().rev().map(|(&count, &slots)| (count, slots));
-        let small = self.small_slots.iter().enumerate().rev().filter(|&(_, &slots)| slots > 0);
+        let large = self
+            .large_slots
+            .iter()
+            .rev()
+            .map(|(&count, &slots)| (count, slots));
+        let small = self
+            .small_slots
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|&(_, &slots)| slots > 0);
         large
             .chain(small.map(|(count, &slots)| (count as u64, slots)))
             .map(|(count, slots)| (count, slots.next_multiple_of(BLOCK_SLOTS)))

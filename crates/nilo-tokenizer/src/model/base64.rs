@@ -4,10 +4,14 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 pub(super) fn encode(bytes: &[u8], out: &mut String) {
     for group in bytes.chunks(3) {
-        let number = group.iter().enumerate().fold(0u32, |sum, (index, &byte)| sum | u32::from(byte) << (16 - 8 * index));
+        let number = group.iter().enumerate().fold(0u32, |sum, (index, &byte)| {
+            sum | u32::from(byte) << (16 - 8 * index)
+        });
         for digit in 0..4 {
             if digit <= group.len() {
-                out.push(char::from(DIGITS[(number >> (18 - 6 * digit) & 63) as usize]));
+                out.push(char::from(
+                    DIGITS[(number >> (18 - 6 * digit) & 63) as usize],
+                ));
             } else {
                 out.push('=');
             }
@@ -23,7 +27,11 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     for (index, group) in text.chunks(4).enumerate() {
-        let padding = group.iter().rev().take_while(|&&digit| digit == b'=').count();
+        let padding = group
+            .iter()
+            .rev()
+            .take_while(|&&digit| digit == b'=')
+            .count();
         if padding > 2 || padding > 0 && (index + 1) * 4 != text.len() {
             return None;
         }
@@ -55,7 +63,14 @@ mod tests {
 
     #[test]
     fn known_texts_are_written_and_read() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy"), ("\u{ff}>", "w78+")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+            ("\u{ff}>", "w78+"),
+        ] {
             let mut written = String::new();
             encode(bytes.as_bytes(), &mut written);
             assert_eq!(written, text);

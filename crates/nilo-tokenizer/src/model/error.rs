@@ -55,6 +55,11 @@ pub enum ModelError {
 
 pub(super) fn malformed(what: &'static str, detail: impl Into<String>) -> ModelError {
     // A sentence is one line, whatever stands in the file.
-    let detail: String = detail.into().chars().take(200).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let detail: String = detail
+        .into()
+        .chars()
+        .take(200)
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
     ModelError::Malformed { what, detail }
 }

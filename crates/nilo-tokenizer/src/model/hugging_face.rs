@@ -16,9 +16,7 @@ impl Model {
     /// The whole tokenizer as Hugging Face `tokenizers` reads it.
     #[must_use]
     pub fn to_tokenizer_json(&self) -> String {
-        let byte_level = |use_regex: bool| {
-            json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
-        };
+        let byte_level = |use_regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex});
         let pre_tokenizer = match (&self.pattern, self.pattern.regex()) {
             (Pattern::Gpt2, _) => byte_level(true),
             (_, None) => byte_level(false),
@@ -54,7 +52,9 @@ impl Model {
         ));
         text.push_str(&self.to_vocab_json());
         text.push_str(r#","merges":"#);
-        text.push_str(&Value::from(merges.into_iter().map(Value::from).collect::<Vec<_>>()).to_string());
+        text.push_str(
+            &Value::from(merges.into_iter().map(Value::from).collect::<Vec<_>>()).to_string(),
+        );
         text.push_str("}}");
         text
     }
@@ -62,9 +62,13 @@ impl Model {
     /// Reads a byte-level BPE tokenizer.
     pub fn from_tokenizer_json(text: &[u8]) -> Result<Self, ModelError> {
         if text.len() > MOST_FILE_BYTES {
-            return Err(ModelError::TooLarge { what: WHAT, most: MOST_FILE_BYTES });
+            return Err(ModelError::TooLarge {
+                what: WHAT,
+                most: MOST_FILE_BYTES,
+            });
         }
-        let file: File = serde_json::from_slice(text).map_err(|error| malformed(WHAT, error.to_string()))?;
+        let file: File =
+            serde_json::from_slice(text).map_err(|error| malformed(WHAT, error.to_string()))?;
         file.model.check()?;
         if !file.normalizer.is_null() {
             return Err(unsupported("a normalizer"));
@@ -79,12 +83,26 @@ impl Model {
             if added.content.is_empty() {
                 return Err(malformed(WHAT, "an added token is empty"));
             }
-            if vocabulary.insert(added.content.clone(), added.id).is_some_and(|id| id != added.id) {
-                return Err(malformed(WHAT, format!("the token {} has two ids", added.content)));
+            if vocabulary
+                .insert(added.content.clone(), added.id)
+                .is_some_and(|id| id != added.id)
+            {
+                return Err(malformed(
+                    WHAT,
+                    format!("the token {} has two ids", added.content),
+                ));
             }
-            special_tokens.push(SpecialToken { id: added.id, text: added.content });
+            special_tokens.push(SpecialToken {
+                id: added.id,
+                text: added.content,
+            });
         }
-        let merges = file.model.merges.into_iter().map(Pair::halves).collect::<Option<Vec<_>>>();
+        let merges = file
+            .model
+            .merges
+            .into_iter()
+            .map(Pair::halves)
+            .collect::<Option<Vec<_>>>();
         let merges = merges.ok_or_else(|| malformed(WHAT, "a merge is not two tokens"))?;
         from_written(WHAT, &vocabulary, &merges, special_tokens, pattern)
     }
@@ -140,19 +158,31 @@ struct BpeModel {
 impl BpeModel {
     fn check(&self) -> Result<(), ModelError> {
         if let Some(kind) = self.kind.as_deref().filter(|&kind| kind != "BPE") {
-            let kind: String = kind.chars().take(40).filter(|char| !char.is_control()).collect();
+            let kind: String = kind
+                .chars()
+                .take(40)
+                .filter(|char| !char.is_control())
+                .collect();
             return Err(unsupported(format!("a model of type {kind}")));
         }
         let filled = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let uses = [
             (self.dropout.is_some_and(|dropout| dropout > 0.0), "dropout"),
             (filled(&self.unk_token), "an unknown token"),
-            (filled(&self.continuing_subword_prefix), "a prefix for parts of words"),
-            (filled(&self.end_of_word_suffix), "a suffix for ends of words"),
+            (
+                filled(&self.continuing_subword_prefix),
+                "a prefix for parts of words",
+            ),
+            (
+                filled(&self.end_of_word_suffix),
+                "a suffix for ends of words",
+            ),
             (self.byte_fallback, "byte fallback"),
             (self.ignore_merges, "whole words before merges"),
         ];
-        uses.iter().find(|(used, _)| *used).map_or(Ok(()), |(_, what)| Err(unsupported(*what)))
+        uses.iter()
+            .find(|(used, _)| *used)
+            .map_or(Ok(()), |(_, what)| Err(unsupported(*what)))
     }
 }
 
@@ -167,7 +197,9 @@ impl Pair {
     fn halves(self) -> Option<[String; 2]> {
         match self {
             Pair::Halves(halves) => Some(halves),
-            Pair::Line(line) => line.split_once(' ').map(|(left, right)| [left.to_owned(), right.to_owned()]),
+            Pair::Line(line) => line
+                .split_once(' ')
+                .map(|(left, right)| [left.to_owned(), right.to_owned()]),
         }
     }
 }
@@ -198,5 +230,7 @@ fn pattern_of(pre_tokenizer: &Value) -> Result<Pattern, ModelError> {
     if regex == "none" || regex == "gpt2" || regex == "cl100k" || regex == "o200k" {
         return Err(unsupported(format!("the pattern {regex:?}")));
     }
-    regex.parse().map_err(|error: crate::PatternError| malformed(WHAT, error.to_string()))
+    regex
+        .parse()
+        .map_err(|error: crate::PatternError| malformed(WHAT, error.to_string()))
 }

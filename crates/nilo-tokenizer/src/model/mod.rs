@@ -67,18 +67,32 @@ impl Model {
             .merges
             .iter()
             .enumerate()
-            .map(|(rank, merge)| Join { left: merge.left, right: merge.right, joined: merge.joined, rank: rank as u32 })
+            .map(|(rank, merge)| Join {
+                left: merge.left,
+                right: merge.right,
+                joined: merge.joined,
+                rank: rank as u32,
+            })
             .collect();
-        let in_text: std::collections::HashSet<u32> = joins.iter().map(|join| join.joined).collect();
+        let in_text: std::collections::HashSet<u32> =
+            joins.iter().map(|join| join.joined).collect();
         let mut special_tokens = Vec::new();
         for (id, text) in learned.special_tokens.into_iter().enumerate() {
             // A special token that is a token of texts as well keeps the bytes that it has there.
             if !in_text.contains(&(id as u32)) && tokens[id].len() > 1 {
                 tokens[id] = text.as_bytes().into();
             }
-            special_tokens.push(SpecialToken { id: id as u32, text });
+            special_tokens.push(SpecialToken {
+                id: id as u32,
+                text,
+            });
         }
-        Self { tokens, joins, special_tokens, pattern }
+        Self {
+            tokens,
+            joins,
+            special_tokens,
+            pattern,
+        }
     }
 
     /// How many ids there are: one more than the highest.
@@ -90,7 +104,10 @@ impl Model {
     /// The bytes of a token; `None` for an id that has none.
     #[must_use]
     pub fn token(&self, id: u32) -> Option<&[u8]> {
-        self.tokens.get(id as usize).map(|token| &**token).filter(|token| !token.is_empty())
+        self.tokens
+            .get(id as usize)
+            .map(|token| &**token)
+            .filter(|token| !token.is_empty())
     }
 
     /// All merges, by rank.
@@ -132,32 +149,51 @@ impl Model {
     }
 
     fn special_ids(&self) -> std::collections::HashSet<u32> {
-        self.special_tokens.iter().map(|special| special.id).collect()
+        self.special_tokens
+            .iter()
+            .map(|special| special.id)
+            .collect()
     }
 
     /// Each token as Hugging Face writes it: special tokens as they are, others in the stand-ins of their bytes.
     fn written_tokens(&self) -> Vec<(String, u32)> {
         let level = ByteLevel::default();
-        let specials: HashMap<u32, &str> =
-            self.special_tokens.iter().map(|special| (special.id, &*special.text)).collect();
-        let tokens = self.tokens.iter().enumerate().filter(|(_, token)| !token.is_empty());
+        let specials: HashMap<u32, &str> = self
+            .special_tokens
+            .iter()
+            .map(|special| (special.id, &*special.text))
+            .collect();
+        let tokens = self
+            .tokens
+            .iter()
+            .enumerate()
+            .filter(|(_, token)| !token.is_empty());
         tokens
             .map(|(id, token)| {
                 let special = specials.get(&(id as u32));
-                (special.map_or_else(|| level.text_of(token), |&text| text.to_owned()), id as u32)
+                (
+                    special.map_or_else(|| level.text_of(token), |&text| text.to_owned()),
+                    id as u32,
+                )
             })
             .collect()
     }
 }
 
 /// Puts a vocabulary in the order of its ids. Refuses ids far beyond the number of tokens, which would take memory for nothing.
-fn tokens_by_id(what: &'static str, tokens: impl ExactSizeIterator<Item = (Box<[u8]>, u32)>) -> Result<Vec<Box<[u8]>>, ModelError> {
+fn tokens_by_id(
+    what: &'static str,
+    tokens: impl ExactSizeIterator<Item = (Box<[u8]>, u32)>,
+) -> Result<Vec<Box<[u8]>>, ModelError> {
     let most = tokens.len() * 2 + (1 << 16);
     let mut by_id: Vec<Box<[u8]>> = Vec::new();
     for (token, id) in tokens {
         let index = id as usize;
         if index >= most {
-            return Err(malformed(what, format!("id {id} is too high for the number of tokens")));
+            return Err(malformed(
+                what,
+                format!("id {id} is too high for the number of tokens"),
+            ));
         }
         if token.is_empty() {
             return Err(malformed(what, format!("the token of id {id} is empty")));

@@ -37,7 +37,10 @@ impl Model {
                 continue;
             }
             if by_bytes.insert(token, id as u32).is_some() {
-                return refuse(format!("two ids have the text {:?}", String::from_utf8_lossy(token)));
+                return refuse(format!(
+                    "two ids have the text {:?}",
+                    String::from_utf8_lossy(token)
+                ));
             }
             base64::encode(token, &mut lines);
             lines.push_str(&format!(" {id}\n"));
@@ -53,7 +56,9 @@ impl Model {
             }
             if last.is_some_and(|last| join.joined < last) {
                 let text = String::from_utf8_lossy(&self.tokens[join.joined as usize]);
-                return refuse(format!("ids are not in the order of merges, or two merges make {text:?}"));
+                return refuse(format!(
+                    "ids are not in the order of merges, or two merges make {text:?}"
+                ));
             }
             last = Some(join.joined);
         }
@@ -67,50 +72,102 @@ impl Model {
     fn ranks_info(&self, regex: &str) -> RanksInfo {
         RanksInfo {
             pat_str: regex.to_owned(),
-            special_tokens: self.special_tokens.iter().map(|special| (special.text.clone(), special.id)).collect(),
+            special_tokens: self
+                .special_tokens
+                .iter()
+                .map(|special| (special.text.clone(), special.id))
+                .collect(),
             explicit_n_vocab: self.tokens.len(),
         }
     }
 
     /// Reads ranks. Every way to put a token together from two others is a merge, as in tiktoken.
-    pub fn from_ranks(text: &[u8], specials: &BTreeMap<String, u32>, pattern: Pattern) -> Result<Self, ModelError> {
+    pub fn from_ranks(
+        text: &[u8],
+        specials: &BTreeMap<String, u32>,
+        pattern: Pattern,
+    ) -> Result<Self, ModelError> {
         if text.len() > MOST_FILE_BYTES {
-            return Err(ModelError::TooLarge { what: WHAT, most: MOST_FILE_BYTES });
+            return Err(ModelError::TooLarge {
+                what: WHAT,
+                most: MOST_FILE_BYTES,
+            });
         }
         let text = std::str::from_utf8(text).map_err(|error| malformed(WHAT, error.to_string()))?;
         let mut ids: HashMap<Box<[u8]>, u32> = HashMap::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-            let parsed = line.split_once(' ').and_then(|(token, rank)| Some((base64::decode(token)?, rank.parse().ok()?)));
+        for (index, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty())
+        {
+            let parsed = line
+                .split_once(' ')
+                .and_then(|(token, rank)| Some((base64::decode(token)?, rank.parse().ok()?)));
             let Some((token, rank)) = parsed else {
-                return Err(malformed(WHAT, format!("line {} is not a token and its rank", index + 1)));
+                return Err(malformed(
+                    WHAT,
+                    format!("line {} is not a token and its rank", index + 1),
+                ));
             };
             if token.len() > LONGEST_TOKEN {
-                return Err(malformed(WHAT, format!("the token in line {} is longer than {LONGEST_TOKEN} bytes", index + 1)));
+                return Err(malformed(
+                    WHAT,
+                    format!(
+                        "the token in line {} is longer than {LONGEST_TOKEN} bytes",
+                        index + 1
+                    ),
+                ));
             }
             if ids.insert(token.into_boxed_slice(), rank).is_some() {
-                return Err(malformed(WHAT, format!("the token in line {} came before", index + 1)));
+                return Err(malformed(
+                    WHAT,
+                    format!("the token in line {} came before", index + 1),
+                ));
             }
         }
-        let special_tokens: Vec<SpecialToken> =
-            specials.iter().map(|(text, &id)| SpecialToken { id, text: text.clone() }).collect();
+        let special_tokens: Vec<SpecialToken> = specials
+            .iter()
+            .map(|(text, &id)| SpecialToken {
+                id,
+                text: text.clone(),
+            })
+            .collect();
         let all: Vec<(Box<[u8]>, u32)> = ids
             .iter()
             .map(|(token, &id)| (token.clone(), id))
-            .chain(special_tokens.iter().map(|special| (special.text.as_bytes().into(), special.id)))
+            .chain(
+                special_tokens
+                    .iter()
+                    .map(|special| (special.text.as_bytes().into(), special.id)),
+            )
             .collect();
         let tokens = tokens_by_id(WHAT, all.into_iter())?;
-        if ids.len() + special_tokens.len() > tokens.iter().filter(|token| !token.is_empty()).count() {
+        if ids.len() + special_tokens.len()
+            > tokens.iter().filter(|token| !token.is_empty()).count()
+        {
             return Err(malformed(WHAT, "one id is given to two tokens"));
         }
         let mut joins = Vec::new();
         for (token, &joined) in &ids {
             for middle in 1..token.len() {
-                if let (Some(&left), Some(&right)) = (ids.get(&token[..middle]), ids.get(&token[middle..])) {
-                    joins.push(Join { left, right, joined, rank: joined });
+                if let (Some(&left), Some(&right)) =
+                    (ids.get(&token[..middle]), ids.get(&token[middle..]))
+                {
+                    joins.push(Join {
+                        left,
+                        right,
+                        joined,
+                        rank: joined,
+                    });
                 }
             }
         }
         joins.sort_unstable_by_key(|join| (join.rank, join.left, join.right));
-        Ok(Self { tokens, joins, special_tokens, pattern })
+        Ok(Self {
+            tokens,
+            joins,
+            special_tokens,
+            pattern,
+        })
     }
 }

@@ -13,14 +13,23 @@ impl Model {
 
     /// Writes `vocab.json` and `merges.txt` into a folder.
     pub fn save_vocab_merges(&self, folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
-        write_all(folder, &[("vocab.json", self.to_vocab_json()), ("merges.txt", self.to_merges_txt())])
+        write_all(
+            folder,
+            &[
+                ("vocab.json", self.to_vocab_json()),
+                ("merges.txt", self.to_merges_txt()),
+            ],
+        )
     }
 
     /// Writes `ranks.tiktoken` and `ranks.json` into a folder.
     pub fn save_ranks(&self, folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
         let (ranks, info) = self.to_ranks()?;
         let info = serde_json::to_string_pretty(&info).expect("numbers and texts can be written");
-        write_all(folder, &[("ranks.tiktoken", ranks), ("ranks.json", info + "\n")])
+        write_all(
+            folder,
+            &[("ranks.tiktoken", ranks), ("ranks.json", info + "\n")],
+        )
     }
 
     /// Reads a file, but no more of it than a vocabulary may have.
@@ -29,9 +38,15 @@ impl Model {
         let read = || {
             let mut bytes = Vec::new();
             let most = super::MOST_FILE_BYTES as u64 + 1;
-            std::fs::File::open(path)?.take(most).read_to_end(&mut bytes).map(|_| bytes)
+            std::fs::File::open(path)?
+                .take(most)
+                .read_to_end(&mut bytes)
+                .map(|_| bytes)
         };
-        read().map_err(|source| ModelError::Read { path: path.to_owned(), source })
+        read().map_err(|source| ModelError::Read {
+            path: path.to_owned(),
+            source,
+        })
     }
 }
 
@@ -46,7 +61,10 @@ fn write_all(folder: &Path, files: &[(&str, String)]) -> Result<Vec<PathBuf>, Mo
     for (name, text) in files {
         let path = folder.join(name);
         let write = || -> std::io::Result<tempfile::NamedTempFile> {
-            let mut file = tempfile::Builder::new().prefix(".nilo-").permissions(permissions()).tempfile_in(folder)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".nilo-")
+                .permissions(permissions())
+                .tempfile_in(folder)?;
             file.write_all(text.as_bytes())?;
             file.as_file().sync_all()?;
             Ok(file)
@@ -55,7 +73,10 @@ fn write_all(folder: &Path, files: &[(&str, String)]) -> Result<Vec<PathBuf>, Mo
     }
     let mut paths = Vec::new();
     for (file, path) in written {
-        file.persist(&path).map_err(|error| ModelError::Write { path: path.clone(), source: error.error })?;
+        file.persist(&path).map_err(|error| ModelError::Write {
+            path: path.clone(),
+            source: error.error,
+        })?;
         paths.push(path);
     }
     Ok(paths)

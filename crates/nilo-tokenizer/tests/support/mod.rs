@@ -12,7 +12,10 @@ pub(crate) struct Counted(std::vec::IntoIter<(Vec<u8>, u64)>, Vec<u8>);
 
 impl Counted {
     pub(crate) fn new(words: &BTreeMap<Vec<u8>, u64>) -> Self {
-        let words: Vec<_> = words.iter().map(|(word, &count)| (word.clone(), count)).collect();
+        let words: Vec<_> = words
+            .iter()
+            .map(|(word, &count)| (word.clone(), count))
+            .collect();
         Self(words.into_iter(), Vec::new())
     }
 }
@@ -31,7 +34,9 @@ impl WordSource for Counted {
 /// The words of a text, counted.
 pub(crate) fn count(text: &[u8], pattern: &Pattern) -> BTreeMap<Vec<u8>, u64> {
     let mut words = BTreeMap::new();
-    pattern.for_each_word(text, |word| *words.entry(word.to_vec()).or_default() += 1).unwrap();
+    pattern
+        .for_each_word(text, |word| *words.entry(word.to_vec()).or_default() += 1)
+        .unwrap();
     words
 }
 
@@ -44,7 +49,11 @@ pub(crate) fn model(text: &[u8], pattern: Pattern, options: &MergeOptions) -> Mo
 /// A text with words of many kinds: this crate's own sources and some languages.
 pub(crate) fn sample_text() -> Vec<u8> {
     let mut text = Vec::new();
-    for part in [include_str!("../textbook.rs"), include_str!("mod.rs"), include_str!("../../src/merge/merger.rs")] {
+    for part in [
+        include_str!("../textbook.rs"),
+        include_str!("mod.rs"),
+        include_str!("../../src/merge/merger.rs"),
+    ] {
         text.extend_from_slice(part.as_bytes());
     }
     let many = "Nilomètre — 尼罗河水位计 ナイロメーター مقياس النيل Нилометр 👩‍👩‍👧 don't they'll 12345 \r\n\r\n   \u{a0}\u{3000}x ";
@@ -59,6 +68,10 @@ pub(crate) fn sample_text() -> Vec<u8> {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
