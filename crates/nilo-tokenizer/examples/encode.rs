@@ -9,6 +9,11 @@ use std::time::Instant;
 use nilo_tokenizer::encode::{Encoder, Scratch, SpecialTokens};
 use nilo_tokenizer::model::Model;
 
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize, default: usize| {
@@ -26,6 +31,7 @@ fn main() {
     let threads = number(2, 1);
     for _ in 0..3 {
         let began = Instant::now();
+        let cpu = cpu_seconds();
         let ids = if threads == 1 {
             let mut ids = Vec::new();
             encoder
@@ -42,12 +48,20 @@ fn main() {
                 .encode_parallel(text, SpecialTokens::Recognise, threads)
                 .unwrap()
         };
-        let seconds = began.elapsed().as_secs_f64();
+        let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         let count: usize = ids.iter().map(Vec::len).sum();
+<<<<<<< HEAD
         println!(
             "{count} ids, {:.1} MB/s, {:.3} ids a byte",
             text.len() as f64 / 1e6 / seconds,
             count as f64 / text.len() as f64
+=======
+        let megabytes = text.len() as f64 / 1e6;
+        println!(
+            "{count} ids, {:.1} MB/s, {:.1} MB per CPU second",
+            megabytes / seconds,
+            megabytes / cpu
+>>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
         );
         if let Some(path) = arguments.get(5) {
             let bytes: Vec<u8> = ids

@@ -35,6 +35,11 @@ impl WordSource for Dump {
     }
 }
 
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn high_water_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -75,10 +80,12 @@ fn main() {
     );
     println!("{:?}", words.plan(&options));
     let began = Instant::now();
+    let cpu = cpu_seconds();
     let learned = words.learn(&options, &Quiet).unwrap();
     println!(
-        "merge {:.3} s, {} merges, last count {}, {:?}, high water {:.1} MB",
+        "merge {:.3} s, {:.3} CPU seconds, {} merges, last count {}, {:?}, high water {:.1} MB",
         began.elapsed().as_secs_f64(),
+        cpu_seconds() - cpu,
         learned.merges.len(),
         learned.merges.last().map_or(0, |merge| merge.count),
         learned.statistics,

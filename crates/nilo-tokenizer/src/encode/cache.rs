@@ -1,14 +1,14 @@
 //! The ids of words met before. Bounded: a word takes the slot that its hash points at, whoever had it.
 //!
-//! Most words of a text are short and become one to three tokens: they fit a slot of 32 bytes whole, key and ids. Longer ones, such as rules and indents, have a smaller table.
+//! Most words of a text are short: they fit a cache line whole, key and ids. Longer ones, such as rules and indents, have a smaller table.
 
-/// A word of at most 15 bytes, and up to three ids.
+/// A word of at most 15 bytes, and its ids.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct Short {
     /// The bytes, then the length in the highest byte; zero: empty.
     key: u128,
-    ids: [u32; 3],
+    ids: [u32; MOST_IDS],
     count: u32,
 }
 
@@ -18,7 +18,8 @@ struct Long {
     ids: Vec<u32>,
 }
 
-/// 32 bytes each: a megabyte.
+const MOST_IDS: usize = 11;
+/// 64 bytes each: two megabytes.
 const SHORT_SLOTS: usize = 1 << 15;
 const LONG_SLOTS: usize = 1 << 11;
 const LONGEST_SHORT: usize = 15;
@@ -50,9 +51,14 @@ impl Cache {
             if slot.key != key {
                 return false;
             }
-            // Three are copied whatever the count: a copy of fixed length needs no call.
-            ids.extend_from_slice(&slot.ids);
-            ids.truncate(ids.len() - (3 - slot.count as usize));
+            let count = slot.count as usize;
+            if count <= 4 {
+                // Four are copied whatever the count: a copy of fixed length needs no call.
+                ids.extend_from_slice(&slot.ids[..4]);
+                ids.truncate(ids.len() - (4 - count));
+            } else {
+                ids.extend_from_slice(&slot.ids[..count]);
+            }
             return true;
         }
         self.recall_long(&text[start..end], ids)
@@ -70,8 +76,9 @@ impl Cache {
     /// Keeps a word's ids.
     pub(super) fn remember(&mut self, text: &[u8], start: usize, end: usize, ids: &[u32]) {
         if end - start <= LONGEST_SHORT {
-            if (1..=3).contains(&ids.len()) {
+            if (1..=MOST_IDS).contains(&ids.len()) {
                 let key = short_key(text, start, end);
+<<<<<<< HEAD
                 let mut three = [0; 3];
                 three[..ids.len()].copy_from_slice(ids);
                 self.short[short_slot(key)] = Short {
@@ -79,6 +86,12 @@ impl Cache {
                     ids: three,
                     count: ids.len() as u32,
                 };
+=======
+                let slot = &mut self.short[short_slot(key)];
+                slot.key = key;
+                slot.ids[..ids.len()].copy_from_slice(ids);
+                slot.count = ids.len() as u32;
+>>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
             }
         } else if end - start <= LONGEST && !ids.is_empty() {
             let word = &text[start..end];

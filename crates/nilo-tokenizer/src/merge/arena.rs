@@ -3,7 +3,7 @@
 //! A token's id stands in the first and in the last of the slots that its bytes took, so the token after a place is one addition away and the token before it one subtraction.
 //! Words of one count lie together, and a block of slots never mixes two counts: a place's weight is one load.
 
-use super::slot::Slot;
+use super::slot::{Slot, ask_for_large_pages};
 use super::tokens::Tokens;
 use super::words::{Unpack, Words};
 
@@ -37,6 +37,7 @@ impl<S: Slot> Arena<S> {
     pub(super) fn new(words: Words, tokens: &Tokens) -> Self {
         let length = slots_of(&words) as usize;
         let slots = S::zeroed(length);
+        ask_for_large_pages(&slots);
         let mut weights = vec![0u32; length / BLOCK_SLOTS as usize].into_boxed_slice();
         let mut heavy = Vec::new();
         let mut cursors = Cursors::default();

@@ -13,7 +13,7 @@ impl<S: Slot> Merger<S> {
             return;
         }
         self.slide();
-        let most_places = self.pool.capacity() / 2;
+        let most_places = self.pool.capacity() / 4 * 3;
         let most_pairs = self.table.most() / 4 * 3;
         if self.pool.used() > most_places || self.table.len() > most_pairs {
             self.drop_rarest(most_places, most_pairs);

@@ -169,7 +169,7 @@ impl<S: Slot> Merger<S> {
             texts: &self.tokens.texts,
         };
         candidates.sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
-        let most_places = self.pool.capacity() / 4 * 3;
+        let most_places = self.pool.capacity() / 8 * 7;
         let most_pairs = (self.table.most() / 4 * 3).max(1);
         let mut last = None;
         for (candidate, places) in candidates {

@@ -66,3 +66,20 @@ impl Slot for AtomicU32 {
         self.store(symbol, Relaxed);
     }
 }
+
+/// Asks for large pages: places are met in strides, and each page of 4 KiB costs a walk through the page table.
+#[cfg(target_os = "linux")]
+pub(super) fn ask_for_large_pages<S: Slot>(slots: &[S]) {
+    const PAGE: usize = 4096;
+    let start = slots.as_ptr().addr().next_multiple_of(PAGE);
+    let end = slots.as_ptr_range().end.addr() / PAGE * PAGE;
+    if end.saturating_sub(start) < 4 << 20 {
+        return;
+    }
+    let pages = slots.as_ptr().with_addr(start).cast_mut().cast();
+    // SAFETY: the range lies within the slots, and the advice changes how they are mapped, never what they hold.
+    let _ = unsafe { rustix::mm::madvise(pages, end - start, rustix::mm::Advice::LinuxHugepage) };
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn ask_for_large_pages<S: Slot>(_slots: &[S]) {}
