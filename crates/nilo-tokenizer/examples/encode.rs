@@ -50,18 +50,11 @@ fn main() {
         };
         let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         let count: usize = ids.iter().map(Vec::len).sum();
-<<<<<<< HEAD
-        println!(
-            "{count} ids, {:.1} MB/s, {:.3} ids a byte",
-            text.len() as f64 / 1e6 / seconds,
-            count as f64 / text.len() as f64
-=======
         let megabytes = text.len() as f64 / 1e6;
         println!(
             "{count} ids, {:.1} MB/s, {:.1} MB per CPU second",
             megabytes / seconds,
             megabytes / cpu
->>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
         );
         if let Some(path) = arguments.get(5) {
             let bytes: Vec<u8> = ids

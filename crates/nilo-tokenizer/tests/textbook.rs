@@ -6,35 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use nilo_tokenizer::byte_level::ByteLevel;
 use nilo_tokenizer::merge::{Alphabet, Learned, MergeError, MergeOptions, TieBreak, Words};
-<<<<<<< HEAD
-use nilo_tokenizer::{Progress, Quiet, WordSource};
-
-struct Counted(std::vec::IntoIter<(Vec<u8>, u64)>, Vec<u8>);
-
-impl Counted {
-    fn new(words: &BTreeMap<Vec<u8>, u64>) -> Self {
-        let words: Vec<_> = words
-            .iter()
-            .map(|(word, &count)| (word.clone(), count))
-            .collect();
-        Self(words.into_iter(), Vec::new())
-    }
-}
-
-impl WordSource for Counted {
-    type Error = std::convert::Infallible;
-
-    fn next_word(&mut self) -> Result<Option<(&[u8], u64)>, Self::Error> {
-        Ok(self.0.next().map(|(word, count)| {
-            self.1 = word;
-            (&self.1[..], count)
-        }))
-    }
-}
-=======
 use nilo_tokenizer::{Progress, Quiet};
 use support::{Counted, Random};
->>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
 
 fn learn(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> Result<Learned, MergeError> {
     Words::read(Counted::new(words), options)
@@ -148,21 +121,6 @@ fn assert_as_in_the_textbook(
     learned
 }
 
-<<<<<<< HEAD
-/// A small generator, so that a failure comes back with its number.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
-=======
->>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
 fn random_words(
     random: &mut Random,
     alphabet: &[u8],
@@ -221,11 +179,7 @@ fn random_options(random: &mut Random) -> MergeOptions {
 #[test]
 fn a_thousand_random_corpora_merge_as_in_the_textbook() {
     for seed in 1..=1000 {
-<<<<<<< HEAD
-        let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
-=======
         let mut random = Random::seeded(seed);
->>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
         let alphabet =
             [&b"ab"[..], b"a", b"abc d", b"\xe4\xb8\xad\xe6\x96"][random.below(4) as usize];
         let (words, longest) = (1 + random.below(30), 1 + random.below(24));

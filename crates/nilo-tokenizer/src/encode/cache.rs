@@ -78,20 +78,10 @@ impl Cache {
         if end - start <= LONGEST_SHORT {
             if (1..=MOST_IDS).contains(&ids.len()) {
                 let key = short_key(text, start, end);
-<<<<<<< HEAD
-                let mut three = [0; 3];
-                three[..ids.len()].copy_from_slice(ids);
-                self.short[short_slot(key)] = Short {
-                    key,
-                    ids: three,
-                    count: ids.len() as u32,
-                };
-=======
                 let slot = &mut self.short[short_slot(key)];
                 slot.key = key;
                 slot.ids[..ids.len()].copy_from_slice(ids);
                 slot.count = ids.len() as u32;
->>>>>>> aabe428a47c23c6d3251fde93e166ea32feb59c4
             }
         } else if end - start <= LONGEST && !ids.is_empty() {
             let word = &text[start..end];
