@@ -7,7 +7,8 @@ use nilo_sample::words::duration_in_words;
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, ReadWordsError, TieBreak, Words};
 use nilo_tokenizer::model::{Model, ModelError};
 use nilo_tokenizer::{
-    CountError, CountSettings, Counted, MergedCounts, Pattern, Totals, WordSource, count, resume,
+    Corpus, CountError, CountSettings, Counted, MergedCounts, Pattern, Totals, WordSource, count,
+    resume,
 };
 use serde::Serialize;
 
@@ -30,12 +31,21 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     let quiet = args.means.quiet || settings.quiet;
     let allowance = Allowance::new(&args.means);
     let options = merge_options(&args, allowance)?;
+    let input = Input::find(&args)?;
     make_folder(&args.output)?;
     let recording = Recording::begin(&args.recording, settings)?;
     stop::listen();
     let progress = BarProgress(Bars::new(quiet));
     let mut stages = Stages::begin();
-    let trained = train(&args, &options, allowance, &progress, &mut stages, quiet);
+    let trained = train(
+        &args,
+        &input,
+        &options,
+        allowance,
+        &progress,
+        &mut stages,
+        quiet,
+    );
     progress.0.end();
     let (exit_code, failure) = match &trained {
         Ok(_) => (0, None),
@@ -51,6 +61,21 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     Ok(exit_code)
 }
 
+/// What is learnt from, found before anything begins.
+enum Input {
+    Texts(Corpus, Pattern),
+    Counts,
+}
+
+impl Input {
+    fn find(args: &BpeTrainArgs) -> Result<Input, Failure> {
+        if !args.from_counts.is_empty() {
+            return Ok(Input::Counts);
+        }
+        Ok(Input::Texts(args.texts.corpus()?, args.texts.pattern()?))
+    }
+}
+
 /// What was learnt and from what.
 struct Trained {
     totals: Totals,
@@ -62,13 +87,14 @@ struct Trained {
 
 fn train(
     args: &BpeTrainArgs,
+    input: &Input,
     options: &MergeOptions,
     allowance: Allowance,
     progress: &BarProgress,
     stages: &mut Stages,
     quiet: bool,
 ) -> Result<Trained, Failure> {
-    let (words, pattern, totals) = read_words(args, options, allowance, progress)?;
+    let (words, pattern, totals) = read_words(args, input, options, allowance, progress)?;
     progress.0.end();
     stages.end("counting");
     if totals.text_bytes == 0 {
@@ -117,24 +143,24 @@ fn save(model: &Model, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// The counted words, from texts or from files of counts, and how the text fell apart.
 fn read_words(
     args: &BpeTrainArgs,
+    input: &Input,
     options: &MergeOptions,
     allowance: Allowance,
     progress: &BarProgress,
 ) -> Result<(Words, Pattern, Totals), Failure> {
-    if !args.from_counts.is_empty() {
+    let Input::Texts(corpus, pattern) = input else {
         return words_from_counts(args, options);
-    }
+    };
     let state = args.output.join(STATE_FILE);
-    let corpus = args.texts.corpus()?;
     let settings = CountSettings {
-        pattern: args.texts.pattern()?,
+        pattern: pattern.clone(),
         threads: allowance.threads,
         memory_budget_bytes: allowance.for_counting(),
         spill_folder: args.means.temp_dir.clone(),
         ..CountSettings::default()
     };
     let counted = match args.resume {
-        false => count(&corpus, &settings, progress),
+        false => count(corpus, &settings, progress),
         true if !state.exists() => {
             let failure = Failure::new(format!(
                 "no counting was interrupted in {}",
@@ -142,7 +168,7 @@ fn read_words(
             ));
             return Err(failure.hint("leave --resume out to count from the beginning"));
         }
-        true => resume(&state, &corpus, &settings, progress),
+        true => resume(&state, corpus, &settings, progress),
     };
     progress.0.end();
     match counted.map_err(count_failure)? {
