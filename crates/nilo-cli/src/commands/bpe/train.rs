@@ -57,7 +57,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     if let Ok(trained) = &trained {
         tell(&args, trained, &stages, recording.peak_bytes(), quiet)?;
     }
-    recording.finish(exit_code, quiet);
+    recording.finish(exit_code, quiet || trained.is_err());
     Ok(exit_code)
 }
 
