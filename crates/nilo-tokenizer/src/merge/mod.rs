@@ -126,7 +126,7 @@ fn learn<S: Slot>(
             let count = merges[merges.len() - 1].count;
             merger.foresee(merges.len(), count);
         }
-        if merges.len() % 32 == 0 && reported.elapsed() >= TIME_BETWEEN_REPORTS {
+        if merges.len().is_multiple_of(32) && reported.elapsed() >= TIME_BETWEEN_REPORTS {
             reported = Instant::now();
             progress.merged(merges.len() as u64, wanted);
             if progress.should_stop() {

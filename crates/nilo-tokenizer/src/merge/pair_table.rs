@@ -49,7 +49,7 @@ impl PairTable {
 
     #[inline(always)]
     fn home(&self, pair: Pair) -> usize {
-        (u128::from(spread(pair)) * self.entries.len() as u128 >> 64) as usize
+        ((u128::from(spread(pair)) * self.entries.len() as u128) >> 64) as usize
     }
 
     #[inline(always)]

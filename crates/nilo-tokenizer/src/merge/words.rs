@@ -52,7 +52,7 @@ impl Words {
         };
         while let Some((word, count)) = source.next_word().map_err(ReadWordsError::Source)? {
             words.push(word, count)?;
-            if words.distinct % WORDS_BETWEEN_CHECKS == 0 {
+            if words.distinct.is_multiple_of(WORDS_BETWEEN_CHECKS) {
                 plan_for(words.distinct, words.bytes, options)?;
             }
         }
