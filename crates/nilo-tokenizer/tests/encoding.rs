@@ -150,7 +150,7 @@ impl std::io::Read for Dribble<'_> {
 fn threads_and_blocks_change_nothing() {
     let mut text = Vec::new();
     let mut random = Random(9);
-    while text.len() < 3_000_000 {
+    while text.len() < 1_300_000 {
         let sample = sample_text();
         let start = random.below(sample.len() as u64 - 600) as usize;
         text.extend_from_slice(&sample[start..start + 500]);
