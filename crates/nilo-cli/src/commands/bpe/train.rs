@@ -63,7 +63,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
 
 /// What is learnt from, found before anything begins.
 enum Input {
-    Texts(Corpus, Pattern),
+    Texts(Box<(Corpus, Pattern)>),
     Counts,
 }
 
@@ -72,7 +72,8 @@ impl Input {
         if !args.from_counts.is_empty() {
             return Ok(Input::Counts);
         }
-        Ok(Input::Texts(args.texts.corpus()?, args.texts.pattern()?))
+        let texts = (args.texts.corpus()?, args.texts.pattern()?);
+        Ok(Input::Texts(Box::new(texts)))
     }
 }
 
@@ -148,9 +149,10 @@ fn read_words(
     allowance: Allowance,
     progress: &BarProgress,
 ) -> Result<(Words, Pattern, Totals), Failure> {
-    let Input::Texts(corpus, pattern) = input else {
+    let Input::Texts(texts) = input else {
         return words_from_counts(args, options);
     };
+    let (corpus, pattern) = &**texts;
     let state = args.output.join(STATE_FILE);
     let settings = CountSettings {
         pattern: pattern.clone(),
