@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pickle
 import random
 import re
 import signal
@@ -299,6 +300,64 @@ def test_ctrl_c_stops_the_training(what, folder):
     assert (process.returncode, out) == (0, "stopped\n"), err
 
 
+def test_ctrl_c_stops_the_merging(folder):
+    (folder / "large.txt").write_text(random_words(400_000))
+    program = """
+        from nilometer._native import BpeCounts
+        from nilometer.bpe.options import Options
+
+        heard = []
+
+        def progress(stage, done, total):
+            if not heard:
+                print(stage, flush=True)
+            heard.append(done)
+
+        options = Options(threads=1)
+        counts = BpeCounts.from_files(["large.txt"], options)
+        try:
+            counts.train(1_000_000, options, progress)
+        except KeyboardInterrupt:
+            print("stopped", heard[-1] < 900_000)
+    """
+    process = start_program(program, folder)
+    assert process.stdout.readline() == "merge\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "stopped True\n"), err
+
+
+def test_an_iterator_is_counted_in_bounded_memory(folder):
+    program = """
+        import random
+        import nilometer
+        from nilometer.bpe import BPE
+
+        words = ["".join(random.choices("abcdefghijklmnop", k=6)) for _ in range(20000)]
+
+        def texts():
+            for number in range(150):
+                yield " ".join(random.sample(words, 20000)) * 8 + str(number)
+
+        one = next(texts())
+        before = nilometer.peak_rss()
+        bpe = BPE().train_from_iterator(texts(), 1000, threads=2)
+        print(bpe.totals["text_bytes"] >> 20, (nilometer.peak_rss() - before) >> 20)
+    """
+    out, _ = start_program(program, folder).communicate(timeout=100)
+    counted_mib, grown_mib = map(int, out.split())
+    assert counted_mib > 140
+    assert grown_mib < 60
+
+
+def test_a_tokenizer_goes_to_other_processes(trained):
+    bpe, _ = trained
+    again = pickle.loads(pickle.dumps(bpe))
+    assert again.merges == bpe.merges and again.encode_batch(NASTY) == bpe.encode_batch(NASTY)
+    watched = pickle.loads(pickle.dumps(BPEWithMonitoring(0.5)))
+    assert watched.monitor_interval == 0.5 and watched.get_memory_stats() == {}
+
+
 def test_an_exception_of_the_progress_function_stops_the_work(folder):
     from nilometer._native import BpeCounts
     from nilometer.bpe.options import Options
@@ -470,8 +529,12 @@ def test_texts_that_are_none_are_refused():
 def test_an_untrained_or_unreadable_tokenizer_says_so(folder, trained):
     with pytest.raises(ValueError, match="not trained"):
         BPE().encode("a")
-    with pytest.raises(FileNotFoundError):
-        BPE.load("nowhere")
+    for path in ("nowhere", "nowhere.json"):
+        with pytest.raises(FileNotFoundError, match="no tokenizer is there: nowhere"):
+            BPE.load(path)
+    (folder / "bare.tiktoken").write_text("YQ== 0\n")
+    with pytest.raises(ValueError, match="hint: say it, such as pattern='cl100k'"):
+        BPE.load("bare.tiktoken")
     (folder / "bad.json").write_text("{}")
     with pytest.raises(ValueError, match="tokenizer.json is not well formed"):
         BPE.load("bad.json")

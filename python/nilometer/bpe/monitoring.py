@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,15 @@ class BPEWithMonitoring(BPE):
         # Made once so that a wrong interval is refused here.
         self.monitor_interval = MemoryLog(monitor_interval).sampling_interval
         self._log: MemoryLog | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the samples, which belong to the process that took them."""
+        return super().__getstate__() | {"monitor_interval": self.monitor_interval}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.monitor_interval = state["monitor_interval"]
+        self._log = None
 
     def train(
         self,
@@ -69,7 +77,7 @@ class BPEWithMonitoring(BPE):
         say(f"Training completed in {time.monotonic() - began:.2f} seconds")
         say(f"Stopped memory monitoring. Peak memory: {stats['peak_memory_mb']:.2f} MB")
         if save_memory_log is not False:
-            target: str | os.PathLike[str] = f"memory_log_{vocab_size}.csv" if save_memory_log is True else save_memory_log
+            target: Path = f"memory_log_{vocab_size}.csv" if save_memory_log is True else save_memory_log
             say(f"Memory log saved to {log.save(target)}")
         say("\n" + block(stats))
         return self

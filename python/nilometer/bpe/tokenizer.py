@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._native import BpeCounts, BpeModel
@@ -51,7 +51,8 @@ class BPE:
         `progress` shows bars: True or False; if not given, in terminals and notebooks.
         """
         inputs = inputs_of(input_path)
-        return self._train(lambda chosen, bar: BpeCounts.from_files(inputs, chosen, bar), vocab_size, special_tokens, progress, options)
+        chosen = Options(special_tokens=special_tokens, **options)
+        return self._train(lambda bar: BpeCounts.from_files(inputs, chosen, bar), vocab_size, chosen, progress)
 
     def train_from_iterator(
         self,
@@ -68,7 +69,8 @@ class BPE:
         for name in ("lines", "separator", "jsonl"):
             if options.get(name):
                 raise ValueError(f"{name} is for files: each text of an iterator is a document")
-        return self._train(lambda chosen, bar: BpeCounts.from_iterator(iterator, chosen, bar), vocab_size, special_tokens, progress, options)
+        chosen = Options(special_tokens=special_tokens, **options)
+        return self._train(lambda bar: BpeCounts.from_iterator(iterator, chosen, bar), vocab_size, chosen, progress)
 
     def encode(self, text: str | bytes, *, special_tokens: bool = True, threads: int | None = None) -> list[int]:
         """The ids of a text. With `special_tokens=False` the texts of special tokens are text like any other."""
@@ -154,6 +156,16 @@ class BPE:
         """What was counted for the training: `documents`, `text_bytes`, `words`, `distinct_words` and others."""
         return dict(self._totals)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For processes that load data: the tokenizer as text."""
+        return {"tokenizer_json": None if self._model is None else self._model.tokenizer_json(), "totals": self._totals}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        BPE.__init__(self)
+        self._totals = state["totals"]
+        if state["tokenizer_json"] is not None:
+            self._model = BpeModel.read_tokenizer_json(state["tokenizer_json"].encode())
+
     def __len__(self) -> int:
         return self.vocab_size
 
@@ -167,12 +179,13 @@ class BPE:
             raise ValueError("this tokenizer is not trained: call train() or load() first")
         return self._model
 
-    def _train(self, count: Any, vocab_size: int, special_tokens: Sequence[str], progress: bool | None, options: dict[str, Any]) -> Self:
-        chosen = Options(special_tokens=special_tokens, **options)
+    def _train(
+        self, count: Callable[[Bar | None], BpeCounts], vocab_size: int, chosen: Options, progress: bool | None
+    ) -> Self:
         BpeCounts.check(vocabulary_size(vocab_size), chosen)
         bar = Bar() if is_shown(progress, sys.stderr) else None
         try:
-            counts = count(chosen, bar)
+            counts = count(bar)
             if bar is not None:
                 bar.expect("merge")
             self._learn(counts, vocab_size, chosen, bar)
@@ -192,8 +205,12 @@ def _read(path: pathlib.Path, pattern: str | None, special_tokens: list[str]) ->
         if not (path / "tokenizer.json").exists() and vocab.exists() and merges.exists():
             return BpeModel.read_vocab_merges(vocab, merges, special_tokens, pattern or "gpt2")
         path = path / "tokenizer.json"
-    if path.suffix == ".json":
+    if path.suffix == ".json" and path.exists():
         return BpeModel.read_tokenizer_json(path.read_bytes())
+    if not path.exists():
+        raise FileNotFoundError(
+            f"no tokenizer is there: {path}\nhint: give a folder of save(), a tokenizer.json, or a file of tiktoken ranks"
+        )
     beside = path.with_suffix(".json")
     info: dict[str, Any] = json.loads(beside.read_bytes()) if beside.exists() else {}
     pattern = pattern or info.get("pat_str")
