@@ -4,9 +4,11 @@ import json
 import os
 import pathlib
 import pickle
+import pty
 import random
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -483,6 +485,17 @@ def test_bars_are_drawn_when_asked_for(training, capsys):
     assert any(line.startswith("Counting words: ") for line in lines)
     BPE().train("data/training.txt", 999)
     assert capsys.readouterr().err == ""
+
+
+def test_bars_are_drawn_on_a_terminal(training, folder):
+    terminal, its_end = pty.openpty()
+    program = "from nilometer.bpe import BPE; BPE().train('data/training.txt', 999)"
+    subprocess.run([sys.executable, "-c", program], stderr=its_end, check=True, timeout=60)
+    os.close(its_end)
+    drawn = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert "\rTraining BPE: 100%|████████████████| 743/743 [00:0" in drawn
+    assert drawn.endswith("merges/s]\r\n")
 
 
 # Bad input

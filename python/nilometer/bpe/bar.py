@@ -1,4 +1,7 @@
-"""A progress bar as text, in terminals and notebooks: `Training BPE:  42%|████▏     | 312/743 [00:01<00:01, 350.45merges/s]`."""
+"""A progress bar as text, in terminals and notebooks.
+
+    Training BPE:  42%|██████▊         | 312/743 [00:00<00:01, 350.45merges/s]
+"""
 
 from __future__ import annotations
 

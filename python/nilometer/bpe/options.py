@@ -1,4 +1,4 @@
-"""The options of a training: what `nilo bpe train` takes, under the same names. The native half reads the attributes."""
+"""The options of a training: what `nilo bpe train` takes, under the same names; the native half reads them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class BPE:
         return self._trained.encode_batch(list(texts), special_tokens, threads)
 
     def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
-        """The text of ids. A character of which only a part is there is treated as `errors` says (see `bytes.decode`)."""
+        """The text of ids; a character of which only a part is there becomes what `errors` says (see `bytes.decode`)."""
         return self.decode_bytes(ids).decode("utf-8", errors)
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
@@ -209,7 +209,8 @@ def _read(path: pathlib.Path, pattern: str | None, special_tokens: list[str]) ->
         return BpeModel.read_tokenizer_json(path.read_bytes())
     if not path.exists():
         raise FileNotFoundError(
-            f"no tokenizer is there: {path}\nhint: give a folder of save(), a tokenizer.json, or a file of tiktoken ranks"
+            f"no tokenizer is there: {path}\n"
+            "hint: give a folder of save(), a tokenizer.json, or a file of tiktoken ranks"
         )
     beside = path.with_suffix(".json")
     info: dict[str, Any] = json.loads(beside.read_bytes()) if beside.exists() else {}
