@@ -188,6 +188,27 @@ def test_ranks_give_equal_ids_in_tiktoken(trained):
         assert bpe.encode(text, special_tokens=False) == theirs.encode(text, disallowed_special=()), text
 
 
+@pytest.mark.parametrize("pattern", ["cl100k", "o200k", r"\w+|\W+", "none"])
+def test_other_patterns_give_equal_ids_in_both_libraries(pattern, folder):
+    bpe = BPE().train_from_iterator([*english(), *MULTILINGUAL], 800, [END], pattern=pattern)
+    bpe.save(folder)
+    info = json.loads((folder / "ranks.json").read_text())
+    ranks = load_tiktoken_bpe(str(folder / "ranks.tiktoken"))
+    openai = tiktoken.Encoding("ours", mergeable_ranks=ranks, **info)
+    for text in NASTY:
+        ids = bpe.encode(text)
+        assert ids == bpe.to_hf().encode(text).ids, text
+        assert ids == openai.encode(text, allowed_special="all"), text
+        assert ids == BPE.load(folder / "ranks.tiktoken").encode(text), text
+
+
+def test_ties_go_to_the_greater_bytes_when_asked_for():
+    texts = ["ab cd ab cd"]
+    assert BPE().train_from_iterator(texts, 257, pattern=r"\w+|\W+").merges == [("a", "b")]
+    greater = BPE().train_from_iterator(texts, 257, pattern=r"\w+|\W+", tie_break="gpt2-bytes")
+    assert greater.merges == [("c", "d")]
+
+
 def test_every_form_is_loaded_back(trained, folder):
     bpe, saved = trained
     ids = [bpe.encode(text) for text in NASTY]

@@ -185,6 +185,8 @@ class BPE:
         BpeCounts.check(vocabulary_size(vocab_size), chosen)
         bar = Bar() if is_shown(progress, sys.stderr) else None
         try:
+            if bar is not None:
+                bar.expect("count")
             counts = count(bar)
             if bar is not None:
                 bar.expect("merge")
