@@ -7,7 +7,7 @@
         nilometer.log({"loss": 1 / (step + 1)}, step=step)
 
 Under `nilo run -- python train.py` everything lands in that run, beside its memory.
-The classes lie in `nilometer.memory`, `.profiling` and `.metrics`, and are importable from here; they are loaded when first used.
+The classes lie in `nilometer.memory`, `.profiling`, `.metrics` and `.bpe`, and are importable from here; they are loaded when first used.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .bpe import BPE as BPE
+    from .bpe import BPEWithMonitoring as BPEWithMonitoring
+    from .bpe import compare_vocab_sizes as compare_vocab_sizes
+    from .bpe import train_bpe_with_monitoring as train_bpe_with_monitoring
     from .memory import LeakDetector as LeakDetector
     from .memory import MemoryDebugger as MemoryDebugger
     from .memory import MemoryProfiler as MemoryProfiler
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
 
 # Where each name lives. Loading a module only when it is asked for keeps `import nilometer` short.
 _HOMES = {
+    "BPE": "bpe",
+    "BPEWithMonitoring": "bpe",
+    "compare_vocab_sizes": "bpe",
+    "train_bpe_with_monitoring": "bpe",
     "LeakDetector": "memory",
     "MemoryDebugger": "memory",
     "MemoryProfiler": "memory",
@@ -57,7 +65,7 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
-_MODULES = {"integrations", "memory", "metrics", "profiling", "reading", "torch"}
+_MODULES = {"bpe", "integrations", "memory", "metrics", "profiling", "reading", "torch"}
 
 __all__ = [
     "NilometerError",

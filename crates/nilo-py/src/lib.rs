@@ -3,6 +3,7 @@
 //! Everything here converts between Python and the crates below; the public classes and their documentation lie in `python/nilometer/`.
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
+mod bpe;
 mod errors;
 mod exit_status;
 mod exporting;
@@ -35,6 +36,8 @@ use pyo3::prelude::*;
 /// The module `nilometer._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]
     use super::forecaster::Forecaster;
     #[pymodule_export]

@@ -1,0 +1,144 @@
+//! Errors of the tokenizer as Python exceptions: the library's sentence, and the way out on a line of its own.
+
+use std::io;
+
+use nilo_tokenizer::encode::EncodeError;
+use nilo_tokenizer::merge::{MergeError, ReadWordsError};
+use nilo_tokenizer::model::ModelError;
+use nilo_tokenizer::{CorpusError, CountError, PatternError};
+use pyo3::exceptions::{
+    PyFileNotFoundError, PyInterruptedError, PyOSError, PyPermissionError, PyValueError,
+};
+use pyo3::prelude::*;
+
+use crate::errors::sentence;
+
+/// Made on a thread without Python, raised on one with it.
+pub(super) struct Failure {
+    kind: Kind,
+    text: String,
+    hint: Option<&'static str>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Value,
+    System(io::ErrorKind),
+    /// Only to be seen where nobody says why it was stopped.
+    Stopped,
+}
+
+impl Failure {
+    pub(super) fn value(text: impl Into<String>, hint: Option<&'static str>) -> Failure {
+        Failure {
+            kind: Kind::Value,
+            text: text.into(),
+            hint,
+        }
+    }
+
+    pub(super) fn stopped() -> Failure {
+        Failure {
+            kind: Kind::Stopped,
+            text: "the work was stopped".to_owned(),
+            hint: None,
+        }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        let text = match failure.hint {
+            Some(hint) => format!("{}\nhint: {hint}", failure.text),
+            None => failure.text,
+        };
+        match failure.kind {
+            Kind::Value => PyValueError::new_err(text),
+            Kind::System(io::ErrorKind::NotFound) => PyFileNotFoundError::new_err(text),
+            Kind::System(io::ErrorKind::PermissionDenied) => PyPermissionError::new_err(text),
+            Kind::System(_) => PyOSError::new_err(text),
+            Kind::Stopped => PyInterruptedError::new_err(text),
+        }
+    }
+}
+
+impl From<CountError> for Failure {
+    fn from(error: CountError) -> Failure {
+        let kind = match &error {
+            CountError::Spill { source, .. }
+            | CountError::Write { source, .. }
+            | CountError::Read { source, .. }
+            | CountError::Corpus(CorpusError::Read { source, .. }) => Kind::System(source.kind()),
+            CountError::Corpus(CorpusError::NotFound { .. }) => {
+                Kind::System(io::ErrorKind::NotFound)
+            }
+            _ => Kind::Value,
+        };
+        let hint = match &error {
+            CountError::Corpus(CorpusError::Empty { .. }) => Some("there is nothing to learn from"),
+            other => other.hint(),
+        };
+        let text = sentence(&error);
+        Failure { kind, text, hint }
+    }
+}
+
+impl From<CorpusError> for Failure {
+    fn from(error: CorpusError) -> Failure {
+        CountError::from(error).into()
+    }
+}
+
+impl From<MergeError> for Failure {
+    fn from(error: MergeError) -> Failure {
+        let hint = match &error {
+            MergeError::Stopped { .. } => return Failure::stopped(),
+            MergeError::VocabularyTooSmall { .. } => Some(
+                "raise vocab_size, or give only bytes that occur a token (seen_bytes_only=True)",
+            ),
+            MergeError::EmptySpecialToken { .. } => Some("give it a text, such as '<|endoftext|>'"),
+            MergeError::BudgetTooSmall { .. } => Some("raise memory_budget"),
+            _ => None,
+        };
+        Failure::value(sentence(&error), hint)
+    }
+}
+
+impl From<ReadWordsError<CountError>> for Failure {
+    fn from(error: ReadWordsError<CountError>) -> Failure {
+        match error {
+            ReadWordsError::Source(error) => error.into(),
+            ReadWordsError::Merge(error) => error.into(),
+        }
+    }
+}
+
+impl From<PatternError> for Failure {
+    fn from(error: PatternError) -> Failure {
+        Failure::value(sentence(&error), Some(error.hint()))
+    }
+}
+
+impl From<EncodeError> for Failure {
+    fn from(error: EncodeError) -> Failure {
+        let hint = match &error {
+            EncodeError::NoToken { .. } => "train without seen_bytes_only",
+            EncodeError::Pattern(error) => error.hint(),
+        };
+        Failure::value(sentence(&error), Some(hint))
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Failure {
+        let kind = match &error {
+            ModelError::Read { source, .. } | ModelError::Write { source, .. } => {
+                Kind::System(source.kind())
+            }
+            _ => Kind::Value,
+        };
+        let text = sentence(&error);
+        let hint = None;
+        Failure { kind, text, hint }
+    }
+}
