@@ -1,5 +1,7 @@
 //! Merges are those of the textbook: count all pairs anew for each merge, take the first in the order, replace it from left to right.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
@@ -204,7 +206,13 @@ fn any_budget_and_any_number_of_threads_give_the_same_merges() {
     let mut scans = 0;
     for seed in 1..=12 {
         let mut random = Random::seeded(seed);
-        let alphabet: Vec<u8> = (b'a'..b'a' + 3 + random.below(20) as u8).collect();
+        // With two letters every list is long.
+        let letters = if seed < 3 {
+            2
+        } else {
+            3 + random.below(20) as u8
+        };
+        let alphabet: Vec<u8> = (b'a'..b'a' + letters).collect();
         let words = random_words(&mut random, &alphabet, 4000, 14);
         let mut options = MergeOptions {
             vocabulary_size: 1200,
