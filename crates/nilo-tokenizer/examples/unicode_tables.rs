@@ -33,12 +33,11 @@ fn main() -> Result<(), String> {
     let mut classes = vec![0_u8; 0x11_0000];
     for (digit, pattern) in CLASSES {
         for range in ranges(pattern)?.ranges() {
-            for code in range.start() as usize..=range.end() as usize {
-                if classes[code] != 0 {
-                    return Err(format!("U+{code:04X} is in two classes"));
-                }
-                classes[code] = digit;
+            let held = &mut classes[range.start() as usize..=range.end() as usize];
+            if held.iter().any(|&class| class != 0) {
+                return Err(format!("{pattern} shares code points with another class"));
             }
+            held.fill(digit);
         }
     }
     // Far up there is one block of marks, the variation selectors; the table ends below it.

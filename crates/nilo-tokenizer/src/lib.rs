@@ -3,6 +3,8 @@
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
 pub mod byte_level;
+mod corpus;
+mod count;
 pub mod encode;
 pub mod merge;
 pub mod model;
@@ -10,6 +12,11 @@ mod pattern;
 mod progress;
 mod words;
 
+pub use corpus::{Corpus, CorpusError, Documents, SourceFile, TextFormat};
+pub use count::{
+    CountError, CountSettings, Counted, CountedWords, Counts, CountsReader, DocumentCounter,
+    MergedCounts, Recipe, Totals, Unfinished, count, resume,
+};
 pub use pattern::{
     CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
 };

@@ -95,8 +95,8 @@ mod tests {
     fn sixteen_bytes_at_a_time_give_what_one_at_a_time_gives() {
         for byte in 0..=255_u8 {
             let mut block = [b'x'; BLOCK];
-            for place in 0..BLOCK {
-                block[place] = byte.wrapping_add(place as u8);
+            for (place, slot) in block.iter_mut().enumerate() {
+                *slot = byte.wrapping_add(place as u8);
             }
             assert_eq!(classify(&block), classify_plainly(&block));
         }

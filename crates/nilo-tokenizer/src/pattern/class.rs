@@ -2,24 +2,25 @@
 
 use super::tables::{BLOCKS, END, INDEX};
 
-/// The class of a character. The digits in `tables.rs` are these values.
+/// The class of a character. Its value is the digit that stands for it in `tables.rs`, so that looking it up is no more
+/// than a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Class {
     /// None of the others: punctuation, symbols, controls, unassigned code points, bytes that are not UTF-8.
-    Other = 0,
+    Other = b'0',
     /// `\p{M}`; to every pattern but o200k the same as `Other`.
-    Mark = 1,
+    Mark = b'1',
     /// `\s`.
-    Space = 2,
+    Space = b'2',
     /// `\p{N}`.
-    Number = 3,
+    Number = b'3',
     /// `\p{Lu}` and `\p{Lt}`.
-    Upper = 4,
+    Upper = b'4',
     /// `\p{Ll}`.
-    Lower = 5,
+    Lower = b'5',
     /// `\p{Lm}` and `\p{Lo}`.
-    Caseless = 6,
+    Caseless = b'6',
 }
 
 impl Class {

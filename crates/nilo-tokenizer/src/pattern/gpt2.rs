@@ -30,11 +30,23 @@ struct Carry {
 }
 
 pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, usize)) {
+    if text.is_empty() {
+        return;
+    }
     let mut carry = Carry::default();
     let mut word_start = 0;
     let mut base = 0;
-    while base < text.len() {
-        let mut starts = starts_in_block(text, base, &mut carry);
+    // The end of the text counts as one more start, so that there is one call of `visit`, which is then inlined.
+    while base <= text.len() {
+        let rest = text.len() - base;
+        let mut starts = if rest > 0 {
+            starts_in_block(text, base, &mut carry)
+        } else {
+            0
+        };
+        if rest < BLOCK {
+            starts |= 1 << rest;
+        }
         if base == 0 {
             starts &= !1;
         }
@@ -45,9 +57,6 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, usize)) {
             word_start = start;
         }
         base += BLOCK;
-    }
-    if word_start < text.len() {
-        visit(word_start, text.len());
     }
 }
 

@@ -1,0 +1,117 @@
+//! Counting that was interrupted: saved as a counts file with the place reached, and taken up again from there.
+//!
+//! The place is that of the next chunk. In packed files it counts unpacked bytes, so what lies before it is unpacked
+//! again, but not counted again.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::CountError;
+use super::counter::{CountSettings, Counted, count_from};
+use super::counts::Counts;
+use super::file::{CountsReader, Header};
+use super::merge::SortedWords;
+use super::totals::Recipe;
+use crate::Progress;
+use crate::corpus::{Corpus, Position, SourceFile, TextFormat};
+
+/// Where counting stood.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Saved {
+    files: Vec<SourceFile>,
+    format: TextFormat,
+    position: Position,
+}
+
+/// The counts of a part of the corpus.
+#[derive(Debug)]
+pub struct Unfinished {
+    counts: Counts,
+    saved: Saved,
+}
+
+impl Unfinished {
+    pub(super) fn new(counts: Counts, corpus: &Corpus, position: Position) -> Self {
+        let saved = Saved {
+            files: corpus.files.clone(),
+            format: corpus.format.clone(),
+            position,
+        };
+        Self { counts, saved }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Saves the state, whole or not at all. Standard input and pipes cannot be read again and are refused.
+    pub fn save(&self, path: &Path) -> Result<(), CountError> {
+        if self
+            .saved
+            .files
+            .iter()
+            .any(|file| file.size_bytes.is_none())
+        {
+            return Err(CountError::NotResumable);
+        }
+        let header = Header {
+            interrupted: Some(self.saved.clone()),
+            ..Header::finished(self.counts.recipe(), self.counts.totals())
+        };
+        self.counts.write_with(path, header)
+    }
+}
+
+/// Counts the rest of a corpus, with the same result as counting it in one go. Refused if a file has changed since.
+pub fn resume(
+    path: &Path,
+    corpus: &Corpus,
+    settings: &CountSettings,
+    progress: &dyn Progress,
+) -> Result<Counted, CountError> {
+    let mut reader = CountsReader::open(path)?;
+    let Header {
+        recipe,
+        totals,
+        interrupted,
+    } = reader.header().clone();
+    let Some(saved) = interrupted else {
+        return Err(CountError::Finished {
+            path: path.to_owned(),
+        });
+    };
+    let changed = |what: String| CountError::Changed {
+        what,
+        path: path.to_owned(),
+    };
+    if let Some((what, left, right)) =
+        recipe.difference(&Recipe::new(&settings.pattern, &corpus.format))
+    {
+        return Err(changed(format!("{what} was {left} and is {right}")));
+    }
+    if saved.format != corpus.format {
+        return Err(changed("documents are parted differently".to_owned()));
+    }
+    if saved.files.len() != corpus.files.len() {
+        return Err(changed(format!(
+            "{} files were {}",
+            corpus.files.len(),
+            saved.files.len()
+        )));
+    }
+    for (old, new) in saved.files.iter().zip(&corpus.files) {
+        if old != new {
+            return Err(changed(format!(
+                "{} was moved or written since",
+                old.name().display()
+            )));
+        }
+    }
+    let table = settings.table();
+    while reader.advance()? {
+        table.add(reader.word(), reader.count());
+    }
+    count_from(corpus, settings, table, totals, saved.position, progress)
+}
