@@ -17,11 +17,14 @@ fn learn(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> Result<Learn
         .learn(options, &Quiet)
 }
 
-/// Tokens and merges (left, right, joined, count), the slow and obvious way.
+/// Left, right, joined, count.
+type TextbookMerge = (u32, u32, u32, u64);
+
+/// Tokens and merges, the slow and obvious way.
 fn textbook(
     words: &BTreeMap<Vec<u8>, u64>,
     options: &MergeOptions,
-) -> (Vec<Vec<u8>>, Vec<(u32, u32, u32, u64)>) {
+) -> (Vec<Vec<u8>>, Vec<TextbookMerge>) {
     let level = ByteLevel::default();
     let mut tokens: Vec<Vec<u8>> = Vec::new();
     let mut ids: HashMap<Vec<u8>, u32> = HashMap::new();

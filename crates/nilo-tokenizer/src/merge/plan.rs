@@ -50,9 +50,10 @@ struct Sizes {
     packed: u64,
     /// Words laid out.
     arena: u64,
-    /// Vocabulary, merges, what neighbours add up to.
+    /// Vocabulary and merges, in the end.
     tokens: u64,
-    /// What indexes take for a time, for each thread.
+    /// What neighbours add up to.
+    neighbours: u64,
     threads: u64,
     slots: u64,
 }
@@ -70,20 +71,21 @@ impl Sizes {
                 arena_bytes::<AtomicU32>(slots)
             },
             // No more merges than there are pairs: a small corpus may end before the vocabulary is full.
-            tokens: tokens.min(512 + slots) * TOKEN_BYTES + tokens * NEIGHBOUR_BYTES * threads,
+            tokens: tokens.min(512 + slots) * TOKEN_BYTES,
+            neighbours: tokens * NEIGHBOUR_BYTES * threads,
             threads,
             slots,
         }
     }
 
-    /// With ample room all pairs are counted once; with less, again and again, and the rarest are sorted out.
+    /// With ample room all pairs are counted once, before there are merges; with less, again and again, and the rarest are sorted out.
     fn peak(&self, room: Room) -> u64 {
-        let mut passing = FIRST_INDEX_BYTES * self.threads;
+        let mut later = self.tokens;
         if room != self.ample() {
-            let indexing = buckets(room.pairs) * 8 * self.threads + room.pairs * SORTED_PAIR_BYTES;
-            passing = passing.max(indexing);
+            later += buckets(room.pairs) * 8 * self.threads + room.pairs * SORTED_PAIR_BYTES;
         }
-        let merging = self.tokens + room.places * 4 + room.pairs * PAIR_BYTES + passing;
+        let passing = later.max(FIRST_INDEX_BYTES * self.threads);
+        let merging = self.neighbours + room.places * 4 + room.pairs * PAIR_BYTES + passing;
         self.arena + merging.max(self.packed)
     }
 
