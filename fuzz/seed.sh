@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts real files into the corpora: golden runs for `run_folder`, recordings of other tools for `import` (the first byte
-# chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small files of
-# each form for `tokenizer_files`.
+# chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small files
+# of each form for `tokenizer_files`.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -18,8 +18,6 @@ for file in ../crates/nilo-import/testdata/*; do
 done
 mkdir -p corpus/sacct
 cp ../crates/nilo-analysis/testdata/sacct/* corpus/sacct/
-mkdir -p corpus/counts_file
-cp ../crates/nilo-tokenizer/testdata/counts-v1 corpus/counts_file/
 mkdir -p corpus/tokenizer_files corpus/bpe
 {
     printf '\000'
@@ -29,3 +27,5 @@ mkdir -p corpus/tokenizer_files corpus/bpe
 printf '\001{"a":0,"b":1,"ab":2}\000#version: 0.2\na b\n' > corpus/tokenizer_files/pair
 printf '\002YQ== 0\nYg== 1\nYWI= 2\n' > corpus/tokenizer_files/ranks
 printf '\001\377\005abab\000\003aaaa\000\003abcabcabc' > corpus/bpe/words
+mkdir -p corpus/counts_file
+cp ../crates/nilo-tokenizer/testdata/counts-v1 corpus/counts_file/

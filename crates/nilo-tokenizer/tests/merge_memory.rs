@@ -1,5 +1,7 @@
 //! Merging allocates what its plan foretells, and keeps within its budget.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};

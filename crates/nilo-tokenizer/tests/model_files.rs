@@ -1,5 +1,7 @@
 //! What is written is read again as it was, and what is not well formed is refused in one sentence.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -70,10 +72,6 @@ fn a_special_token_that_is_a_merge_too_is_kept_by_all_forms_but_ranks() {
     assert!(
         model.joins().iter().any(|join| join.joined == 0),
         "a merge leads to the special token"
-    );
-    assert!(
-        model.joins().len() > 290 - 256 - 1,
-        "such a merge does not grow the vocabulary"
     );
     assert_eq!(
         Model::from_tokenizer_json(model.to_tokenizer_json().as_bytes()).unwrap(),

@@ -1,5 +1,7 @@
 //! Merges are those of the textbook: count all pairs anew for each merge, take the first in the order, replace it from left to right.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,11 +17,14 @@ fn learn(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> Result<Learn
         .learn(options, &Quiet)
 }
 
-/// Tokens and merges (left, right, joined, count), the slow and obvious way.
+/// Left, right, joined, count.
+type TextbookMerge = (u32, u32, u32, u64);
+
+/// Tokens and merges, the slow and obvious way.
 fn textbook(
     words: &BTreeMap<Vec<u8>, u64>,
     options: &MergeOptions,
-) -> (Vec<Vec<u8>>, Vec<(u32, u32, u32, u64)>) {
+) -> (Vec<Vec<u8>>, Vec<TextbookMerge>) {
     let level = ByteLevel::default();
     let mut tokens: Vec<Vec<u8>> = Vec::new();
     let mut ids: HashMap<Vec<u8>, u32> = HashMap::new();
@@ -204,7 +209,13 @@ fn any_budget_and_any_number_of_threads_give_the_same_merges() {
     let mut scans = 0;
     for seed in 1..=12 {
         let mut random = Random::seeded(seed);
-        let alphabet: Vec<u8> = (b'a'..b'a' + 3 + random.below(20) as u8).collect();
+        // With two letters every list is long.
+        let letters = if seed < 3 {
+            2
+        } else {
+            3 + random.below(20) as u8
+        };
+        let alphabet: Vec<u8> = (b'a'..b'a' + letters).collect();
         let words = random_words(&mut random, &alphabet, 4000, 14);
         let mut options = MergeOptions {
             vocabulary_size: 1200,

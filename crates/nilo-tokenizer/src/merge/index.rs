@@ -6,6 +6,7 @@
 use super::merger::Merger;
 use super::order::{Candidate, Cutoff, Order, Pair, pair_of};
 use super::pair_table::{Entry, spread};
+use super::plan::buckets;
 use super::slot::Slot;
 use super::threads::in_parts;
 
@@ -79,7 +80,7 @@ impl<S: Slot> Merger<S> {
     }
 
     fn fill_buckets(&self) -> Box<[u64]> {
-        let buckets = self.bucket_count();
+        let buckets = buckets(self.table.most() as u64) as usize;
         let (arena, lengths) = (&self.arena, &*self.tokens.lengths);
         let mut parts = in_parts(arena.stretches(self.threads), |stretch| {
             let mut weights = vec![0u64; buckets].into_boxed_slice();
@@ -95,11 +96,6 @@ impl<S: Slot> Merger<S> {
             }
         }
         sums
-    }
-
-    /// Buckets in the first pass.
-    fn bucket_count(&self) -> usize {
-        (self.table.most() * 2).next_power_of_two().max(1024)
     }
 
     /// Counts the pairs of a stretch whose buckets weigh enough, and ends the stretch where the table is full.

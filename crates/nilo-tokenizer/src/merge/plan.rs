@@ -33,17 +33,14 @@ pub(super) struct Room {
     pub(super) pairs: u64,
 }
 
-/// What one kept pair takes: its entry, its candidate in the heap, and a line in the lists that are made to sort pairs.
-const PAIR_BYTES: u64 = ENTRY_BYTES + 16 + 24;
+/// What one kept pair takes: its entry and its candidate in the heap.
+const PAIR_BYTES: u64 = ENTRY_BYTES + 16;
+/// A pair's line in the lists that are made to sort pairs, where room is scarce.
+const SORTED_PAIR_BYTES: u64 = 24;
 /// What a token takes: two copies of its text with what the allocator adds, its place in the map, its merge.
 const TOKEN_BYTES: u64 = 150;
 /// Counts of pairs of bytes, while the first index is made.
 const FIRST_INDEX_BYTES: u64 = (1 << 16) * 20;
-/// With less room every merge would go through all words.
-const LEAST: Room = Room {
-    places: 1 << 10,
-    pairs: 1 << 8,
-};
 /// Pairs that are kept at one time, with the cutoff that is foreseen: at most 80,000 were met in 200 MB of many languages and 32,000 merges.
 const USUAL_PAIRS: u64 = 1 << 17;
 
@@ -53,9 +50,10 @@ struct Sizes {
     packed: u64,
     /// Words laid out.
     arena: u64,
-    /// Vocabulary, merges, what neighbours add up to.
+    /// Vocabulary and merges, in the end.
     tokens: u64,
-    /// What indexes take for a time, for each thread.
+    /// What neighbours add up to.
+    neighbours: u64,
     threads: u64,
     slots: u64,
 }
@@ -72,26 +70,40 @@ impl Sizes {
             } else {
                 arena_bytes::<AtomicU32>(slots)
             },
-            tokens: tokens * (TOKEN_BYTES + NEIGHBOUR_BYTES * threads),
+            // No more merges than there are pairs: a small corpus may end before the vocabulary is full.
+            tokens: tokens.min(512 + slots) * TOKEN_BYTES,
+            neighbours: tokens * NEIGHBOUR_BYTES * threads,
             threads,
             slots,
         }
     }
 
+    /// With ample room all pairs are counted once, before there are merges; with less, again and again, and the rarest are sorted out.
     fn peak(&self, room: Room) -> u64 {
-        let buckets = (room.pairs * 2).next_power_of_two() * 8;
-        let passing = (FIRST_INDEX_BYTES.max(buckets)) * self.threads;
-        let merging = self.tokens + room.places * 4 + room.pairs * PAIR_BYTES + passing;
+        let mut later = self.tokens;
+        if room != self.ample() {
+            later += buckets(room.pairs) * 8 * self.threads + room.pairs * SORTED_PAIR_BYTES;
+        }
+        let passing = later.max(FIRST_INDEX_BYTES * self.threads);
+        let merging = self.neighbours + room.places * 4 + room.pairs * PAIR_BYTES + passing;
         self.arena + merging.max(self.packed)
+    }
+
+    /// With less room nearly every merge would go through all words.
+    fn least(&self) -> Room {
+        Room {
+            places: (self.slots / 8).max(1 << 10),
+            pairs: 1 << 9,
+        }
     }
 
     /// All places of pairs fit, and those that the first merges make before lists are slid together.
     fn ample(&self) -> Room {
-        let places = (self.slots + self.slots / 4).max(LEAST.places);
+        let places = (self.slots + self.slots / 4).max(self.least().places);
         let pairs = USUAL_PAIRS.max(self.slots / 256).min(self.slots);
         Room {
             places: places.min(u64::from(u32::MAX) - 1),
-            pairs: pairs.max(LEAST.pairs),
+            pairs: pairs.max(self.least().pairs),
         }
     }
 
@@ -101,7 +113,7 @@ impl Sizes {
             return Ok(room);
         };
         while self.peak(room) > budget {
-            let least_bytes = self.peak(LEAST);
+            let least_bytes = self.peak(self.least());
             if least_bytes > budget {
                 return Err(MergeError::BudgetTooSmall {
                     budget_bytes: budget,
@@ -109,15 +121,20 @@ impl Sizes {
                 });
             }
             // Pairs take much each and are needed most: places give way first, down to a quarter of the words.
-            if room.places * 4 > self.slots || room.pairs == LEAST.pairs {
-                room.places = (room.places * 15 / 16).max(LEAST.places);
+            if room.places * 4 > self.slots || room.pairs == self.least().pairs {
+                room.places = (room.places * 15 / 16).max(self.least().places);
             } else {
-                room.places = (room.places * 15 / 16).max(LEAST.places);
-                room.pairs = (room.pairs * 15 / 16).max(LEAST.pairs);
+                room.places = (room.places * 15 / 16).max(self.least().places);
+                room.pairs = (room.pairs * 15 / 16).max(self.least().pairs);
             }
         }
         Ok(room)
     }
+}
+
+/// Buckets in which an index adds up weights before it counts pairs.
+pub(super) fn buckets(pairs: u64) -> u64 {
+    (pairs * 2).next_power_of_two().max(1 << 16)
 }
 
 impl Room {
@@ -134,7 +151,7 @@ impl Words {
         let seconds = seconds(&sizes, room, options, self.nanos_per_byte());
         Ok(Plan {
             peak_bytes: sizes.peak(room),
-            least_bytes: sizes.peak(LEAST),
+            least_bytes: sizes.peak(sizes.least()),
             seconds,
         })
     }
@@ -166,7 +183,7 @@ pub fn plan_for(distinct: u64, bytes: u64, options: &MergeOptions) -> Result<Pla
     let room = sizes.room(options)?;
     Ok(Plan {
         peak_bytes: sizes.peak(room),
-        least_bytes: sizes.peak(LEAST),
+        least_bytes: sizes.peak(sizes.least()),
         seconds: seconds(&sizes, room, options, USUAL_NANOS),
     })
 }
