@@ -19,6 +19,8 @@ mod cgroup;
 #[cfg(target_os = "linux")]
 mod descriptors;
 #[cfg(target_os = "linux")]
+mod free;
+#[cfg(target_os = "linux")]
 pub mod gpu;
 #[cfg(target_os = "linux")]
 mod host;
@@ -44,6 +46,8 @@ pub use source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedPr
 pub use cgroup::{CgroupReading, MemoryCgroup};
 #[cfg(target_os = "linux")]
 pub use descriptors::raise_own_fd_limit;
+#[cfg(target_os = "linux")]
+pub use free::free_memory;
 #[cfg(target_os = "linux")]
 pub use host::{Host, HostReading};
 #[cfg(target_os = "linux")]

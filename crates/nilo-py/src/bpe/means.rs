@@ -3,7 +3,7 @@
 //! A budget is for the training alone: what the program holds besides is its own affair.
 
 use nilo_sample::units::parse_bytes;
-use nilo_source::{Host, Roots, limiting_cgroup, resolve_limits};
+use nilo_source::{Roots, free_memory};
 use pyo3::prelude::*;
 
 use super::failure::Failure;
@@ -35,7 +35,7 @@ impl Means {
     pub(super) fn new(threads: Option<usize>, budget: Option<&Budget>) -> Result<Means, Failure> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let budget_bytes = match budget {
-            None => free_memory(),
+            None => share_of_free(),
             Some(Budget::Bytes(bytes)) => Some(*bytes),
             Some(Budget::Text(text)) => {
                 let bytes = parse_bytes(text);
@@ -56,14 +56,7 @@ impl Means {
 }
 
 /// A share of what this process may still take before something is killed.
-fn free_memory() -> Option<u64> {
-    let roots = Roots::default();
-    let available = Host::new(&roots).ok()?.read().available_bytes;
-    let pid = std::process::id();
-    let in_cgroup = resolve_limits(&roots, pid)
-        .first()
-        .zip(limiting_cgroup(&roots, pid).and_then(|cgroup| cgroup.usage_bytes()))
-        .map(|(limit, used)| limit.bytes.saturating_sub(used));
-    let free = available.into_iter().chain(in_cgroup).min()?;
+fn share_of_free() -> Option<u64> {
+    let free = free_memory(&Roots::default())?;
     Some((free as f64 * SHARE_OF_FREE) as u64)
 }

@@ -1,6 +1,6 @@
 //! How many threads, and how much memory for which stage.
 
-use nilo_source::{Host, Roots, limiting_cgroup, resolve_limits};
+use nilo_source::{Roots, free_memory};
 
 use crate::args::Means;
 
@@ -25,7 +25,7 @@ impl Allowance {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Allowance {
             threads: means.threads.map_or_else(cores, usize::from),
-            budget_bytes: means.memory_budget.or_else(free_memory),
+            budget_bytes: means.memory_budget.or_else(share_of_free),
         }
     }
 
@@ -52,14 +52,7 @@ impl Allowance {
 }
 
 /// A share of what this process may still take before something is killed.
-fn free_memory() -> Option<u64> {
-    let roots = Roots::default();
-    let available = Host::new(&roots).ok()?.read().available_bytes;
-    let pid = std::process::id();
-    let in_cgroup = resolve_limits(&roots, pid)
-        .first()
-        .zip(limiting_cgroup(&roots, pid).and_then(|cgroup| cgroup.usage_bytes()))
-        .map(|(limit, used)| limit.bytes.saturating_sub(used));
-    let free = available.into_iter().chain(in_cgroup).min()?;
+fn share_of_free() -> Option<u64> {
+    let free = free_memory(&Roots::default())?;
     Some((free as f64 * SHARE_OF_FREE) as u64)
 }
