@@ -273,3 +273,22 @@ def test_an_unreadable_file_in_the_middle_leaves_no_result(nilo, tmp_path):
     result = nilo("bpe", "train", "shards", "--vocab-size", 900, "-o", "out")
     assert result.returncode == 2 and "b.gz" in result.stderr and "hint:" in result.stderr
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_under_a_limit_it_makes_do_or_refuses_and_is_never_killed(nilo, cgroup, tmp_path):
+    """Three million distinct words: more than a hundred MiB of them."""
+    words = random.Random(5)
+    with open(tmp_path / "words.txt", "w") as file:
+        for _ in range(300):
+            file.write(" ".join("".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=8)) for _ in range(10_000)) + "\n")
+    cgroup.limit(256 << 20)
+    answer = json.loads(train(nilo, "words.txt", "-o", "out", "--format", "json", vocab_size=600, preexec_fn=cgroup.enter).stdout)
+    assert answer["peak_bytes"] < 256 << 20
+    assert answer["predicted_peak_bytes"] == pytest.approx(answer["peak_bytes"], rel=0.2)
+    train(nilo, "words.txt", "-o", "tight", "--memory-budget", "128MiB", vocab_size=600)
+    assert merges(tmp_path / "tight") == merges(tmp_path / "out")
+    assert nilo.show()["memory"]["peak_bytes"] < 1.1 * (128 << 20)
+    cgroup.limit(80 << 20)
+    refused = nilo("bpe", "train", "words.txt", "--vocab-size", 600, "-o", "none", preexec_fn=cgroup.enter)
+    assert refused.returncode == 2 and "are too little to merge these words: at least" in refused.stderr
+    assert cgroup.kills == 0 and list((tmp_path / "none").iterdir()) == []

@@ -266,27 +266,25 @@ fn merge_options(args: &BpeTrainArgs, allowance: Allowance) -> Result<MergeOptio
 }
 
 fn merge_failure(error: MergeError) -> Failure {
-    let hint = match &error {
-        MergeError::VocabularyTooSmall { .. } => {
-            Some("raise --vocab-size, or give only bytes that occur a token (--seen-bytes-only)")
+    match error {
+        MergeError::BudgetTooSmall {
+            budget_bytes,
+            needed_bytes,
+        } => {
+            let with_program = |bytes| format_bytes(Allowance::with_program(bytes) as f64);
+            Failure::new(format!(
+                "{} are too little to merge these words: at least {} are needed",
+                with_program(budget_bytes),
+                with_program(needed_bytes)
+            ))
+            .hint("raise --memory-budget, or run where more memory is free")
         }
-        MergeError::BudgetTooSmall { .. } => Some("raise --memory-budget"),
-        MergeError::Stopped { .. } => {
-            Some("counts can be kept: `nilo bpe count`, then `nilo bpe train --from-counts`")
-        }
-        _ => None,
-    };
-    let code = match &error {
-        MergeError::Stopped { .. } => Some(INTERRUPTED),
-        _ => None,
-    };
-    let mut failure = Failure::from(error);
-    if let Some(hint) = hint {
-        failure = failure.hint(hint);
-    }
-    match code {
-        Some(code) => failure.code(code),
-        None => failure,
+        MergeError::VocabularyTooSmall { .. } => Failure::from(error)
+            .hint("raise --vocab-size, or give only bytes that occur a token (--seen-bytes-only)"),
+        MergeError::Stopped { .. } => Failure::from(error)
+            .hint("counts can be kept: `nilo bpe count`, then `nilo bpe train --from-counts`")
+            .code(INTERRUPTED),
+        other => Failure::from(other),
     }
 }
 
