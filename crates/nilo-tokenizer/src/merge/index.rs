@@ -52,16 +52,18 @@ impl<S: Slot> Merger<S> {
                 tie_break: self.tie_break(),
                 texts: &self.tokens.texts,
             };
-            let found = self.table.iter().map(|entry| {
-                (
-                    Candidate {
-                        count: entry.count,
-                        pair: entry.pair,
-                    },
-                    entry.places,
-                )
-            });
-            candidates.extend(found.filter(|(candidate, _)| cutoff.keeps(*candidate, &order)));
+            let candidate = |entry: &Entry| Candidate {
+                count: entry.count,
+                pair: entry.pair,
+            };
+            self.table
+                .retain(|entry| cutoff.keeps(candidate(entry), &order));
+            candidates.reserve_exact(self.table.len());
+            candidates.extend(
+                self.table
+                    .iter()
+                    .map(|entry| (candidate(entry), entry.places)),
+            );
             if candidates.len() > most {
                 candidates
                     .sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));

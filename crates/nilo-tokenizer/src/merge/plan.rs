@@ -35,8 +35,8 @@ pub(super) struct Room {
 
 /// What one kept pair takes: its entry and its candidate in the heap.
 const PAIR_BYTES: u64 = ENTRY_BYTES + 16;
-/// A pair's line in the lists that are made to sort pairs, where room is scarce.
-const SORTED_PAIR_BYTES: u64 = 24;
+/// A pair's line in the list that is made to sort pairs, where room is scarce; three quarters of a table and another one may be in it.
+const SORTED_PAIR_BYTES: u64 = 24 * 7 / 4;
 /// What a token takes: two copies of its text with what the allocator adds, its place in the map, its merge.
 const TOKEN_BYTES: u64 = 150;
 /// Counts of pairs of bytes, while the first index is made.
@@ -59,7 +59,22 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(slots: u64, packed: u64, options: &MergeOptions) -> Self {
+    fn for_options(slots: u64, packed: u64, options: &MergeOptions) -> Self {
+        Self::new(
+            slots,
+            packed,
+            options,
+            options.memory_budget_bytes.is_some(),
+        )
+    }
+
+    /// The smallest budget that works.
+    fn least_bytes(slots: u64, packed: u64, options: &MergeOptions) -> u64 {
+        let sizes = Self::new(slots, packed, options, true);
+        sizes.peak(sizes.least())
+    }
+
+    fn new(slots: u64, packed: u64, options: &MergeOptions, scarce: bool) -> Self {
         let narrow = options.vocabulary_size <= AtomicU16::MOST_IDS as usize;
         let threads = options.threads.max(1) as u64;
         let tokens = options.vocabulary_size as u64;
@@ -70,8 +85,8 @@ impl Sizes {
             } else {
                 arena_bytes::<AtomicU32>(slots)
             },
-            // No more merges than there are pairs: a small corpus may end before the vocabulary is full.
-            tokens: tokens.min(512 + slots) * TOKEN_BYTES,
+            // A small corpus ends before the vocabulary is full: after as many merges as there are pairs at worst, much earlier as a rule.
+            tokens: tokens.min(512 + slots / if scarce { 1 } else { 4 }) * TOKEN_BYTES,
             neighbours: tokens * NEIGHBOUR_BYTES * threads,
             threads,
             slots,
@@ -139,19 +154,19 @@ pub(super) fn buckets(pairs: u64) -> u64 {
 
 impl Room {
     pub(super) fn choose(words: &Words, options: &MergeOptions) -> Result<Self, MergeError> {
-        Sizes::new(slots_of(words), words.packed_bytes(), options).room(options)
+        Sizes::for_options(slots_of(words), words.packed_bytes(), options).room(options)
     }
 }
 
 impl Words {
     /// What merging these words will take; an error if it cannot be done within the budget.
     pub fn plan(&self, options: &MergeOptions) -> Result<Plan, MergeError> {
-        let sizes = Sizes::new(slots_of(self), self.packed_bytes(), options);
+        let sizes = Sizes::for_options(slots_of(self), self.packed_bytes(), options);
         let room = sizes.room(options)?;
         let seconds = seconds(&sizes, room, options, self.nanos_per_byte());
         Ok(Plan {
             peak_bytes: sizes.peak(room),
-            least_bytes: sizes.peak(sizes.least()),
+            least_bytes: Sizes::least_bytes(slots_of(self), self.packed_bytes(), options),
             seconds,
         })
     }
@@ -179,11 +194,11 @@ impl Words {
 /// What merging will take, from the sizes alone: distinct words and the bytes in them.
 pub fn plan_for(distinct: u64, bytes: u64, options: &MergeOptions) -> Result<Plan, MergeError> {
     let slots = BLOCK_SLOTS + bytes + distinct + distinct / 8;
-    let sizes = Sizes::new(slots, bytes + distinct * 3, options);
+    let sizes = Sizes::for_options(slots, bytes + distinct * 3, options);
     let room = sizes.room(options)?;
     Ok(Plan {
         peak_bytes: sizes.peak(room),
-        least_bytes: sizes.peak(sizes.least()),
+        least_bytes: Sizes::least_bytes(slots, bytes + distinct * 3, options),
         seconds: seconds(&sizes, room, options, USUAL_NANOS),
     })
 }

@@ -8,26 +8,20 @@ use nilo_tokenizer::merge::{MergeOptions, Words};
 use nilo_tokenizer::model::Model;
 use nilo_tokenizer::{Pattern, Quiet, WordSource};
 
-pub(crate) struct Counted(std::vec::IntoIter<(Vec<u8>, u64)>, Vec<u8>);
+/// Counted words, lent out: reading them allocates nothing.
+pub(crate) struct Counted<'a>(std::collections::btree_map::Iter<'a, Vec<u8>, u64>);
 
-impl Counted {
-    pub(crate) fn new(words: &BTreeMap<Vec<u8>, u64>) -> Self {
-        let words: Vec<_> = words
-            .iter()
-            .map(|(word, &count)| (word.clone(), count))
-            .collect();
-        Self(words.into_iter(), Vec::new())
+impl<'a> Counted<'a> {
+    pub(crate) fn new(words: &'a BTreeMap<Vec<u8>, u64>) -> Self {
+        Self(words.iter())
     }
 }
 
-impl WordSource for Counted {
+impl WordSource for Counted<'_> {
     type Error = std::convert::Infallible;
 
     fn next_word(&mut self) -> Result<Option<(&[u8], u64)>, Self::Error> {
-        Ok(self.0.next().map(|(word, count)| {
-            self.1 = word;
-            (&self.1[..], count)
-        }))
+        Ok(self.0.next().map(|(word, &count)| (&word[..], count)))
     }
 }
 
