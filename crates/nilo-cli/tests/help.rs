@@ -37,6 +37,7 @@ fn help_texts() {
         "leak",
         "profile",
         "monitor",
+        "bpe",
         "plot",
         "export",
         "verify",
@@ -45,6 +46,10 @@ fn help_texts() {
         "man",
     ] {
         insta::assert_snapshot!(format!("help-{verb}"), transcript(&[verb, "--help"]));
+    }
+    for verb in ["train", "count", "encode", "decode"] {
+        let help = transcript(&["bpe", verb, "--help"]);
+        insta::assert_snapshot!(format!("help-bpe-{verb}"), help);
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Texts {
 /// With what means.
 #[derive(Debug, Args)]
 pub(crate) struct Means {
-    /// Memory that it may take, such as 2GiB; what does not fit goes to disk. The result is the same [default: what is quickest]
+    /// Memory that it may take, such as 2GiB; what does not fit goes to disk. The result is the same [default: 80 % of what is free]
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub(crate) memory_budget: Option<u64>,
 
