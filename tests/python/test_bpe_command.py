@@ -3,10 +3,10 @@
 import base64
 import gzip
 import json
+import os
 import pathlib
 import random
 import signal
-import sys
 import time
 
 import pytest
@@ -292,3 +292,41 @@ def test_under_a_limit_it_makes_do_or_refuses_and_is_never_killed(nilo, cgroup, 
     refused = nilo("bpe", "train", "words.txt", "--vocab-size", 600, "-o", "none", preexec_fn=cgroup.enter)
     assert refused.returncode == 2 and "are too little to merge these words: at least" in refused.stderr
     assert cgroup.kills == 0 and list((tmp_path / "none").iterdir()) == []
+
+
+def test_what_is_no_plain_file_stays_what_it_is(nilo, corpus, tmp_path):
+    train(nilo, corpus, "-o", "out")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "kept").write_text("old")
+    (tmp_path / "link").symlink_to("kept")
+    reader = nilo.start("bpe", "decode", "-t", "out", "pipe", "--format", "u16", "-o", "back")
+    assert nilo("bpe", "encode", "-t", "out", corpus, "--format", "u16", "-o", "pipe").returncode == 0
+    reader.communicate(timeout=60)
+    assert (tmp_path / "back").read_bytes() == corpus.read_bytes() and (tmp_path / "pipe").is_fifo()
+    assert nilo("bpe", "encode", "-t", "out", corpus, "-o", "link").returncode == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "kept").read_text().startswith("[")
+    counted = nilo("bpe", "count", corpus, "-o", "pipe")
+    assert counted.returncode == 2 and "not a file" in counted.stderr and (tmp_path / "pipe").is_fifo()
+    assert nilo("bpe", "count", corpus, "-o", "link").returncode == 0 and (tmp_path / "link").is_symlink()
+
+
+def test_what_is_read_is_never_written_over(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    before = corpus.read_bytes()
+    for verb in ["encode", "decode"]:
+        result = nilo("bpe", verb, "-t", "out", corpus, "-o", corpus)
+        assert result.returncode == 2 and "both what is read and what would be written" in result.stderr
+    assert corpus.read_bytes() == before
+
+
+def test_misleading_input_is_refused(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    (nilo.folder / "x.gz").write_bytes(gzip.compress(b"text"))
+    (nilo.folder / "cut.json").write_text("[1, 2,")
+    for arguments, sentence in [
+        (["encode", "-t", "out", "x.gz"], "x.gz is packed"),
+        (["decode", "-t", "out", "cut.json"], "the array of ids has no end"),
+        (["train", corpus, "--vocab-size", 900, "--pattern", "gpt4"], "there is no pattern called \"gpt4\""),
+    ]:
+        result = nilo("bpe", *arguments)
+        assert result.returncode == 2 and sentence in result.stderr, result.stderr

@@ -396,7 +396,65 @@ fn a_program_that_loads_for_half_a_minute_grows_and_does_not_leak() {
     let mut run = recording();
     run.tables = vec![tree(|t| 100.0 + 30.0 * t, 40)];
     assert!(!kinds(&run, 40).contains(&"leak"));
-    assert!(one(&run, 40, "growth").text.contains("too early"));
+    assert!(one(&run, 40, "growth").text.contains("may be loading"));
     run.tables = vec![tree(|t| 100.0 + 30.0 * t, 400)];
     assert!(kinds(&run, 400).contains(&"leak"));
+}
+
+#[test]
+fn a_job_whose_ranks_end_one_after_another_leaked_all_the_same() {
+    let mut run = recording();
+    let secs = 120;
+    // Four ranks; the leaking one ends last, and the sum falls step by step.
+    let alive = |pid: u32, t: f64| t < f64::from(116 + pid);
+    let level = |pid: u32, t: f64| 200.0 + if pid == 4 { 3.0 * t } else { 0.0 };
+    let sum = move |t: f64| {
+        (1..=4)
+            .filter(|pid| alive(*pid, t))
+            .map(|pid| level(pid, t))
+            .sum()
+    };
+    run.tables = vec![tree(sum, secs)];
+    for pid in 1..=4 {
+        let id = ProcessId {
+            pid,
+            start_ticks: 1,
+        };
+        let name = format!("rank {pid}");
+        let (rows, event) = process(id, &name, move |t| level(pid, t), u64::from(116 + pid));
+        run.tables.push(rows);
+        run.events.push(event);
+        run.events.push(TimedEvent {
+            time_nanos: u64::from(116 + pid) * SECOND,
+            event: Event::ProcessEnded {
+                id,
+                peak_rss_bytes: None,
+                exit_code: None,
+                signal: None,
+            },
+        });
+    }
+    run.events.sort_by_key(|timed| timed.time_nanos);
+    let leak = one(&run, secs, "leak");
+    assert!(leak.text.contains("in rank 4 (PID 4)"), "{}", leak.text);
+}
+
+#[test]
+fn what_a_single_process_holds_is_what_the_job_grew_by() {
+    let mut run = recording();
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let (rows, event) = process(id, "python train.py", |t| 100.0 + 2.0 * t, 400);
+    run.tables = vec![tree(|t| 100.0 + 2.0 * t, 400), rows];
+    run.events = vec![event];
+    let leak = one(&run, 400, "leak");
+    let held: f64 = leak
+        .text
+        .rsplit(": ")
+        .next()
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .unwrap();
+    assert!((700.0..=800.0).contains(&held), "{}", leak.text);
 }

@@ -73,7 +73,10 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         GrowthKind::Growth => Finding {
             kind: "growth",
             severity: "info",
-            text: format!("{resource} grows {rate}{place}; too early to call it a leak"),
+            text: match verdict.may_be_loading {
+                true => format!("{resource} grows {rate}{place}: in its first minute and without steps, a program may be loading or leaking"),
+                false => format!("{resource} grows {rate}{place}; too early to call it a leak"),
+            },
             evidence,
             advice: Vec::new(),
         },
@@ -178,7 +181,12 @@ fn rise_since(table: &RecordedTable, since: u64) -> f64 {
         .last();
     let first =
         lowest(since, since + quarter).min(before.map_or(f64::INFINITY, |(_, value)| value));
-    let last = lowest(end.saturating_sub(quarter), end);
+    let from = end.saturating_sub(quarter);
+    let last = lowest(from, end);
+    // The lowest of a steady rise's last quarter stands at its beginning, three quarters up.
+    let within = series.present().filter(|(time, _)| *time >= from);
+    let highest = within.map(|(_, value)| value).fold(last, f64::max);
+    let last = (first + (last - first) / 0.75).min(highest);
     if first.is_finite() && last.is_finite() {
         (last - first).max(0.0)
     } else {

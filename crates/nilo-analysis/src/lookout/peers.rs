@@ -1,6 +1,6 @@
 //! Processes that do the same work: one that grows while the others stand still is a leak, whatever the job's sum looks like.
 //!
-//! Peers are children of one parent with the same command line: the ranks of a launcher, the workers of a loader.
+//! Peers are children of one parent with the same name (`python train.py`): the ranks of a launcher, the workers of a loader. Their arguments may differ.
 //! Each is kept as its lowest level in a few dozen slices of time, which double in length as the process ages.
 
 use std::collections::BTreeMap;
@@ -132,12 +132,21 @@ impl Peers {
 
     fn peers_of(&self, info: &ProcessInfo) -> Vec<(&ProcessId, &Process)> {
         let same = |process: &Process| {
-            process.info.parent == info.parent && process.info.command == info.command
+            process.info.parent == info.parent && process.info.name == info.name
         };
         let peers = self.processes.iter();
         peers
             .filter(|(_, process)| same(process) && !process.lows.slices.is_empty())
             .collect()
+    }
+
+    /// How long a process has been read.
+    pub(crate) fn age_nanos(&self, id: ProcessId) -> u64 {
+        let known = self.processes.get(&id);
+        let known = known.filter(|process| !process.lows.slices.is_empty());
+        known.map_or(0, |process| {
+            self.now_nanos.saturating_sub(process.lows.first_nanos)
+        })
     }
 
     /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
@@ -146,7 +155,7 @@ impl Peers {
         let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &Process)>> = BTreeMap::new();
         for (id, process) in &self.processes {
             if !process.lows.slices.is_empty() {
-                let key = (process.info.parent, process.info.command.as_str());
+                let key = (process.info.parent, process.info.name.as_str());
                 groups.entry(key).or_default().push((id, process));
             }
         }
@@ -321,7 +330,7 @@ mod tests {
             let info = ProcessInfo {
                 parent: 7,
                 name: "python train.py".to_owned(),
-                command: "python train.py".to_owned(),
+                command: format!("python train.py {number}"),
                 rank: Some(number as u32),
                 ..ProcessInfo::default()
             };

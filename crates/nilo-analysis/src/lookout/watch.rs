@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nilo_sample::units::to_secs;
+use nilo_sample::units::{MIB, NANOS_PER_SEC, to_secs};
 use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
@@ -17,6 +17,14 @@ pub struct Lookout {
     surroundings: Surroundings,
     watched: BTreeMap<Resource, Watched>,
     peers: Peers,
+    before_endings: Option<BeforeEndings>,
+}
+
+/// How the job grew when a process of it that had lived for some time ended: a job that ends process by process gives its memory back on the way.
+#[derive(Debug, Clone, Copy)]
+struct BeforeEndings {
+    time_nanos: u64,
+    growth: Option<Growth>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -71,6 +79,12 @@ pub struct Verdict {
     pub reading: Reading,
 }
 
+/// A process that lived for this long is part of what the job is.
+const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
+/// A job ends, process by process, within this time.
+const ENDING_NANOS: u64 = 5 * NANOS_PER_SEC;
+/// Growth that is remembered in case somebody asks for less than is usually told.
+const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
 /// Growth below this share of the limit is not worth a word ...
 const LEAST_GROWTH_SHARE: f64 = 0.01;
 /// ... nor is growth below this share of the level where no limit is known.
@@ -83,6 +97,7 @@ impl Lookout {
             surroundings: Surroundings::new(description),
             watched: BTreeMap::new(),
             peers: Peers::default(),
+            before_endings: None,
         }
     }
 
@@ -128,6 +143,11 @@ impl Lookout {
     }
 
     fn happened(&mut self, event: &Event) {
+        if let Event::ProcessEnded { id, .. } = event
+            && self.peers.age_nanos(*id) >= LONG_LIVED_NANOS
+        {
+            self.remember_growth();
+        }
         self.peers.happened(event);
         match event {
             Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
@@ -147,6 +167,22 @@ impl Lookout {
         }
     }
 
+    /// The first ending of a series is the one before which the job was whole.
+    fn remember_growth(&mut self) {
+        let Some(job) = self.watched.get(&Resource::Job) else {
+            return;
+        };
+        let now = job.reading.time_nanos;
+        let recent = |before: BeforeEndings| now.saturating_sub(before.time_nanos) <= ENDING_NANOS;
+        if !self.before_endings.is_some_and(recent) {
+            let least = job.least_growth_bytes().min(LEAST_REMEMBERED_BYTES);
+            self.before_endings = Some(BeforeEndings {
+                time_nanos: now,
+                growth: job.forecaster.growth(least),
+            });
+        }
+    }
+
     /// What is to be said of every resource, the most dangerous first. `least_growth_bytes` replaces the usual threshold for growth.
     pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
         let mut verdicts: Vec<Verdict> = self
@@ -155,6 +191,7 @@ impl Lookout {
             .map(|(resource, watched)| {
                 let mut verdict = watched.verdict(resource, least_growth_bytes);
                 if *resource == Resource::Job {
+                    verdict.look_before_the_end(self.before_endings, least_growth_bytes);
                     verdict.compare_peers(self.peers.odd(least_growth_bytes));
                 }
                 verdict
@@ -187,6 +224,17 @@ impl Lookout {
 }
 
 impl Verdict {
+    /// A job whose processes are ending is judged as it was before.
+    fn look_before_the_end(&mut self, before: Option<BeforeEndings>, least_bytes: Option<f64>) {
+        let Some(before) = before else { return };
+        let ending = self.reading.time_nanos.saturating_sub(before.time_nanos) <= ENDING_NANOS;
+        let kind = |growth: &Option<Growth>| growth.map(|growth| growth.kind);
+        let large = |growth: &Growth| least_bytes.is_none_or(|least| growth.grown_bytes >= least);
+        if ending && kind(&before.growth) > kind(&self.growth) {
+            self.growth = before.growth.filter(large);
+        }
+    }
+
     /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
     pub fn unasked_growth(&self) -> Option<Growth> {
         let growth = self.growth?;

@@ -136,6 +136,10 @@ impl Station {
         if let Some(rule) = self.plan.leaks.filter(|_| search) {
             let mut verdicts = self.lookout.verdicts(rule.least_bytes);
             verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
+            // Whoever watches for leaks wants to hear of growth that may be loading, too.
+            for verdict in &mut verdicts {
+                verdict.may_be_loading = false;
+            }
             for alert in self.watchman.look_for_leaks(&verdicts) {
                 self.plan.voice.leak(&alert)?;
                 if alert.raised {

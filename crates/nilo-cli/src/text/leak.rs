@@ -98,6 +98,6 @@ fn growth(verdict: &Verdict) -> String {
             "too short to say ({}; it takes 10 seconds or 50 steps)",
             samples_in_words(verdict.readings, verdict.watched_secs)
         ),
-        None => "does not grow for good".to_owned(),
+        None => "no lasting growth".to_owned(),
     }
 }

@@ -50,7 +50,15 @@ where
         path: path.to_owned(),
         source,
     };
-    let folder = match path.parent() {
+    // A link stays a link: what it leads to is written.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if target.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a file",
+        )));
+    }
+    let folder = match target.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
@@ -84,7 +92,7 @@ where
         let file = output.into_inner().map_err(|error| error.into_error())?;
         file.as_file().sync_all()?;
         set_usual_permissions(file.as_file())?;
-        file.persist(path).map_err(|error| error.error)?;
+        file.persist(&target).map_err(|error| error.error)?;
         Ok(())
     };
     finish().map_err(failed)

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nilo_tokenizer::encode::UnknownIds;
 
-use super::ends::{Output, reader};
+use super::ends::{Output, check_apart, reader};
 use super::ids::read_ids;
 use super::tokenizer;
 use crate::args::BpeDecodeArgs;
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 
 pub(crate) fn run(args: BpeDecodeArgs) -> Result<u8, Failure> {
     let model = tokenizer::read(&args.tokenizer, Some("none"))?;
+    check_apart(&args.file, args.output.as_deref())?;
     let input = reader(&args.file)?;
     let mut output = Output::open(args.output.as_deref())?;
     let mut decoded = 0;

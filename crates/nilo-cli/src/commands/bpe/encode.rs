@@ -1,8 +1,12 @@
 //! `nilo bpe encode`: text to ids, a block at a time.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
 
-use super::ends::{Output, reader};
+use super::ends::{Output, check_apart, reader};
 use super::ids::IdsWriter;
 use super::tokenizer;
 use crate::args::{BpeEncodeArgs, IdsFormat};
@@ -24,6 +28,8 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(cores, usize::from);
+    check_apart(&args.file, args.output.as_deref())?;
+    check_unpacked(&args.file)?;
     let input = reader(&args.file)?;
     let mut output = IdsWriter::new(Output::open(args.output.as_deref())?, args.format);
     let encoder = Encoder::new(&model);
@@ -35,4 +41,22 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
         })?;
     output.finish()?.finish()?;
     Ok(0)
+}
+
+/// Packed files are not unpacked here, and their bytes are hardly what is meant.
+fn check_unpacked(path: &Path) -> Result<(), Failure> {
+    // Of a pipe nothing may be taken away.
+    if !path.is_file() {
+        return Ok(());
+    }
+    let mut first = [0; 4];
+    let read = File::open(path)
+        .and_then(|mut file| file.read(&mut first))
+        .unwrap_or(0);
+    let packed = first[..read].starts_with(&[0x1f, 0x8b]) || first == [0x28, 0xb5, 0x2f, 0xfd];
+    match packed {
+        true => Err(Failure::new(format!("{} is packed", path.display()))
+            .hint("unpack it on the way: zcat or zstdcat FILE | nilo bpe encode -t TOKENIZER")),
+        false => Ok(()),
+    }
 }

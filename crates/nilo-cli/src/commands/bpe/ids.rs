@@ -88,6 +88,8 @@ struct Parser {
     value: u64,
     length: u32,
     position: u64,
+    /// Of a JSON array: it was begun and not ended.
+    open: bool,
 }
 
 impl Parser {
@@ -97,6 +99,7 @@ impl Parser {
             value: 0,
             length: 0,
             position: 0,
+            open: false,
         }
     }
 
@@ -119,7 +122,10 @@ impl Parser {
                             .saturating_add(u64::from(byte - b'0'));
                         self.length += 1;
                     }
-                    b'[' | b']' | b',' | b' ' | b'\n' | b'\r' | b'\t' => self.end(ids)?,
+                    b'[' | b']' | b',' | b' ' | b'\n' | b'\r' | b'\t' => {
+                        self.end(ids)?;
+                        self.open = *byte == b'[' || (self.open && *byte != b']');
+                    }
                     other => {
                         let what = format!(
                             "byte {} is {:?}, which is no part of a list of ids",
@@ -135,8 +141,12 @@ impl Parser {
     }
 
     fn finish(&mut self, ids: &mut Vec<u32>) -> io::Result<()> {
-        if self.width().is_some() && self.length > 0 {
-            let what = "the ids end in the middle of one";
+        let cut = match self.width() {
+            Some(_) if self.length > 0 => Some("the ids end in the middle of one"),
+            None if self.open => Some("the array of ids has no end"),
+            _ => None,
+        };
+        if let Some(what) = cut {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
         }
         self.end(ids)
@@ -210,6 +220,7 @@ mod tests {
         assert!(error(b"[1, x]", IdsFormat::Json).contains("byte 5 is 'x'"));
         assert!(error(b"[99999999999999999999999]", IdsFormat::Json).contains("is no id"));
         assert!(error(b"abc", IdsFormat::U16).contains("in the middle"));
+        assert!(error(b"[1,2,", IdsFormat::Json).contains("has no end"));
         assert_eq!(read(b"3 4\n5", IdsFormat::Json).unwrap(), [3, 4, 5]);
     }
 }

@@ -47,6 +47,18 @@ impl Texts {
 
 /// A pattern by its name or as a regular expression.
 pub(super) fn pattern(text: &str) -> Result<Pattern, Failure> {
+    let known = ["gpt2", "cl100k", "o200k", "none"];
+    let looks_like_a_name = text
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
+    if looks_like_a_name && !known.contains(&text) {
+        return Err(
+            Failure::new(format!("there is no pattern called {text:?}")).hint(format!(
+                "known are {}; a regular expression of letters alone is written as (?:{text})",
+                known.join(", ")
+            )),
+        );
+    }
     text.parse::<Pattern>().map_err(|error: PatternError| {
         let hint = error.hint();
         Failure::from(error).hint(hint)
