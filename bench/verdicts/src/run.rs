@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use jiff::Zoned;
@@ -40,12 +41,19 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
             );
         }
     }
+    // What cannot work is said before the minutes that the rest takes.
+    let traces = recorded(settings)?;
+    let refused = |path: &Path| format!("cannot write {}", path.display());
+    if let Some(path) = &settings.markdown {
+        let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+        opened.with_context(|| refused(path))?;
+    }
     let mut entries = contest(&makers, drawn(settings));
     measure_costs(&makers, &mut entries);
-    let recordings = contest(&makers, recorded(settings)?.into_iter());
+    let recordings = contest(&makers, traces.into_iter());
     if let Some(path) = &settings.markdown {
         let text = page(&about(settings), &entries, &recordings);
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, text).with_context(|| refused(path))?;
     }
     let mut show = |title: &str, table: Table| -> anyhow::Result<()> {
         if !table.is_empty() {
