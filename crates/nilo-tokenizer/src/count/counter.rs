@@ -102,21 +102,8 @@ pub(super) fn count_from(
         failed: AtomicBool::new(false),
         progress,
     };
-    let results: Vec<Result<Totals, CountError>> = std::thread::scope(|scope| {
-        let work = || shared.work(Worker::new(&settings.pattern, &delimiters, &table));
-        let others: Vec<_> = (1..settings.threads.max(1))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let mut results = vec![work()];
-        for other in others {
-            // A panic of a worker is a defect, and goes on as one.
-            results.push(
-                other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            );
-        }
-        results
+    let results = on_threads(settings.threads, || {
+        shared.work(Worker::new(&settings.pattern, &delimiters, &table))
     });
     let stopped = shared.stopped.load(Ordering::Relaxed);
     let (reader, _) = shared
@@ -191,6 +178,20 @@ impl Shared<'_> {
     }
 }
 
+/// Does the same work on each of so many threads, this one among them.
+fn on_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(&work)).collect();
+        let mut results = vec![work()];
+        // A panic of a worker is a defect, and goes on as one.
+        let joined = others.into_iter().map(|other| other.join());
+        results.extend(
+            joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
+        results
+    })
+}
+
 /// Counts documents as they come, from any source.
 pub struct DocumentCounter {
     settings: CountSettings,
@@ -253,20 +254,7 @@ impl DocumentCounter {
             }
             Ok(worker.finish())
         };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.settings.threads.max(1))
-                .map(|_| scope.spawn(work))
-                .collect();
-            let mut results = vec![work()];
-            for other in others {
-                results.push(
-                    other
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                );
-            }
-            results
-        });
+        let results = on_threads(self.settings.threads, work);
         for result in results {
             let path = PathBuf::from("a document");
             self.totals
