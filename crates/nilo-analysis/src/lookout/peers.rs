@@ -379,6 +379,13 @@ mod tests {
     }
 
     #[test]
+    fn one_that_grows_faster_than_others_that_grow_too_is_no_odd_one() {
+        let slow = |t: f64| still(t) + 0.35 * t;
+        let peers = peers(120, &[&slow, &|t| still(t) + t, &slow, &slow]);
+        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+    }
+
+    #[test]
     fn two_peers_are_too_few_to_say_which_is_odd() {
         let peers = peers(120, &[&still, &|t| still(t) + t]);
         assert!(peers.odd(Some(16.0 * MIB)).is_empty());
