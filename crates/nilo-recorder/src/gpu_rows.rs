@@ -149,8 +149,8 @@ impl GpuRows {
 
     fn take(&mut self, writer: &mut RunWriter, now_nanos: u64) {
         self.readings += 1;
-        if self.rows.is_empty() {
-            self.meet();
+        if self.rows.is_empty() && !self.meet() {
+            return;
         }
         let readings = self.view.readings.iter().flatten();
         self.owners.update(readings, &self.job, now_nanos);
@@ -189,10 +189,12 @@ impl GpuRows {
         self.say_unknown(writer, at_nanos, unknown);
     }
 
-    /// The GPUs are known: which of them can the job see?
-    fn meet(&mut self) {
+    /// The GPUs are known: which of them can the job see? False when that cannot be told yet.
+    fn meet(&mut self) -> bool {
         let devices = &self.view.devices;
-        let visible = cuda_view_of(&self.roots.proc, self.first_pid, devices);
+        let Some(visible) = cuda_view_of(&self.roots.proc, self.first_pid, devices) else {
+            return false;
+        };
         let rows = (0..devices.len()).map(|place| Rows {
             table: None,
             last_row: NO_VALUES,
@@ -202,6 +204,7 @@ impl GpuRows {
             share: GpuShare::Bytes(0),
         });
         self.rows = rows.collect();
+        true
     }
 
     fn fall_silent(&mut self, writer: &mut RunWriter, now_nanos: u64) {

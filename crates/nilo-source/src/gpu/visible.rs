@@ -78,15 +78,22 @@ fn places_of(devices: &[GpuDevice], is_meant: impl Fn(&GpuDevice) -> bool) -> Ve
 }
 
 /// What a running process sees: of ourselves by our environment as it is, of others by the one they were started with.
-pub fn cuda_view_of(proc: &Path, pid: u32, devices: &[GpuDevice]) -> CudaView {
+/// Nothing while a process is still being started: then its environment is not there yet.
+pub fn cuda_view_of(proc: &Path, pid: u32, devices: &[GpuDevice]) -> Option<CudaView> {
     if pid == std::process::id() {
-        return cuda_view(devices, |name| std::env::var(name).ok());
+        return Some(cuda_view(devices, |name| std::env::var(name).ok()));
     }
-    let environment = std::fs::read(proc.join(pid.to_string()).join("environ"));
-    let Ok(environment) = environment else {
-        return CudaView::all(devices, false);
+    let process = proc.join(pid.to_string());
+    // Arguments and environment appear together; asked in this order, an empty environment behind arguments is one that is meant.
+    let has_arguments = std::fs::read(process.join("cmdline")).is_ok_and(|text| !text.is_empty());
+    let Ok(environment) = std::fs::read(process.join("environ")) else {
+        return Some(CudaView::all(devices, false));
     };
-    cuda_view(devices, |name| {
+    if environment.is_empty() && !has_arguments {
+        let has_ended = std::fs::read_link(process.join("exe")).is_err();
+        return has_ended.then(|| CudaView::all(devices, false));
+    }
+    Some(cuda_view(devices, |name| {
         let mut entries = environment.split(|byte| *byte == 0);
         let value = entries.find_map(|entry| {
             entry
@@ -94,7 +101,7 @@ pub fn cuda_view_of(proc: &Path, pid: u32, devices: &[GpuDevice]) -> CudaView {
                 .strip_prefix(b"=".as_slice())
         })?;
         Some(String::from_utf8_lossy(value).into_owned())
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -177,11 +184,27 @@ mod tests {
     fn a_process_that_cannot_be_read_sees_everything_for_all_we_know() {
         let folder = tempfile::tempdir().unwrap();
         let view = cuda_view_of(folder.path(), 7, &four());
-        assert_eq!(view, CudaView::all(&four(), false));
+        assert_eq!(view, Some(CudaView::all(&four(), false)));
         std::fs::create_dir(folder.path().join("7")).unwrap();
         let environment = b"PATH=/bin\0CUDA_VISIBLE_DEVICES=3\0CUDA_VISIBLE_DEVICES_=1\0";
         std::fs::write(folder.path().join("7/environ"), environment).unwrap();
-        assert_eq!(cuda_view_of(folder.path(), 7, &four()).places, [3]);
+        let view = cuda_view_of(folder.path(), 7, &four()).unwrap();
+        assert_eq!(view.places, [3]);
+    }
+
+    #[test]
+    fn a_process_that_is_being_started_is_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("7");
+        std::fs::create_dir(&process).unwrap();
+        std::fs::write(process.join("environ"), b"").unwrap();
+        std::fs::write(process.join("cmdline"), b"").unwrap();
+        let view = || cuda_view_of(folder.path(), 7, &four());
+        assert_eq!(view(), Some(CudaView::all(&four(), false)), "it has ended");
+        std::os::unix::fs::symlink("/bin/true", process.join("exe")).unwrap();
+        assert_eq!(view(), None);
+        std::fs::write(process.join("cmdline"), b"true\0").unwrap();
+        assert_eq!(view(), Some(CudaView::all(&four(), true)), "env -i");
     }
 
     proptest! {
