@@ -16,6 +16,8 @@ const CRITICAL_SECS: f64 = 120.0;
 const MODERATE_SECS: f64 = 1800.0;
 /// ... if it comes true this often.
 const WORTH_A_WORD: f64 = 0.2;
+/// A growth that is sure to be a leak alarms from here on, however short it has lasted.
+const LEAK_HORIZON_SECS: f64 = 300.0;
 /// Growth that may end with the epoch alarms only this near.
 const RESET_HORIZON_SECS: f64 = 150.0;
 /// ... and is believed this much.
@@ -27,6 +29,10 @@ const WARM_UP_SECS: f64 = 120.0;
 const WARM_UP_STEPS: f64 = 20.0;
 /// A reserve that grows stops as often as other growth with this much room.
 const CACHE_ROOM: f64 = 0.3;
+/// Growth of less than this share of the level began in a program that held something already.
+const PART_OF_LEVEL: f64 = 0.5;
+/// Likelihoods below this are not worth a closer look.
+const WORTH_A_LOOK: f64 = 0.3;
 /// What lasts no longer than this is an evaluation or a checkpoint as likely as a leak.
 const A_PHASE_SECS: f64 = 60.0;
 const A_PHASE_SHARE: f64 = 0.3;
@@ -185,7 +191,9 @@ impl Forecaster {
             outlook.lasted_secs,
             cause == Cause::Fragmentation,
         );
-        let likely = outlook.likelihood >= ALARM_FROM;
+        let likely = outlook.likelihood >= ALARM_FROM
+            || (times.expected <= outlook.lasted_secs.min(LEAK_HORIZON_SECS)
+                && self.leaks(&outlook, cause));
         let dangerous = times.expected <= horizon && likely && self.has_lasted(&outlook);
         let alarm = self.gate.pass(dangerous);
         let level = match times.expected {
@@ -206,6 +214,20 @@ impl Forecaster {
             peak_height_bytes: outlook.transient.recurring,
             ..quiet
         }
+    }
+
+    /// Whether the growth is one that is sure to be a leak, in a program that had begun before.
+    ///
+    /// Loading and warming up begin with little; what has grown by a part of what was already there is none of them.
+    fn leaks(&self, outlook: &Outlook, cause: Cause) -> bool {
+        let grown = outlook.trend.line.slope * outlook.lasted_secs;
+        let had_begun = grown <= PART_OF_LEVEL * self.last.needed_bytes();
+        let is_growth = matches!(cause, Cause::Growth | Cause::Peaks);
+        let sure = |growth: Growth| growth.kind == GrowthKind::Leak;
+        is_growth
+            && had_begun
+            && outlook.likelihood >= WORTH_A_LOOK
+            && self.growth(grown / 2.0).is_some_and(sure)
     }
 
     /// The likeliest way to the limit, and what it is.

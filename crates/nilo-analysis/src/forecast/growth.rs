@@ -111,7 +111,7 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         bytes_per_sec: trend.line.slope,
         bytes_per_sec_low: trend.line.slope_low,
         bytes_per_sec_high: trend.line.slope_high,
-        grown_bytes: trend.line.slope * trend.span_secs,
+        grown_bytes: trend.grown(),
         lasted_secs: trend.span_secs,
     })
 }
@@ -122,7 +122,11 @@ fn is_leak(track: &Track, trend: &Trend) -> bool {
         && trend.skill > LEAK_SKILL;
     let long =
         trend.span_secs >= MOST_OF_LIFE * track.age_secs() || stood_still_before(track, trend);
-    steady && long && !track.swings.seen_before(track.level, trend.line.slope, 0.0)
+    steady
+        && long
+        && !track
+            .swings
+            .seen_before(track.level, trend.line.slope, trend.grown(), 0.0)
 }
 
 /// Whether the level stood still for as long as the rise has lasted, or as long as there was time, before it began.
@@ -141,5 +145,5 @@ fn stood_still_before(track: &Track, trend: &Trend) -> bool {
         highest = highest.max(bucket.low);
         count += 1;
     }
-    count >= 3 && highest - lowest <= STOOD_STILL * trend.line.slope * trend.span_secs
+    count >= 3 && highest - lowest <= STOOD_STILL * trend.grown()
 }

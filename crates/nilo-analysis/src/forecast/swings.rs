@@ -12,6 +12,7 @@ const KEPT: usize = 48;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Release {
     top: f64,
+    height: f64,
     /// Slope of its upper half.
     slope: f64,
 }
@@ -44,6 +45,8 @@ const TURN: f64 = 0.04;
 const GIVEN_BACK: f64 = 0.4;
 /// A level within this share of a turn is near it.
 const NEAR: f64 = 0.5;
+/// A rise of less than this share of another is not the same one.
+const SAME_HEIGHT: f64 = 0.4;
 /// Stairs are half a turn high, so a rise over the whole limit has fewer than these.
 const MOST_STAIRS: usize = 64;
 
@@ -97,6 +100,7 @@ impl Swings {
         let took = (top.secs - began.secs).max(1e-3);
         Some(Release {
             top: self.highest,
+            height: self.highest - trough,
             slope: (self.highest - middle) / took,
         })
     }
@@ -104,12 +108,13 @@ impl Swings {
     /// Whether the level rose like this before, at least as high, and came down again.
     ///
     /// Tops that rise from one time to the next may rise once more by as much: that is the slow growth beneath, not this rise.
-    pub(crate) fn seen_before(&self, level: f64, slope: f64, margin: f64) -> bool {
+    /// Nor is a rise of much less than `grown` this one, which has lasted through it: then it is noise.
+    pub(crate) fn seen_before(&self, level: f64, slope: f64, grown: f64, margin: f64) -> bool {
         let mut highest = f64::NEG_INFINITY;
         let mut largest_step = 0.0_f64;
         for release in &self.releases {
             let ratio = slope / release.slope;
-            if (0.3..3.0).contains(&ratio) {
+            if (0.3..3.0).contains(&ratio) && release.height >= SAME_HEIGHT * grown {
                 if highest.is_finite() {
                     largest_step = largest_step.max(release.top - highest);
                 }
@@ -137,10 +142,13 @@ mod tests {
         let epoch = || (0..600).map(|i| 40.0 + f64::from(i) * 0.05);
         let swings = follow(epoch().chain(epoch().take(300)));
         assert_eq!(swings.releases.len(), 1);
-        assert!(swings.seen_before(60.0, 0.05, 1.0));
-        assert!(!swings.seen_before(75.0, 0.05, 1.0), "higher than ever");
+        assert!(swings.seen_before(60.0, 0.05, 10.0, 1.0));
         assert!(
-            !swings.seen_before(60.0, 0.005, 1.0),
+            !swings.seen_before(75.0, 0.05, 10.0, 1.0),
+            "higher than ever"
+        );
+        assert!(
+            !swings.seen_before(60.0, 0.005, 10.0, 1.0),
             "a much slower rise is another one"
         );
     }
@@ -154,6 +162,6 @@ mod tests {
     #[test]
     fn a_rise_that_goes_on_was_never_released() {
         let swings = follow((0..1000).map(|i| f64::from(i) * 0.09));
-        assert!(!swings.seen_before(50.0, 0.09, 1.0));
+        assert!(!swings.seen_before(50.0, 0.09, 10.0, 1.0));
     }
 }

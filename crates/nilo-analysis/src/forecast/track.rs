@@ -98,9 +98,9 @@ impl Track {
             crossing
         };
         let lasted_secs = self.lasted(trend);
-        let seen_before = self
-            .swings
-            .seen_before(self.level, trend.line.slope, NEWS * limit);
+        let seen_before =
+            self.swings
+                .seen_before(self.level, trend.line.slope, trend.grown(), NEWS * limit);
         // What has lasted for some time lasts as long again with even odds.
         let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
         let likelihood = lasting

@@ -31,6 +31,11 @@ pub(crate) struct Trend {
 }
 
 impl Trend {
+    /// What it has risen by over the window.
+    pub(crate) fn grown(&self) -> f64 {
+        self.line.slope * self.span_secs
+    }
+
     /// The lower edge of `now`.
     pub(crate) fn level_at(&self, secs: f64) -> f64 {
         self.line.at(secs)
