@@ -196,6 +196,11 @@ def test_a_driver_that_is_not_loaded_is_nothing_to_speak_of_and_a_broken_one_is(
     assert shown["blind_spots"] == ([] if words is None else [f"GPU memory: the NVIDIA driver cannot be asked: {words}"])
 
 
+def test_a_level_that_stands_still_is_written_again(nilo, driver):
+    record(nilo, driver, "say(gpu(GIB), process(GIB // 2)); heard(); time.sleep(11)")
+    assert gpu_rows(nilo)["used_bytes"].count(GIB) >= 2
+
+
 def test_only_visible_gpus_are_recorded(nilo, driver):
     driver.say(gpu_line(GIB), gpu_line(2 * GIB, "GPU-b"))
     code = "say(gpu(GIB), gpu(2 * GIB, 'GPU-b')); heard(2)"

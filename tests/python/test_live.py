@@ -69,7 +69,9 @@ def test_a_leaking_process_is_found_and_named_and_a_healthy_one_is_not(nilo, job
     found = nilo.start(*check, "--name", "leaks_here")
     as_json = nilo.start(*check, "--pid", leaking.pid, healthy.pid, "--format", "json", "--no-record", "--quiet")
     calm = nilo.start(*check, "--pid", healthy.pid)
-    whole = nilo.start("monitor", "--leak", "--leak-threshold", "20", "--pid", leaking.pid, "--duration", "11", "--no-record")
+    watch = ["monitor", "--leak", "--leak-threshold", "20", "--pid", leaking.pid, "--duration", "11", "--no-record"]
+    whole = nilo.start(*watch)
+    whole_as_json = nilo.start(*watch, "--format", "json")
     out, err = found.communicate(timeout=60)
     assert found.returncode == 1, out + err
     assert out.startswith("leak found: job memory leaks ") and out.count("\n") == 1
@@ -82,10 +84,26 @@ def test_a_leaking_process_is_found_and_named_and_a_healthy_one_is_not(nilo, job
     assert each == [f"python leaks_here.py (PID {leaking.pid})"], "each program is judged by itself too"
     out, err = whole.communicate(timeout=60)
     assert whole.returncode == 1 and "Leaks:    1\n  job memory leaks " in out
+    assert f"in python leaks_here.py (PID {leaking.pid})" in out
+    assert " for 11 seconds;" in err
+    out, err = whole_as_json.communicate(timeout=60)
+    end = lines(out)[-1]
+    assert (whole_as_json.returncode, end["event"], end["leaks"], end["leaks_over"]) == (1, "end", 1, [])
+    (leak,) = end["leaking"]
+    assert (leak["name"], leak["kind"]) == ("job memory", "leak") and leak["growth_bytes_per_sec"] > MIB
+    assert [holder["pids"] for holder in end["grown_in"]] == [[leaking.pid]]
     out, err = calm.communicate(timeout=60)
     assert (calm.returncode, out) == (0, "no leak found\n"), err
     assert len(nilo.runs()) == 2
     assert leaking.poll() is None and healthy.poll() is None
+
+
+def test_a_finished_run_says_in_whom_it_grew(nilo):
+    (nilo.folder / "grew.py").write_text("import time\nkept = []\nfor _ in range(120):\n    kept.append(bytearray(1 << 20))\n    time.sleep(0.1)\n")
+    nilo("run", "-q", "--interval", "0.1", "--", sys.executable, nilo.folder / "grew.py")
+    result = nilo("leak", "--threshold", "20")
+    # Ten seconds may be too few to call it a leak on a busy machine.
+    assert re.search(r"job memory: (leaks|grows) .*, in python grew.py \(PID \d+\)", result.stdout), result.stdout
 
 
 def test_a_process_that_ends_too_early_is_no_clean_bill_of_health(nilo, job):

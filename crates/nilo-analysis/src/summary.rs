@@ -401,13 +401,15 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
             _ => None,
         });
     let total = sampled.unwrap_or(0.0).max(waited.unwrap_or(0) as f64);
+    let mean_percent = 100.0 * total / duration_nanos as f64;
     CpuSummary {
         total_secs: total / NANOS_PER_SEC as f64,
-        mean_percent: 100.0 * total / duration_nanos as f64,
+        mean_percent,
+        // What nobody sampled counts in the mean alone.
         max_percent: cpu_percent(series)
             .into_iter()
             .map(|(_, percent)| percent)
-            .fold(0.0, f64::max),
+            .fold(mean_percent, f64::max),
     }
 }
 

@@ -154,3 +154,25 @@ fn the_json_has_the_promised_keys() {
             && json["recorder"].get("dropped_samples").is_some()
     );
 }
+
+#[test]
+fn the_mean_of_the_cpu_never_exceeds_its_maximum() {
+    let mut recording = fixture::recording();
+    recording.tables = vec![fixture::tree(&[
+        (0, 10.0, ABSENT, 0.0),
+        (100, 10.0, ABSENT, 1.0),
+    ])];
+    recording.events = vec![TimedEvent {
+        time_nanos: 100,
+        event: Event::CommandEnded {
+            exit_code: Some(0),
+            signal: None,
+            cpu_nanos: Some(1_000_000),
+        },
+    }];
+    let cpu = summary_of(&recording).cpu;
+    assert!(
+        cpu.mean_percent > 0.0 && cpu.mean_percent <= cpu.max_percent,
+        "{cpu:?}"
+    );
+}

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod failure;
 mod folder;
+mod growths;
 mod live;
 mod outlook;
 mod settings;
@@ -17,7 +18,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Verb};
 use crate::failure::Failure;
@@ -25,7 +26,8 @@ use crate::failure::Failure;
 /// Parses the arguments, runs the verb and prints the error once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limits();
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = with_negative_numbers(Cli::command()).try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; both may meet a closed pipe.
@@ -39,6 +41,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     std::io::stdout().flush().ok();
     ExitCode::from(code)
+}
+
+/// A negative number behind an option is a value that may be wrong, not an option that nobody knows.
+fn with_negative_numbers(command: Command) -> Command {
+    let option =
+        |argument: Arg| match argument.is_positional() || !argument.get_action().takes_values() {
+            true => argument,
+            false => argument.allow_negative_numbers(true),
+        };
+    command
+        .mut_args(option)
+        .mut_subcommands(with_negative_numbers)
 }
 
 /// A limit on file sizes (`ulimit -f`) sends a signal that kills; a handler turns it into a failed write.

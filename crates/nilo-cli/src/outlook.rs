@@ -5,13 +5,16 @@ use std::path::Path;
 use nilo_analysis::forecast::{Forecast, Reading, RiskLevel};
 use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
 use nilo_import::{ImportError, Options, Track};
-use nilo_sample::{RunStatus, Subject, TableSpec, is_absent};
+use nilo_sample::{Recording, RunStatus, Subject, TableSpec, is_absent};
 
 use crate::args::Judged;
 use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load_where, runs_root};
 use crate::live::Scope;
 use crate::settings::Settings;
+
+/// A column with a larger share of rows without a number is worth a word.
+const MANY_MISSING: f64 = 0.1;
 
 /// A recording with everything that can be said of what may run out in it.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Outlook {
     pub(crate) end_nanos: u64,
     /// What of it is asked about.
     pub(crate) scope: Scope,
+    /// The recording itself, where there is one at hand.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// Where it comes from.
@@ -155,6 +160,7 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         changes,
         end_nanos: ending.time_nanos,
         scope: Scope::default(),
+        recording: Some(recording),
     })
 }
 
@@ -178,22 +184,35 @@ fn of_file(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         let resource = Resource::Track {
             name: track.name.clone(),
         };
-        let mut any = false;
+        let mut usable = 0;
         for reading in readings(&track, limit_bytes) {
-            any = true;
+            usable += 1;
             end_nanos = end_nanos.max(reading.time_nanos);
             changes.extend(lookout.observe(resource.clone(), reading));
         }
-        if !any {
+        let rows = track.used.times.len();
+        if usable == 0 {
             empty.push(track.name);
+        } else if (rows - usable) as f64 > MANY_MISSING * rows as f64 {
+            warn(&format!(
+                "{} of {rows} rows have no amount of memory in {}",
+                rows - usable,
+                track.name
+            ));
         }
     }
     if lookout.verdicts(None).is_empty() {
-        let what = format!("{} has no numbers in {}", path.display(), empty.join(", "));
-        return Err(Failure::new(what).hint("name another column with --column"));
+        let what = format!(
+            "{} has no amounts of memory in {}",
+            path.display(),
+            empty.join(", ")
+        );
+        return Err(Failure::new(what).hint("amounts are numbers from zero up to what a machine can have; --column names another column, --unit the unit"));
     }
     for name in empty {
-        warn(&format!("{name} has no numbers, so nothing is said of it"));
+        warn(&format!(
+            "{name} has no amounts of memory, so nothing is said of it"
+        ));
     }
     Ok(Outlook {
         source: Source::File {
@@ -204,6 +223,7 @@ fn of_file(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         changes,
         end_nanos,
         scope: Scope::default(),
+        recording: None,
     })
 }
 
@@ -240,14 +260,17 @@ fn import_failure(error: ImportError, path: &Path) -> Failure {
         ImportError::UnknownColumn { .. } => Some("--column takes one of these"),
         ImportError::NotANumber { .. } => Some("choose columns with --column"),
         ImportError::FixedColumns { .. } => Some("leave --column out"),
-        ImportError::Open { .. } => Some("--csv takes a file"),
+        ImportError::Open { .. } | ImportError::Read { line: 0, .. } => Some("--csv takes a file"),
+        ImportError::TimeIsNoMemory { .. } => Some("--column takes a column of memory"),
         ImportError::Empty | ImportError::NoRows { .. } => {
             Some("a recording has a header and rows such as t_s,rss_bytes")
         }
         other => other.hint(),
     };
     let sentence = match &error {
-        ImportError::Open { source, .. } => format!("cannot read {}: {source}", path.display()),
+        ImportError::Open { source, .. } | ImportError::Read { line: 0, source } => {
+            format!("cannot read {}: {source}", path.display())
+        }
         ImportError::Read { source, .. } => format!("{}: {error}: {source}", path.display()),
         _ => format!("{}: {error}", path.display()),
     };

@@ -243,6 +243,23 @@ fn what_cannot_be_is_one_sentence_and_a_hint() {
 }
 
 #[test]
+fn a_run_that_says_no_job_is_taken_for_the_only_one_with_a_word() {
+    let root = tempfile::tempdir().unwrap();
+    plain_run(root.path(), "x", |secs| 8.0 + secs / 600.0);
+    let header = LISTING.lines().next().unwrap();
+    let job = LISTING.lines().find(|line| line.starts_with("3|")).unwrap();
+    let text = transcript_with_input(
+        root.path(),
+        &["request", "--sacct", "-"],
+        &format!("{header}\n{job}\n"),
+    );
+    assert!(
+        text.contains("The run does not say which job it was"),
+        "{text}"
+    );
+}
+
+#[test]
 fn names_from_outside_break_no_terminal() {
     let root = tempfile::tempdir().unwrap();
     let folder = plain_run(root.path(), "x", |secs| 8.0 + secs / 600.0);

@@ -61,7 +61,8 @@ const PLAIN_WORDS: &str = "set current size value vm percent pct";
 /// A name with one of these is not the level of memory that a process takes.
 const FOREIGN_WORDS: &str = "virtual vsz vms vmsize free available avail cached cache buffers buff \
     peak high hwm vmhwm max maximum min mean avg swap shared disk fs storage network net \
-    read write written rx tx sent received bandwidth utilization util clock temp power rate freq";
+    read write written rx tx sent received bandwidth utilization util clock temp power rate freq \
+    processes nproc count";
 
 fn is_one_of(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|listed| listed == word)
@@ -267,6 +268,7 @@ mod tests {
             "utilization.memory [%]",
             "memory.free [MiB]",
             "max_memory_allocated",
+            "tree pss_processes",
             "cpu_usage",
             "gpu_usage",
             "loss",

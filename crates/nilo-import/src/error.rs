@@ -28,7 +28,7 @@ pub enum ImportError {
     #[error("the recording is empty")]
     Empty,
     /// There is a header and nothing behind it that counts.
-    #[error("the recording has no rows with a time ({dropped} rows were dropped)")]
+    #[error("the recording has no rows with a time{}", match dropped { 0 => String::new(), rows => format!(" ({rows} rows were dropped)") })]
     NoRows {
         /// Rows that did not count.
         dropped: u64,
@@ -119,6 +119,14 @@ pub enum ImportError {
     #[error("there is no column {name:?}; there are: {columns}")]
     UnknownColumn {
         /// What was asked for.
+        name: String,
+        /// The names.
+        columns: String,
+    },
+    /// The column of times was asked for as memory.
+    #[error("column {name:?} is the time, not an amount of memory; there are: {columns}")]
+    TimeIsNoMemory {
+        /// Which.
         name: String,
         /// The names.
         columns: String,

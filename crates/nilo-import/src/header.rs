@@ -152,6 +152,12 @@ fn find_columns(
     let mut columns = Vec::new();
     for asked in &options.columns {
         let cell = find_name(names, asked)?;
+        if cell == time {
+            return Err(ImportError::TimeIsNoMemory {
+                name: names[cell].clone(),
+                columns: list(names),
+            });
+        }
         let mut plan = plan_of(names, cell, chosen_memory(&names[cell]), format, options);
         if plan.role == Role::Limit {
             plan.role = Role::Used;
@@ -194,7 +200,18 @@ fn find_columns(
             column: plan.name.clone(),
         });
     }
+    tell_apart(&mut columns);
     Ok(columns)
+}
+
+/// Columns of one name are named by their places as well.
+fn tell_apart(columns: &mut [ColumnPlan]) {
+    let names: Vec<String> = columns.iter().map(|plan| plan.name.clone()).collect();
+    for plan in columns {
+        if names.iter().filter(|name| **name == plan.name).count() > 1 {
+            plan.name = format!("{} (column {})", plan.name, plan.cell + 1);
+        }
+    }
 }
 
 fn plan_of(

@@ -190,7 +190,7 @@ impl<'o> Rows<'o> {
             let largest = values.copied().fold(0.0, f64::max);
             if plan.unit_is_guessed && largest > 0.0 && largest < 1048576.0 {
                 said.push(format!(
-                    "column {:?} names no unit and is read as bytes, but its largest value is {largest}",
+                    "column {:?} names no unit and is read as bytes, but its largest value is {largest}: its unit can be given",
                     plan.name
                 ));
             }

@@ -126,5 +126,6 @@ fn cause_word(cause: Cause) -> &'static str {
         Cause::Swap => "swap",
         Cause::Neighbour => "neighbour",
         Cause::Jump => "jump",
+        Cause::AboveLimit => "above-limit",
     }
 }

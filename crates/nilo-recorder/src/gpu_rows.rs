@@ -3,7 +3,7 @@
 //! Recorded are the GPUs that the job's processes hold memory on, from the first time on.
 //! Until they do, it is all that the job can see: those of `CUDA_VISIBLE_DEVICES`, or every one when the variable is not set or its meaning is not clear.
 //! Where the user names GPUs, it is those.
-//! A row is written only when something changed; one without values says that a GPU fell silent, or that it is not one of the job's after all.
+//! A row is written when something changed, or after ten seconds without a change; one without values says that a GPU fell silent, or that it is not one of the job's after all.
 //!
 //! Nothing here waits for the driver: a tick takes the reading that the one before asked for.
 
@@ -26,11 +26,15 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 /// A share that stays unknown for this long is said to be so; a context takes a moment to be listed.
 const UNKNOWN_NANOS: u64 = 5_000_000_000;
 
+/// A level that stands still is written again after this long: a forecast has to see that it does.
+const SILENCE_NANOS: u64 = 10_000_000_000;
+
 const NO_VALUES: [f64; 4] = [ABSENT; 4];
 
 struct Rows {
     table: Option<TableId>,
     last_row: [f64; 4],
+    written_nanos: u64,
     visible: bool,
     held_by_job: bool,
     failure_said: bool,
@@ -198,6 +202,7 @@ impl GpuRows {
         let rows = (0..devices.len()).map(|place| Rows {
             table: None,
             last_row: NO_VALUES,
+            written_nanos: 0,
             visible: visible.places.contains(&place),
             held_by_job: false,
             failure_said: false,
@@ -302,9 +307,11 @@ fn write(
         );
         writer.define(&TableSpec::gpu(device.index))
     });
-    if !same(&row, &rows.last_row) {
+    let is_silent = at_nanos.saturating_sub(rows.written_nanos) >= SILENCE_NANOS;
+    if is_silent || !same(&row, &rows.last_row) {
         writer.append(table, at_nanos, None, &row);
         rows.last_row = row;
+        rows.written_nanos = at_nanos;
     }
 }
 

@@ -33,6 +33,8 @@ const CACHE_ROOM: f64 = 0.3;
 const PART_OF_LEVEL: f64 = 0.5;
 /// Likelihoods below this are not worth a closer look.
 const WORTH_A_LOOK: f64 = 0.3;
+/// Levels this far above a limit show that it does not hold; what is less is rounding.
+const ABOVE: f64 = 1.01;
 /// What lasts no longer than this is an evaluation or a checkpoint as likely as a leak.
 const A_PHASE_SECS: f64 = 60.0;
 const A_PHASE_SHARE: f64 = 0.3;
@@ -177,6 +179,14 @@ impl Forecaster {
             used_share: self.last.used_share(),
             ..Forecast::default()
         };
+        if self.last.needed_bytes() > ABOVE * limit {
+            self.gate.pass(true);
+            return Forecast {
+                level: RiskLevel::Critical,
+                cause: Some(Cause::AboveLimit),
+                ..quiet
+            };
+        }
         let Some((outlook, cause)) = self.outlook(limit) else {
             self.gate.pass(false);
             return quiet;

@@ -47,6 +47,8 @@ pub enum Cause {
     Neighbour,
     /// Something as large as before would not fit again.
     Jump,
+    /// It is above the limit already, so the limit is not where the end is.
+    AboveLimit,
 }
 
 /// The outlook of one resource at one time.

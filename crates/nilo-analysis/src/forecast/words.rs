@@ -36,6 +36,7 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
         Cause::Jump => {
             format!("something as large as before ({height}) would not fit into {what} again")
         }
+        Cause::AboveLimit => format!("{what} is above its limit already"),
     }
 }
 
@@ -50,7 +51,7 @@ pub fn time_left(forecast: &Forecast) -> Option<String> {
 /// What to do about a risk, the first thing first; `gpu` when it is a GPU's memory.
 pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
     let mut advice: Vec<&'static str> = Vec::new();
-    if gpu && cause != Some(Cause::Neighbour) {
+    if gpu && !matches!(cause, Some(Cause::Neighbour | Cause::AboveLimit)) {
         advice.extend(["Prepare to release cache", "Consider reducing batch size"]);
     }
     advice.extend_from_slice(match (cause, gpu) {
@@ -88,10 +89,13 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Look for another job on this machine; it is what takes the memory",
             "Ask the scheduler for a limit of its own, or for the whole machine",
         ],
-        (Some(Cause::Jump), true) => &["Make what is taken at once smaller, or free the last one first"],
+        (Some(Cause::Jump), true) => &["Free what is held before taking as much again, or take less at once"],
         (Some(Cause::Jump), false) | (None, false) => &[
-            "Make what is taken at once smaller, or free the last one first",
+            "Free what is held before taking as much again, or take less at once",
             "Ask for more memory next time (`nilo request`)",
+        ],
+        (Some(Cause::AboveLimit), _) => &[
+            "Look whether the limit is the right one: what is above it goes on by somebody's leave",
         ],
         (None, true) => &[],
     });
@@ -120,7 +124,7 @@ pub fn growth_in_words(growth: &Growth) -> String {
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 7] = [
+    const EVERY: [Cause; 8] = [
         Cause::Growth,
         Cause::Workers,
         Cause::Peaks,
@@ -128,6 +132,7 @@ mod tests {
         Cause::Swap,
         Cause::Neighbour,
         Cause::Jump,
+        Cause::AboveLimit,
     ];
 
     fn forecast(cause: Cause) -> Forecast {

@@ -33,7 +33,7 @@ pub(crate) fn request_time(runs: &[RunFacts], planned_secs: Option<f64>) -> Opti
     let longest = durations(true).fold(0.0, f64::max);
     let cut_short = durations(false).fold(0.0, f64::max);
     if cut_short > longest {
-        let rule = "50 % above the longest run, which did not end by itself: a guess";
+        let rule = "50 % above the longest run, which failed or was stopped: a guess";
         return Some(time(1.5 * cut_short, Confidence::Guess, rule.to_owned()));
     }
     let (factor, confidence) = match durations(true).count() {

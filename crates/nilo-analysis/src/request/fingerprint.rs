@@ -70,7 +70,7 @@ pub fn fingerprint(command: &[String], config: &BTreeMap<String, String>) -> Str
             words.push(format!("{name}:{}", last_part(value)));
         }
     }
-    words.join(" ")
+    words.join(" ").trim_end().to_owned()
 }
 
 fn is_number(text: &str) -> bool {
@@ -117,6 +117,10 @@ mod tests {
             of("python train.py --seed 2 --batch-size 32 --output-dir /scratch/2 --lr=1e-4");
         assert_eq!(first, second);
         assert_eq!(first, "python train.py --batch-size 32");
+        assert_eq!(
+            fingerprint(&["sh".to_owned(), String::new()], &BTreeMap::new()),
+            "sh"
+        );
         assert_eq!(
             of("python t.py lr=0.1 model=big"),
             of("python t.py lr=0.2 model=big")

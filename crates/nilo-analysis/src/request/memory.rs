@@ -20,6 +20,8 @@ pub struct MemoryRequest {
     pub bytes: u64,
     /// How far this carries.
     pub confidence: Confidence,
+    /// A run was still growing at its end: one that lasts longer needs more.
+    pub growing: bool,
     /// The rule in words.
     pub rule: String,
     /// The smallest peak of a whole run.
@@ -117,6 +119,7 @@ pub(crate) fn request_memory(
     Some(MemoryRequest {
         bytes,
         confidence,
+        growing: runs.iter().any(|run| run.growth.is_some()),
         rule,
         least_peak_bytes: peaks().min(),
         largest_peak_bytes: peaks().max(),

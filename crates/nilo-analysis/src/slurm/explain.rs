@@ -44,20 +44,32 @@ pub fn compare_with_slurm(runs: &[RunFacts], jobs: &[SlurmJob]) -> Vec<Account> 
             number.is_some() && (job.raw_id.as_deref() == number || Some(job.id.as_str()) == number)
         });
         match (by_number, runs, jobs) {
-            (Some(job), _, _) => Some(job),
-            (None, [_], [only]) if number.is_none() => Some(only),
+            (Some(job), _, _) => Some((job, Pairing::ByNumber)),
+            (None, [_], [only]) if number.is_none() => Some((only, Pairing::Alone)),
             _ => None,
         }
     };
-    runs.iter()
-        .filter_map(|run| Some(explain(run, job_of(run)?)))
-        .collect()
+    let account = |run| job_of(run).map(|(job, pairing)| explain(run, job, pairing));
+    runs.iter().filter_map(account).collect()
 }
 
-fn explain(run: &RunFacts, job: &SlurmJob) -> Account {
+/// Why a run is taken for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pairing {
+    /// The run was recorded in the job's cgroup.
+    ByNumber,
+    /// There is one of each.
+    Alone,
+}
+
+fn explain(run: &RunFacts, job: &SlurmJob, pairing: Pairing) -> Account {
     let step = step_of(run, job);
     let max_rss = step.and_then(|step| step.max_rss_bytes);
     let mut sentences = Vec::new();
+    if pairing == Pairing::Alone {
+        let guess = "The run does not say which job it was; this is the only one of the listing and taken to be it";
+        sentences.push(guess.to_owned());
+    }
     sentences.extend(about_max_rss(run, max_rss));
     sentences.extend(about_oom(job));
     sentences.extend(about_request(run, job, max_rss));

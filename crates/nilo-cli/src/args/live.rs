@@ -114,16 +114,11 @@ pub(crate) struct MonitorArgs {
     pub(crate) profile: bool,
 
     /// Warn of everything that is fuller than this, above 0 and up to 100
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        default_value_t = 85.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
     /// Leave out growth of fewer MiB than this [default: 1 % of the limit, or 5 % of the level where no limit is known]
-    #[arg(long, value_name = "MB", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB")]
     pub(crate) leak_threshold: Option<f64>,
 
     /// Write the profile as JSON to this file at the end

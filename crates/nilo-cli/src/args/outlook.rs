@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nilo_import::ByteUnit;
-use nilo_sample::units::parse_bytes;
+use nilo_sample::units::{MIB, parse_bytes};
 
 use super::{LiveArgs, Place, RUN_HELP, TextOrJson};
 
@@ -60,12 +60,7 @@ pub(crate) struct OomArgs {
     pub(crate) monitor: bool,
 
     /// Also warn of everything that is fuller than this, above 0 and up to 100
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        default_value_t = 85.0,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
     /// Form of the output; json is one object, with --monitor one a line
@@ -103,7 +98,7 @@ pub(crate) struct LeakArgs {
     pub(crate) check: bool,
 
     /// Leave out growth of fewer MiB than this [default: 1 % of the limit, or 5 % of the level where no limit is known]
-    #[arg(long, value_name = "MB", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB")]
     pub(crate) threshold: Option<f64>,
 
     /// Form of the output
@@ -114,6 +109,9 @@ pub(crate) struct LeakArgs {
 fn limit(text: &str) -> Result<u64, String> {
     match parse_bytes(text).map_err(|error| error.to_string())? {
         0 => Err("must be more than zero".to_owned()),
+        bytes @ ..MIB => Err(format!(
+            "{bytes} bytes are less than any program takes; write the unit, such as {bytes}GiB"
+        )),
         bytes => Ok(bytes),
     }
 }

@@ -45,6 +45,10 @@ pub(crate) fn planned_time(text: &str) -> Result<u64, String> {
     let [hours, minutes, seconds] = parts[..] else {
         return Err(wrong());
     };
+    // Slurm takes more than 24 hours without days, and nothing beyond the clock otherwise.
+    if minutes > 59 || seconds > 59 || (text.contains('-') && hours > 23) {
+        return Err(wrong());
+    }
     match ((number(days)? * 24 + hours) * 60 + minutes) * 60 + seconds {
         0 => Err("must be longer than zero".to_owned()),
         secs => Ok(secs * NANOS_PER_SEC),
@@ -94,6 +98,9 @@ mod tests {
             "-1:00:00",
             "999999:00:00",
             "x-1:0:0",
+            "25:99:99",
+            "1:00:60",
+            "1-24:00:00",
         ] {
             assert!(planned_time(text).is_err(), "{text}");
         }

@@ -3,14 +3,16 @@
 use std::io::Write;
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::forecast::GrowthKind;
-use nilo_analysis::lookout::{OddPeer, Resource, Verdict};
+use nilo_analysis::forecast::{Growth, GrowthKind};
+use nilo_analysis::lookout::{OddPeer, Resource};
 use nilo_sample::units::{MIB, to_secs};
+use nilo_sample::words::duration_in_words;
 use serde::Serialize;
 
 use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::failure::Failure;
+use crate::growths::{Grown, Growths};
 use crate::outlook::Outlook;
 use crate::settings::Settings;
 use crate::text::leak::{write_check, write_leaks};
@@ -21,7 +23,15 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
         return leak_live::run(&args, least_bytes, settings);
     }
     let outlook = Outlook::of(&args.judged, settings)?;
-    answer(&outlook, &grown_first(&outlook, least_bytes), &[], &args)
+    let growths = Growths::of(&outlook, least_bytes);
+    if args.check && growths.is_too_short() {
+        let secs = duration_in_words(to_secs(outlook.end_nanos));
+        let sentence = format!("a recording of {secs} is too short to find a leak");
+        return Err(
+            Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")
+        );
+    }
+    answer(&outlook, &growths, &args)
 }
 
 /// The threshold in bytes.
@@ -36,26 +46,14 @@ pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Fai
     Ok(threshold_mib.map(|mib| mib * MIB as f64))
 }
 
-/// What is said of every resource, leaks first.
-pub(crate) fn grown_first(outlook: &Outlook, least_bytes: Option<f64>) -> Vec<Verdict> {
-    let mut verdicts = outlook.verdicts(least_bytes);
-    verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
-    verdicts
-}
-
-/// Says what grows, and in whom as far as that was looked for; the status is 1 for a leak.
-pub(crate) fn answer(
-    outlook: &Outlook,
-    verdicts: &[Verdict],
-    holders: &[Holder],
-    args: &LeakArgs,
-) -> Result<u8, Failure> {
+/// Says what grows; the status is 1 for a leak.
+pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match (args.format, args.check) {
-        (TextOrJson::Text, true) => write_check(&mut out, verdicts, holders)?,
-        (TextOrJson::Text, false) => write_leaks(&mut out, outlook, verdicts, holders)?,
+        (TextOrJson::Text, true) => write_check(&mut out, growths)?,
+        (TextOrJson::Text, false) => write_leaks(&mut out, outlook, growths)?,
         (TextOrJson::Json, check) => {
-            let answer = Answer::of(outlook, verdicts, holders, args.threshold);
+            let answer = Answer::of(outlook, growths, args.threshold);
             match check {
                 true => serde_json::to_writer(&mut out, &answer),
                 false => serde_json::to_writer_pretty(&mut out, &answer),
@@ -64,13 +62,7 @@ pub(crate) fn answer(
             out.write_all(b"\n")?;
         }
     }
-    Ok(u8::from(verdicts.iter().any(is_leak)))
-}
-
-/// Whether what was found is sure to be one.
-pub(crate) fn is_leak(verdict: &Verdict) -> bool {
-    let growth = verdict.growth;
-    growth.is_some_and(|growth| growth.kind == GrowthKind::Leak)
+    Ok(u8::from(growths.leaks().next().is_some()))
 }
 
 /// The answer as JSON.
@@ -92,8 +84,9 @@ struct Answer<'a> {
     resources: Vec<AnswerResource<'a>>,
 }
 
+/// One resource as JSON.
 #[derive(Serialize)]
-struct AnswerResource<'a> {
+pub(crate) struct AnswerResource<'a> {
     name: String,
     resource: &'a Resource,
     /// `leak`, `growth` or nothing.
@@ -103,6 +96,9 @@ struct AnswerResource<'a> {
     growth_high_bytes_per_sec: Option<f64>,
     grown_bytes: Option<f64>,
     grown_over_secs: Option<f64>,
+    /// Growth that the threshold leaves out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below_threshold: Option<Growth>,
     #[serde(skip_serializing_if = "<[OddPeer]>::is_empty")]
     odd_peers: &'a [OddPeer],
     used_bytes: f64,
@@ -113,12 +109,7 @@ struct AnswerResource<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn of(
-        outlook: &'a Outlook,
-        verdicts: &'a [Verdict],
-        grown_in: &'a [Holder],
-        threshold_mb: Option<f64>,
-    ) -> Answer<'a> {
+    fn of(outlook: &'a Outlook, growths: &'a Growths, threshold_mb: Option<f64>) -> Answer<'a> {
         let (run, file) = outlook.source.origin();
         Answer {
             schema: "nilo.leak/1",
@@ -128,15 +119,16 @@ impl<'a> Answer<'a> {
             running: outlook.source.is_running(),
             end_secs: to_secs(outlook.end_nanos),
             threshold_mb,
-            leak: verdicts.iter().any(is_leak),
-            grown_in,
-            resources: verdicts.iter().map(AnswerResource::of).collect(),
+            leak: growths.leaks().next().is_some(),
+            grown_in: &growths.holders,
+            resources: growths.each.iter().map(AnswerResource::of).collect(),
         }
     }
 }
 
 impl<'a> AnswerResource<'a> {
-    fn of(verdict: &'a Verdict) -> AnswerResource<'a> {
+    pub(crate) fn of(grown: &'a Grown) -> AnswerResource<'a> {
+        let verdict = &grown.verdict;
         let growth = verdict.growth;
         AnswerResource {
             name: verdict.resource.to_string(),
@@ -145,6 +137,7 @@ impl<'a> AnswerResource<'a> {
             growth_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec),
             growth_low_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec_low),
             growth_high_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec_high),
+            below_threshold: grown.below_threshold,
             odd_peers: &verdict.odd_peers,
             grown_bytes: growth.map(|growth| growth.grown_bytes),
             grown_over_secs: growth.map(|growth| growth.lasted_secs),

@@ -2,14 +2,14 @@
 //!
 //! Of several programs each process is judged by itself too: together, one that swings would hide one that leaks.
 
-use nilo_analysis::findings::leak_holders;
-use nilo_analysis::lookout::{Resource, over_processes};
+use nilo_analysis::lookout::over_processes;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 
 use crate::args::LeakArgs;
-use crate::commands::leak::{answer, grown_first};
+use crate::commands::leak::answer;
 use crate::failure::Failure;
+use crate::growths::{Grown, Growths};
 use crate::live::{Levels, Plan, Session, Target, Voice};
 use crate::settings::Settings;
 
@@ -41,7 +41,8 @@ pub(crate) fn run(
         args: &args.live,
         place: &args.judged.place,
         settings,
-        duration_nanos: duration_nanos.map(|nanos| nanos + SLACK_NANOS),
+        duration_nanos,
+        slack_nanos: SLACK_NANOS,
         is_kept: true,
     };
     let levels = match quiet {
@@ -53,14 +54,18 @@ pub(crate) fn run(
         leaks: None,
         voice: Voice::new(args.format, levels),
     })?;
-    let outlook = seen.outlook();
-    let mut verdicts = grown_first(&outlook, least_bytes);
-    if seen.target.pids.len() > 1 {
-        let recording = seen.load()?.0;
-        let each = over_processes(&recording).verdicts(least_bytes);
-        verdicts.extend(each.into_iter().filter(|verdict| verdict.growth.is_some()));
+    let mut outlook = seen.outlook();
+    outlook.recording = Some(seen.load()?.0);
+    let mut growths = Growths::of(&outlook, least_bytes);
+    if let (2.., Some(recording)) = (seen.target.pids.len(), &outlook.recording) {
+        let each = over_processes(recording).verdicts(least_bytes);
+        let grown = each.into_iter().filter(|verdict| verdict.growth.is_some());
+        growths.each.extend(grown.map(|verdict| Grown {
+            verdict,
+            below_threshold: None,
+        }));
     }
-    if verdicts.iter().all(|verdict| verdict.too_young) {
+    if growths.is_too_short() {
         let secs = duration_in_words(to_secs(seen.end_nanos()));
         let what = match seen.is_over() {
             true => "it ended before that",
@@ -72,12 +77,5 @@ pub(crate) fn run(
         ))
         .hint(format!("it takes at least 10 seconds; {what}")));
     }
-    let of_job = verdicts
-        .iter()
-        .find(|verdict| verdict.resource == Resource::Job && verdict.growth.is_some());
-    let holders = match of_job {
-        Some(verdict) => leak_holders(&seen.load()?.0, verdict),
-        None => Vec::new(),
-    };
-    answer(&outlook, &verdicts, &holders, args)
+    answer(&outlook, &growths, args)
 }

@@ -2,16 +2,17 @@
 
 use std::io::Write;
 
-use nilo_analysis::lookout::Verdict;
+use nilo_sample::Alert;
 use nilo_sample::units::to_secs;
 use serde_json::json;
 
 use crate::args::{MonitorArgs, TextOrJson};
-use crate::commands::leak::{grown_first, is_leak, least_bytes};
+use crate::commands::leak::{AnswerResource, least_bytes};
 use crate::commands::oom::check_threshold;
 use crate::commands::profile::Report;
 use crate::commands::run::check_writable;
 use crate::failure::Failure;
+use crate::growths::{Grown, Growths};
 use crate::live::{Leaks, Levels, Plan, Seen, Session, Target, Voice};
 use crate::settings::Settings;
 use crate::text::leak::leak_in_words;
@@ -51,6 +52,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         place: &args.place,
         settings,
         duration_nanos: args.live.duration.filter(|nanos| *nanos > 0),
+        slack_nanos: 0,
         is_kept: true,
     };
     let levels = match args.live.quiet || settings.quiet {
@@ -71,15 +73,18 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         .as_ref()
         .map_or(Ok(()), |report| report.write(output));
     let warnings = seen.station.warnings;
-    let leaks = match parts.leak {
-        true => leaks(&mut seen, least_bytes),
-        false => Vec::new(),
+    let (leaks, over) = match parts.leak {
+        true => leaks(&mut seen, least_bytes)?,
+        false => (Growths::default(), Vec::new()),
     };
+    let leak_count = leaks.each.len() + over.len();
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
+            let each: Vec<AnswerResource<'_>> = leaks.each.iter().map(AnswerResource::of).collect();
             let end = json!({
-                "event": "end", "secs": to_secs(seen.end_nanos()), "warnings": warnings, "leaks": leaks.len(),
+                "event": "end", "secs": to_secs(seen.end_nanos()), "warnings": warnings,
+                "leaks": leak_count, "leaking": each, "grown_in": leaks.holders, "leaks_over": over,
                 "ended": seen.is_over(), "oom_killed": seen.has_run_out(), "run": seen.run_path(), "profile": report,
             });
             writeln!(out, "{end}")?;
@@ -92,29 +97,32 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
                 writeln!(out, "Warnings: {}", count(warnings))?;
             }
             if parts.leak {
-                writeln!(out, "Leaks:    {}", count(leaks.len() as u64))?;
+                writeln!(out, "Leaks:    {}", count(leak_count as u64))?;
             }
-            for leak in &leaks {
-                writeln!(out, "  {}", one_line(leak, TEXT_CHARS))?;
+            let going_on = leaks.each.iter().map(|grown| leak_in_words(&leaks, grown));
+            for leak in going_on.chain(over.into_iter().map(|alert| alert.text)) {
+                writeln!(out, "  {}", one_line(&leak, TEXT_CHARS))?;
             }
         }
     }
     written?;
-    let found = warnings > 0 || !leaks.is_empty() || seen.has_run_out();
+    let found = warnings > 0 || leak_count > 0 || seen.has_run_out();
     Ok(u8::from(found))
 }
 
 /// What leaks at the end, as `nilo leak` would say, and what was told on the way and is over.
-fn leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Vec<String> {
+fn leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<(Growths, Vec<Alert>), Failure> {
     let told = std::mem::take(&mut seen.station.leaks);
-    let mut verdicts = grown_first(&seen.outlook(), least_bytes);
-    verdicts.retain(is_leak);
-    let over = told.into_iter().filter(|alert| {
-        let same = |verdict: &Verdict| verdict.resource.to_string() == alert.resource;
-        !verdicts.iter().any(same)
-    });
-    let over: Vec<String> = over.map(|alert| alert.text).collect();
-    verdicts.iter().map(leak_in_words).chain(over).collect()
+    let mut outlook = seen.outlook();
+    outlook.recording = Some(seen.load()?.0);
+    let mut growths = Growths::of(&outlook, least_bytes);
+    growths.each.retain(Grown::is_leak);
+    let goes_on = |alert: &Alert| {
+        let mut leaks = growths.each.iter();
+        leaks.any(|grown| grown.verdict.resource.to_string() == alert.resource)
+    };
+    let over = told.into_iter().filter(|alert| !goes_on(alert)).collect();
+    Ok((growths, over))
 }
 
 fn count(number: u64) -> String {

@@ -73,11 +73,20 @@ impl Danger {
             used_share: verdict.reading.used_share(),
             ..verdict.forecast
         };
+        let above = "the recording is above the limit that was given: check --limit and --unit";
+        let is_given = matches!(verdict.resource, Resource::Track { .. });
+        let (reason, recommendations) = match cause {
+            Some(Cause::AboveLimit) if is_given => (above.to_owned(), Vec::new()),
+            _ => (
+                reason(&forecast, &name),
+                recommendations(cause, verdict.resource.is_gpu()),
+            ),
+        };
         Danger {
             used_percent,
             warned: full || verdict.forecast.level >= RiskLevel::High,
-            reason: reason(&forecast, &name),
-            recommendations: recommendations(cause, verdict.resource.is_gpu()),
+            reason,
+            recommendations,
             history,
             name,
             verdict,

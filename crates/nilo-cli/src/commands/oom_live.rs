@@ -24,6 +24,7 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         place: &args.judged.place,
         settings,
         duration_nanos: asked.unwrap_or(usual),
+        slack_nanos: 0,
         is_kept: args.monitor,
     };
     let levels = match quiet {

@@ -64,6 +64,7 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
         place: &args.place,
         settings,
         duration_nanos,
+        slack_nanos: 0,
         is_kept: true,
     };
     let levels = match quiet {

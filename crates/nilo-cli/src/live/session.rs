@@ -34,6 +34,8 @@ pub(crate) struct Session<'a> {
     pub(crate) settings: &'a Settings,
     /// `None`: until somebody ends it.
     pub(crate) duration_nanos: Option<u64>,
+    /// It goes on for this much longer without a word, so that the first sample does not count against it.
+    pub(crate) slack_nanos: u64,
     /// Whether a look at processes is worth a run.
     pub(crate) is_kept: bool,
 }
@@ -109,7 +111,7 @@ impl Session<'_> {
                 folder: &shelf.folder,
                 description,
                 interval_nanos,
-                duration_nanos: self.duration_nanos,
+                duration_nanos: self.duration_nanos.map(|nanos| nanos + self.slack_nanos),
                 backend: Backend::Native,
                 alerts: None,
             },
@@ -179,6 +181,7 @@ impl Seen {
             changes: std::mem::take(&mut self.station.changes),
             end_nanos: self.end_nanos(),
             scope: self.target.scope(),
+            recording: None,
         }
     }
 

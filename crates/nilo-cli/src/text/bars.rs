@@ -11,6 +11,8 @@ use nilo_sample::units::{format_bytes, to_secs};
 const REDRAW: Duration = Duration::from_millis(100);
 const WIDTH: usize = 80;
 const BAR: usize = 16;
+/// A shorter bar shows nothing.
+const SHORTEST: usize = 5;
 
 /// What a bar counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,14 +123,21 @@ impl Bar {
                 } else {
                     "?".to_owned()
                 };
-                let full = ((share * BAR as f64) as usize).min(BAR);
-                let bar = "█".repeat(full) + &" ".repeat(BAR - full);
-                format!(
-                    "{}: {:3.0}%|{bar}| {done}/{total} [{}<{left}, {speed}]",
-                    self.title,
-                    100.0 * share.min(1.0),
-                    minutes(secs)
-                )
+                let head = format!("{}: {:3.0}%", self.title, 100.0 * share.min(1.0));
+                let tail = format!("{done}/{total} [{}<{left}, {speed}]", minutes(secs));
+                // A narrow terminal takes the bar away first, then what is nearest to it.
+                let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 3);
+                match room.min(BAR) {
+                    0..SHORTEST => match head.len() + 1 + tail.len() <= width {
+                        true => format!("{head} {tail}"),
+                        false => format!("{head} [{}<{left}]", minutes(secs)),
+                    },
+                    cells => {
+                        let full = ((share * cells as f64) as usize).min(cells);
+                        let bar = "█".repeat(full) + &" ".repeat(cells - full);
+                        format!("{head}|{bar}| {tail}")
+                    }
+                }
             }
             _ => format!("{}: {done} [{}, {speed}]", self.title, minutes(secs)),
         };
@@ -187,7 +196,17 @@ mod tests {
             line.contains(" 50%|████████        | 1.00 GiB/2.00 GiB [1:01:40<1:01:40, "),
             "{line}"
         );
-        assert_eq!(half.line(Duration::from_secs(1), 20).chars().count(), 20);
+        let narrow = |width| half.line(Duration::from_secs(1), width);
+        assert_eq!(
+            narrow(76),
+            "Training BPE:  50%|██████      | 1.00 GiB/2.00 GiB [00:01<00:01, 1.00 GiB/s]"
+        );
+        assert_eq!(
+            narrow(66),
+            "Training BPE:  50% 1.00 GiB/2.00 GiB [00:01<00:01, 1.00 GiB/s]"
+        );
+        assert_eq!(narrow(39), "Training BPE:  50% [00:01<00:01]");
+        assert_eq!(narrow(20).chars().count(), 20);
     }
 
     #[test]

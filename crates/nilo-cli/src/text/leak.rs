@@ -5,8 +5,9 @@ use std::io::{Result, Write};
 use nilo_analysis::findings::Holder;
 use nilo_analysis::forecast::words::growth_in_words;
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_sample::words::{bytes_in_words, rate_in_words};
 
-use crate::commands::leak::is_leak;
+use crate::growths::{Grown, Growths};
 use crate::outlook::Outlook;
 use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
@@ -15,25 +16,19 @@ const NAME_CHARS: usize = 80;
 const GROWTH_CHARS: usize = 400;
 
 /// Writes a line for each resource, leaks first.
-pub(crate) fn write_leaks(
-    out: &mut dyn Write,
-    outlook: &Outlook,
-    verdicts: &[Verdict],
-    holders: &[Holder],
-) -> Result<()> {
+pub(crate) fn write_leaks(out: &mut dyn Write, outlook: &Outlook, growths: &Growths) -> Result<()> {
     writeln!(out, "{}", heading(outlook))?;
     writeln!(out)?;
-    for verdict in verdicts {
-        let place = place(verdict, holders);
-        writeln!(out, "{}: {}{place}", name(verdict), growth(verdict))?;
+    for grown in &growths.each {
+        let place = place(growths.holders_of(grown));
+        writeln!(out, "{}: {}{place}", name(&grown.verdict), growth(grown))?;
     }
     Ok(())
 }
 
 /// `, in train.py (PID 4711)`
-fn place(verdict: &Verdict, holders: &[Holder]) -> String {
-    let grown = verdict.resource == Resource::Job && verdict.growth.is_some();
-    if !grown || holders.is_empty() {
+fn place(holders: &[Holder]) -> String {
+    if holders.is_empty() {
         return String::new();
     }
     // Sizes only tell several apart: the growth itself has been said.
@@ -49,31 +44,28 @@ fn place(verdict: &Verdict, holders: &[Holder]) -> String {
 }
 
 /// Writes one line: the leaks, or that there is none.
-pub(crate) fn write_check(
-    out: &mut dyn Write,
-    verdicts: &[Verdict],
-    holders: &[Holder],
-) -> Result<()> {
-    let leaks: Vec<String> = verdicts
-        .iter()
-        .filter(|verdict| is_leak(verdict))
-        .map(|verdict| {
-            let place = place(verdict, holders);
-            format!("{}{place}", leak_in_words(verdict))
-        })
+pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> {
+    let leaks: Vec<String> = growths
+        .leaks()
+        .map(|grown| leak_in_words(growths, grown))
         .collect();
     if !leaks.is_empty() {
         return writeln!(out, "leak found: {}", leaks.join("; "));
     }
-    match verdicts.iter().all(|verdict| verdict.too_young) {
-        true => writeln!(out, "no leak found: the recording is too short to find one"),
-        false => writeln!(out, "no leak found"),
+    let is_below = |grown: &&Grown| grown.below_threshold.is_some();
+    match growths.each.iter().find(is_below) {
+        Some(grown) => {
+            let name = name(&grown.verdict);
+            writeln!(out, "no leak found: {name} {}", growth(grown))
+        }
+        None => writeln!(out, "no leak found"),
     }
 }
 
-/// `job memory leaks 30 MiB a minute ...`
-pub(crate) fn leak_in_words(verdict: &Verdict) -> String {
-    format!("{} {}", name(verdict), growth(verdict))
+/// `job memory leaks 30 MiB a minute ..., in train.py (PID 4711)`
+pub(crate) fn leak_in_words(growths: &Growths, grown: &Grown) -> String {
+    let place = place(growths.holders_of(grown));
+    format!("{} {}{place}", name(&grown.verdict), growth(grown))
 }
 
 /// Of the machine's memory only the job's own part is looked at, where it is known.
@@ -85,19 +77,29 @@ fn name(verdict: &Verdict) -> String {
     }
 }
 
-fn growth(verdict: &Verdict) -> String {
-    match &verdict.growth {
-        Some(growth) => {
+fn growth(grown: &Grown) -> String {
+    let verdict = &grown.verdict;
+    match (&verdict.growth, &grown.below_threshold) {
+        (Some(growth), _) => {
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
             one_line(
                 &format!("{}{}", growth_in_words(growth), odd.collect::<String>()),
                 GROWTH_CHARS,
             )
         }
-        None if verdict.too_young => format!(
+        (None, Some(small)) => {
+            let rate = rate_in_words(
+                small.bytes_per_sec,
+                small.bytes_per_sec,
+                small.bytes_per_sec,
+            );
+            let so_far = bytes_in_words(small.grown_bytes);
+            format!("grows {rate}, {so_far} so far, which is below the threshold")
+        }
+        (None, None) if verdict.too_young => format!(
             "too short to say ({}; it takes 10 seconds or 50 steps)",
             samples_in_words(verdict.readings, verdict.watched_secs)
         ),
-        None => "no lasting growth".to_owned(),
+        (None, None) => "no lasting growth".to_owned(),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::forecast::words::time_left;
+use nilo_analysis::forecast::{Cause, RiskLevel};
 use nilo_analysis::lookout::Resource;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
@@ -83,6 +83,9 @@ pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> 
         Some(secs) => {
             writeln!(out, "   Predicted OOM Time: {secs:.1}seconds later")?;
             writeln!(out, "   Confidence: {:.2}", forecast.confidence)?;
+        }
+        None if forecast.cause == Some(Cause::AboveLimit) => {
+            writeln!(out, "   Predicted OOM Time: not known")?;
         }
         None => writeln!(out, "   Predicted OOM Time: not in sight")?,
     }

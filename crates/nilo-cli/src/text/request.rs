@@ -20,9 +20,22 @@ pub(crate) fn write_request(
     accounts: &[Account],
 ) -> std::io::Result<()> {
     let memory = &request.memory;
+    let whom = match memory.growing {
+        true => {
+            writeln!(
+                out,
+                "Memory was still growing at the end: look for a leak first (`nilo leak`), a longer run needs more"
+            )?;
+            match plan.planned_secs {
+                Some(_) => "For the planned time ask",
+                None => "For a run of that length ask",
+            }
+        }
+        false => "Ask",
+    };
     writeln!(
         out,
-        "Ask for {} of memory on each node ({})",
+        "{whom} for {} of memory on each node ({})",
         format_bytes(memory.bytes as f64),
         confidence(memory.confidence)
     )?;

@@ -1,0 +1,85 @@
+//! What grows in an outlook, in whom, and what grows by less than the user asked about.
+
+use nilo_analysis::findings::{Holder, leak_holders};
+use nilo_analysis::forecast::{Growth, GrowthKind};
+use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_sample::Recording;
+
+use crate::outlook::Outlook;
+
+/// Everything that was looked at, leaks first.
+#[derive(Debug, Default)]
+pub(crate) struct Growths {
+    pub(crate) each: Vec<Grown>,
+    /// Who holds the growth of the job's memory, as far as that was looked for.
+    pub(crate) holders: Vec<Holder>,
+}
+
+/// One resource.
+#[derive(Debug)]
+pub(crate) struct Grown {
+    pub(crate) verdict: Verdict,
+    /// What would have been found without the user's threshold.
+    pub(crate) below_threshold: Option<Growth>,
+}
+
+impl Growths {
+    pub(crate) fn of(outlook: &Outlook, least_bytes: Option<f64>) -> Growths {
+        let mut verdicts = outlook.verdicts(least_bytes);
+        verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
+        let unasked = match least_bytes {
+            Some(_) => outlook.verdicts(None),
+            None => Vec::new(),
+        };
+        let below = |verdict: &Verdict| {
+            let same = |other: &&Verdict| other.resource == verdict.resource;
+            unasked.iter().find(same)?.growth
+        };
+        let each = verdicts.into_iter().map(|verdict| Grown {
+            below_threshold: match verdict.growth {
+                Some(_) => None,
+                None => below(&verdict),
+            },
+            verdict,
+        });
+        let mut growths = Growths {
+            each: each.collect(),
+            holders: Vec::new(),
+        };
+        if let Some(recording) = &outlook.recording {
+            growths.find_holders(recording);
+        }
+        growths
+    }
+
+    /// Looks in which processes the job's memory grows.
+    pub(crate) fn find_holders(&mut self, recording: &Recording) {
+        let of_job = self.each.iter().find(|grown| {
+            grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some()
+        });
+        self.holders =
+            of_job.map_or_else(Vec::new, |grown| leak_holders(recording, &grown.verdict));
+    }
+
+    pub(crate) fn leaks(&self) -> impl Iterator<Item = &Grown> {
+        self.each.iter().filter(|grown| grown.is_leak())
+    }
+
+    pub(crate) fn is_too_short(&self) -> bool {
+        self.each.iter().all(|grown| grown.verdict.too_young)
+    }
+
+    /// The holders, where it is the job's growth that is spoken of.
+    pub(crate) fn holders_of(&self, grown: &Grown) -> &[Holder] {
+        let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();
+        if is_jobs { &self.holders } else { &[] }
+    }
+}
+
+impl Grown {
+    /// Whether what was found is sure to be one.
+    pub(crate) fn is_leak(&self) -> bool {
+        let growth = self.verdict.growth;
+        growth.is_some_and(|growth| growth.kind == GrowthKind::Leak)
+    }
+}

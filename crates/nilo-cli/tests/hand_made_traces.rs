@@ -1,0 +1,232 @@
+//! `nilo oom` and `nilo leak` on traces drawn by hand: what a person would say of them, and files that are odd.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const MIB: f64 = 1048576.0;
+
+fn nilo(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nilo"))
+        .args(arguments)
+        .current_dir(root)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .unwrap()
+}
+
+fn answer(root: &Path, arguments: &[&str]) -> (Value, Option<i32>) {
+    let output = nilo(root, &[arguments, &["--format", "json"]].concat());
+    let value = serde_json::from_slice(&output.stdout);
+    (
+        value.unwrap_or_else(|_| panic!("{output:?}")),
+        output.status.code(),
+    )
+}
+
+/// Standard output and standard error of a file with these rows below `time,rss_mb`.
+fn judged(verb: &str, rows: &str, options: &[&str]) -> (String, Option<i32>) {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("trace.csv"), rows).unwrap();
+    let output = nilo(
+        root.path(),
+        &[&[verb, "--csv", "trace.csv"], options].concat(),
+    );
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code())
+}
+
+fn rows(secs: u32, level_mib: impl Fn(f64) -> f64) -> String {
+    let mut text = "time,rss_mb\n".to_owned();
+    for second in 0..secs {
+        writeln!(text, "{second},{:.3}", level_mib(f64::from(second))).unwrap();
+    }
+    text
+}
+
+/// Noise of about this standard deviation, the same on every machine.
+fn noise(secs: f64, deviation: f64) -> f64 {
+    let mut state = (secs as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut sum = 0.0;
+    for _ in 0..12 {
+        state ^= state >> 27;
+        state = state.wrapping_mul(0x94d0_49bb_1331_11eb).wrapping_add(1);
+        sum += (state >> 11) as f64 / (1u64 << 53) as f64;
+    }
+    (sum - 6.0) * deviation
+}
+
+/// Five minutes at two mebibytes a second, with four minutes left of two gibibytes.
+#[test]
+fn a_leak_with_four_minutes_left_is_warned_of_and_named_a_leak_at_any_noise() {
+    for deviation in [0.0, 1.0, 5.0, 20.0, 50.0] {
+        let root = tempfile::tempdir().unwrap();
+        let trace = rows(300, |secs| 1000.0 + 2.0 * secs + noise(secs, deviation));
+        std::fs::write(root.path().join("trace.csv"), trace).unwrap();
+        let (oom, status) = answer(
+            root.path(),
+            &["oom", "--csv", "trace.csv", "--limit", "2GiB"],
+        );
+        let danger = &oom["resources"][0];
+        assert_eq!(status, Some(1), "noise {deviation}: {danger}");
+        assert_eq!(danger["warned"], true);
+        let left = danger["predicted_secs"].as_f64().unwrap();
+        assert!((60.0..300.0).contains(&left), "noise {deviation}: {danger}");
+        let (leak, status) = answer(root.path(), &["leak", "--csv", "trace.csv"]);
+        assert_eq!(status, Some(1), "noise {deviation}: {leak}");
+        let rate = leak["resources"][0]["growth_bytes_per_sec"]
+            .as_f64()
+            .unwrap();
+        assert!(
+            (rate / (2.0 * MIB) - 1.0).abs() < 0.1,
+            "noise {deviation}: {rate}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_has_only_begun_to_load_is_not_warned_of() {
+    let (text, status) = judged(
+        "oom",
+        &rows(120, |secs| 50.0 + 9.0 * secs),
+        &["--limit", "2GiB"],
+    );
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("low risk"), "{text}");
+}
+
+#[test]
+fn a_level_above_the_limit_questions_the_limit_instead_of_foretelling() {
+    for level in [|_: f64| 2200.0, |secs: f64| 2000.0 + 4.0 * secs] {
+        let (text, status) = judged("oom", &rows(300, level), &["--limit", "2GiB"]);
+        assert_eq!(status, Some(1));
+        let reason = "the recording is above the limit that was given: check --limit and --unit";
+        assert!(text.contains(reason), "{text}");
+        assert!(!text.contains("seconds later"), "{text}");
+        assert!(!text.contains("Recommendation"), "{text}");
+    }
+}
+
+#[test]
+fn a_limit_without_its_unit_is_questioned() {
+    let (text, status) = judged("oom", &rows(60, |_| 100.0), &["--limit", "24"]);
+    assert_eq!(status, Some(2));
+    assert!(text.contains("write the unit, such as 24GiB"), "{text}");
+}
+
+#[test]
+fn growth_below_the_threshold_is_said_to_be_so() {
+    let trace = rows(300, |secs| 1000.0 + 2.0 * secs);
+    let (text, status) = judged("leak", &trace, &["--threshold", "1000"]);
+    assert_eq!(status, Some(0));
+    let line = "rss_mb: grows 120 MiB a minute, 575 MiB so far, which is below the threshold";
+    assert!(text.contains(line), "{text}");
+    let (text, status) = judged("leak", &trace, &["--threshold", "1000", "--check"]);
+    assert_eq!(status, Some(0));
+    assert!(
+        text.starts_with("no leak found: rss_mb grows 120 MiB"),
+        "{text}"
+    );
+    let (text, _) = judged("leak", &trace, &["--threshold", "1000", "--format", "json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let small = &answer["resources"][0];
+    assert_eq!(small["kind"], Value::Null);
+    assert_eq!(small["below_threshold"]["kind"], "leak");
+}
+
+#[test]
+fn a_check_of_too_short_a_recording_is_an_error() {
+    let (text, status) = judged("leak", &rows(5, |_| 100.0), &["--check"]);
+    assert_eq!(status, Some(2));
+    assert!(
+        text.contains("a recording of 4 seconds is too short to find a leak"),
+        "{text}"
+    );
+    assert!(
+        text.contains("hint: it takes at least 10 seconds"),
+        "{text}"
+    );
+}
+
+#[test]
+fn columns_of_one_name_are_told_apart() {
+    let mut trace = "time,rss_mb,rss_mb\n".to_owned();
+    for second in 0..60 {
+        writeln!(trace, "{second},{},50", 100 + second).unwrap();
+    }
+    let (text, _) = judged("leak", &trace, &[]);
+    assert!(
+        text.contains("rss_mb (column 2): leaks 60 MiB a minute"),
+        "{text}"
+    );
+    assert!(
+        text.contains("rss_mb (column 3): no lasting growth"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_no_amount_of_memory_is_said_and_many_gaps_are_counted() {
+    for number in ["-5", "1e300"] {
+        let trace: String = (0..60)
+            .map(|second| format!("{second},{number}\n"))
+            .collect();
+        let (text, status) = judged("leak", &format!("time,rss\n{trace}"), &[]);
+        assert_eq!(status, Some(2));
+        assert!(text.contains("has no amounts of memory in rss"), "{text}");
+    }
+    let row = |second: u32| match second % 3 {
+        0 => format!("{second},\n"),
+        _ => format!("{second},{}\n", 100 + second),
+    };
+    let trace: String = (0..60).map(row).collect();
+    let (text, _) = judged("leak", &format!("time,rss_mb\n{trace}"), &[]);
+    assert!(
+        text.contains("20 of 60 rows have no amount of memory in rss_mb"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_time_is_no_memory_and_a_folder_no_file() {
+    let (text, status) = judged("leak", &rows(60, |_| 1.0), &["--column", "time"]);
+    assert_eq!(status, Some(2));
+    assert!(
+        text.contains("column \"time\" is the time, not an amount of memory"),
+        "{text}"
+    );
+    let root = tempfile::tempdir().unwrap();
+    let output = nilo(root.path(), &["leak", "--csv", "."]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.starts_with("error: cannot read .: Is a directory"),
+        "{text}"
+    );
+    assert!(text.contains("hint: --csv takes a file"), "{text}");
+}
+
+#[test]
+fn a_header_alone_has_no_rows_and_none_was_dropped() {
+    let (text, status) = judged("leak", "time,rss_mb\n", &[]);
+    assert_eq!(status, Some(2));
+    assert!(text.contains("has no rows with a time\n"), "{text}");
+}
+
+#[test]
+fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
+    let root = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["request", "--cpus", "-3"][..],
+        &["bpe", "train", "--vocab-size", "-4", "x"],
+    ] {
+        let output = nilo(root.path(), arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("error: invalid value"), "{text}");
+    }
+}
