@@ -65,7 +65,7 @@ bench: build develop ## Measure ourselves and the rivals in one run: the recorde
 	python3 bench/trackers.py --markdown docs/benchmarks/trackers.md
 
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
-	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --markdown docs/benchmarks/verdicts.md
+	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each
 	scripts/fuzz.sh 60
