@@ -124,12 +124,12 @@ fn last_logged_nanos(recording: &Recording) -> u64 {
 }
 
 /// A panel for each chosen metric, with a line for each run that logged it.
-fn panels<'a>(
+fn panels(
     runs: &[Run<'_>],
     x_axis: &XAxis,
-    options: &'a ChartOptions,
+    options: &ChartOptions,
     palette: &Palette,
-) -> Vec<Panel<'a>> {
+) -> Vec<Panel> {
     let names = options.metrics.iter().take(MOST_PANELS);
     let panels = names.map(|name| {
         let series = runs.iter().enumerate().filter_map(|(index, run)| {
@@ -141,7 +141,8 @@ fn panels<'a>(
             })
         });
         Panel {
-            name,
+            name: name.clone(),
+            from_zero: false,
             series: series.collect(),
         }
     });

@@ -8,6 +8,7 @@ mod compare_chart;
 mod curve;
 mod font;
 mod frame;
+mod gpu_lines;
 mod legend;
 mod levels;
 mod m4;

@@ -7,6 +7,7 @@ use nilo_sample::{Limit, Recording};
 use crate::chart::Chart;
 use crate::curve::{Point, gaps, pieces, tree_points};
 use crate::frame::{Contents, Frame};
+use crate::gpu_lines::gpu_panels;
 use crate::legend::{Entry, Swatch, legend, legend_width};
 use crate::levels::{PeakLabel, draw_limit, draw_peak, limit_on_scale, limit_text, peak_of};
 use crate::marks::{draw_gaps, draw_moments, hatch, moments};
@@ -36,18 +37,20 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let histories: Vec<(&str, MetricHistory)> = chosen(&logged, names).collect();
     let x_axis = x_axis(recording, &points, &histories, options);
     let is_steps = x_axis.is_steps();
-    let panels: Vec<Panel<'_>> = histories
+    let (gpus, gpus_left_out) = gpu_panels(recording, &x_axis, width.min(FINEST_COLUMNS), palette);
+    let of_metrics = histories
         .iter()
         .enumerate()
         .map(|(index, (name, history))| Panel {
-            name,
+            name: (*name).to_owned(),
+            from_zero: false,
             series: vec![PanelSeries {
                 stroke: panel_colour(index, palette),
                 dash: "",
                 lines: metric_lines(history, &x_axis, width.min(FINEST_COLUMNS)),
             }],
-        })
-        .collect();
+        });
+    let panels: Vec<Panel> = gpus.into_iter().chain(of_metrics).collect();
     if points.is_empty() && !panels.is_empty() {
         height = height.min(EMPTY_HEIGHT_PX);
     }
@@ -71,6 +74,9 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         footnotes.push("areas scaled to the tree total (shared pages counted once)".to_owned());
     }
     footnotes.extend(far_limit.map(|limit| format!("{} (off the scale)", limit_text(limit))));
+    if gpus_left_out > 0 {
+        footnotes.push(format!("{gpus_left_out} more GPUs are not drawn"));
+    }
     if recording.dropped_rows > 0 {
         footnotes.push(format!("{} samples were lost", recording.dropped_rows));
     }

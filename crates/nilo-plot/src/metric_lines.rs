@@ -9,7 +9,7 @@ use crate::x_axis::XAxis;
 pub(crate) type Place = (f64, f64);
 
 /// One metric of one run.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct MetricLines {
     /// What counts, in unbroken pieces.
     pub(crate) lines: Vec<Vec<Place>>,

@@ -23,8 +23,10 @@ pub(crate) const MOST_PANELS: usize = 8;
 const COLOURS: [usize; MOST_PANELS] = [5, 7, 8, 2, 3, 11, 10, 0];
 
 /// A metric to draw.
-pub(crate) struct Panel<'a> {
-    pub(crate) name: &'a str,
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    /// The scale begins at zero.
+    pub(crate) from_zero: bool,
     pub(crate) series: Vec<PanelSeries>,
 }
 
@@ -41,19 +43,19 @@ pub(crate) fn panel_colour(index: usize, palette: &Palette) -> &'static str {
 }
 
 /// What the panels take below the memory.
-pub(crate) fn panels_height(panels: &[Panel<'_>]) -> f64 {
+pub(crate) fn panels_height(panels: &[Panel]) -> f64 {
     panels.len() as f64 * PANEL_PX
 }
 
 /// The widest label at the side of a panel.
-pub(crate) fn labels_width(panels: &[Panel<'_>]) -> f64 {
+pub(crate) fn labels_width(panels: &[Panel]) -> f64 {
     let ticks = panels.iter().flat_map(|panel| Scale::of(panel).ticks());
     let widths = ticks.map(|tick| text_width(&tick.label, TEXT_PX));
     widths.fold(0.0, f64::max)
 }
 
 /// Draws the panels one below the other.
-pub(crate) fn draw_panels(panels: &[Panel<'_>], frame: &Frame, palette: &Palette) -> Element {
+pub(crate) fn draw_panels(panels: &[Panel], frame: &Frame, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "panels");
     for (index, panel) in panels.iter().enumerate() {
         let top = frame.bottom + index as f64 * PANEL_PX + TITLE_PX;
@@ -74,7 +76,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(panel: &Panel<'_>) -> Scale {
+    fn of(panel: &Panel) -> Scale {
         let drawn = panel.series.iter().flat_map(|series| {
             let lines = series.lines.lines.iter();
             lines.chain(&series.lines.overwritten).flatten()
@@ -82,6 +84,7 @@ impl Scale {
         let (low, high) = drawn.fold((f64::INFINITY, f64::NEG_INFINITY), |range, place| {
             (range.0.min(place.1), range.1.max(place.1))
         });
+        let low = if panel.from_zero { low.min(0.0) } else { low };
         let margin = match high / 2.0 - low / 2.0 {
             half if half > 0.0 => half * 0.14,
             // A level line lies in the middle.
@@ -90,7 +93,10 @@ impl Scale {
         };
         match low <= high {
             true => Scale {
-                low: (low - margin).max(f64::MIN),
+                low: match panel.from_zero {
+                    true => low,
+                    false => (low - margin).max(f64::MIN),
+                },
                 high: (high + margin).min(f64::MAX),
             },
             false => Scale {
@@ -125,7 +131,7 @@ impl Area {
     }
 }
 
-fn draw_panel(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "panel");
     let is_empty = panel.series.iter().all(|s| s.lines.extremes.is_none());
     for tick in area.scale.ticks().iter().filter(|_| !is_empty) {
@@ -205,7 +211,7 @@ fn curve(
 }
 
 /// The metric's name, and at the right what the eye cannot read off the line.
-fn title(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+fn title(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Element {
     let y = area.top - 8.0;
     let odd = odd_words(panel);
     let figures = figures(panel);
@@ -216,7 +222,7 @@ fn title(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> El
     };
     let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6);
     let name_room = room - odd_width - text_width(&figures, TEXT_PX) - 16.0;
-    let name = shorten(panel.name, TEXT_PX, name_room);
+    let name = shorten(&panel.name, TEXT_PX, name_room);
     let full_name: String = panel.name.chars().take(300).collect();
     let heading = label(frame.left, y, &name, palette.ink)
         .attr("font-weight", "500")
@@ -233,9 +239,12 @@ fn title(panel: &Panel<'_>, area: &Area, frame: &Frame, palette: &Palette) -> El
         ))
 }
 
-fn figures(panel: &Panel<'_>) -> String {
-    let [only] = &panel.series[..] else {
-        return String::new();
+fn figures(panel: &Panel) -> String {
+    let only = match &panel.series[..] {
+        [only] => only,
+        // A whole, and a part of it.
+        [whole, ..] if panel.from_zero => whole,
+        _ => return String::new(),
     };
     let last = only
         .lines
@@ -249,7 +258,7 @@ fn figures(panel: &Panel<'_>) -> String {
     parts.join(", ")
 }
 
-fn odd_words(panel: &Panel<'_>) -> String {
+fn odd_words(panel: &Panel) -> String {
     let total = |count: fn(&MetricLines) -> usize| {
         panel.series.iter().map(|s| count(&s.lines)).sum::<usize>()
     };

@@ -217,3 +217,53 @@ proptest! {
         prop_assert!(!chart.to_svg().contains("NaN\""));
     }
 }
+
+const GIB: f64 = 1073741824.0;
+
+#[test]
+fn a_gpu_has_a_panel_with_the_jobs_part_dashed() {
+    let mut recording = training(1.0);
+    let rows = [
+        (SECOND, 2.0, 1.0),
+        (20 * SECOND, 6.0, 5.0),
+        (40 * SECOND, 3.0, 2.0),
+    ];
+    let rows = rows.map(|(time, used, share)| (time, used * GIB, share * GIB));
+    add_gpu(&mut recording, 1, &rows);
+    let whole = rows.map(|(time, used, _)| (time, used, used));
+    add_gpu(&mut recording, 0, &whole);
+    let chart = memory_chart(&recording, &ChartOptions::default());
+    assert_eq!(in_panels(&chart, is_curve), [1, 2], "by their numbers");
+    let is_dashed = |node: &Node<'_, '_>| node.attribute("stroke-dasharray").is_some();
+    assert_eq!(in_panels(&chart, is_dashed), [0, 1]);
+    let texts = texts(&chart);
+    for wanted in [
+        "GPU 0, GiB used",
+        "GPU 1, GiB used (dashed: by the job)",
+        "last 3, min 2, max 6",
+    ] {
+        assert!(
+            texts.iter().any(|text| text == wanted),
+            "{wanted}: {texts:?}"
+        );
+    }
+}
+
+#[test]
+fn of_eight_gpus_four_are_drawn_and_the_rest_is_said() {
+    let mut recording = training(1.0);
+    for index in 0..8 {
+        add_gpu(
+            &mut recording,
+            index,
+            &[(SECOND, GIB, GIB), (2 * SECOND, f64::NAN, f64::NAN)],
+        );
+    }
+    let chart = memory_chart(&recording, &ChartOptions::default());
+    assert_eq!(in_panels(&chart, |_| true).len(), 4);
+    assert!(
+        texts(&chart)
+            .iter()
+            .any(|text| text == "4 more GPUs are not drawn")
+    );
+}

@@ -246,3 +246,26 @@ pub fn add_metric(recording: &mut Recording, writer: &str, name: &str, rows: &[(
         columns: vec![rows.iter().map(|row| row.2).collect()],
     });
 }
+
+/// Adds a GPU: rows of (time, bytes used, bytes of the job).
+pub fn add_gpu(recording: &mut Recording, index: u32, rows: &[(u64, f64, f64)]) {
+    let spec = TableSpec::gpu(index);
+    let column = |name: &str| spec.column(name);
+    let (used, share) = (column("used_bytes"), column("job_bytes"));
+    let columns = (0..spec.columns.len()).map(|place| {
+        let value = |row: &(u64, f64, f64)| match Some(place) {
+            place if place == used => row.1,
+            place if place == share => row.2,
+            _ => nilo_sample::ABSENT,
+        };
+        rows.iter().map(value).collect()
+    });
+    let columns = columns.collect();
+    recording.tables.push(RecordedTable {
+        spec,
+        writer: "recorder".into(),
+        times: rows.iter().map(|row| row.0).collect(),
+        steps: Vec::new(),
+        columns,
+    });
+}
