@@ -177,6 +177,17 @@ fn what_the_clock_measured_gets_the_step_of_its_time() {
 }
 
 #[test]
+fn a_gpu_has_a_tag_for_the_whole_and_one_for_the_jobs_part() {
+    let gib = 1073741824.0;
+    let row = [4.0 * gib, 16.0 * gib, 3.0 * gib, ABSENT];
+    let mut gpu = table("recorder-1", TableSpec::gpu(2), &[(SECOND, 0, &row)]);
+    gpu.steps.clear();
+    let scalars = exported(vec![gpu]);
+    assert_eq!(of(&scalars, "memory/gpu2_used_gib"), [(1, 4.0)]);
+    assert_eq!(of(&scalars, "memory/gpu2_job_gib"), [(1, 3.0)]);
+}
+
+#[test]
 fn phases_and_throughput_have_tags_of_their_own() {
     let phase = table(
         "python-1",

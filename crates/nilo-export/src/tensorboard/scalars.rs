@@ -6,6 +6,7 @@
 //! | `phase/<name>_seconds` | each duration of a phase |
 //! | `throughput/<counter>_per_second` | the rate between two readings |
 //! | `memory/tree_gib`, `memory/swap_gib`, `memory/cgroup_working_set_gib`, `memory/host_available_gib` | levels |
+//! | `memory/gpu<n>_used_gib`, `memory/gpu<n>_job_gib` | the driver's account: the whole GPU, and the job's part |
 //! | `memory/cuda<n>_allocated_gib`, `memory/cuda<n>_reserved_gib` | PyTorch's account |
 //!
 //! Where several processes count the same thing, the tag ends in the process: `throughput/tokens_per_second/python-4711`.
@@ -124,6 +125,10 @@ fn write_table<W: Write>(
                 "reserved_bytes",
                 format!("memory/cuda{device}_reserved_gib"),
             )
+        }
+        Subject::Gpu { index } => {
+            level("used_bytes", format!("memory/gpu{index}_used_gib"))?;
+            level("job_bytes", format!("memory/gpu{index}_job_gib"))
         }
         Subject::Phase { name } => {
             let tag = format!("phase/{name}_seconds{of_process}");
