@@ -1,0 +1,82 @@
+//! Where a training loop is, and the phases of its step that are over.
+
+use pyo3::prelude::*;
+
+use super::budget::Budget;
+
+/// When something happened: on the CPU's clock, or where an event lies in the GPU's stream.
+#[derive(Default)]
+pub(super) enum Moment {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    Cpu(u64),
+    Gpu(Py<PyAny>),
+}
+
+impl Moment {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> Moment {
+        match self {
+            Moment::Unknown => Moment::Unknown,
+            Moment::Cpu(nanos) => Moment::Cpu(*nanos),
+            Moment::Gpu(event) => Moment::Gpu(event.clone_ref(py)),
+        }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self, Moment::Unknown)
+    }
+}
+
+/// A phase that is over.
+pub(super) struct Finished {
+    pub(super) name: &'static str,
+    pub(super) step: i64,
+    pub(super) began: Moment,
+    pub(super) ended: Moment,
+}
+
+/// Where the loop is.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) step: i64,
+    pub(super) is_recorded: bool,
+    /// Whether the step after this one will be; decided where this one ends, since the wait for data begins there.
+    pub(super) is_next_recorded: bool,
+    pub(super) has_stepped: bool,
+    pub(super) is_clock_sure: bool,
+    pub(super) has_loader: bool,
+    pub(super) has_gradients: bool,
+    pub(super) is_in_backward: bool,
+    /// Calls of the model within calls of the model.
+    pub(super) depth: u32,
+    pub(super) optimizer_depth: u32,
+    pub(super) samples: u64,
+    pub(super) tokens: u64,
+    /// Samples and tokens of the forward that the model is at.
+    pub(super) batch: (u64, u64),
+    pub(super) forward_began: Moment,
+    pub(super) backward_began: Moment,
+    pub(super) optimizer_began: Moment,
+    pub(super) loader_began: Moment,
+    pub(super) idle_since: Moment,
+    pub(super) finished: Vec<Finished>,
+    pub(super) timing: Budget,
+    pub(super) memory: Budget,
+    /// What looking at the GPU has cost in this step.
+    pub(super) spent_nanos: u64,
+}
+
+impl State {
+    pub(super) fn finish(&mut self, name: &'static str, began: Moment, ended: Moment) {
+        if began.is_known() && ended.is_known() {
+            let step = self.step;
+            self.finished.push(Finished {
+                name,
+                step,
+                began,
+                ended,
+            });
+        }
+    }
+}
