@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-verdicts fuzz clean
+.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -63,6 +63,10 @@ fmt:
 bench: build develop ## Measure ourselves and the rivals in one run: the recorder, then logging
 	python3 bench/run.py --markdown docs/benchmarks/recorder.md
 	python3 bench/trackers.py --markdown docs/benchmarks/trackers.md
+
+bench-bpe: build develop ## Measure training and encoding of BPE with the rivals in one run; BPE_BENCH=--quick takes two minutes
+	cargo build --release --locked -p nilo-tokenizer --example count
+	python3 bench/bpe/run.py $(or $(BPE_BENCH),--markdown docs/benchmarks/bpe.md)
 
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md

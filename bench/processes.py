@@ -26,6 +26,8 @@ class Spent:
     wall_secs: float
     cpu_secs: float
     exit_code: int
+    peak_bytes: int  # of the largest of them; never below what this program itself had at the start
+    written_bytes: int  # to files on disk; what goes to a file system in memory is not counted
 
 
 def start(command: list, folder: Path, output=None) -> subprocess.Popen:
@@ -51,7 +53,7 @@ def wait(process: subprocess.Popen, started: float) -> Spent:
     _, status, usage = os.wait4(process.pid, 0)
     wall_secs = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Spent(wall_secs, usage.ru_utime + usage.ru_stime, process.returncode)
+    return Spent(wall_secs, usage.ru_utime + usage.ru_stime, process.returncode, usage.ru_maxrss * 1024, usage.ru_oublock * 512)
 
 
 @contextlib.contextmanager

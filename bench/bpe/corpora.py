@@ -22,7 +22,7 @@ import re
 import tarfile
 from pathlib import Path
 
-from packages import Packages, debian_members, plain_files, say
+from packages import Packages, Unreachable, debian_members, plain_files, say
 
 SEPARATOR = b"<|endoftext|>\n"
 MEGABYTE = 1_000_000
@@ -154,21 +154,29 @@ def main() -> None:
         parser.error(f"no such text: {', '.join(sorted(wanted - known))}; there are {', '.join(sorted(known))}")
     if "small" in wanted:
         wanted |= {"en100", "ml", "code100"}
-    options.folder.mkdir(parents=True, exist_ok=True)
-    missing = {name for name in wanted if not (options.folder / f"{name}.txt").exists()} - {"small"}
-    packages = Packages(options.folder / "packages")
+    try:
+        make(options.folder, wanted)
+    except Unreachable as failure:
+        raise SystemExit(f"error: {failure}\nhint: it needs a network that reaches them, or a folder that has the texts already") from None
+
+
+def make(folder: Path, wanted: set[str]) -> None:
+    """Makes what is wanted and not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = {name for name in wanted if not (folder / f"{name}.txt").exists()} - {"small"}
+    packages = Packages(folder / "packages")
     requests = rfcs(packages) if missing & {"en100", "mix1g"} else []
     if "en100" in missing:
-        write(options.folder / "en100.txt", requests, 7, 100 * MEGABYTE)
+        write(folder / "en100.txt", requests, 7, 100 * MEGABYTE)
     if "ml" in missing:
-        write(options.folder / "ml.txt", multilingual(packages), 3, 200 * MEGABYTE)
+        write(folder / "ml.txt", multilingual(packages), 3, 200 * MEGABYTE)
     code = kernel(packages) if missing & {"code100", "mix1g"} else []
     if "code100" in missing:
-        write(options.folder / "code100.txt", code, 8, 100 * MEGABYTE)
+        write(folder / "code100.txt", code, 8, 100 * MEGABYTE)
     if "mix1g" in missing:
-        write(options.folder / "mix1g.txt", requests + code, 9, 1000 * MEGABYTE)
+        write(folder / "mix1g.txt", requests + code, 9, 1000 * MEGABYTE)
     if "small" in wanted:
-        write_small(options.folder)
+        write_small(folder)
 
 
 if __name__ == "__main__":

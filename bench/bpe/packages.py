@@ -14,6 +14,10 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SUITE = "bookworm"
 
 
+class Unreachable(Exception):
+    """A package could not be fetched."""
+
+
 def say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
@@ -45,7 +49,7 @@ class Packages:
         }
         options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
         command = ["apt-get", "-qq", *options, *arguments]
-        subprocess.run(command, check=True, cwd=self.folder / "debian", stdout=sys.stderr)
+        fetch(command, "Debian's packages", cwd=self.folder / "debian", stdout=sys.stderr)
 
     def debian(self, name: str) -> Path:
         """The package's `.deb`."""
@@ -68,8 +72,18 @@ class Packages:
             say(f"fetching {name} {version} from npm")
             command = ["npm", "pack", "--silent", f"{name}@{version}"]
             environment = dict(os.environ, npm_config_update_notifier="false")
-            subprocess.run(command, check=True, cwd=file.parent, env=environment, stdout=subprocess.DEVNULL)
+            fetch(command, "npm's packages", cwd=file.parent, env=environment, stdout=subprocess.DEVNULL)
         return file
+
+
+def fetch(command: list[str], what: str, **settings) -> None:
+    try:
+        subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, **settings)
+    except FileNotFoundError:
+        raise Unreachable(f"{what} cannot be fetched: there is no {command[0]}") from None
+    except subprocess.CalledProcessError as failure:
+        reason = (failure.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        raise Unreachable(f"{what} cannot be fetched: {command[0]}: {reason}") from None
 
 
 def debian_members(package: Path):
