@@ -140,7 +140,7 @@ fn a_budget_is_kept_and_changes_nothing() {
 }
 
 #[test]
-fn a_budget_that_the_words_exceed_is_refused_while_they_are_read() {
+fn a_budget_that_the_words_exceed_is_refused_with_one_that_does() {
     let words = language(150_000, 2_000, 9);
     let options = MergeOptions {
         memory_budget_bytes: Some(6 << 20),
@@ -155,4 +155,13 @@ fn a_budget_that_the_words_exceed_is_refused_while_they_are_read() {
         panic!("{error}");
     };
     assert!(budget_bytes == 6 << 20 && needed_bytes > budget_bytes);
+    let enough = MergeOptions {
+        memory_budget_bytes: Some(needed_bytes),
+        ..MergeOptions::default()
+    };
+    let plan = Words::read(Counted::new(&words), &enough)
+        .unwrap()
+        .plan(&enough)
+        .unwrap();
+    assert!(plan.peak_bytes <= needed_bytes, "{plan:?}");
 }

@@ -41,7 +41,9 @@ impl Default for Seen {
 }
 
 impl Words {
-    /// Reads all words; ends early if they cannot be merged within the budget. Words of one byte are noted and left out: there is nothing to merge in them.
+    /// Reads all words. Words of one byte are noted and left out: there is nothing to merge in them.
+    ///
+    /// From where they cannot be merged within the budget, they are only measured: the error says what all of them need.
     pub fn read<W: WordSource>(
         mut source: W,
         options: &MergeOptions,
@@ -50,38 +52,33 @@ impl Words {
             small_slots: vec![0; SMALL_COUNTS],
             ..Self::default()
         };
+        let mut refusal = None;
         while let Some((word, count)) = source.next_word().map_err(ReadWordsError::Source)? {
-            words.push(word, count)?;
-            if words.distinct.is_multiple_of(WORDS_BETWEEN_CHECKS) {
-                plan_for(words.distinct, words.bytes, options)?;
+            words.push(word, count, refusal.is_none())?;
+            if refusal.is_none() && words.distinct.is_multiple_of(WORDS_BETWEEN_CHECKS) {
+                refusal = plan_for(words.distinct, words.bytes, options).err();
+                if refusal.is_some() {
+                    words.chunks = Vec::new();
+                }
             }
         }
-        Ok(words)
+        let Some(refusal) = refusal else {
+            return Ok(words);
+        };
+        let of_all = plan_for(words.distinct, words.bytes, options);
+        Err(of_all.err().unwrap_or(refusal).into())
     }
 
-    fn push(&mut self, word: &[u8], count: u64) -> Result<(), MergeError> {
+    fn push(&mut self, word: &[u8], count: u64, is_kept: bool) -> Result<(), MergeError> {
         for &byte in word {
             self.seen.0[usize::from(byte)] = true;
         }
         if word.len() < 2 || count == 0 {
             return Ok(());
         }
-        let needed = word.len() + 20;
-        if self
-            .chunks
-            .last()
-            .is_none_or(|chunk| chunk.capacity() - chunk.len() < needed)
-        {
-            self.chunks
-                .push(Vec::with_capacity(needed.max(CHUNK_BYTES)));
+        if is_kept {
+            self.pack(word, count);
         }
-        let chunk = self
-            .chunks
-            .last_mut()
-            .expect("a chunk was pushed if there was none");
-        put_number(chunk, count);
-        put_number(chunk, word.len() as u64);
-        chunk.extend_from_slice(word);
         let slots = word.len() as u64 + 1;
         match self.small_slots.get_mut(count as usize) {
             Some(group) if count < SMALL_COUNTS as u64 => *group += slots,
@@ -100,6 +97,25 @@ impl Words {
             });
         }
         Ok(())
+    }
+
+    fn pack(&mut self, word: &[u8], count: u64) {
+        let needed = word.len() + 20;
+        if self
+            .chunks
+            .last()
+            .is_none_or(|chunk| chunk.capacity() - chunk.len() < needed)
+        {
+            self.chunks
+                .push(Vec::with_capacity(needed.max(CHUNK_BYTES)));
+        }
+        let chunk = self
+            .chunks
+            .last_mut()
+            .expect("a chunk was pushed if there was none");
+        put_number(chunk, count);
+        put_number(chunk, word.len() as u64);
+        chunk.extend_from_slice(word);
     }
 
     /// Distinct words of two bytes or more.
