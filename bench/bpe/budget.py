@@ -17,9 +17,8 @@ from processes import BenchmarkFailed, scratch_folder
 from training import command_line
 
 MEBIBYTE = 1 << 20
-# A budget that is refused is raised by this factor, or to what the refusal says, whichever is more.
-RAISE = 1.05
-MOST_RAISES = 60
+# A refusal says what would do.
+MOST_RAISES = 3
 
 
 def measure(settings: Settings) -> Table:
@@ -90,7 +89,7 @@ def accepted_budgets(settings: Settings, budget: Budget, paths: list[Path], size
         accepted.append(least_accepted(settings, paths, wanted))
         if accepted[-1] != wanted:
             notes.append(
-                f"{title_of(budget)}: {wanted} MiB are refused, {accepted[-1]} MiB are the least that was tried and accepted."
+                f"{title_of(budget)}: {wanted} MiB are refused, {accepted[-1]} MiB are said to be the least and are accepted."
             )
     return accepted
 
@@ -109,7 +108,7 @@ def least_accepted(settings: Settings, paths: list[Path], mebibytes: int) -> int
             if not said:
                 raise BenchmarkFailed(f"a budget of {mebibytes} MiB: {refusal.stderr.strip()}")
             say(f"{mebibytes} MiB are refused: {said[0]}")
-            mebibytes = math.ceil(max(float(said[1]), mebibytes * RAISE))
+            mebibytes = max(math.ceil(float(said[1])), mebibytes + 1)
     raise BenchmarkFailed(f"no budget up to {mebibytes} MiB was accepted")
 
 
