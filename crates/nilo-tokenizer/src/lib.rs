@@ -2,6 +2,7 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
+mod allowance;
 pub mod byte_level;
 mod corpus;
 mod count;
@@ -12,6 +13,7 @@ mod pattern;
 mod progress;
 mod words;
 
+pub use allowance::Allowance;
 pub use corpus::{Corpus, CorpusError, Documents, SourceFile, TextFormat};
 pub use count::{
     CountError, CountSettings, Counted, CountedWords, Counts, CountsReader, DocumentCounter,

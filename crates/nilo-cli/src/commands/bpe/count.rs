@@ -4,7 +4,6 @@ use nilo_sample::units::format_bytes;
 use nilo_tokenizer::{CountSettings, Counted, count};
 
 use super::INTERRUPTED;
-use super::means::Allowance;
 use super::progress::BarProgress;
 use super::stop;
 use super::texts::count_failure;
@@ -17,7 +16,7 @@ pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure
     let quiet = args.means.quiet || settings.quiet;
     let pattern = args.texts.pattern()?;
     let corpus = args.texts.corpus()?;
-    let allowance = Allowance::new(&args.means);
+    let allowance = args.means.allowance();
     let settings = CountSettings {
         pattern,
         threads: allowance.threads,

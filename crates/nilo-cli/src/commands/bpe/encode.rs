@@ -13,9 +13,9 @@ use crate::args::{BpeEncodeArgs, IdsFormat};
 use crate::failure::Failure;
 
 pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
-    let model = tokenizer::read(&args.tokenizer, args.pattern.as_deref())?;
+    let model = tokenizer::read(&args.ends.tokenizer, args.pattern.as_deref())?;
     let short = usize::from(u16::MAX) + 1;
-    if args.format == IdsFormat::U16 && model.vocabulary_size() > short {
+    if args.ends.format == IdsFormat::U16 && model.vocabulary_size() > short {
         let size = model.vocabulary_size();
         return Err(Failure::new(format!(
             "ids of a vocabulary of {size} tokens do not fit into two bytes"
@@ -28,10 +28,10 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(cores, usize::from);
-    check_apart(&args.file, args.output.as_deref())?;
-    check_unpacked(&args.file)?;
-    let input = reader(&args.file)?;
-    let mut output = IdsWriter::new(Output::open(args.output.as_deref())?, args.format);
+    check_apart(&args.ends.file, args.ends.output.as_deref())?;
+    check_unpacked(&args.ends.file)?;
+    let input = reader(&args.ends.file)?;
+    let mut output = IdsWriter::new(Output::open(args.ends.output.as_deref())?, args.ends.format);
     let encoder = Encoder::new(&model);
     encoder
         .encode_stream(input, specials, threads, |ids| output.put(ids))

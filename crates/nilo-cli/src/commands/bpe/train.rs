@@ -7,12 +7,12 @@ use nilo_sample::words::duration_in_words;
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, ReadWordsError, TieBreak, Words};
 use nilo_tokenizer::model::{Model, ModelError};
 use nilo_tokenizer::{
-    Corpus, CountError, CountSettings, Counted, MergedCounts, Pattern, Totals, WordSource, count,
-    resume,
+    Allowance, Corpus, CountError, CountSettings, Counted, MergedCounts, Pattern, Totals,
+    WordSource, count, resume,
 };
 use serde::Serialize;
 
-use super::means::Allowance;
+use super::means::with_program;
 use super::progress::BarProgress;
 use super::recording::Recording;
 use super::stages::{Stage, Stages};
@@ -29,7 +29,7 @@ const BYTES: usize = 256;
 
 pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = args.means.quiet || settings.quiet;
-    let allowance = Allowance::new(&args.means);
+    let allowance = args.means.allowance();
     let options = merge_options(&args, allowance)?;
     let input = Input::find(&args)?;
     make_folder(&args.output)?;
@@ -102,7 +102,7 @@ fn train(
         return Err(Failure::new("the texts are empty").hint("there is nothing to learn from"));
     }
     let plan = words.plan(options).map_err(merge_failure)?;
-    let predicted_peak_bytes = Allowance::with_program(plan.peak_bytes);
+    let predicted_peak_bytes = with_program(plan.peak_bytes);
     if !quiet {
         note(&format!(
             "{} of text, {} distinct words: merging takes about {} and {} at the most",
@@ -271,11 +271,11 @@ fn merge_failure(error: MergeError) -> Failure {
             budget_bytes,
             needed_bytes,
         } => {
-            let with_program = |bytes| format_bytes(Allowance::with_program(bytes) as f64);
+            let whole = |bytes| format_bytes(with_program(bytes) as f64);
             Failure::new(format!(
                 "{} are too little to merge these words: at least {} are needed",
-                with_program(budget_bytes),
-                with_program(needed_bytes)
+                whole(budget_bytes),
+                whole(needed_bytes)
             ))
             .hint("raise --memory-budget, or run where more memory is free")
         }
