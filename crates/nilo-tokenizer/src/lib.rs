@@ -11,6 +11,7 @@ pub mod merge;
 pub mod model;
 mod pattern;
 mod progress;
+mod whole_file;
 mod words;
 
 pub use allowance::Allowance;
@@ -23,4 +24,5 @@ pub use pattern::{
     CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
 };
 pub use progress::{Progress, Quiet};
+pub use whole_file::WholeFile;
 pub use words::WordSource;

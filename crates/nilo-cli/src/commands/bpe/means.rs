@@ -1,9 +1,11 @@
 //! The means that the user gave, or those that this machine has.
 
 use nilo_source::{Roots, usual_budget};
-use nilo_tokenizer::Allowance;
+use nilo_tokenizer::{Allowance, CountSettings, Pattern};
 
+use super::texts::count_failure;
 use crate::args::Means;
+use crate::failure::Failure;
 
 /// The program itself, its recorder, what the system adds.
 const PROGRAM_BYTES: u64 = 12 << 20;
@@ -16,6 +18,20 @@ impl Means {
             .memory_budget
             .or_else(|| usual_budget(&Roots::default()));
         Allowance::new(threads, budget_bytes, PROGRAM_BYTES)
+    }
+
+    /// How to count with them; an error if the folder for what does not fit cannot be written into.
+    pub(super) fn count_settings(&self, pattern: Pattern) -> Result<CountSettings, Failure> {
+        let allowance = self.allowance();
+        let settings = CountSettings {
+            pattern,
+            threads: allowance.threads,
+            memory_budget_bytes: allowance.for_counting(),
+            spill_folder: self.temp_dir.clone(),
+            ..CountSettings::default()
+        };
+        settings.check_spill_folder().map_err(count_failure)?;
+        Ok(settings)
     }
 }
 
