@@ -19,6 +19,7 @@ from nilometer.bpe import BPE
         ({"tie_break": "mine"}, ValueError, "tie_break is 'hf' or 'gpt2-bytes', not \"mine\""),
         ({"memory_budget": "much"}, ValueError, "much"),
         ({"threads": 0}, ValueError, "threads must be at least 1, not 0"),
+        ({"temp_dir": "nowhere"}, FileNotFoundError, "could not keep counted words in nowhere"),
         ({"lines": True, "jsonl": "text"}, ValueError, "lines, separator and jsonl exclude each other"),
         ({"vocab_size": "many"}, TypeError, "vocab_size must be a whole number, not str"),
         ({"unknown": 1}, TypeError, "unknown"),

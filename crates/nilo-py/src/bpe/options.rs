@@ -37,13 +37,15 @@ impl Options {
     pub(super) fn count_settings(&self) -> Result<CountSettings, Failure> {
         self.check_special_tokens()?;
         let allowance = self.allowance()?;
-        Ok(CountSettings {
+        let settings = CountSettings {
             pattern: self.pattern.parse()?,
             threads: allowance.threads,
             memory_budget_bytes: allowance.for_counting(),
             spill_folder: self.temp_dir.clone(),
             ..CountSettings::default()
-        })
+        };
+        settings.check_spill_folder()?;
+        Ok(settings)
     }
 
     /// How files hold documents.
