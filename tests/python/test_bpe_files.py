@@ -3,12 +3,14 @@
 import pickle
 import random
 import sys
+import warnings
 
 import pytest
 from tokenizers import Tokenizer, models
 
 from bpe_libraries import hugging_face, tiktoken_of
 from bpe_texts import END, MULTILINGUAL, NASTY, code, english
+from nilometer import NilometerWarning
 from nilometer.bpe import BPE, BPEWithMonitoring
 
 
@@ -68,6 +70,18 @@ def test_every_form_is_loaded_back(trained, folder):
     for name in ("vocab.json", "merges.txt"):
         (folder / name).write_bytes((saved / name).read_bytes())
     assert BPE.load(folder, special_tokens=[END]).encode_batch(NASTY) == ids
+
+
+def test_ranks_that_cannot_be_are_left_out_and_told_of_once(folder):
+    bpe = BPE().train_from_iterator(["low lower lowest"], 20, seen_bytes_only=True)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        paths = bpe.save("saved") + bpe.save("again")
+    (only,) = heard
+    assert only.category is NilometerWarning and only.filename == __file__
+    sentence = "save() wrote everything but the ranks: ranks for tiktoken cannot hold this model: byte 0x00 has no token"
+    assert str(only.message) == sentence
+    assert {path.name for path in paths} == {"tokenizer.json", "vocab.json", "merges.txt"}
 
 
 def test_texts_come_back(trained):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._native import BpeCounts, BpeModel
+from .._trouble import warn_once
 from .bar import Bar, is_shown
 from .counts import counts_for
 from .options import OF_TEXTS, Options, Path, check_iterator, inputs_of, refuse, vocabulary_size
@@ -114,9 +115,11 @@ class BPE:
     def save(self, folder: Path) -> list[pathlib.Path]:
         """Writes `tokenizer.json`, `vocab.json` + `merges.txt` and ranks for tiktoken; gives their paths.
 
-        The ranks are left out where they cannot hold the tokenizer, such as without a token for each byte.
+        The ranks are left out, with a warning, where they cannot hold the tokenizer, such as without a token for each byte.
         """
-        paths, _ = self._trained.save(folder)
+        paths, why_no_ranks = self._trained.save(folder)
+        if why_no_ranks is not None:
+            warn_once(f"save() wrote everything but the ranks: {why_no_ranks}")
         return paths
 
     @classmethod
