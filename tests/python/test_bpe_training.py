@@ -1,6 +1,8 @@
 """Training from Python: whatever the texts come from, other threads run, and it stops when asked."""
 
+import contextlib
 import json
+import os
 import signal
 import threading
 import time
@@ -8,7 +10,9 @@ import time
 import pytest
 
 from bpe_texts import code, english, random_words
+from nilometer._native import BpeCounts
 from nilometer.bpe import BPE
+from nilometer.bpe.options import Options
 from package import start_program
 
 
@@ -27,6 +31,50 @@ def test_the_means_change_nothing(folder):
     texts = english() * 5
     usual = BPE().train_from_iterator(texts, 900)
     assert usual.merges == BPE().train_from_iterator(texts, 900, memory_budget="40MiB", threads=3).merges
+
+
+def unnamed_files(folder):
+    """Files without a name that this process has open in a folder."""
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        # The one that lists the folder is gone by now.
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [link for link in links if link.startswith(f"{folder}/") and link.endswith("(deleted)")]
+
+
+TIGHT = {"memory_budget": "12MiB", "threads": 1}
+
+
+def test_words_of_an_iterator_that_do_not_fit_go_to_disk_and_change_nothing(folder):
+    text = random_words(300_000)
+    texts = [text[start : start + 50_000] for start in range(0, len(text), 50_000)]
+    open_files = []
+
+    def watched():
+        for text in texts:
+            yield text
+            open_files.append(len(unnamed_files(folder)))
+
+    tight = BPE().train_from_iterator(watched(), 700, temp_dir=folder, **TIGHT)
+    assert open_files[0] == 0 and open_files[-1] > 0
+    assert unnamed_files(folder) == [] and list(folder.iterdir()) == []
+    usual = BPE().train_from_iterator(texts, 700)
+    assert (tight.merges, tight.totals) == (usual.merges, usual.totals)
+
+
+def test_words_of_files_that_do_not_fit_go_to_disk_and_change_nothing(folder):
+    (folder / "large.txt").write_text(random_words(300_000))
+    spilled = folder / "spilled"
+    spilled.mkdir()
+    counts = BpeCounts.from_files(["large.txt"], Options(temp_dir=spilled, **TIGHT))
+    assert len(unnamed_files(spilled)) > 0
+    model = counts.train(700, Options(**TIGHT))
+    assert unnamed_files(spilled) == []
+    tight = BPE().train("large.txt", 700, temp_dir=spilled, **TIGHT)
+    usual = BPE().train("large.txt", 700)
+    assert tight.merges == usual.merges and model.vocab_json() == usual._trained.vocab_json()
+    assert tight.totals == usual.totals
 
 
 def test_separators_and_json_lines_part_documents(folder):
@@ -94,9 +142,9 @@ def test_ctrl_c_stops_the_merging(folder):
         heard = []
 
         def progress(stage, done, total):
-            if not heard:
-                print(stage, flush=True)
             heard.append(done)
+            if len(heard) == 1:
+                print(stage, flush=True)
 
         options = Options(threads=1)
         counts = BpeCounts.from_files(["large.txt"], options)
@@ -136,9 +184,6 @@ def test_an_iterator_is_counted_in_bounded_memory(folder):
 
 
 def test_an_exception_of_the_progress_function_stops_the_work(folder):
-    from nilometer._native import BpeCounts
-    from nilometer.bpe.options import Options
-
     (folder / "a.txt").write_text("some text " * 1000)
 
     def progress(stage, done, total):
