@@ -46,3 +46,21 @@ CORPORA = {"english": english, "code": code, "multilingual": lambda: MULTILINGUA
 def random_words(count):
     chance = random.Random(3)
     return " ".join("".join(chance.choices("abcdefghijklmnop", k=chance.randrange(3, 12))) for _ in range(count))
+
+
+def book():
+    """Two megabytes in lines and paragraphs: enough for fifty thousand merges, frequent words and rare ones, three scripts."""
+    chance = random.Random(17)
+    scripts = ["abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрст", "東京都日本首語文字大小中人山川"]
+    weights = [(100, 3, 12), (30, 3, 10), (20, 1, 4)]
+    words = []
+    for letters, (hundreds, least, most) in zip(scripts, weights, strict=True):
+        words += ["".join(chance.choices(letters, k=chance.randrange(least, most))) for _ in range(hundreds * 500)]
+    chance.shuffle(words)
+    lines = []
+    for number in range(20_000):
+        # Some words are everywhere, most are rare; the marks between them differ.
+        line = [words[int(chance.random() ** 3 * len(words))] for _ in range(chance.randrange(1, 24))]
+        lines.append(chance.choice([" ", " ", ", ", "  "]).join(line) + chance.choice([".", "?", " 1984", "\t"]))
+        lines += [""] * (number % 7 == 0)
+    return "\n".join(lines)

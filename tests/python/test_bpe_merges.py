@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bpe_libraries import assert_equal, hugging_face, trainer
-from bpe_texts import CORPORA, END, english
+from bpe_texts import CORPORA, END, book, english
 from nilometer.bpe import BPE
 
 
@@ -24,6 +24,19 @@ def test_lines_give_the_merges_of_train_on_files(name, folder):
     theirs = hugging_face()
     theirs.train(["a.txt"], trainer(1000))
     assert_equal(BPE().train("a.txt", 1000, lines=True), theirs)
+
+
+@pytest.mark.parametrize("mode", ["documents", "lines"])
+def test_fifty_thousand_tokens_are_those_of_hugging_face(mode, folder):
+    text = book()
+    (folder / "book.txt").write_text(text, newline="")
+    theirs = hugging_face()
+    if mode == "lines":
+        theirs.train(["book.txt"], trainer(50_000))
+    else:
+        theirs.train_from_iterator([text], trainer(50_000))
+    assert theirs.get_vocab_size() == 50_000
+    assert_equal(BPE().train("book.txt", 50_000, lines=mode == "lines"), theirs)
 
 
 def test_special_tokens_kept_are_trained_on_as_hugging_face_does():
