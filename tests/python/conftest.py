@@ -64,6 +64,13 @@ def nilo(tmp_path):
     return Nilo(tmp_path)
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of its own, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def python(code):
     """A Python program as a command."""
     return [sys.executable, "-c", code]

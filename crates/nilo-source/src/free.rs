@@ -1,4 +1,4 @@
-//! What this process may still take before something is killed.
+//! What this process may still take before something is killed, and what it should take at the most.
 
 use crate::{CgroupReading, Host, Roots, limiting_cgroup};
 
@@ -8,6 +8,14 @@ pub fn free_memory(roots: &Roots) -> Option<u64> {
     let in_cgroup = limiting_cgroup(roots, std::process::id())
         .and_then(|mut cgroup| left_in(&cgroup.read(true)));
     available.into_iter().chain(in_cgroup).min()
+}
+
+/// Of the free memory, what a program takes that was given no budget: the rest is for whatever else grows meanwhile.
+const USUAL_SHARE: f64 = 0.8;
+
+/// A memory budget for a program that was given none, if it is known what is free.
+pub fn usual_budget(roots: &Roots) -> Option<u64> {
+    Some((free_memory(roots)? as f64 * USUAL_SHARE) as u64)
 }
 
 fn left_in(reading: &CgroupReading) -> Option<u64> {

@@ -47,7 +47,7 @@ pub use cgroup::{CgroupReading, MemoryCgroup};
 #[cfg(target_os = "linux")]
 pub use descriptors::raise_own_fd_limit;
 #[cfg(target_os = "linux")]
-pub use free::free_memory;
+pub use free::{free_memory, usual_budget};
 #[cfg(target_os = "linux")]
 pub use host::{Host, HostReading};
 #[cfg(target_os = "linux")]

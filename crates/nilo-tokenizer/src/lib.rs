@@ -2,6 +2,7 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
+mod allowance;
 pub mod byte_level;
 mod corpus;
 mod count;
@@ -10,8 +11,10 @@ pub mod merge;
 pub mod model;
 mod pattern;
 mod progress;
+mod whole_file;
 mod words;
 
+pub use allowance::Allowance;
 pub use corpus::{Corpus, CorpusError, Documents, SourceFile, TextFormat};
 pub use count::{
     CountError, CountSettings, Counted, CountedWords, Counts, CountsReader, DocumentCounter,
@@ -21,4 +24,5 @@ pub use pattern::{
     CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
 };
 pub use progress::{Progress, Quiet};
+pub use whole_file::WholeFile;
 pub use words::WordSource;

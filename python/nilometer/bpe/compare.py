@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from .._native import BpeCounts
 from .memory_log import MemoryLog
-from .options import Options, inputs_of, vocabulary_size
-from .tokenizer import BPE, Path
+from .options import Options, Path, inputs_of, vocabulary_size
+from .tokenizer import BPE
 
 
 class VocabularyResult(NamedTuple):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .memory_log import MemoryLog, block
-from .tokenizer import BPE, Path
+from .options import Path
+from .tokenizer import BPE
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,27 @@ class Options:
             raise ValueError("lines, separator and jsonl exclude each other: each says what a document is")
 
 
-def inputs_of(input_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+# What says how files hold documents, and what only learning asks for.
+OF_FILES = ("lines", "separator", "jsonl")
+OF_TEXTS = (*OF_FILES, "keep_special_tokens")
+OF_LEARNING = ("tie_break", "min_frequency", "max_token_length", "seen_bytes_only")
+
+
+def refuse(options: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
+    """Raises if an option is given that would have no effect."""
+    for name in names:
+        if options.get(name):
+            raise ValueError(f"{name} is {reason}")
+
+
+def check_iterator(iterator: Any, options: Mapping[str, Any]) -> None:
+    """Raises if an iterator is a single text, or options are given that are for files."""
+    if isinstance(iterator, (str, bytes)):
+        raise TypeError("the iterator must give texts, but it is a single one: put it into a list")
+    refuse(options, OF_FILES, "for files: each text of an iterator is a document")
+
+
+def inputs_of(input_path: Path | Iterable[Path]) -> list[str]:
     """One path or many, each a file, a folder or a pattern."""
     if isinstance(input_path, (str, os.PathLike)):
         return [os.fspath(input_path)]

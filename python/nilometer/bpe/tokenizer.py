@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._native import BpeCounts, BpeModel
+from .._trouble import warn_once
 from .bar import Bar, is_shown
-from .options import Options, inputs_of, vocabulary_size
+from .counts import counts_for
+from .options import OF_TEXTS, Options, Path, check_iterator, inputs_of, refuse, vocabulary_size
 
 if TYPE_CHECKING:
     import tokenizers
     from typing_extensions import Self
-
-Path = str | os.PathLike[str]
 
 
 class BPE:
@@ -64,13 +63,30 @@ class BPE:
         **options: Any,
     ) -> Self:
         """Learns from texts, each a document, or from lists of them. They are counted as they come and not kept."""
-        if isinstance(iterator, (str, bytes)):
-            raise TypeError("the iterator must give texts, but it is a single one: put it into a list")
-        for name in ("lines", "separator", "jsonl"):
-            if options.get(name):
-                raise ValueError(f"{name} is for files: each text of an iterator is a document")
+        check_iterator(iterator, options)
         chosen = Options(special_tokens=special_tokens, **options)
         return self._train(lambda bar: BpeCounts.from_iterator(iterator, chosen, bar), vocab_size, chosen, progress)
+
+    def train_from_counts(
+        self,
+        counts: Path | Iterable[Path],
+        vocab_size: int,
+        special_tokens: Sequence[str] = (),
+        *,
+        progress: bool | None = None,
+        **options: Any,
+    ) -> Self:
+        """Learns from files of `nilometer.bpe.count` or `nilo bpe count`; several add up.
+
+        The result is that of training on all the texts together. How they fell apart is known from the counts.
+        """
+        refuse(options, OF_TEXTS, "for texts, and these are counted already")
+        paths = inputs_of(counts)
+        chosen = Options(special_tokens=special_tokens, **options)
+        pattern = options.get("pattern")
+        return self._train(
+            lambda _: counts_for(paths, chosen.special_tokens, pattern), vocab_size, chosen, progress
+        )
 
     def encode(self, text: str | bytes, *, special_tokens: bool = True, threads: int | None = None) -> list[int]:
         """The ids of a text. With `special_tokens=False` the texts of special tokens are text like any other."""
@@ -99,9 +115,11 @@ class BPE:
     def save(self, folder: Path) -> list[pathlib.Path]:
         """Writes `tokenizer.json`, `vocab.json` + `merges.txt` and ranks for tiktoken; gives their paths.
 
-        The ranks are left out where they cannot hold the tokenizer, such as without a token for each byte.
+        The ranks are left out, with a warning, where they cannot hold the tokenizer, such as without a token for each byte.
         """
-        paths, _ = self._trained.save(folder)
+        paths, why_no_ranks = self._trained.save(folder)
+        if why_no_ranks is not None:
+            warn_once(f"save() wrote everything but the ranks: {why_no_ranks}")
         return paths
 
     @classmethod

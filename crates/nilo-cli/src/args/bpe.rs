@@ -192,21 +192,8 @@ pub(crate) struct BpeCountArgs {
 Examples:\n  nilo bpe encode -t tokenizer corpus.txt -o corpus.bin --format u16\n  echo hello | nilo bpe encode -t tokenizer"
 )]
 pub(crate) struct BpeEncodeArgs {
-    /// Text; - or nothing is standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    pub(crate) file: PathBuf,
-
-    /// The tokenizer: a folder of `nilo bpe train`, a tokenizer.json, or a file of tiktoken ranks
-    #[arg(long, short, value_name = "PATH")]
-    pub(crate) tokenizer: PathBuf,
-
-    /// Where the ids go [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// How ids are written: numbers of 16 or 32 bits, least byte first, or one JSON array
-    #[arg(long, value_enum, default_value_t = IdsFormat::Json, value_name = "FORMAT")]
-    pub(crate) format: IdsFormat,
+    #[command(flatten)]
+    pub(crate) ends: CodingEnds,
 
     /// Treat special tokens in the text like any other text
     #[arg(long)]
@@ -226,7 +213,14 @@ pub(crate) struct BpeEncodeArgs {
     after_help = "Example:\n  nilo bpe decode -t tokenizer corpus.bin --format u16 -o corpus.txt"
 )]
 pub(crate) struct BpeDecodeArgs {
-    /// Ids; - or nothing is standard input
+    #[command(flatten)]
+    pub(crate) ends: CodingEnds,
+}
+
+/// Between text and ids, whichever way it goes.
+#[derive(Debug, Args)]
+pub(crate) struct CodingEnds {
+    /// What is read; - or nothing is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
 
@@ -234,11 +228,11 @@ pub(crate) struct BpeDecodeArgs {
     #[arg(long, short, value_name = "PATH")]
     pub(crate) tokenizer: PathBuf,
 
-    /// Where the text goes [default: standard output]
+    /// Where the result goes [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How the ids are written
+    /// The form of the ids: numbers of 16 or 32 bits, least byte first, or one JSON array
     #[arg(long, value_enum, default_value_t = IdsFormat::Json, value_name = "FORMAT")]
     pub(crate) format: IdsFormat,
 }

@@ -1,12 +1,13 @@
 //! Counted words: made from files or an iterator, kept in a file, and learnt from.
 
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_tokenizer::merge::{MergeOptions, Words};
 use nilo_tokenizer::model::Model;
 use nilo_tokenizer::{
-    Corpus, CountSettings, Counted, Counts, DocumentCounter, MergedCounts, Pattern, Totals, count,
+    Corpus, CountError, Counted, Counts, CountsReader, DocumentCounter, MergedCounts, Pattern,
+    Recipe, Totals, WholeFile, WordSource, count, resume,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,8 +25,8 @@ const BATCH_BYTES: usize = 1 << 20;
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct BpeCounts {
     source: Mutex<Source>,
-    totals: Totals,
-    pattern: Pattern,
+    totals: Mutex<Totals>,
+    recipe: Recipe,
 }
 
 /// Where the words are.
@@ -46,21 +47,38 @@ impl BpeCounts {
         Ok(options.check(vocab_size)?)
     }
 
-    /// Counts files, folders and patterns.
+    /// Raises before hours of counting that a file could not be written.
     #[staticmethod]
-    #[pyo3(signature = (inputs, options, progress=None))]
+    fn check_output(path: PathBuf) -> PyResult<()> {
+        let created = WholeFile::create(&path);
+        created.map_err(|source| Failure::from(CountError::Write { path, source }))?;
+        Ok(())
+    }
+
+    /// Counts files, folders and patterns. What a stopped counting has is kept in `state` if that is given, and gone on from.
+    #[staticmethod]
+    #[pyo3(signature = (inputs, options, progress=None, state=None))]
     fn from_files(
         py: Python<'_>,
         inputs: Vec<String>,
         options: Options,
         progress: Option<&Bound<'_, PyAny>>,
+        state: Option<PathBuf>,
     ) -> PyResult<BpeCounts> {
         job::run(py, progress, |reached| {
             let settings = options.count_settings()?;
             let corpus = Corpus::find(&inputs, options.text_format())?;
-            match count(&corpus, &settings, reached)? {
-                Counted::Finished(counts) => Ok(BpeCounts::new(counts, settings)),
-                Counted::Stopped(_) => Err(Failure::stopped()),
+            let counted = match &state {
+                Some(state) if is_unfinished(state)? => resume(state, &corpus, &settings, reached),
+                _ => count(&corpus, &settings, reached),
+            };
+            match (counted?, &state) {
+                (Counted::Finished(counts), _) => Ok(BpeCounts::new(counts)),
+                (Counted::Stopped(unfinished), Some(state)) => {
+                    unfinished.save(state)?;
+                    Err(Failure::stopped())
+                }
+                (Counted::Stopped(_), None) => Err(Failure::stopped()),
             }
         })
     }
@@ -76,7 +94,7 @@ impl BpeCounts {
     ) -> PyResult<BpeCounts> {
         let settings = options.count_settings()?;
         let mut counter =
-            DocumentCounter::new(settings.clone(), options.cut_out()).map_err(Failure::from)?;
+            DocumentCounter::new(settings, options.cut_out()).map_err(Failure::from)?;
         let mut batch = Batch::default();
         let mut counted_bytes = 0;
         for item in iterator.try_iter()? {
@@ -98,7 +116,7 @@ impl BpeCounts {
         if let Some(progress) = progress {
             progress.call1(("count", counted_bytes, Some(counted_bytes)))?;
         }
-        Ok(BpeCounts::new(counts, settings))
+        Ok(BpeCounts::new(counts))
     }
 
     /// Counts that were written before, here or by `nilo bpe count`; several are added up.
@@ -107,8 +125,8 @@ impl BpeCounts {
         let opened = py.detach(|| -> Result<BpeCounts, Failure> {
             let counts = MergedCounts::open(&paths, 1)?;
             Ok(BpeCounts {
-                totals: *counts.totals(),
-                pattern: counts.recipe().pattern.parse()?,
+                totals: Mutex::new(*counts.totals()),
+                recipe: counts.recipe().clone(),
                 source: Mutex::new(Source::Files(paths)),
             })
         });
@@ -117,28 +135,38 @@ impl BpeCounts {
 
     /// Writes the counts to a file.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        job::run(py, None, |_| {
-            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*source {
-                Source::Counted(counts) => Ok(counts.write(&path)?),
-                Source::Files(paths) => {
-                    MergedCounts::write(paths, &path)?;
-                    Ok(())
-                }
-                Source::Gone => Err(gone()),
+        job::run(py, None, |_| match &*held(&self.source) {
+            Source::Counted(counts) => Ok(counts.write(&path)?),
+            Source::Files(paths) => {
+                *held(&self.totals) = MergedCounts::write(paths, &path)?;
+                Ok(())
             }
+            Source::Gone => Err(gone()),
         })
     }
 
-    /// Sums over the corpus.
+    /// How the text fell apart: the pattern's name, or its regular expression.
+    #[getter]
+    fn pattern(&self) -> &str {
+        &self.recipe.pattern
+    }
+
+    /// Tokens that were cut out of the text.
+    #[getter]
+    fn cut_out(&self) -> Vec<String> {
+        self.recipe.cut_out.clone()
+    }
+
+    /// Sums over the corpus. How many words of several files are distinct is known once they have been merged.
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let totals = *held(&self.totals);
         let dict = PyDict::new(py);
-        dict.set_item("documents", self.totals.documents)?;
-        dict.set_item("text_bytes", self.totals.text_bytes)?;
-        dict.set_item("words", self.totals.words)?;
-        dict.set_item("distinct_words", self.totals.distinct_words)?;
-        dict.set_item("distinct_bytes", self.totals.distinct_bytes)?;
-        dict.set_item("invalid_bytes", self.totals.invalid_bytes)?;
+        dict.set_item("documents", totals.documents)?;
+        dict.set_item("text_bytes", totals.text_bytes)?;
+        dict.set_item("words", totals.words)?;
+        dict.set_item("distinct_words", totals.distinct_words)?;
+        dict.set_item("distinct_bytes", totals.distinct_bytes)?;
+        dict.set_item("invalid_bytes", totals.invalid_bytes)?;
         Ok(dict)
     }
 
@@ -153,30 +181,23 @@ impl BpeCounts {
     ) -> PyResult<BpeModel> {
         options.check(vocab_size)?;
         let merge_options = options.merge_options(vocab_size)?;
-        let pattern = self.pattern.clone();
-        let model = job::run(py, progress, |reached| {
-            self.learn(&merge_options, pattern, reached)
-        })?;
+        let model = job::run(py, progress, |reached| self.learn(&merge_options, reached))?;
         Ok(BpeModel::new(model))
     }
 }
 
 impl BpeCounts {
-    fn new(counts: Counts, settings: CountSettings) -> BpeCounts {
+    fn new(counts: Counts) -> BpeCounts {
         BpeCounts {
-            totals: *counts.totals(),
+            totals: Mutex::new(*counts.totals()),
+            recipe: counts.recipe().clone(),
             source: Mutex::new(Source::Counted(Box::new(counts))),
-            pattern: settings.pattern,
         }
     }
 
-    fn learn(
-        &self,
-        options: &MergeOptions,
-        pattern: Pattern,
-        reached: &Reached,
-    ) -> Result<Model, Failure> {
-        if self.totals.text_bytes == 0 {
+    fn learn(&self, options: &MergeOptions, reached: &Reached) -> Result<Model, Failure> {
+        let pattern: Pattern = self.recipe.pattern.parse()?;
+        if held(&self.totals).text_bytes == 0 {
             let hint = Some("there is nothing to learn from");
             return Err(Failure::value("the texts are empty", hint));
         }
@@ -186,14 +207,57 @@ impl BpeCounts {
     }
 
     fn words(&self, options: &MergeOptions) -> Result<Words, Failure> {
-        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut source = held(&self.source);
         if let Source::Files(paths) = &*source {
-            return Ok(Words::read(MergedCounts::open(paths, 1)?, options)?);
+            let mut totals = *held(&self.totals);
+            (totals.distinct_words, totals.distinct_bytes) = (0, 0);
+            let tallied = Tallied {
+                counts: MergedCounts::open(paths, 1)?,
+                totals: &mut totals,
+            };
+            let words = Words::read(tallied, options)?;
+            *held(&self.totals) = totals;
+            return Ok(words);
         }
         match std::mem::replace(&mut *source, Source::Gone) {
             Source::Counted(counts) => Ok(Words::read(counts.into_words(1), options)?),
             Source::Files(_) | Source::Gone => Err(gone()),
         }
+    }
+}
+
+/// Counts that are tallied while they are read: how many words of several files are distinct stands in none of them.
+struct Tallied<'t> {
+    counts: MergedCounts,
+    totals: &'t mut Totals,
+}
+
+impl WordSource for Tallied<'_> {
+    type Error = CountError;
+
+    fn next_word(&mut self) -> Result<Option<(&[u8], u64)>, CountError> {
+        let next = self.counts.next_word()?;
+        if let Some((word, _)) = next {
+            self.totals.distinct_words += 1;
+            self.totals.distinct_bytes += word.len() as u64;
+        }
+        Ok(next)
+    }
+
+    fn size_hint(&self) -> Option<(u64, u64)> {
+        self.counts.size_hint()
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a file is there that an interrupted counting left. What is no file of counts is refused: it would be written over.
+fn is_unfinished(path: &Path) -> Result<bool, Failure> {
+    match path.exists() {
+        true => Ok(CountsReader::open(path)?.is_unfinished()),
+        false => Ok(false),
     }
 }
 

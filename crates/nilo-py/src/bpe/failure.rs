@@ -44,6 +44,10 @@ impl Failure {
             hint: None,
         }
     }
+
+    pub(super) fn is_stop(&self) -> bool {
+        matches!(self.kind, Kind::Stopped)
+    }
 }
 
 impl From<Failure> for PyErr {
@@ -97,6 +101,7 @@ impl From<MergeError> for Failure {
                 "raise vocab_size, or give only bytes that occur a token (seen_bytes_only=True)",
             ),
             MergeError::EmptySpecialToken { .. } => Some("give it a text, such as '<|endoftext|>'"),
+            MergeError::DoubledSpecialToken { .. } => Some("name it once: a token has one id"),
             MergeError::BudgetTooSmall { .. } => Some("raise memory_budget"),
             _ => None,
         };

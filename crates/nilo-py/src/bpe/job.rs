@@ -47,6 +47,12 @@ pub(super) fn run<T: Send>(
     // A panic is a defect, and goes on as one.
     let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if let Some(error) = raised {
+        // What else went wrong while it was being stopped is told along with it.
+        if let Err(failure) = done
+            && !failure.is_stop()
+        {
+            error.set_cause(py, Some(failure.into()));
+        }
         return Err(error);
     }
     if done.is_ok() {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
-use nilo_tokenizer::{CountSettings, Documents, TextFormat};
+use nilo_tokenizer::{Allowance, CountSettings, Documents, TextFormat};
 use pyo3::prelude::*;
 
 use super::failure::Failure;
-use super::means::{Budget, Means};
+use super::means::{Budget, allowance};
 
 const BYTES: usize = 256;
 
@@ -30,20 +30,22 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn means(&self) -> Result<Means, Failure> {
-        Means::new(self.threads, self.memory_budget.as_ref())
+    fn allowance(&self) -> Result<Allowance, Failure> {
+        allowance(self.threads, self.memory_budget.as_ref())
     }
 
     pub(super) fn count_settings(&self) -> Result<CountSettings, Failure> {
         self.check_special_tokens()?;
-        let means = self.means()?;
-        Ok(CountSettings {
+        let allowance = self.allowance()?;
+        let settings = CountSettings {
             pattern: self.pattern.parse()?,
-            threads: means.threads,
-            memory_budget_bytes: means.for_counting(),
+            threads: allowance.threads,
+            memory_budget_bytes: allowance.for_counting(),
             spill_folder: self.temp_dir.clone(),
             ..CountSettings::default()
-        })
+        };
+        settings.check_spill_folder()?;
+        Ok(settings)
     }
 
     /// How files hold documents.
@@ -69,7 +71,7 @@ impl Options {
     }
 
     pub(super) fn merge_options(&self, vocabulary_size: usize) -> Result<MergeOptions, Failure> {
-        let means = self.means()?;
+        let allowance = self.allowance()?;
         Ok(MergeOptions {
             vocabulary_size,
             special_tokens: self.special_tokens.clone(),
@@ -87,8 +89,8 @@ impl Options {
                 true => Alphabet::Seen,
                 false => Alphabet::AllBytes,
             },
-            threads: means.threads,
-            memory_budget_bytes: means.budget_bytes,
+            threads: allowance.threads,
+            memory_budget_bytes: allowance.for_merging(),
         })
     }
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::CountError;
 use super::counts::Counts;
 use super::resume::Unfinished;
+use super::spill::Spilled;
 use super::table::Table;
 use super::totals::{Recipe, Totals};
 use super::worker::Worker;
@@ -45,6 +46,16 @@ impl Default for CountSettings {
 }
 
 impl CountSettings {
+    /// Says before anything is counted that words beyond the budget could not go where they were told to.
+    ///
+    /// Only a folder that somebody named is looked at: the system's own may never be needed.
+    pub fn check_spill_folder(&self) -> Result<(), CountError> {
+        match &self.spill_folder {
+            Some(folder) => Spilled::new(&Arc::new(folder.clone())).map(drop),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn table(&self) -> Table {
         let folder = self.spill_folder.clone().unwrap_or_else(std::env::temp_dir);
         Table::new(self.memory_budget_bytes, folder)

@@ -107,6 +107,14 @@ impl CountError {
             CountError::Corpus(CorpusError::NotFound { .. }) => {
                 "see whether the name is right and the file is there"
             }
+            CountError::Corpus(CorpusError::EmptyToken) => {
+                "give it a text, such as '<|endoftext|>'"
+            }
+            CountError::Corpus(CorpusError::DoubledToken { .. }) => "name it once",
+            CountError::Corpus(CorpusError::StdinTwice) => {
+                "name it once, or put the text into a file"
+            }
+            CountError::Write { .. } => "does its folder exist, and may you write there?",
             CountError::Corpus(CorpusError::Json { .. }) => {
                 "name the field that holds the text, or clean the file"
             }

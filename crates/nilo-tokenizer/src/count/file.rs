@@ -16,7 +16,7 @@ use super::merge::SortedWords;
 use super::records::{RecordReader, RecordWriter, damaged};
 use super::resume::Saved;
 use super::totals::{Recipe, Totals};
-use crate::WordSource;
+use crate::{WholeFile, WordSource};
 
 const MAGIC: &[u8; 8] = b"NILOCNT1";
 const BLOCK_BYTES: usize = 1 << 16;
@@ -41,7 +41,7 @@ impl Header {
     }
 }
 
-/// Writes the file under a temporary name beside it and renames it when it is whole and on disk.
+/// Writes the file, whole and on disk or not at all.
 pub(super) fn write_file<S>(path: &Path, header: &Header, words: &mut S) -> Result<(), CountError>
 where
     S: SortedWords<Error = CountError>,
@@ -50,22 +50,7 @@ where
         path: path.to_owned(),
         source,
     };
-    // A link stays a link: what it leads to is written.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if target.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(failed(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a file",
-        )));
-    }
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let file = tempfile::Builder::new()
-        .prefix(".counts-")
-        .tempfile_in(folder)
-        .map_err(failed)?;
+    let file = WholeFile::create(path).map_err(failed)?;
     let mut output = BufWriter::with_capacity(BLOCK_BYTES, file);
     write_header(&mut output, header).map_err(failed)?;
     let mut records = RecordWriter::new();
@@ -90,18 +75,10 @@ where
         output.write_all(&crc32c::crc32c(&written.to_le_bytes()).to_le_bytes())?;
         output.write_all(&written.to_le_bytes())?;
         let file = output.into_inner().map_err(|error| error.into_error())?;
-        file.as_file().sync_all()?;
-        set_usual_permissions(file.as_file())?;
-        file.persist(&target).map_err(|error| error.error)?;
-        Ok(())
+        file.sync()?;
+        file.keep()
     };
     finish().map_err(failed)
-}
-
-/// Temporary files are for their owner alone; counts are like any other file.
-fn set_usual_permissions(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 fn write_header(output: &mut impl Write, header: &Header) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{Model, ModelError};
+use crate::WholeFile;
 
 impl Model {
     /// Writes `tokenizer.json` into a folder. Returns the paths written, as do the others.
@@ -60,30 +61,18 @@ fn write_all(folder: &Path, files: &[(&str, String)]) -> Result<Vec<PathBuf>, Mo
     let mut written = Vec::new();
     for (name, text) in files {
         let path = folder.join(name);
-        let write = || -> std::io::Result<tempfile::NamedTempFile> {
-            let mut file = tempfile::Builder::new()
-                .prefix(".nilo-")
-                .permissions(permissions())
-                .tempfile_in(folder)?;
+        let write = || -> std::io::Result<WholeFile> {
+            let mut file = WholeFile::create(&path)?;
             file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
+            file.sync()?;
             Ok(file)
         };
         written.push((write().map_err(failed(&path))?, path));
     }
     let mut paths = Vec::new();
     for (file, path) in written {
-        file.persist(&path).map_err(|error| ModelError::Write {
-            path: path.clone(),
-            source: error.error,
-        })?;
+        file.keep().map_err(failed(&path))?;
         paths.push(path);
     }
     Ok(paths)
-}
-
-/// Those of any other file: the user's mask takes away from them.
-fn permissions() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
 }

@@ -1,12 +1,12 @@
 //! `nilo bpe count`: the counting stage alone, for shards on many machines.
 
 use nilo_sample::units::format_bytes;
-use nilo_tokenizer::{CountSettings, Counted, count};
+use nilo_tokenizer::{CountError, Counted, WholeFile, count};
 
 use super::INTERRUPTED;
-use super::means::Allowance;
+use super::doubled::say_doubled;
 use super::progress::BarProgress;
-use super::stop;
+use super::stop::{self, WaitingReads};
 use super::texts::count_failure;
 use crate::args::BpeCountArgs;
 use crate::failure::{Failure, note};
@@ -17,15 +17,18 @@ pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure
     let quiet = args.means.quiet || settings.quiet;
     let pattern = args.texts.pattern()?;
     let corpus = args.texts.corpus()?;
-    let allowance = Allowance::new(&args.means);
-    let settings = CountSettings {
-        pattern,
-        threads: allowance.threads,
-        memory_budget_bytes: allowance.for_counting(),
-        spill_folder: args.means.temp_dir.clone(),
-        ..CountSettings::default()
-    };
-    stop::listen();
+    let settings = args.means.count_settings(pattern)?;
+    if !quiet {
+        say_doubled(corpus.files.iter().filter_map(|file| file.path.as_deref()));
+    }
+    // Said before hours of work; what is tried leaves nothing.
+    WholeFile::create(&args.output)
+        .map_err(|source| CountError::Write {
+            path: args.output.clone(),
+            source,
+        })
+        .map_err(count_failure)?;
+    stop::listen(WaitingReads::GoOn);
     let progress = BarProgress(Bars::new(quiet));
     let counted = count(&corpus, &settings, &progress);
     progress.0.end();

@@ -1,22 +1,36 @@
 //! `nilo bpe decode`: ids to text, a piece at a time.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use nilo_tokenizer::encode::UnknownIds;
+use nilo_tokenizer::model::Model;
 
-use super::ends::{Output, check_apart, reader};
+use super::ends::{Output, check_apart, reader, status_of};
 use super::ids::read_ids;
+use super::stop::{self, WaitingReads};
 use super::tokenizer;
-use crate::args::BpeDecodeArgs;
+use crate::args::{BpeDecodeArgs, IdsFormat};
 use crate::failure::Failure;
 
 pub(crate) fn run(args: BpeDecodeArgs) -> Result<u8, Failure> {
-    let model = tokenizer::read(&args.tokenizer, Some("none"))?;
-    check_apart(&args.file, args.output.as_deref())?;
-    let input = reader(&args.file)?;
-    let mut output = Output::open(args.output.as_deref())?;
+    let ends = args.ends;
+    let model = tokenizer::read(&ends.tokenizer, Some("none"))?;
+    check_apart(&ends.file, ends.output.as_deref())?;
+    let input = reader(&ends.file)?;
+    let output = Output::open(ends.output.as_deref())?;
+    stop::listen(WaitingReads::BreakOff);
+    let when_stopped = output.when_stopped();
+    status_of(decode(&model, input, ends.format, output), when_stopped)
+}
+
+fn decode(
+    model: &Model,
+    input: impl Read,
+    format: IdsFormat,
+    mut output: Output,
+) -> Result<(), Failure> {
     let mut decoded = 0;
-    read_ids(input, args.format, |ids| -> Result<(), Failure> {
+    read_ids(input, format, |ids| -> Result<(), Failure> {
         let text = model.decode(ids, UnknownIds::Refuse).map_err(|mut error| {
             error.position += decoded;
             Failure::from(error).hint("are these ids of this tokenizer, and in this --format?")
@@ -24,6 +38,5 @@ pub(crate) fn run(args: BpeDecodeArgs) -> Result<u8, Failure> {
         decoded += ids.len();
         Ok(output.write_all(&text)?)
     })?;
-    output.finish()?;
-    Ok(0)
+    output.finish()
 }

@@ -6,16 +6,18 @@ use std::path::Path;
 
 use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
 
-use super::ends::{Output, check_apart, reader};
+use super::ends::{Output, check_apart, reader, status_of};
 use super::ids::IdsWriter;
+use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeEncodeArgs, IdsFormat};
 use crate::failure::Failure;
 
 pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
-    let model = tokenizer::read(&args.tokenizer, args.pattern.as_deref())?;
+    let ends = args.ends;
+    let model = tokenizer::read(&ends.tokenizer, args.pattern.as_deref())?;
     let short = usize::from(u16::MAX) + 1;
-    if args.format == IdsFormat::U16 && model.vocabulary_size() > short {
+    if ends.format == IdsFormat::U16 && model.vocabulary_size() > short {
         let size = model.vocabulary_size();
         return Err(Failure::new(format!(
             "ids of a vocabulary of {size} tokens do not fit into two bytes"
@@ -28,19 +30,23 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or_else(cores, usize::from);
-    check_apart(&args.file, args.output.as_deref())?;
-    check_unpacked(&args.file)?;
-    let input = reader(&args.file)?;
-    let mut output = IdsWriter::new(Output::open(args.output.as_deref())?, args.format);
-    let encoder = Encoder::new(&model);
-    encoder
-        .encode_stream(input, specials, threads, |ids| output.put(ids))
-        .map_err(|error| match error {
-            StreamError::Take(error) => Failure::from(error),
-            other => Failure::from(other),
-        })?;
-    output.finish()?.finish()?;
-    Ok(0)
+    check_apart(&ends.file, ends.output.as_deref())?;
+    check_unpacked(&ends.file)?;
+    let input = reader(&ends.file)?;
+    let output = Output::open(ends.output.as_deref())?;
+    stop::listen(WaitingReads::BreakOff);
+    let when_stopped = output.when_stopped();
+    let encode = || -> Result<(), Failure> {
+        let mut output = IdsWriter::new(output, ends.format);
+        Encoder::new(&model)
+            .encode_stream(input, specials, threads, |ids| output.put(ids))
+            .map_err(|error| match error {
+                StreamError::Take(error) => Failure::from(error),
+                other => Failure::from(other),
+            })?;
+        output.finish()?.finish()
+    };
+    status_of(encode(), when_stopped)
 }
 
 /// Packed files are not unpacked here, and their bytes are hardly what is meant.

@@ -4,9 +4,12 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use nilo_tokenizer::WholeFile;
 
+use super::{INTERRUPTED, stop};
 use crate::failure::Failure;
+
+const BUFFER_BYTES: usize = 1 << 16;
 
 /// Says before anything is read that the result would take the place of what it is made of.
 pub(super) fn check_apart(input: &Path, output: Option<&Path>) -> Result<(), Failure> {
@@ -24,23 +27,48 @@ pub(super) fn check_apart(input: &Path, output: Option<&Path>) -> Result<(), Fai
     }
 }
 
-/// Opens a file; `-` is standard input.
-pub(super) fn reader(path: &Path) -> Result<Box<dyn Read>, Failure> {
-    if path.as_os_str() == "-" {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let file = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+/// Opens a file; `-` is standard input. Reading fails when the user asks to stop.
+pub(super) fn reader(path: &Path) -> Result<impl Read + use<>, Failure> {
+    let input: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(open(path).map_err(|error| unreadable(path, &error))?),
+    };
+    Ok(Stoppable(input))
+}
+
+fn open(path: &Path) -> io::Result<impl Read + use<>> {
+    let file = File::open(path)?;
+    match file.metadata()?.is_dir() {
         true => Err(io::ErrorKind::IsADirectory.into()),
-        false => Ok(file),
-    });
-    let file =
-        file.map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
-    Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
+        false => Ok(BufReader::with_capacity(BUFFER_BYTES, file)),
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "see whether the name is right and the file is there",
+        io::ErrorKind::IsADirectory => "name one file, or pipe several: cat FILES | nilo bpe …",
+        _ => "may you read it?",
+    };
+    Failure::new(format!("cannot read {}: {error}", path.display())).hint(hint)
+}
+
+/// A reader that fails once the user has asked to stop.
+struct Stoppable<R>(R);
+
+impl<R: Read> Read for Stoppable<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer);
+        match stop::is_asked() {
+            true => Err(io::Error::other("interrupted")),
+            false => read,
+        }
+    }
 }
 
 /// A file that is there whole or not at all; what is no file (a device, a pipe), as it is; or standard output.
 pub(super) enum Output {
-    File(BufWriter<NamedTempFile>, PathBuf),
+    File(BufWriter<WholeFile>, PathBuf),
     Other(BufWriter<File>, PathBuf),
     Standard(BufWriter<io::StdoutLock<'static>>),
 }
@@ -50,32 +78,26 @@ impl Output {
         let Some(path) = path else {
             return Ok(Output::Standard(BufWriter::new(io::stdout().lock())));
         };
-        // A link stays a link: what it leads to is written.
-        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if target
-            .metadata()
-            .is_ok_and(|there| !there.is_file() && !there.is_dir())
-        {
-            let file = File::options().write(true).open(&target);
+        let name = path.to_owned();
+        let is_other = |there: std::fs::Metadata| !there.is_file() && !there.is_dir();
+        if path.metadata().is_ok_and(is_other) {
+            let file = File::options().write(true).open(path);
             let file = file.map_err(|error| refused(path, &error))?;
-            return Ok(Output::Other(BufWriter::new(file), path.to_owned()));
+            return Ok(Output::Other(BufWriter::new(file), name));
         }
-        let folder = match target.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".nilo-");
-        // The permissions of any other file: the user's mask takes away from them.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder
-            .tempfile_in(folder)
-            .map_err(|error| refused(path, &error))?;
-        Ok(Output::File(
-            BufWriter::with_capacity(1 << 16, file),
-            target,
-        ))
+        let file = WholeFile::create(path).map_err(|error| refused(path, &error))?;
+        let output = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Output::File(output, name))
+    }
+
+    /// What there is to say if the user stops the work before its end.
+    pub(super) fn when_stopped(&self) -> &'static str {
+        match self {
+            Output::File(..) => "interrupted; nothing was written",
+            Output::Other(..) | Output::Standard(_) => {
+                "interrupted; what was written breaks off before the end"
+            }
+        }
     }
 
     /// Everything is written: the file appears under its name.
@@ -89,11 +111,17 @@ impl Output {
                 let file = output
                     .into_inner()
                     .map_err(|error| refused(&path, error.error()))?;
-                file.persist(&path)
-                    .map_err(|error| refused(&path, &error.error))?;
-                Ok(())
+                file.keep().map_err(|error| refused(&path, &error))
             }
         }
+    }
+}
+
+/// The exit status of work that the user may have stopped; `when_stopped` is what is said then.
+pub(super) fn status_of(done: Result<(), Failure>, when_stopped: &str) -> Result<u8, Failure> {
+    match done {
+        Err(_) if stop::is_asked() => Err(Failure::new(when_stopped).code(INTERRUPTED)),
+        done => done.map(|()| 0),
     }
 }
 

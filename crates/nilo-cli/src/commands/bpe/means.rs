@@ -1,58 +1,41 @@
-//! How many threads, and how much memory for which stage.
+//! The means that the user gave, or those that this machine has.
 
-use nilo_source::{Roots, free_memory};
+use nilo_source::{Roots, usual_budget};
+use nilo_tokenizer::{Allowance, CountSettings, Pattern};
 
+use super::texts::count_failure;
 use crate::args::Means;
+use crate::failure::Failure;
 
 /// The program itself, its recorder, what the system adds.
 const PROGRAM_BYTES: u64 = 12 << 20;
-/// Buffers of a thread that counts: its chunk of text and its table of frequent words.
-const THREAD_BYTES: u64 = 4 << 20;
-/// Without a budget of the user's, this share of the free memory is one.
-const SHARE_OF_FREE: f64 = 0.8;
-/// A stage gets no less than this; what it needs beyond, it says itself.
-const LEAST_BYTES: u64 = 1 << 20;
 
-/// With what means the stages work.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
-    pub(super) threads: usize,
-    budget_bytes: Option<u64>,
-}
-
-impl Allowance {
-    pub(super) fn new(means: &Means) -> Allowance {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        Allowance {
-            threads: means.threads.map_or_else(cores, usize::from),
-            budget_bytes: means.memory_budget.or_else(share_of_free),
-        }
+impl Means {
+    /// With what means the stages work.
+    pub(super) fn allowance(&self) -> Allowance {
+        let threads = self.threads.map(usize::from);
+        let budget_bytes = self
+            .memory_budget
+            .or_else(|| usual_budget(&Roots::default()));
+        Allowance::new(threads, budget_bytes, PROGRAM_BYTES)
     }
 
-    /// For the words of the counting stage.
-    pub(super) fn for_counting(&self) -> Option<u64> {
-        let buffers = THREAD_BYTES * self.threads as u64;
-        self.rest(PROGRAM_BYTES + buffers)
-    }
-
-    /// For everything of the merging stage.
-    pub(super) fn for_merging(&self) -> Option<u64> {
-        self.rest(PROGRAM_BYTES)
-    }
-
-    /// What the whole program will take, if a stage takes this much.
-    pub(super) fn with_program(stage_bytes: u64) -> u64 {
-        stage_bytes + PROGRAM_BYTES
-    }
-
-    fn rest(&self, taken: u64) -> Option<u64> {
-        let left = self.budget_bytes?.saturating_sub(taken);
-        Some(left.max(LEAST_BYTES))
+    /// How to count with them; an error if the folder for what does not fit cannot be written into.
+    pub(super) fn count_settings(&self, pattern: Pattern) -> Result<CountSettings, Failure> {
+        let allowance = self.allowance();
+        let settings = CountSettings {
+            pattern,
+            threads: allowance.threads,
+            memory_budget_bytes: allowance.for_counting(),
+            spill_folder: self.temp_dir.clone(),
+            ..CountSettings::default()
+        };
+        settings.check_spill_folder().map_err(count_failure)?;
+        Ok(settings)
     }
 }
 
-/// A share of what this process may still take before something is killed.
-fn share_of_free() -> Option<u64> {
-    let free = free_memory(&Roots::default())?;
-    Some((free as f64 * SHARE_OF_FREE) as u64)
+/// What the whole program will take, if a stage takes this much.
+pub(super) fn with_program(stage_bytes: u64) -> u64 {
+    stage_bytes + PROGRAM_BYTES
 }

@@ -1,10 +1,14 @@
 //! `nilo bpe`: the tokenizer's verbs.
 
+mod answer;
 mod count;
+mod counted;
 mod decode;
+mod doubled;
 mod encode;
 mod ends;
 mod ids;
+mod learning;
 mod means;
 mod progress;
 mod recording;

@@ -1,6 +1,8 @@
 //! The training records itself, like any other job.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_recorder::{OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
@@ -14,7 +16,20 @@ use crate::settings::Settings;
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// A recording that runs.
-pub(super) struct Recording(Option<(RunFolder, OwnRecorder)>);
+pub(super) struct Recording(Option<Running>);
+
+struct Running {
+    folder: RunFolder,
+    recorder: OwnRecorder,
+    peak_bytes: Arc<AtomicU64>,
+}
+
+/// A recording that has ended.
+pub(super) struct Recorded {
+    folder: Option<RunFolder>,
+    /// The largest level until the very end, if it is known.
+    pub(super) peak_bytes: Option<u64>,
+}
 
 impl Recording {
     /// Begins, unless the user wants none or a `nilo run` around us has one already.
@@ -39,8 +54,11 @@ impl Recording {
         else {
             return Ok(Recording(None));
         };
+        let peak_bytes = Arc::new(AtomicU64::new(0));
+        let highest = Arc::clone(&peak_bytes);
         let mut log_failed = false;
         let on_tick = move |live: &nilo_recorder::Live| {
+            highest.store(live.peak_bytes, Ordering::Relaxed);
             let Some(log) = &mut log else { return };
             let written = log.row(live.time_nanos, live.memory_bytes as f64, live.cpu_percent);
             if let Err(error) = written
@@ -50,7 +68,11 @@ impl Recording {
             }
         };
         match record_own_process(&folder, description, interval, on_tick) {
-            Ok(recorder) => Ok(Recording(Some((folder, recorder)))),
+            Ok(recorder) => Ok(Recording(Some(Running {
+                folder,
+                recorder,
+                peak_bytes,
+            }))),
             Err(error) => {
                 warn(&format!(
                     "{}; nothing is recorded",
@@ -62,18 +84,27 @@ impl Recording {
         }
     }
 
-    /// The largest level so far, if it is known.
-    pub(super) fn peak_bytes(&self) -> Option<u64> {
-        self.0
-            .as_ref()
-            .map(|(_, recorder)| recorder.live().peak_bytes)
+    /// Takes a last reading and ends the recording with the status that the program will exit with.
+    pub(super) fn finish(self, exit_code: u8) -> Recorded {
+        let Some(running) = self.0 else {
+            return Recorded {
+                folder: None,
+                peak_bytes: None,
+            };
+        };
+        running.recorder.stop(Some(i32::from(exit_code)));
+        Recorded {
+            folder: Some(running.folder),
+            peak_bytes: Some(running.peak_bytes.load(Ordering::Relaxed)),
+        }
     }
+}
 
-    /// Ends the recording with the status that the program will exit with, and prints the block of memory figures.
-    pub(super) fn finish(self, exit_code: u8, quiet: bool) {
-        if let Some((folder, recorder)) = self.0 {
-            recorder.stop(Some(i32::from(exit_code)));
-            report(&folder, quiet, None);
+impl Recorded {
+    /// Prints the block of memory figures.
+    pub(super) fn report(&self) {
+        if let Some(folder) = &self.folder {
+            report(folder, false, None);
         }
     }
 }

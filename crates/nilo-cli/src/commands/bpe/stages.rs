@@ -46,8 +46,9 @@ impl Stages {
         (self.began, self.cpu_secs) = (now, cpu_secs);
     }
 
+    /// Of all stages that have ended.
     pub(super) fn wall_secs(&self) -> f64 {
-        self.first.elapsed().as_secs_f64()
+        self.began.duration_since(self.first).as_secs_f64()
     }
 
     /// A table: `counting   1.23 s   2.41 s of CPU (196 %)`.

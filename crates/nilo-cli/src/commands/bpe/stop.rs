@@ -4,20 +4,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Listens from now on to SIGINT and SIGTERM.
-pub(crate) fn listen() {
-    extern "C" fn asked(signal: i32) {
+/// What becomes of a read that waits for input when the signal comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitingReads {
+    /// It goes on: the work looks for itself whether it should stop.
+    GoOn,
+    /// It breaks off, with [`std::io::ErrorKind::Interrupted`]: otherwise a terminal without input would hold us.
+    BreakOff,
+}
+
+/// Listens from here on to SIGINT and SIGTERM.
+pub(super) fn listen(reads: WaitingReads) {
+    extern "C" fn asked(_signal: i32) {
         ASKED.store(true, Ordering::Relaxed);
-        // SAFETY: `signal` may be called in a handler; the next one gets the system's own treatment.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    let restart = match reads {
+        WaitingReads::GoOn => libc::SA_RESTART,
+        WaitingReads::BreakOff => 0,
+    };
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler stores one flag and restores the default, both of which handlers may do.
-        unsafe { libc::signal(signal, asked as *const () as usize) };
+        // SAFETY: the structure is plain numbers, an empty mask among them; the handler stores one flag.
+        // The next signal gets the system's own treatment, which SA_RESETHAND brings back.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = asked as *const () as usize;
+            action.sa_flags = restart | libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
     }
 }
 
 /// Whether the user asked.
-pub(crate) fn is_asked() -> bool {
+pub(super) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -73,9 +73,10 @@ pub(super) fn check_special_tokens(tokens: &[String]) -> Result<(), Failure> {
                 .hint("give it a text, such as '<|endoftext|>'"));
         }
         if tokens[..place].contains(token) {
-            return Err(Failure::new(format!(
-                "the special token {token:?} is given twice"
-            )));
+            return Err(
+                Failure::new(format!("the special token {token:?} is given twice"))
+                    .hint("name it once: a token has one id"),
+            );
         }
     }
     Ok(())

@@ -1,0 +1,79 @@
+//! What a training has to say in the end: notes for people, JSON for programs.
+
+use nilo_tokenizer::Totals;
+use serde::Serialize;
+
+use super::stages::{Stage, Stages};
+use super::train::Trained;
+use crate::args::{BpeTrainArgs, TextOrJson};
+use crate::failure::{Failure, note};
+
+/// The answer as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    schema: &'static str,
+    vocabulary_size: usize,
+    merges: usize,
+    special_tokens: &'a [String],
+    totals: &'a Totals,
+    wall_secs: f64,
+    stages: &'a [Stage],
+    predicted_peak_bytes: u64,
+    peak_bytes: Option<u64>,
+    files: Vec<String>,
+}
+
+/// Says it.
+pub(super) fn tell(
+    args: &BpeTrainArgs,
+    trained: &Trained,
+    stages: &Stages,
+    peak_bytes: Option<u64>,
+    quiet: bool,
+) -> Result<(), Failure> {
+    let files: Vec<String> = trained
+        .files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if !quiet {
+        let wanted = args.vocab_size as usize;
+        if trained.model.vocabulary_size() < wanted {
+            note(&format!(
+                "the texts have pairs for {} tokens only, not for {wanted}",
+                trained.model.vocabulary_size()
+            ));
+        }
+        if trained.totals.invalid_bytes > 0 {
+            note(&format!(
+                "{} bytes of the text are not UTF-8; they were counted as bytes",
+                trained.totals.invalid_bytes
+            ));
+        }
+        note(&format!(
+            "Training completed in {:.2} seconds",
+            stages.wall_secs()
+        ));
+        if args.recording.cpu_profile {
+            note(stages.table().trim_end());
+        }
+        note(&format!("wrote {}", files.join(", ")));
+    }
+    if args.format == TextOrJson::Json {
+        let answer = Answer {
+            schema: "nilo.bpe-train/1",
+            vocabulary_size: trained.model.vocabulary_size(),
+            merges: trained.merges,
+            special_tokens: &args.texts.special_tokens,
+            totals: &trained.totals,
+            wall_secs: stages.wall_secs(),
+            stages: &stages.done,
+            predicted_peak_bytes: trained.predicted_peak_bytes,
+            peak_bytes,
+            files,
+        };
+        let text = serde_json::to_string_pretty(&answer).map_err(std::io::Error::from)?;
+        std::io::Write::write_all(&mut std::io::stdout().lock(), (text + "\n").as_bytes())?;
+    }
+    Ok(())
+}

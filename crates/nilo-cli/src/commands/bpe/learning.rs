@@ -1,0 +1,72 @@
+//! What is to be learnt, as the user asked for it, and why it cannot be.
+
+use nilo_sample::units::format_bytes;
+use nilo_tokenizer::Allowance;
+use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
+
+use super::INTERRUPTED;
+use super::means::with_program;
+use super::texts::check_special_tokens;
+use crate::args::{BpeTrainArgs, TieBreakArg};
+use crate::failure::Failure;
+
+const BYTES: usize = 256;
+
+/// The options of the merging stage; an error says before anything is counted that nothing could be learnt.
+pub(super) fn merge_options(
+    args: &BpeTrainArgs,
+    allowance: Allowance,
+) -> Result<MergeOptions, Failure> {
+    let special_tokens = args.texts.special_tokens.clone();
+    check_special_tokens(&special_tokens)?;
+    let needed = special_tokens.len() + BYTES;
+    let vocabulary_size = args.vocab_size as usize;
+    if !args.seen_bytes_only && vocabulary_size < needed {
+        return Err(merge_failure(MergeError::VocabularyTooSmall {
+            wanted: vocabulary_size,
+            specials: special_tokens.len(),
+            bytes: BYTES,
+            needed,
+        }));
+    }
+    Ok(MergeOptions {
+        vocabulary_size,
+        special_tokens,
+        min_frequency: args.min_frequency,
+        max_token_length: args.max_token_length.map(|length| length as usize),
+        tie_break: match args.tie_break {
+            TieBreakArg::Hf => TieBreak::HuggingFace,
+            TieBreakArg::Gpt2Bytes => TieBreak::Gpt2Bytes,
+        },
+        alphabet: match args.seen_bytes_only {
+            true => Alphabet::Seen,
+            false => Alphabet::AllBytes,
+        },
+        threads: allowance.threads,
+        memory_budget_bytes: allowance.for_merging(),
+    })
+}
+
+/// An error of the merging stage, with its way out.
+pub(super) fn merge_failure(error: MergeError) -> Failure {
+    match error {
+        MergeError::BudgetTooSmall {
+            budget_bytes,
+            needed_bytes,
+        } => {
+            let whole = |bytes| format_bytes(with_program(bytes) as f64);
+            Failure::new(format!(
+                "{} are too little to merge these words: at least {} are needed",
+                whole(budget_bytes),
+                whole(needed_bytes)
+            ))
+            .hint("raise --memory-budget, or run where more memory is free")
+        }
+        MergeError::VocabularyTooSmall { .. } => Failure::from(error)
+            .hint("raise --vocab-size, or give only bytes that occur a token (--seen-bytes-only)"),
+        MergeError::Stopped { .. } => Failure::from(error)
+            .hint("counts can be kept: `nilo bpe count`, then `nilo bpe train --from-counts`")
+            .code(INTERRUPTED),
+        other => Failure::from(other),
+    }
+}

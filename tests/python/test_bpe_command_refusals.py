@@ -1,0 +1,189 @@
+"""`nilo bpe` when something is wrong: one sentence, a way out, and nothing half done."""
+
+import gzip
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+
+import pytest
+
+from bpe_texts import english
+from conftest import wait_until
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text(" ".join(english()))
+    return path
+
+
+def train(nilo, *arguments, vocab_size=900):
+    result = nilo("bpe", "train", *arguments, "--vocab-size", vocab_size)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def bad(*arguments):
+    return list(map(str, arguments))
+
+
+FEW = bad("some.txt", "--vocab-size", 900)
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (bad("train", "nothing.txt", "--vocab-size", 900), "nothing.txt"),
+        (bad("train", "--vocab-size", 900), "no texts are named"),
+        (bad("train", "empty.txt", "--vocab-size", 900), "empty"),
+        (bad("train", "some.txt", "--vocab-size", 200), "a vocabulary of 200 tokens has no room"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--special-token", ""), "a special token is empty"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--special-token", "x", "--special-token", "x"), "given twice"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "(["), "not a regular expression"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "a*"), "a*"),
+        (bad("train", "some.txt", "--vocab-size", 900, "-o", "some.txt/out"), "cannot write into"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--memory-budget", "1MiB"), "16MiB"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--resume"), "no counting was interrupted"),
+        (bad("train", "--from-counts", "some.txt", "--vocab-size", 900), "could not read counts"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--jsonl", "text"), "some.txt"),
+        (bad("encode", "-t", "nowhere", "some.txt"), "nowhere"),
+        (bad("encode", "-t", "some.txt", "some.txt"), "--pattern"),
+        (bad("decode", "-t", "nowhere", "some.txt"), "nowhere"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_writes_nothing(nilo, arguments, sentence):
+    (nilo.folder / "some.txt").write_text("some text to learn from " * 20)
+    (nilo.folder / "empty.txt").write_text("")
+    result = nilo("bpe", *arguments)
+    assert result.returncode == 2, result.stderr
+    assert "error:" in result.stderr and sentence in result.stderr
+    assert result.stdout == "" and "panicked" not in result.stderr and "Peak Memory" not in result.stderr
+    assert not (nilo.folder / "tokenizer/tokenizer.json").exists()
+
+
+def test_ids_that_are_none_are_refused_with_their_place(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    (nilo.folder / "ids").write_text("[1, 2, 99999]")
+    result = nilo("bpe", "decode", "-t", "out", "ids", "-o", "back")
+    assert result.returncode == 2 and "id 99999 at position 2" in result.stderr
+    assert not (nilo.folder / "back").exists()
+
+
+def test_an_unreadable_file_in_the_middle_leaves_no_result(nilo, tmp_path):
+    shards = tmp_path / "shards"
+    shards.mkdir()
+    (shards / "a.txt").write_text("text " * 100)
+    (shards / "b.gz").write_bytes(gzip.compress(b"text " * 100)[:-10])
+    (shards / "c.txt").write_text("text " * 100)
+    result = nilo("bpe", "train", "shards", "--vocab-size", 900, "-o", "out")
+    assert result.returncode == 2 and "b.gz" in result.stderr and "hint:" in result.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_is_read_is_never_written_over(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    before = corpus.read_bytes()
+    for verb in ["encode", "decode"]:
+        result = nilo("bpe", verb, "-t", "out", corpus, "-o", corpus)
+        assert result.returncode == 2 and "both what is read and what would be written" in result.stderr
+    assert corpus.read_bytes() == before
+
+
+def test_misleading_input_is_refused(nilo, corpus):
+    train(nilo, corpus, "-o", "out")
+    (nilo.folder / "x.gz").write_bytes(gzip.compress(b"text"))
+    (nilo.folder / "cut.json").write_text("[1, 2,")
+    for arguments, sentence in [
+        (["encode", "-t", "out", "x.gz"], "x.gz is packed"),
+        (["decode", "-t", "out", "cut.json"], "the array of ids has no end"),
+        (["train", corpus, "--vocab-size", 900, "--pattern", "gpt4"], "there is no pattern called \"gpt4\""),
+    ]:
+        result = nilo("bpe", *arguments)
+        assert result.returncode == 2 and sentence in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, hint",
+    [
+        (bad("train", *FEW, "--special-token", ""), "give it a text, such as '<|endoftext|>'"),
+        (bad("train", *FEW, "--special-token", "x", "--special-token", "x"), "name it once: a token has one id"),
+        (bad("count", "some.txt", "-o", "c", "--special-token", "x", "--special-token", "x"), "name it once"),
+        (bad("train", *FEW, "--separator", ""), "give it a text"),
+        (bad("train", "-", "-", "--vocab-size", 900), "name it once, or put the text into a file"),
+        (bad("train", *FEW, "--temp-dir", "nowhere"), "name another folder"),
+        (bad("count", "some.txt", "-o", "c", "--temp-dir", "nowhere"), "name another folder"),
+        (bad("count", "some.txt", "-o", "nowhere/c"), "does its folder exist, and may you write there?"),
+        (bad("encode", "-t", "tokenizer", "nope.txt"), "see whether the name is right and the file is there"),
+        (bad("decode", "-t", "tokenizer", "nope.txt"), "see whether the name is right and the file is there"),
+        (bad("encode", "-t", "tokenizer", "."), "name one file, or pipe several"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "nowhere/ids"), "does its folder exist"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "tokenizer"), "does its folder exist"),
+    ],
+)
+def test_an_error_has_a_way_out_and_speaks_of_no_passing_names(nilo, arguments, hint):
+    (nilo.folder / "some.txt").write_text("some text to learn from " * 20)
+    train(nilo, "some.txt", "--no-record", "-q", vocab_size=260)
+    before = sorted(path for path in nilo.folder.rglob("*"))
+    result = nilo("bpe", *arguments)
+    assert result.returncode == 2, result.stderr
+    error, way_out = result.stderr.splitlines()
+    assert error.startswith("error: ") and way_out.startswith("hint: ") and hint in way_out
+    assert ".nilo-" not in error and ".tmp" not in error
+    # Neither a run nor a folder for a result that will not come.
+    assert sorted(path for path in nilo.folder.rglob("*")) == before
+
+
+def test_a_file_that_is_named_twice_is_told_of_and_counts_twice(nilo, tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.txt").write_text("one two three " * 10)
+    (tmp_path / "texts/b.txt").write_text("one two three " * 10)
+    sentence = "a.txt is named more than once and counts as often"
+    assert sentence in train(nilo, "texts", "texts/a.txt", vocab_size=260).stderr
+    counted = nilo("bpe", "count", "texts/a.txt", "texts/../texts/a.txt", "-o", "twice.counts")
+    assert counted.returncode == 0 and sentence in counted.stderr and "in 2 documents" in counted.stderr
+    again = train(nilo, "--from-counts", "twice.counts", "twice.counts", vocab_size=260)
+    assert "twice.counts is named more than once" in again.stderr
+    assert "named more than once" not in train(nilo, "texts", vocab_size=260).stderr
+    assert train(nilo, "texts", "texts", "--quiet", vocab_size=260).stderr == ""
+
+
+@pytest.mark.parametrize("verb", ["encode", "decode"])
+def test_ctrl_c_leaves_no_half_result_and_says_so(nilo, corpus, verb):
+    train(nilo, corpus, "--no-record", "-o", "out")
+    piece = corpus.read_text() if verb == "encode" else "1 2 3 " * 20_000
+    for output, said in [
+        (["-o", "result"], "error: interrupted; nothing was written\n"),
+        ([], "error: interrupted; what was written breaks off before the end\n"),
+    ]:
+        # A pipe that stays open: the command is in the middle of its input, however quick it is.
+        process = nilo.start("bpe", verb, "-t", "out", *output, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        process.stdin.write(piece * 40)
+        process.stdin.flush()
+        wait_until(lambda: waits_in_a_read(process.pid), "the command to have read everything")
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+        assert (process.returncode, process.stderr.read()) == (130, said)
+        process.stdin.close()
+    names = {path.name for path in nilo.folder.iterdir()}
+    assert names == {"corpus.txt", "out"}
+
+
+def waits_in_a_read(pid):
+    """Whether a process waits for standard input."""
+    read = {"x86_64": "0", "aarch64": "63"}[os.uname().machine]
+    return pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[:2] == [read, "0x0"]
+
+
+def test_ctrl_c_at_an_empty_terminal_ends_it(nilo, corpus):
+    train(nilo, corpus, "--no-record", "-o", "out")
+    terminal, its_end = pty.openpty()
+    process = nilo.start("bpe", "encode", "-t", "out", stdin=its_end)
+    wait_until(lambda: waits_in_a_read(process.pid), "the command to wait for the terminal")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and said.startswith("error: interrupted;")
+    os.close(its_end)
+    os.close(terminal)
