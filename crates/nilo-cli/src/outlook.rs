@@ -5,7 +5,9 @@ use std::path::Path;
 use nilo_analysis::forecast::{Forecast, Reading, RiskLevel};
 use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
 use nilo_import::{ImportError, Options, Track};
+use nilo_sample::units::to_secs;
 use nilo_sample::{Recording, RunStatus, Subject, TableSpec, is_absent};
+use serde::Serialize;
 
 use crate::args::Judged;
 use crate::failure::{Failure, warn};
@@ -68,23 +70,19 @@ impl Source {
             Source::Live { is_over, .. } => !is_over,
         }
     }
+}
 
-    /// The run's id and the file's path, for the JSON forms.
-    pub(crate) fn origin(&self) -> (Option<&str>, Option<&str>) {
-        match self {
-            Source::Run { id, .. } => (Some(id), None),
-            Source::File { path, .. } => (None, Some(path)),
-            Source::Live { .. } => (None, None),
-        }
-    }
-
-    /// What was looked at while it ran.
-    pub(crate) fn looked_at(&self) -> Option<&str> {
-        match self {
-            Source::Live { label, .. } => Some(label),
-            _ => None,
-        }
-    }
+/// What every answer in JSON begins with.
+#[derive(Debug, Serialize)]
+pub(crate) struct About<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    looked_at: Option<&'a str>,
+    running: bool,
+    end_secs: f64,
 }
 
 /// A time in which a resource's risk was high or worse.
@@ -103,6 +101,23 @@ impl Outlook {
         match &judged.csv {
             Some(path) => of_file(path, judged),
             None => of_run(judged, settings),
+        }
+    }
+
+    /// For the JSON forms.
+    pub(crate) fn about(&self) -> About<'_> {
+        let (mut run, mut file, mut looked_at) = (None, None, None);
+        match &self.source {
+            Source::Run { id, .. } => run = Some(id.as_str()),
+            Source::File { path, .. } => file = Some(path.as_str()),
+            Source::Live { label, .. } => looked_at = Some(label.as_str()),
+        }
+        About {
+            run,
+            file,
+            looked_at,
+            running: self.source.is_running(),
+            end_secs: to_secs(self.end_nanos),
         }
     }
 

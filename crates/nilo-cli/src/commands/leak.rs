@@ -13,7 +13,7 @@ use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::failure::Failure;
 use crate::growths::{Grown, Growths};
-use crate::outlook::Outlook;
+use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
 use crate::text::leak::{write_check, write_leaks};
 
@@ -69,14 +69,8 @@ pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> R
 #[derive(Serialize)]
 struct Answer<'a> {
     schema: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    looked_at: Option<&'a str>,
-    running: bool,
-    end_secs: f64,
+    #[serde(flatten)]
+    about: About<'a>,
     threshold_mb: Option<f64>,
     leak: bool,
     #[serde(skip_serializing_if = "<[Holder]>::is_empty")]
@@ -110,14 +104,9 @@ pub(crate) struct AnswerResource<'a> {
 
 impl<'a> Answer<'a> {
     fn of(outlook: &'a Outlook, growths: &'a Growths, threshold_mb: Option<f64>) -> Answer<'a> {
-        let (run, file) = outlook.source.origin();
         Answer {
             schema: "nilo.leak/1",
-            run,
-            file,
-            looked_at: outlook.source.looked_at(),
-            running: outlook.source.is_running(),
-            end_secs: to_secs(outlook.end_nanos),
+            about: outlook.about(),
             threshold_mb,
             leak: growths.leaks().next().is_some(),
             grown_in: &growths.holders,

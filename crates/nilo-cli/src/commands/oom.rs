@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom_live;
 use crate::failure::Failure;
-use crate::outlook::{Outlook, Warned};
+use crate::outlook::{About, Outlook, Warned};
 use crate::settings::Settings;
 use crate::text::oom::write_outlook;
 
@@ -108,14 +108,8 @@ fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
 #[derive(Serialize)]
 struct Answer<'a> {
     schema: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    looked_at: Option<&'a str>,
-    running: bool,
-    end_secs: f64,
+    #[serde(flatten)]
+    about: About<'a>,
     threshold_percent: f64,
     warned: bool,
     resources: Vec<AnswerResource<'a>>,
@@ -160,15 +154,10 @@ struct AnswerWarning {
 
 impl<'a> Answer<'a> {
     fn of(outlook: &'a Outlook, dangers: &'a [Danger], threshold_percent: f64) -> Answer<'a> {
-        let (run, file) = outlook.source.origin();
         let of = |danger| AnswerResource::of(danger, outlook.end_nanos);
         Answer {
             schema: "nilo.oom/1",
-            run,
-            file,
-            looked_at: outlook.source.looked_at(),
-            running: outlook.source.is_running(),
-            end_secs: to_secs(outlook.end_nanos),
+            about: outlook.about(),
             threshold_percent,
             warned: dangers.iter().any(|danger| danger.warned),
             resources: dangers.iter().map(of).collect(),
