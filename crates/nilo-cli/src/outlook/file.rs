@@ -1,0 +1,133 @@
+//! The memories of a file that another tool wrote, judged column by column.
+
+use std::path::Path;
+
+use nilo_analysis::forecast::Reading;
+use nilo_analysis::lookout::{Lookout, Resource};
+use nilo_import::{ImportError, Options, Track};
+use nilo_sample::is_absent;
+
+use super::{Outlook, Source};
+use crate::args::Judged;
+use crate::failure::{Failure, warn};
+use crate::live::Scope;
+
+/// A column with a larger share of rows without a number is worth a word.
+const MANY_MISSING: f64 = 0.1;
+
+pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
+    let options = Options {
+        columns: judged.columns.clone(),
+        unit: judged.unit,
+        total_bytes: judged.limit,
+        ..Options::default()
+    };
+    let import =
+        nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
+    for warning in &import.warnings {
+        warn(warning);
+    }
+    let limit_bytes = judged.limit.map(|bytes| bytes as f64);
+    let mut lookout = Lookout::default();
+    let mut changes = Vec::new();
+    let (mut end_nanos, mut empty) = (0, Vec::new());
+    for track in import.tracks() {
+        let resource = Resource::Track {
+            name: track.name.clone(),
+        };
+        let mut usable = 0;
+        for reading in readings(&track, limit_bytes) {
+            usable += 1;
+            end_nanos = end_nanos.max(reading.time_nanos);
+            changes.extend(lookout.observe(resource.clone(), reading));
+        }
+        let rows = track.used.times.len();
+        if usable == 0 {
+            empty.push(track.name);
+        } else if (rows - usable) as f64 > MANY_MISSING * rows as f64 {
+            warn(&format!(
+                "{} of {rows} rows have no amount of memory in {}",
+                rows - usable,
+                track.name
+            ));
+        }
+    }
+    if lookout.verdicts(None).is_empty() {
+        let what = format!(
+            "{} has no amounts of memory in {}",
+            path.display(),
+            empty.join(", ")
+        );
+        return Err(Failure::new(what).hint("amounts are numbers from zero up to what a machine can have; --column names another column, --unit the unit"));
+    }
+    for name in empty {
+        warn(&format!(
+            "{name} has no amounts of memory, so nothing is said of it"
+        ));
+    }
+    Ok(Outlook {
+        source: Source::File {
+            path: path.display().to_string(),
+            tool: import.format.name(),
+        },
+        lookout,
+        changes,
+        end_nanos,
+        scope: Scope::default(),
+        recording: None,
+    })
+}
+
+/// The rows of a track that can be used.
+fn readings<'a>(
+    track: &'a Track<'a>,
+    limit_bytes: Option<f64>,
+) -> impl Iterator<Item = Reading> + 'a {
+    let usable = |value: f64| !is_absent(value) && value.is_finite() && value >= 0.0;
+    let mut limit = limit_bytes;
+    (0..track.used.times.len()).filter_map(move |row| {
+        if let (None, Some(limits)) = (limit_bytes, track.limit) {
+            limit = Some(limits.values[row])
+                .filter(|value| usable(*value))
+                .or(limit);
+        }
+        let held = track.held.map(|held| held.values[row]);
+        // A row without the part that is held would look like a jump.
+        let sound = usable(track.used.values[row]) && held.is_none_or(usable);
+        sound.then(|| Reading {
+            time_nanos: track.used.times[row],
+            used_bytes: track.used.values[row],
+            held_bytes: held,
+            limit_bytes: limit,
+            step: track.table.step(row),
+            ..Reading::default()
+        })
+    })
+}
+
+fn import_failure(error: ImportError, path: &Path) -> Failure {
+    let hint = match &error {
+        ImportError::PercentOfWhat { .. } => Some("say it with --limit"),
+        ImportError::UnknownColumn { .. } => Some("--column takes one of these"),
+        ImportError::NotANumber { .. } => Some("choose columns with --column"),
+        ImportError::FixedColumns { .. } => Some("leave --column out"),
+        ImportError::Open { .. } | ImportError::Read { line: 0, .. } => Some("--csv takes a file"),
+        ImportError::TimeIsNoMemory { .. } => Some("--column takes a column of memory"),
+        ImportError::Empty | ImportError::NoRows { .. } => {
+            Some("a recording has a header and rows such as t_s,rss_bytes")
+        }
+        other => other.hint(),
+    };
+    let sentence = match &error {
+        ImportError::Open { source, .. } | ImportError::Read { line: 0, source } => {
+            format!("cannot read {}: {source}", path.display())
+        }
+        ImportError::Read { source, .. } => format!("{}: {error}: {source}", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    };
+    let failure = Failure::new(sentence);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
