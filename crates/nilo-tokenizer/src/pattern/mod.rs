@@ -12,6 +12,7 @@ mod gpt2;
 mod o200k;
 mod runs;
 mod tables;
+mod window;
 
 #[cfg(test)]
 mod pattern_tests;
