@@ -6,11 +6,20 @@
 mod cache;
 mod decode;
 mod joins;
+mod lineage;
+mod linear_word;
 mod long_word;
+mod making;
 mod parallel;
 mod pieces;
+mod prefixes;
+mod ranks;
 mod short_word;
 mod stream;
+mod verdicts;
+
+#[cfg(test)]
+mod word_tests;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -21,6 +30,7 @@ use crate::model::Model;
 use crate::{Pattern, PatternError};
 use cache::Cache;
 use joins::Joins;
+use linear_word::LinearWords;
 
 /// What is done where the text of a special token stands in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,18 +59,35 @@ pub enum EncodeError {
 #[derive(Debug)]
 pub struct Encoder {
     byte_ids: [u32; 256],
-    joins: Joins,
+    has_all_bytes: bool,
+    words: WordEncoder,
     pattern: Pattern,
     specials: Option<AhoCorasick>,
     special_ids: Vec<u32>,
     longest_special: usize,
 }
 
+/// How words are joined.
+#[derive(Debug)]
+enum WordEncoder {
+    /// Where merges are in order: as they are in all that was learnt.
+    Linear(LinearWords),
+    /// Merges in any order.
+    Ordered(Joins),
+}
+
 /// What a thread keeps between texts: the ids of words it met, and room to work in.
 #[derive(Debug, Default)]
 pub struct Scratch {
     cache: Cache,
-    long_word: long_word::Room,
+    room: Room,
+}
+
+/// Room to work in.
+#[derive(Debug, Default)]
+struct Room {
+    linear: linear_word::Room,
+    long: long_word::Room,
 }
 
 /// A byte without a token.
@@ -81,9 +108,15 @@ impl Encoder {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&texts);
+        let joins = Joins::new(model.joins());
+        let byte_ids = model.byte_ids();
         Self {
-            byte_ids: model.byte_ids().map(|id| id.unwrap_or(NO_ID)),
-            joins: Joins::new(model.joins()),
+            byte_ids: byte_ids.map(|id| id.unwrap_or(NO_ID)),
+            has_all_bytes: byte_ids.iter().all(Option::is_some),
+            words: match LinearWords::new(model, &joins) {
+                Some(linear) => WordEncoder::Linear(linear),
+                None => WordEncoder::Ordered(joins),
+            },
             pattern: model.pattern().clone(),
             specials: finder.ok().filter(|_| !texts.is_empty()),
             special_ids: special_tokens.iter().map(|special| special.id).collect(),
@@ -130,10 +163,8 @@ impl Encoder {
         self.pattern.for_each_span(text, |start, end| {
             if !scratch.cache.recall(text, start, end, ids) {
                 let before = ids.len();
-                if let Err(byte) = self.encode_word(&text[start..end], &mut scratch.long_word, ids)
-                {
-                    missing = Some(byte);
-                }
+                let encoded = self.encode_word(&text[start..end], &mut scratch.room, ids);
+                missing = missing.or(encoded.err());
                 scratch.cache.remember(text, start, end, &ids[before..]);
             }
         })?;
@@ -141,22 +172,22 @@ impl Encoder {
     }
 
     /// Joins the bytes of one word. An error names a byte without a token.
-    fn encode_word(
-        &self,
-        word: &[u8],
-        room: &mut long_word::Room,
-        ids: &mut Vec<u32>,
-    ) -> Result<(), u8> {
-        if let Some(&byte) = word
-            .iter()
-            .find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID)
+    fn encode_word(&self, word: &[u8], room: &mut Room, ids: &mut Vec<u32>) -> Result<(), u8> {
+        if !self.has_all_bytes
+            && let Some(&byte) = word
+                .iter()
+                .find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID)
         {
             return Err(byte);
         }
-        if word.len() <= LONGEST_SHORT_WORD {
-            short_word::encode(&self.joins, &self.byte_ids, word, ids);
-        } else {
-            long_word::encode(&self.joins, &self.byte_ids, word, room, ids);
+        match &self.words {
+            WordEncoder::Linear(linear) => linear.encode(word, &mut room.linear, ids),
+            WordEncoder::Ordered(joins) if word.len() <= LONGEST_SHORT_WORD => {
+                short_word::encode(joins, &self.byte_ids, word, ids);
+            }
+            WordEncoder::Ordered(joins) => {
+                long_word::encode(joins, &self.byte_ids, word, &mut room.long, ids);
+            }
         }
         Ok(())
     }
