@@ -9,6 +9,7 @@ pub mod encode;
 pub mod merge;
 pub mod model;
 mod pattern;
+mod prefetch;
 mod progress;
 mod words;
 

@@ -1,7 +1,8 @@
 //! One part of the word table: the words whose hash falls to it, with their counts.
 
-use super::index::{Index, MOST_ENTRIES, prefetch};
+use super::index::{Index, MOST_ENTRIES};
 use super::key::{SHORT_BYTES, ShortWord, hash_long};
+use crate::prefetch::prefetch;
 
 /// Entries in a segment. Segments are never moved, so growing neither copies entries nor doubles their memory.
 const SEGMENT: usize = 256;

@@ -3,6 +3,7 @@
 //! [`Encoder`] holds what a model's merges come to, is shared by threads, and never changes; each thread has a [`Scratch`] of its own, with the words it met last.
 //! Ids are those of Hugging Face `tokenizers` and of tiktoken for the same model.
 
+mod batch;
 mod cache;
 mod decode;
 mod joins;
@@ -28,6 +29,7 @@ pub use stream::StreamError;
 
 use crate::model::Model;
 use crate::{Pattern, PatternError};
+use batch::{Batch, Waiting};
 use cache::Cache;
 use joins::Joins;
 use linear_word::LinearWords;
@@ -92,7 +94,7 @@ struct Room {
 
 /// A byte without a token.
 const NO_ID: u32 = u32::MAX;
-/// Longer words are joined with a heap: the time for shorter ones grows with the square of their length, but hardly.
+/// Where merges are in any order, longer words are joined with a heap: the time for shorter ones grows with the square of their length, but hardly.
 const LONGEST_SHORT_WORD: usize = 48;
 
 impl Encoder {
@@ -159,16 +161,36 @@ impl Encoder {
         scratch: &mut Scratch,
         ids: &mut Vec<u32>,
     ) -> Result<(), EncodeError> {
+        let mut batch = Batch::default();
         let mut missing = None;
         self.pattern.for_each_span(text, |start, end| {
-            if !scratch.cache.recall(text, start, end, ids) {
+            if batch.push(&scratch.cache, text, start, end) {
+                missing = missing.or(self.encode_words(text, batch.take(), scratch, ids));
+            }
+        })?;
+        missing = missing.or(self.encode_words(text, batch.take(), scratch, ids));
+        missing.map_or(Ok(()), |byte| Err(EncodeError::NoToken { byte }))
+    }
+
+    /// Appends the ids of some words. Returns a byte without a token, if there is one.
+    #[inline(never)]
+    fn encode_words(
+        &self,
+        text: &[u8],
+        words: &[Waiting],
+        scratch: &mut Scratch,
+        ids: &mut Vec<u32>,
+    ) -> Option<u8> {
+        let mut missing = None;
+        for &Waiting { start, end, key } in words {
+            if !scratch.cache.recall(key, ids) {
                 let before = ids.len();
                 let encoded = self.encode_word(&text[start..end], &mut scratch.room, ids);
                 missing = missing.or(encoded.err());
-                scratch.cache.remember(text, start, end, &ids[before..]);
+                scratch.cache.remember(key, &ids[before..]);
             }
-        })?;
-        missing.map_or(Ok(()), |byte| Err(EncodeError::NoToken { byte }))
+        }
+        missing
     }
 
     /// Joins the bytes of one word. An error names a byte without a token.
