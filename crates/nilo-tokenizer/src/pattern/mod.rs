@@ -15,6 +15,8 @@ mod tables;
 mod window;
 
 #[cfg(test)]
+mod custom_tests;
+#[cfg(test)]
 mod pattern_tests;
 
 use std::fmt;
