@@ -62,5 +62,5 @@ impl Making {
 /// One of 63 groups.
 #[inline(always)]
 fn group(id: u32) -> u64 {
-    u64::from(id.wrapping_mul(0x9E37_79B1)) * GROUPS >> 32
+    (u64::from(id.wrapping_mul(0x9E37_79B1)) * GROUPS) >> 32
 }
