@@ -10,6 +10,7 @@ pub mod encode;
 pub mod merge;
 pub mod model;
 mod pattern;
+mod prefetch;
 mod progress;
 mod whole_file;
 mod words;

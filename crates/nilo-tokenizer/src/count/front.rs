@@ -3,9 +3,9 @@
 //! A slot holds one word and how often it came; another word with the same slot sends it on to the shared table.
 //! Words go there in batches, one for each shard, so that locks are taken rarely.
 
-use super::index::prefetch;
 use super::key::{SHORT_BYTES, ShortWord, hash_long};
 use super::shard::{LongSpan, ShortEntry};
+use crate::prefetch::prefetch;
 
 /// Shards of the shared table.
 pub(crate) const SHARDS: usize = 32;

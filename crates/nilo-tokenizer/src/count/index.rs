@@ -3,6 +3,8 @@
 //! Four bytes a slot instead of the entry itself: half-empty tables waste little, and entries lie in the order in which
 //! words were first seen, so that the frequent ones, which come early, share cache lines.
 
+use crate::prefetch::prefetch;
+
 /// Numbers of entries fit into 24 bits, zero being an empty slot; and no more than fit into 2^24 slots, since long words
 /// keep 24 bits of their hash for that.
 pub(crate) const MOST_ENTRIES: usize = 13_000_000;
@@ -90,17 +92,4 @@ impl Index {
             }
         }
     }
-}
-
-/// Asks for a cache line.
-#[inline(always)]
-pub(crate) fn prefetch<T>(place: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching reads nothing and cannot fault; SSE belongs to every x86-64.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

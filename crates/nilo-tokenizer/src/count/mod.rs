@@ -16,6 +16,7 @@ mod merged_files;
 mod records;
 mod resume;
 mod shard;
+mod shard_words;
 mod spill;
 mod table;
 mod totals;

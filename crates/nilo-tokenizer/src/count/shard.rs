@@ -1,10 +1,11 @@
 //! One part of the word table: the words whose hash falls to it, with their counts.
 
-use super::index::{Index, MOST_ENTRIES, prefetch};
+use super::index::{Index, MOST_ENTRIES};
 use super::key::{SHORT_BYTES, ShortWord, hash_long};
+use crate::prefetch::prefetch;
 
 /// Entries in a segment. Segments are never moved, so growing neither copies entries nor doubles their memory.
-const SEGMENT: usize = 256;
+pub(super) const SEGMENT: usize = 256;
 /// Bytes of long words in a segment; a longer word has one of its own.
 const TEXT_SEGMENT: usize = 1 << 14;
 /// Words looked up together, so that their cache lines come at the same time.
@@ -19,9 +20,9 @@ pub(crate) struct ShortEntry {
 
 /// A long word: where its bytes are and how often it occurred.
 #[derive(Debug, Clone, Copy)]
-struct LongEntry {
-    count: u64,
-    segment: u32,
+pub(super) struct LongEntry {
+    pub(super) count: u64,
+    pub(super) segment: u32,
     offset: u32,
     length: u32,
     /// All that the index uses of the hash: its low 24 bits and its top 8.
@@ -45,11 +46,11 @@ pub(crate) struct ShardSize {
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    short_index: Index,
-    short: Vec<Vec<ShortEntry>>,
-    long_index: Index,
-    long: Vec<Vec<LongEntry>>,
-    text: Vec<Vec<u8>>,
+    pub(super) short_index: Index,
+    pub(super) short: Vec<Vec<ShortEntry>>,
+    pub(super) long_index: Index,
+    pub(super) long: Vec<Vec<LongEntry>>,
+    pub(super) text: Vec<Vec<u8>>,
     text_bytes: usize,
     size: ShardSize,
 }
@@ -86,16 +87,16 @@ impl Shard {
     }
 
     #[inline(always)]
-    fn short_at(&self, entry: usize) -> &ShortEntry {
+    pub(super) fn short_at(&self, entry: usize) -> &ShortEntry {
         &self.short[entry / SEGMENT][entry % SEGMENT]
     }
 
     #[inline(always)]
-    fn long_at(&self, entry: usize) -> &LongEntry {
+    pub(super) fn long_at(&self, entry: usize) -> &LongEntry {
         &self.long[entry / SEGMENT][entry % SEGMENT]
     }
 
-    fn text_of(&self, entry: &LongEntry) -> &[u8] {
+    pub(super) fn text_of(&self, entry: &LongEntry) -> &[u8] {
         let start = entry.offset as usize;
         &self.text[entry.segment as usize][start..start + entry.length as usize]
     }
@@ -224,93 +225,6 @@ impl Shard {
         self.long_index.put(place, hash);
         self.size.words += 1;
         self.size.word_bytes += word.len() as u64;
-    }
-
-    /// Every word in no order.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&[u8], u64)) {
-        for entry in self.short.iter().flatten() {
-            visit(&entry.word.bytes()[..entry.word.length()], entry.count);
-        }
-        for entry in self.long.iter().flatten() {
-            visit(self.text_of(entry), entry.count);
-        }
-    }
-
-    /// Forgets how words are found, which is not needed for reading them, and lets go of that memory.
-    pub(crate) fn drop_indexes(&mut self) {
-        self.short_index = Index::new();
-        self.long_index = Index::new();
-    }
-
-    /// Takes a segment of short words out, the last first.
-    pub(crate) fn take_short(&mut self) -> Option<Vec<ShortEntry>> {
-        self.short.pop()
-    }
-
-    /// Takes a long word out, the last first; its bytes go to `word`.
-    pub(crate) fn take_long(&mut self, word: &mut Vec<u8>) -> Option<u64> {
-        let entry = loop {
-            match self.long.last_mut()?.pop() {
-                Some(entry) => break entry,
-                None => drop(self.long.pop()),
-            }
-        };
-        word.clear();
-        word.extend_from_slice(self.text_of(&entry));
-        self.text.truncate(entry.segment as usize + 1);
-        Some(entry.count)
-    }
-
-    /// The numbers of all words in the order of their bytes; short words come first in the numbering.
-    pub(crate) fn sorted(&self) -> Vec<u32> {
-        let short = self.short.iter().map(Vec::len).sum::<usize>();
-        let long = self.long.iter().map(Vec::len).sum::<usize>();
-        let mut order: Vec<u32> = (0..(short + long) as u32).collect();
-        let text = |number: u32| match (number as usize).checked_sub(short) {
-            None => Word::Short(self.short_at(number as usize).word),
-            Some(long) => Word::Long(self.text_of(self.long_at(long))),
-        };
-        order.sort_unstable_by(|&left, &right| text(left).compare(&text(right)));
-        order
-    }
-
-    /// The word of a number from [`Self::sorted`], put into `word`, and its count.
-    pub(crate) fn numbered(&self, number: u32, word: &mut Vec<u8>) -> u64 {
-        let short =
-            self.short.len().saturating_sub(1) * SEGMENT + self.short.last().map_or(0, Vec::len);
-        word.clear();
-        match (number as usize).checked_sub(short) {
-            None => {
-                let entry = self.short_at(number as usize);
-                word.extend_from_slice(&entry.word.bytes()[..entry.word.length()]);
-                entry.count
-            }
-            Some(long) => {
-                let entry = self.long_at(long);
-                word.extend_from_slice(self.text_of(entry));
-                entry.count
-            }
-        }
-    }
-}
-
-/// A word for comparing.
-enum Word<'t> {
-    Short(ShortWord),
-    Long(&'t [u8]),
-}
-
-impl Word<'_> {
-    fn compare(&self, other: &Self) -> std::cmp::Ordering {
-        let whole = |word: ShortWord| (word.low.swap_bytes(), word.high.swap_bytes());
-        match (self, other) {
-            // Zeros after the end sort a word before its extensions, and the length, the last byte, decides between words
-            // that end in zeros.
-            (Word::Short(left), Word::Short(right)) => whole(*left).cmp(&whole(*right)),
-            (Word::Long(left), Word::Long(right)) => left.cmp(right),
-            (Word::Short(left), Word::Long(right)) => left.bytes()[..left.length()].cmp(right),
-            (Word::Long(left), Word::Short(right)) => (*left).cmp(&right.bytes()[..right.length()]),
-        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! A long word: its pairs wait in a heap, and neighbours are linked, so that a megabyte without a space takes no more than its share.
+//! A long word where merges are in any order (else `linear_word.rs` is faster): its pairs wait in a heap, and neighbours are
+//! linked, so that a megabyte without a space takes little more than its share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

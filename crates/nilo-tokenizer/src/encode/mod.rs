@@ -3,14 +3,24 @@
 //! [`Encoder`] holds what a model's merges come to, is shared by threads, and never changes; each thread has a [`Scratch`] of its own, with the words it met last.
 //! Ids are those of Hugging Face `tokenizers` and of tiktoken for the same model.
 
+mod batch;
 mod cache;
 mod decode;
 mod joins;
+mod lineage;
+mod linear_word;
 mod long_word;
+mod making;
 mod parallel;
 mod pieces;
+mod prefixes;
+mod ranks;
 mod short_word;
 mod stream;
+mod verdicts;
+
+#[cfg(test)]
+mod word_tests;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -19,8 +29,10 @@ pub use stream::StreamError;
 
 use crate::model::Model;
 use crate::{Pattern, PatternError};
+use batch::{Batch, Waiting};
 use cache::Cache;
 use joins::Joins;
+use linear_word::LinearWords;
 
 /// What is done where the text of a special token stands in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,23 +61,40 @@ pub enum EncodeError {
 #[derive(Debug)]
 pub struct Encoder {
     byte_ids: [u32; 256],
-    joins: Joins,
+    has_all_bytes: bool,
+    words: WordEncoder,
     pattern: Pattern,
     specials: Option<AhoCorasick>,
     special_ids: Vec<u32>,
     longest_special: usize,
 }
 
+/// How words are joined.
+#[derive(Debug)]
+enum WordEncoder {
+    /// Where merges are in order: as they are in all that was learnt.
+    Linear(LinearWords),
+    /// Merges in any order.
+    Ordered(Joins),
+}
+
 /// What a thread keeps between texts: the ids of words it met, and room to work in.
 #[derive(Debug, Default)]
 pub struct Scratch {
     cache: Cache,
-    long_word: long_word::Room,
+    room: Room,
+}
+
+/// Room to work in.
+#[derive(Debug, Default)]
+struct Room {
+    linear: linear_word::Room,
+    long: long_word::Room,
 }
 
 /// A byte without a token.
 const NO_ID: u32 = u32::MAX;
-/// Longer words are joined with a heap: the time for shorter ones grows with the square of their length, but hardly.
+/// Where merges are in any order, longer words are joined with a heap: the time for shorter ones grows with the square of their length, but hardly.
 const LONGEST_SHORT_WORD: usize = 48;
 
 impl Encoder {
@@ -81,9 +110,15 @@ impl Encoder {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&texts);
+        let joins = Joins::new(model.joins());
+        let byte_ids = model.byte_ids();
         Self {
-            byte_ids: model.byte_ids().map(|id| id.unwrap_or(NO_ID)),
-            joins: Joins::new(model.joins()),
+            byte_ids: byte_ids.map(|id| id.unwrap_or(NO_ID)),
+            has_all_bytes: byte_ids.iter().all(Option::is_some),
+            words: match LinearWords::new(model, &joins) {
+                Some(linear) => WordEncoder::Linear(linear),
+                None => WordEncoder::Ordered(joins),
+            },
             pattern: model.pattern().clone(),
             specials: finder.ok().filter(|_| !texts.is_empty()),
             special_ids: special_tokens.iter().map(|special| special.id).collect(),
@@ -126,37 +161,55 @@ impl Encoder {
         scratch: &mut Scratch,
         ids: &mut Vec<u32>,
     ) -> Result<(), EncodeError> {
+        let mut batch = Batch::default();
         let mut missing = None;
         self.pattern.for_each_span(text, |start, end| {
-            if !scratch.cache.recall(text, start, end, ids) {
-                let before = ids.len();
-                if let Err(byte) = self.encode_word(&text[start..end], &mut scratch.long_word, ids)
-                {
-                    missing = Some(byte);
-                }
-                scratch.cache.remember(text, start, end, &ids[before..]);
+            if batch.push(&scratch.cache, text, start, end) {
+                missing = missing.or(self.encode_words(text, batch.take(), scratch, ids));
             }
         })?;
+        missing = missing.or(self.encode_words(text, batch.take(), scratch, ids));
         missing.map_or(Ok(()), |byte| Err(EncodeError::NoToken { byte }))
     }
 
-    /// Joins the bytes of one word. An error names a byte without a token.
-    fn encode_word(
+    /// Appends the ids of some words. Returns a byte without a token, if there is one.
+    #[inline(never)]
+    fn encode_words(
         &self,
-        word: &[u8],
-        room: &mut long_word::Room,
+        text: &[u8],
+        words: &[Waiting],
+        scratch: &mut Scratch,
         ids: &mut Vec<u32>,
-    ) -> Result<(), u8> {
-        if let Some(&byte) = word
-            .iter()
-            .find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID)
+    ) -> Option<u8> {
+        let mut missing = None;
+        for &Waiting { start, end, key } in words {
+            if !scratch.cache.recall(key, ids) {
+                let before = ids.len();
+                let encoded = self.encode_word(&text[start..end], &mut scratch.room, ids);
+                missing = missing.or(encoded.err());
+                scratch.cache.remember(key, &ids[before..]);
+            }
+        }
+        missing
+    }
+
+    /// Joins the bytes of one word. An error names a byte without a token.
+    fn encode_word(&self, word: &[u8], room: &mut Room, ids: &mut Vec<u32>) -> Result<(), u8> {
+        if !self.has_all_bytes
+            && let Some(&byte) = word
+                .iter()
+                .find(|&&byte| self.byte_ids[usize::from(byte)] == NO_ID)
         {
             return Err(byte);
         }
-        if word.len() <= LONGEST_SHORT_WORD {
-            short_word::encode(&self.joins, &self.byte_ids, word, ids);
-        } else {
-            long_word::encode(&self.joins, &self.byte_ids, word, room, ids);
+        match &self.words {
+            WordEncoder::Linear(linear) => linear.encode(word, &mut room.linear, ids),
+            WordEncoder::Ordered(joins) if word.len() <= LONGEST_SHORT_WORD => {
+                short_word::encode(joins, &self.byte_ids, word, ids);
+            }
+            WordEncoder::Ordered(joins) => {
+                long_word::encode(joins, &self.byte_ids, word, &mut room.long, ids);
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A short word: the lowest rank is found by looking at all of them, which beats any structure while they fit a few cache lines.
+//! A short word where merges are in any order: the lowest rank is found by looking at all of them, which beats any structure while they fit a few cache lines.
 
 use super::LONGEST_SHORT_WORD;
 use super::joins::{APART, Joins};

@@ -6,18 +6,14 @@
 use super::arena::Arena;
 use super::heap::Heap;
 use super::options::{MergeOptions, TieBreak};
-use super::order::{Candidate, Cutoff, Order, Pair, halves, pair_of};
-use super::pair_table::{Entry, PairTable};
+use super::order::{Candidate, Cutoff, Order, Pair, halves};
+use super::pair_table::PairTable;
 use super::plan::Room;
 use super::pool::Pool;
-use super::replace::{Merging, NOT_KEPT, Neighbour, Neighbours};
+use super::replace::{Merging, Neighbours};
 use super::slot::Slot;
-use super::threads::in_parts;
 use super::tokens::{Target, Tokens};
 use super::{Merge, Statistics};
-
-/// Lists shorter than this are not worth a second thread.
-const LONG_LIST: u32 = 16_384;
 
 /// Counts of merges fall with a power of their number: 1.3 to 1.6 was measured on text, code and many languages, over the last five doublings of 32,000 merges.
 /// Where they fall more steeply, pairs are missed and all pairs are counted once more.
@@ -35,8 +31,8 @@ pub(super) struct Merger<S> {
     pub(super) threads: usize,
     /// Pairs that occur less often are never merged.
     pub(super) floor: u64,
-    options: MergeOptions,
-    neighbours: Vec<Neighbours>,
+    pub(super) options: MergeOptions,
+    pub(super) neighbours: Vec<Neighbours>,
 }
 
 impl<S: Slot> Merger<S> {
@@ -219,187 +215,5 @@ impl<S: Slot> Merger<S> {
             },
         );
         self.cutoff = Cutoff::at(u64::MAX);
-    }
-
-    /// Cuts a long list for the threads, where two places are so far apart that no thread sees what another one changes.
-    fn cut(&self, entry: Entry, merging: Merging) -> Vec<std::ops::Range<u32>> {
-        let end = entry.start + entry.places;
-        let mut bounds = vec![entry.start];
-        if self.threads > 1 && entry.places >= LONG_LIST {
-            for part in 1..self.threads as u64 {
-                let wanted =
-                    entry.start + (u64::from(entry.places) * part / self.threads as u64) as u32;
-                let from = wanted.max(bounds[bounds.len() - 1] + 1);
-                let apart =
-                    |&index: &u32| self.pool.get(index) - self.pool.get(index - 1) > merging.length;
-                if let Some(bound) = (from..end.min(from.saturating_add(1024))).find(apart) {
-                    bounds.push(bound);
-                }
-            }
-        }
-        bounds.push(end);
-        bounds.windows(2).map(|bound| bound[0]..bound[1]).collect()
-    }
-
-    fn replace(
-        &mut self,
-        lists: &[std::ops::Range<u32>],
-        merging: Merging,
-    ) -> Vec<std::ops::Range<u32>> {
-        let (arena, pool) = (&self.arena, &self.pool);
-        let parts = self
-            .neighbours
-            .iter_mut()
-            .zip(lists.iter().cloned())
-            .collect();
-        in_parts(
-            parts,
-            |(neighbours, list): (&mut Neighbours, std::ops::Range<u32>)| {
-                list.start..list.start + neighbours.replace(arena, pool, list.clone(), merging)
-            },
-        )
-    }
-
-    fn note_places(&mut self, lists: Vec<std::ops::Range<u32>>, merging: Merging) {
-        let (arena, pool, lengths) = (&self.arena, &self.pool, &*self.tokens.lengths);
-        let parts = self.neighbours.iter_mut().zip(lists).collect();
-        in_parts(parts, |(neighbours, list): (&mut Neighbours, _)| {
-            neighbours.note_places(arena, pool, list, merging, lengths);
-        });
-    }
-
-    fn clear_neighbours(&mut self) {
-        for neighbours in &mut self.neighbours {
-            neighbours.clear();
-        }
-    }
-
-    /// Takes from the pairs that were torn apart, and puts in the pairs that were made.
-    fn update_pairs(&mut self, merging: Merging, used: usize) {
-        let Merging {
-            left,
-            right,
-            joined,
-            ..
-        } = merging;
-        let mut neighbours = std::mem::take(&mut self.neighbours);
-        let parts = &mut neighbours[..used];
-        for part in 0..parts.len() {
-            for index in 0..parts[part].left.touched.len() {
-                let id = parts[part].left.touched[index];
-                let total = sum(parts, |part| &mut part.left.by_id[id as usize]);
-                if total.weight > 0 {
-                    self.lose(pair_of(id, left), total.weight);
-                    let start = self.keep(pair_of(id, joined), total);
-                    hand_out(parts, start, |part| &mut part.left.by_id[id as usize]);
-                }
-            }
-            for index in 0..parts[part].right.touched.len() {
-                let id = parts[part].right.touched[index];
-                let lost = parts
-                    .iter()
-                    .map(|part| part.right.by_id[id as usize].weight)
-                    .sum();
-                if lost == 0 {
-                    continue;
-                }
-                if (right, id) != (left, right) {
-                    self.lose(pair_of(right, id), lost);
-                }
-                if id == left {
-                    // Where the left half of another place followed, that place has been merged as well.
-                    for part in parts.iter_mut() {
-                        part.right.by_id[id as usize].weight -= part.adjacent.weight;
-                        part.right.by_id[id as usize].places -= part.adjacent.places;
-                    }
-                }
-                let total = sum(parts, |part| &mut part.right.by_id[id as usize]);
-                let start = self.keep(pair_of(joined, id), total);
-                hand_out(parts, start, |part| &mut part.right.by_id[id as usize]);
-            }
-        }
-        let total = sum(parts, |part| &mut part.adjacent);
-        let start = self.keep(pair_of(joined, joined), total);
-        hand_out(parts, start, |part| &mut part.adjacent);
-        self.neighbours = neighbours;
-    }
-
-    fn lose(&mut self, pair: Pair, weight: u64) {
-        if let Some(places) = self.table.lose(pair, weight, self.cutoff.count) {
-            self.pool.garbage += places as usize;
-        }
-    }
-
-    /// Keeps a fresh pair if it is worth it and there is room. Returns where its list begins.
-    fn keep(&mut self, pair: Pair, total: Neighbour) -> u32 {
-        let candidate = Candidate {
-            count: total.weight,
-            pair,
-        };
-        let order = Order {
-            tie_break: self.options.tie_break,
-            texts: &self.tokens.texts,
-        };
-        let (left, right) = halves(pair);
-        if total.weight == 0
-            || !self.cutoff.keeps(candidate, &order)
-            || !Self::may_merge(
-                &self.tokens.lengths,
-                self.options.max_token_length,
-                left,
-                right,
-            )
-        {
-            return NOT_KEPT;
-        }
-        let start = if self.table.is_full() {
-            None
-        } else {
-            self.pool.take(total.places)
-        };
-        let Some(start) = start else {
-            self.cutoff.raise_above(total.weight);
-            return NOT_KEPT;
-        };
-        self.table.insert(Entry {
-            pair,
-            count: total.weight,
-            start,
-            places: total.places,
-        });
-        if self.heap.len() < self.table.most() {
-            self.heap.push(candidate, &order);
-        } else {
-            // Candidates that were torn apart since fill the heap.
-            self.refill_heap();
-        }
-        start
-    }
-}
-
-/// What one neighbour adds up to over all parts.
-fn sum(parts: &mut [Neighbours], of: impl Fn(&mut Neighbours) -> &mut Neighbour) -> Neighbour {
-    let mut total = Neighbour::default();
-    for part in parts {
-        let neighbour = of(part);
-        total.weight += neighbour.weight;
-        total.places += neighbour.places;
-    }
-    total
-}
-
-/// Says to each part where its places go, and takes its weight so that no other part counts it again.
-fn hand_out(
-    parts: &mut [Neighbours],
-    mut start: u32,
-    of: impl Fn(&mut Neighbours) -> &mut Neighbour,
-) {
-    for part in parts {
-        let neighbour = of(part);
-        neighbour.weight = 0;
-        neighbour.cursor = start;
-        if start != NOT_KEPT {
-            start += neighbour.places;
-        }
     }
 }

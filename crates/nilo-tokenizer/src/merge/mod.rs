@@ -9,6 +9,7 @@ mod error;
 mod first_index;
 mod heap;
 mod index;
+mod lists;
 mod merger;
 mod options;
 mod order;
@@ -19,6 +20,7 @@ mod replace;
 mod slot;
 mod threads;
 mod tokens;
+mod update;
 mod words;
 
 use std::sync::atomic::{AtomicU16, AtomicU32};

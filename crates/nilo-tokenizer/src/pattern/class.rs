@@ -24,6 +24,15 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 7;
+
+    /// Numbered from zero.
+    #[inline(always)]
+    pub(crate) fn number(self) -> usize {
+        usize::from(self as u8 - Class::Other as u8)
+    }
+
     /// `\p{L}`.
     #[inline(always)]
     pub(crate) fn is_letter(self) -> bool {

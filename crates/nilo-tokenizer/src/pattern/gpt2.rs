@@ -10,7 +10,7 @@
 //! The bytes of a character have the class of the character, so these rules hold for bytes; only white space of several
 //! bytes is looked at by itself.
 
-use super::blocks::{BLOCK, Masks, masks_at};
+use super::blocks::{BLOCK, Masks, ideographs_at, masks_at};
 use super::class::{Class, character_at, wide_character_at};
 
 /// What one block tells the next.
@@ -144,6 +144,10 @@ fn add_wide(text: &[u8], base: usize, masks: &mut Masks, carry: &mut Carry) -> (
         }
         todo &= !bits;
     }
+    let ideographs = ideographs_at(text, base) & todo;
+    let ideographs = ideographs | ideographs << 1 | ideographs << 2;
+    masks.letters |= ideographs;
+    todo &= !ideographs;
     while todo != 0 {
         let place = todo.trailing_zeros() as usize;
         let found = wide_character_at(text, base + place);

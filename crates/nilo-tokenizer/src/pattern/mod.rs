@@ -12,7 +12,10 @@ mod gpt2;
 mod o200k;
 mod runs;
 mod tables;
+mod window;
 
+#[cfg(test)]
+mod custom_tests;
 #[cfg(test)]
 mod pattern_tests;
 

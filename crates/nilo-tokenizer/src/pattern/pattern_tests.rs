@@ -147,6 +147,50 @@ const NASTY: [&str; 52] = [
     "\u{10FFFF}",
 ];
 
+/// What texts are made of.
+const ORDINARY: [&str; 40] = [
+    "the",
+    " quick",
+    "Brown",
+    "HTTPServer",
+    "camelCase",
+    " don't",
+    "it'S",
+    "they'LL",
+    "'re",
+    "x'ſ",
+    "'save",
+    " 'tis",
+    "2024",
+    "1234567",
+    " 12",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\n    ",
+    "\n\t",
+    "  \n",
+    "    ",
+    "\t\t",
+    ";\n/*",
+    "*/\n\n",
+    "//",
+    "://",
+    "({",
+    ").",
+    " -- ",
+    "\"",
+    "中文字",
+    "ひらがな",
+    "한국어",
+    "Привет",
+    "Ελλάδα",
+    "नमस्ते",
+    "مُحَمَّد",
+    "👩\u{200D}👧",
+    "❤\u{FE0F}",
+];
+
 fn nasty_text(most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&NASTY[..]), 0..most)
         .prop_map(|parts| parts.concat())
@@ -174,6 +218,21 @@ proptest! {
     #[test]
     fn texts_over_several_blocks_fall_apart_as_the_expressions_say(before in 0_usize..70, text in nasty_text(200)) {
         compare(&("x".repeat(before) + &text));
+    }
+
+    #[test]
+    fn ordinary_texts_with_nasty_places_fall_apart_as_the_expressions_say(parts in prop::collection::vec(
+        prop_oneof![
+            4 => prop::sample::select(&ORDINARY[..]),
+            1 => prop::sample::select(&NASTY[..]),
+        ], 0..120).prop_map(|parts| parts.concat())) {
+        compare(&parts);
+    }
+
+    #[test]
+    fn runs_of_every_length_fall_apart_as_the_expressions_say(parts in prop::collection::vec(
+        (prop::sample::select(&NASTY[..]), prop_oneof![3 => 1_usize..4, 1 => 1_usize..140]), 0..12)) {
+        compare(&parts.iter().map(|(part, times)| part.repeat(*times)).collect::<String>());
     }
 
     #[test]
@@ -229,6 +288,37 @@ proptest! {
 }
 
 #[test]
+fn capitals_among_letters_without_case_fall_apart_as_the_expressions_say() {
+    let rest =
+        " and the rest of a text that is longer than one block of bytes, so that blocks are used"
+            .repeat(2);
+    for start in [
+        "中ABC.",
+        "中Abc",
+        "中AB中.",
+        "a中B中C.",
+        "中A中B.",
+        "x's中Brown",
+        "x'ſمBrown",
+        "a'll\u{301}Ät",
+        "..\u{301}x",
+        ".\u{301}x",
+        " ❤\u{FE0F}x",
+        ";\n\n/**\n",
+        ";\n/\n/.",
+        "it's's",
+        "it'sX",
+        "it'rEx",
+        "''s",
+        "'save",
+        "\n \n x",
+        "\n \u{3000}1",
+    ] {
+        compare(&(start.to_owned() + &rest));
+    }
+}
+
+#[test]
 fn ordinary_text_has_safe_cuts() {
     for text in [
         "the quick brown fox",
@@ -263,51 +353,9 @@ fn words_are_the_slices_of_the_text() {
 }
 
 #[test]
-fn a_custom_pattern_keeps_what_lies_between_its_matches() {
-    let pattern: Pattern = r"\d+".parse().unwrap();
-    let words: Vec<&[u8]> = pattern.words(b"ab12c\xFF\xFE3").unwrap().collect();
-    let expected: [&[u8]; 5] = [b"ab", b"12", b"c", b"\xFF\xFE", b"3"];
-    assert_eq!(words, expected);
-}
-
-#[test]
 fn patterns_are_read_by_name_and_by_expression() {
     for name in ["gpt2", "cl100k", "o200k", "none", r"\p{Han}|\s"] {
         assert_eq!(name.parse::<Pattern>().unwrap().to_string(), name);
     }
     assert_eq!(GPT2_REGEX.parse::<Pattern>().unwrap(), Pattern::Gpt2);
-}
-
-#[test]
-fn an_expression_that_cannot_split_is_refused_in_one_sentence() {
-    for bad in ["(", "[a", r"\p{Nonsense}", "a**(?"] {
-        let error = bad.parse::<Pattern>().unwrap_err();
-        assert!(
-            matches!(error, PatternError::Syntax { .. }),
-            "{bad}: {error}"
-        );
-        assert!(!error.to_string().contains('\n'), "{error}");
-    }
-    for empty in ["", "a*", r"\b", "(?=a)", r"\s*|x"] {
-        let error = empty.parse::<Pattern>().unwrap_err();
-        assert!(
-            matches!(error, PatternError::MatchesEmpty { .. }),
-            "{empty}: {error}"
-        );
-    }
-}
-
-#[test]
-fn an_empty_match_that_shows_late_does_not_stop_the_scan() {
-    let pattern: Pattern = r"(?=q)|z".parse().unwrap();
-    let words: Vec<&[u8]> = pattern.words(b"aqzq").unwrap().collect();
-    let expected: [&[u8]; 3] = [b"aq", b"z", b"q"];
-    assert_eq!(words, expected);
-}
-
-#[test]
-fn an_expression_that_gives_up_is_an_error() {
-    let pattern: Pattern = r"(x+x+)+(?!x)y".parse().unwrap();
-    let error = pattern.words(&[b'x'; 40]).err().unwrap();
-    assert!(matches!(error, PatternError::GaveUp { .. }), "{error}");
 }
