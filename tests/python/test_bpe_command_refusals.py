@@ -1,6 +1,7 @@
 """`nilo bpe` when something is wrong: one sentence, a way out, and nothing half done."""
 
 import gzip
+import json
 import os
 import pathlib
 import pty
@@ -28,6 +29,39 @@ def train(nilo, *arguments, vocab_size=900):
 
 def bad(*arguments):
     return list(map(str, arguments))
+
+
+def test_a_word_that_outgrows_the_budget_is_refused_at_once(nilo, tmp_path):
+    (tmp_path / "word.txt").write_bytes(b"a" * (40 << 20))
+    result = nilo("bpe", "train", "word.txt", "--vocab-size", 900, "--memory-budget", "100MiB")
+    assert result.returncode == 2
+    assert "too long for the memory budget: word.txt" in result.stderr and "hint: raise the memory budget" in result.stderr
+    lines = nilo("bpe", "train", "word.txt", "--lines", "--vocab-size", 900, "--memory-budget", "100MiB")
+    assert lines.returncode == 2, "a line is counted whole too"
+
+
+def test_ranks_beside_their_info_need_no_pattern_and_know_the_special_tokens(nilo, corpus, tmp_path):
+    train(nilo, corpus, "--special-token", "<|end|>", "--pattern", "[a-z]+", "-o", "made")
+    (tmp_path / "text.txt").write_text("some words<|end|>1, 2!")
+    by_json = nilo("bpe", "encode", "text.txt", "-t", "made/tokenizer.json", "--format", "json")
+    by_ranks = nilo("bpe", "encode", "text.txt", "-t", "made/ranks.tiktoken", "--format", "json")
+    assert by_ranks.returncode == 0, by_ranks.stderr
+    assert by_ranks.stdout == by_json.stdout
+    import tiktoken
+    from tiktoken.load import load_tiktoken_bpe
+
+    ranks = load_tiktoken_bpe(str(tmp_path / "made/ranks.tiktoken"))
+    info = json.loads((tmp_path / "made/ranks.json").read_text())
+    encoding = tiktoken.Encoding("made", mergeable_ranks=ranks, **info)
+    assert encoding.encode("some words<|end|>1, 2!", allowed_special="all") == json.loads(by_json.stdout)
+
+
+def test_counts_without_a_special_token_are_told_of(nilo, corpus):
+    assert nilo("bpe", "count", corpus, "-o", "plain.counts").returncode == 0
+    result = train(nilo, "--from-counts", "plain.counts", "--special-token", "the", "-o", "x")
+    assert "\"the\" was not cut out of the texts when they were counted" in result.stderr
+    kept = train(nilo, "--from-counts", "plain.counts", "--special-token", "the", "--keep-special-tokens", "-o", "y")
+    assert "was not cut out" not in kept.stderr
 
 
 FEW = bad("some.txt", "--vocab-size", 900)

@@ -36,6 +36,21 @@ def test_the_first_point_makes_a_run_with_memory_beside_it(tmp_path):
     assert recorded.description["ending"]["status"] == "exited"
 
 
+def test_a_session_leader_is_one_process_and_not_its_threads_too(tmp_path):
+    code = """
+        import os, time
+        os.setsid()
+        import nilometer
+        ballast = bytearray(b"x") * (60 << 20)
+        nilometer.log({"loss": 1.0}, step=0)
+        time.sleep(1)
+    """
+    run_program(code, tmp_path)
+    summary = nilometer.RecordedRun(only_run(tmp_path)).summary()
+    assert len(summary["processes"]) == 1, summary["processes"]
+    assert summary["memory"]["peak_bytes"] < 110 << 20
+
+
 def test_under_nilo_run_everything_lands_in_that_run(nilo, tmp_path):
     code = "import nilometer\nfor step in range(50): nilometer.log({'loss': step / 2}, step=step)"
     result = nilo("run", "--quiet", "--", *python_command(code))

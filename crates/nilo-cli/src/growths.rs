@@ -69,6 +69,12 @@ impl Growths {
         self.each.iter().all(|grown| grown.verdict.too_young)
     }
 
+    /// The longest time that anything was looked at.
+    pub(crate) fn watched_secs(&self) -> f64 {
+        let each = self.each.iter().map(|grown| grown.verdict.watched_secs);
+        each.fold(0.0, f64::max)
+    }
+
     /// The holders, where it is the job's growth that is spoken of.
     pub(crate) fn holders_of(&self, grown: &Grown) -> &[Holder] {
         let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();

@@ -230,3 +230,36 @@ fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
         assert!(text.starts_with("error: invalid value"), "{text}");
     }
 }
+
+#[test]
+fn a_leak_stays_one_when_the_program_gives_everything_back_at_its_end() {
+    let trace = rows(1200, |secs| 500.0 + 0.8 * secs) + "1200,120\n";
+    let (text, status) = judged("leak", &trace, &[]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("leaks 48 MiB a minute"), "{text}");
+    let (text, status) = judged("oom", &trace, &["--limit", "1500MiB"]);
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.contains("low risk, 8.0% of 1.46 GiB, nothing points to the limit"),
+        "{text}"
+    );
+}
+
+#[test]
+fn growth_is_no_larger_than_what_grew() {
+    let trace = rows(600, |secs| 500.0 + 3.0 * (secs - 300.0).max(0.0));
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("trace.csv"), trace).unwrap();
+    let (leak, _) = answer(root.path(), &["leak", "--csv", "trace.csv"]);
+    let grown = leak["resources"][0]["grown_bytes"].as_f64().unwrap();
+    assert!(grown <= 900.0 * MIB, "{leak}");
+    let lasted = leak["resources"][0]["grown_over_secs"].as_f64().unwrap();
+    assert!(lasted <= 310.0, "{leak}");
+}
+
+#[test]
+fn a_growth_that_stopped_is_not_foretold() {
+    let trace = rows(1200, |secs| 500.0 + 0.9 * secs.min(600.0));
+    let (text, _) = judged("oom", &trace, &["--limit", "1100MiB"]);
+    assert!(text.contains("Predicted OOM Time: not in sight"), "{text}");
+}

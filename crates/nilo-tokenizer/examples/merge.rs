@@ -94,8 +94,6 @@ fn main() {
     if let Some(folder) = arguments.get(4) {
         let folder = std::path::Path::new(folder);
         let model = Model::from_learned(learned, Pattern::Gpt2);
-        model.save_tokenizer_json(folder).unwrap();
-        model.save_vocab_merges(folder).unwrap();
-        model.save_ranks(folder).unwrap();
+        model.save(folder).unwrap();
     }
 }

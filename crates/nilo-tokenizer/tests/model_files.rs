@@ -112,9 +112,7 @@ fn files_are_whole_and_nothing_else_is_left_in_the_folder() {
     );
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("made/for/it");
-    let mut paths = model.save_tokenizer_json(&inner).unwrap();
-    paths.extend(model.save_vocab_merges(&inner).unwrap());
-    paths.extend(model.save_ranks(&inner).unwrap());
+    let mut paths = model.save(&inner).unwrap().paths;
     let mut names: Vec<_> = std::fs::read_dir(&inner)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -130,12 +128,48 @@ fn files_are_whole_and_nothing_else_is_left_in_the_folder() {
 }
 
 #[test]
+fn ranks_of_another_model_do_not_stay_beside_one_that_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = model(b"a b", Pattern::Gpt2, &options(256, &[]));
+    assert!(whole.save(folder.path()).unwrap().no_ranks.is_none());
+    let seen_only = MergeOptions {
+        alphabet: Alphabet::Seen,
+        ..options(256, &[])
+    };
+    let saved = model(b"a b", Pattern::Gpt2, &seen_only)
+        .save(folder.path())
+        .unwrap();
+    assert!(matches!(saved.no_ranks, Some(ModelError::NoRanks { .. })));
+    assert!(!folder.path().join("ranks.tiktoken").exists());
+    assert!(!folder.path().join("ranks.json").exists());
+}
+
+#[test]
+fn the_gaps_of_a_pattern_are_words_for_tiktoken_too() {
+    let model = model(b"ab 12 cd", "[a-z]+".parse().unwrap(), &options(256, &[]));
+    let (_, info) = model.to_ranks().unwrap();
+    assert_eq!(info.pat_str, r"(?:[a-z]+)|(?:(?!(?:[a-z]+))[\s\S])+");
+    assert_eq!(
+        Pattern::from_ranks(&info.pat_str).unwrap(),
+        *model.pattern()
+    );
+    let spans = |regex: &str| {
+        let pattern = Pattern::Custom(nilo_tokenizer::CustomPattern::new(regex).unwrap());
+        let mut found = Vec::new();
+        let visit = |start, end| found.push((start, end));
+        pattern
+            .for_each_span("ab 12é cd!".as_bytes(), visit)
+            .unwrap();
+        found
+    };
+    assert_eq!(spans(&info.pat_str), spans("[a-z]+"));
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_an_error_with_its_path() {
     let model = model(b"a b", Pattern::Gpt2, &options(256, &[]));
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = model
-        .save_tokenizer_json(&file.path().join("x"))
-        .unwrap_err();
+    let error = model.save(&file.path().join("x")).unwrap_err();
     assert!(matches!(error, ModelError::Write { .. }), "{error}");
     assert!(matches!(
         Model::read_file(&file.path().join("x")),

@@ -91,6 +91,9 @@ def counts_for(paths: Sequence[str], special_tokens: Sequence[str], pattern: str
     for token in counts.cut_out:
         if token not in special_tokens:
             warn_once(f"{token!r} was cut out of the texts and is no special token here")
+    for token in special_tokens:
+        if token not in counts.cut_out:
+            warn_once(f"{token!r} was not cut out of the texts when they were counted, and is learnt from where it stands in them")
     return counts
 
 

@@ -45,6 +45,8 @@ const PEAKS_OVER_GROWTH: f64 = 0.3;
 const CACHE_OVER_GROWTH: f64 = 3.0;
 /// A reserve of whose rise this share is filled grows because of what is in it.
 const FILLED: f64 = 0.5;
+/// A fall to this share of what was judged is judged at once.
+const FALLEN: f64 = 0.8;
 /// Judged at least this often, and in a young series more often ...
 const JUDGE_SECS: f64 = 10.0;
 /// ... so that a judgement comes every sixtieth of its age ...
@@ -69,6 +71,8 @@ pub struct Forecaster {
     first_step: Option<i64>,
     gate: Gate,
     next_judgement_secs: f64,
+    /// The level at the newest judgement.
+    judged_bytes: f64,
     forecast: Forecast,
     ignored: u64,
 }
@@ -116,7 +120,9 @@ impl Forecaster {
                 .put(secs, own, limit, interval);
         }
         self.first_step = self.first_step.or(reading.step);
-        if secs >= self.next_judgement_secs {
+        let has_fallen = reading.needed_bytes() < FALLEN * self.judged_bytes;
+        if secs >= self.next_judgement_secs || has_fallen {
+            self.judged_bytes = reading.needed_bytes();
             self.forecast = self.judge();
             let near = self
                 .forecast

@@ -52,6 +52,8 @@ const DYING: f64 = 0.5;
 const LEAK_TAU: f64 = 0.75;
 /// The first two thirds of a leak foretell the last at least this well.
 const LEAK_SKILL: f64 = 0.3;
+/// The last share of a life is its end.
+const THE_END: f64 = 0.02;
 /// Shares of a scale's buckets that are tried as warm-up.
 const WARM_UPS: [f64; 5] = [0.0, 0.125, 0.25, 0.375, 0.5];
 /// Scales that are looked at, from the widest.
@@ -102,6 +104,8 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         }
     }
     let (sure, trend) = found?;
+    // A window that began before the growth did has a line through more than there was.
+    let grown_bytes = trend.grown().min(track.range());
     Some(Growth {
         kind: if sure {
             GrowthKind::Leak
@@ -111,8 +115,8 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         bytes_per_sec: trend.line.slope,
         bytes_per_sec_low: trend.line.slope_low,
         bytes_per_sec_high: trend.line.slope_high,
-        grown_bytes: trend.grown(),
-        lasted_secs: trend.span_secs,
+        grown_bytes,
+        lasted_secs: (grown_bytes / trend.line.slope).min(trend.span_secs),
     })
 }
 
@@ -122,11 +126,12 @@ fn is_leak(track: &Track, trend: &Trend) -> bool {
         && trend.skill > LEAK_SKILL;
     let long =
         trend.span_secs >= MOST_OF_LIFE * track.age_secs() || stood_still_before(track, trend);
-    steady
-        && long
-        && !track
-            .swings
-            .seen_before(track.level, trend.line.slope, trend.grown(), 0.0)
+    // What falls at the very end says nothing of what came before: programs that end give everything back.
+    let until_secs = track.now_secs - THE_END * track.age_secs();
+    let seen_before = track
+        .swings
+        .seen_before(&track.rise(trend), 0.0, until_secs);
+    steady && long && !seen_before
 }
 
 /// Whether the level stood still for as long as the rise has lasted, or as long as there was time, before it began.

@@ -11,6 +11,8 @@ const KEPT: usize = 48;
 /// A rise that was given back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Release {
+    /// When it fell.
+    secs: f64,
     top: f64,
     height: f64,
     /// Slope of its upper half.
@@ -22,6 +24,15 @@ struct Release {
 struct Turn {
     secs: f64,
     level: f64,
+}
+
+/// A rise that goes on, to be compared with those that ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rise {
+    /// Where it has come to.
+    pub(crate) level: f64,
+    pub(crate) slope: f64,
+    pub(crate) grown: f64,
 }
 
 /// Follows the level from turn to turn.
@@ -99,6 +110,7 @@ impl Swings {
         let began = self.climb.iter().find(|stair| stair.level >= middle)?;
         let took = (top.secs - began.secs).max(1e-3);
         Some(Release {
+            secs: self.last_secs,
             top: self.highest,
             height: self.highest - trough,
             slope: (self.highest - middle) / took,
@@ -108,20 +120,22 @@ impl Swings {
     /// Whether the level rose like this before, at least as high, and came down again.
     ///
     /// Tops that rise from one time to the next may rise once more by as much: that is the slow growth beneath, not this rise.
-    /// Nor is a rise of much less than `grown` this one, which has lasted through it: then it is noise.
-    pub(crate) fn seen_before(&self, level: f64, slope: f64, grown: f64, margin: f64) -> bool {
+    /// Nor is a much smaller rise this one, which has lasted through it: then it is noise.
+    /// Only what was given back before `until_secs` counts.
+    pub(crate) fn seen_before(&self, rise: &Rise, margin: f64, until_secs: f64) -> bool {
         let mut highest = f64::NEG_INFINITY;
         let mut largest_step = 0.0_f64;
-        for release in &self.releases {
-            let ratio = slope / release.slope;
-            if (0.3..3.0).contains(&ratio) && release.height >= SAME_HEIGHT * grown {
+        let counting = |release: &&Release| release.secs < until_secs;
+        for release in self.releases.iter().filter(counting) {
+            let ratio = rise.slope / release.slope;
+            if (0.3..3.0).contains(&ratio) && release.height >= SAME_HEIGHT * rise.grown {
                 if highest.is_finite() {
                     largest_step = largest_step.max(release.top - highest);
                 }
                 highest = highest.max(release.top);
             }
         }
-        level <= highest + margin + 1.5 * largest_step
+        rise.level <= highest + margin + 1.5 * largest_step
     }
 }
 
@@ -137,18 +151,25 @@ mod tests {
         swings
     }
 
+    fn seen_before(swings: &Swings, level: f64, slope: f64) -> bool {
+        let grown = 10.0;
+        let rise = Rise {
+            level,
+            slope,
+            grown,
+        };
+        swings.seen_before(&rise, 1.0, f64::INFINITY)
+    }
+
     #[test]
     fn an_epoch_that_was_released_is_known_the_second_time() {
         let epoch = || (0..600).map(|i| 40.0 + f64::from(i) * 0.05);
         let swings = follow(epoch().chain(epoch().take(300)));
         assert_eq!(swings.releases.len(), 1);
-        assert!(swings.seen_before(60.0, 0.05, 10.0, 1.0));
+        assert!(seen_before(&swings, 60.0, 0.05));
+        assert!(!seen_before(&swings, 75.0, 0.05), "higher than ever");
         assert!(
-            !swings.seen_before(75.0, 0.05, 10.0, 1.0),
-            "higher than ever"
-        );
-        assert!(
-            !swings.seen_before(60.0, 0.005, 10.0, 1.0),
+            !seen_before(&swings, 60.0, 0.005),
             "a much slower rise is another one"
         );
     }
@@ -162,6 +183,6 @@ mod tests {
     #[test]
     fn a_rise_that_goes_on_was_never_released() {
         let swings = follow((0..1000).map(|i| f64::from(i) * 0.09));
-        assert!(!swings.seen_before(50.0, 0.09, 10.0, 1.0));
+        assert!(!seen_before(&swings, 50.0, 0.09));
     }
 }

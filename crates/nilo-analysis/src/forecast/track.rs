@@ -1,7 +1,7 @@
 //! One level on its way to the limit: where it goes if it goes on like this, and how likely it goes on.
 
 use super::envelope::Envelope;
-use super::swings::Swings;
+use super::swings::{Rise, Swings};
 use super::transient::{Transient, transient};
 use super::trend::{Trend, TrendFinder};
 
@@ -51,6 +51,8 @@ const STOPPED: f64 = 0.2;
 const SUDDEN: f64 = 2.0;
 /// What was released before must be exceeded by this share of the limit to be news.
 const NEWS: f64 = 0.02;
+/// A level this share of the growth below the line has been given back.
+const FALLEN: f64 = 0.5;
 /// A growth that was released before is believed this much.
 const SEEN_BEFORE: f64 = 0.25;
 
@@ -89,6 +91,10 @@ impl Track {
     fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Outlook> {
         // What was measured at the end counts where the line runs below it.
         let level = trend.level_at(self.now_secs);
+        // What fell far below its line is not on it any more, whatever the windows still show.
+        if self.level < level - FALLEN * trend.grown() - trend.line.scatter {
+            return None;
+        }
         let high = level + transient.recurring + NOISE * trend.line.scatter.min(MOST_NOISE * limit);
         let (crossing, going_on) = trend.seconds_to_rise(limit - high)?;
         // Once the heights do not fit any more, the next one kills.
@@ -98,9 +104,8 @@ impl Track {
             crossing
         };
         let lasted_secs = self.lasted(trend);
-        let seen_before =
-            self.swings
-                .seen_before(self.level, trend.line.slope, trend.grown(), NEWS * limit);
+        let rise = self.rise(trend);
+        let seen_before = self.swings.seen_before(&rise, NEWS * limit, f64::INFINITY);
         // What has lasted for some time lasts as long again with even odds.
         let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
         let likelihood = lasting
@@ -117,6 +122,22 @@ impl Track {
             seen_before,
             likelihood,
         })
+    }
+
+    /// From the lowest level that is remembered to the highest there was.
+    pub(crate) fn range(&self) -> f64 {
+        let scales = self.envelope.scales().iter();
+        let lows = scales.flat_map(|scale| scale.settled().map(|bucket| bucket.low));
+        self.largest - lows.fold(self.level, f64::min)
+    }
+
+    /// A trend at its present end.
+    pub(crate) fn rise(&self, trend: &Trend) -> Rise {
+        Rise {
+            level: self.level,
+            slope: trend.line.slope,
+            grown: trend.grown(),
+        }
     }
 
     /// The longest window that shows the same rise.

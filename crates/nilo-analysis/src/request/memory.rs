@@ -22,6 +22,8 @@ pub struct MemoryRequest {
     pub confidence: Confidence,
     /// A run was still growing at its end: one that lasts longer needs more.
     pub growing: bool,
+    /// ... and in the planned time it grows beyond anything that one asks for: the amount carries no further than the runs lasted.
+    pub runs_away: bool,
     /// The rule in words.
     pub rule: String,
     /// The smallest peak of a whole run.
@@ -98,7 +100,8 @@ pub(crate) fn request_memory(
     if runs.iter().any(|run| run.growth.is_some()) {
         confidence = confidence.min(Confidence::Low);
     }
-    if needs.iter().any(|(_, need)| need.runs_away) {
+    let runs_away = needs.iter().any(|(_, need)| need.runs_away);
+    if runs_away {
         confidence = Confidence::Guess;
     }
     let is_carried = |(run, need): &(&RunFacts, Need)| {
@@ -120,6 +123,7 @@ pub(crate) fn request_memory(
         bytes,
         confidence,
         growing: runs.iter().any(|run| run.growth.is_some()),
+        runs_away,
         rule,
         least_peak_bytes: peaks().min(),
         largest_peak_bytes: peaks().max(),

@@ -5,7 +5,7 @@ use std::io::Write;
 use nilo_analysis::findings::Holder;
 use nilo_analysis::forecast::{Growth, GrowthKind};
 use nilo_analysis::lookout::{OddPeer, Resource};
-use nilo_sample::units::{MIB, to_secs};
+use nilo_sample::units::MIB;
 use nilo_sample::words::duration_in_words;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let outlook = Outlook::of(&args.judged, settings)?;
     let growths = Growths::of(&outlook, least_bytes);
     if args.check && growths.is_too_short() {
-        let secs = duration_in_words(to_secs(outlook.end_nanos));
+        let secs = duration_in_words(growths.watched_secs());
         let sentence = format!("a recording of {secs} is too short to find a leak");
         return Err(
             Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")

@@ -25,7 +25,8 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
     let import =
         nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
     for warning in &import.warnings {
-        warn(warning);
+        // The importer knows nothing of options.
+        warn(&warning.replace("its unit can be given", "--unit mb would say what it is"));
     }
     let limit_bytes = judged.limit.map(|bytes| bytes as f64);
     let mut lookout = Lookout::default();

@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::forecast::words::time_left;
-use nilo_analysis::forecast::{Cause, RiskLevel};
+use nilo_analysis::forecast::{Cause, Forecast, RiskLevel};
 use nilo_analysis::lookout::Resource;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
@@ -15,7 +15,7 @@ use crate::text::one_line::one_line;
 const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 300;
 /// Below this confidence a low risk is not worth its figures.
-const WORTH_A_WORD: f64 = 0.05;
+const WORTH_A_WORD: f64 = 0.2;
 
 /// Writes everything.
 pub(crate) fn write_outlook(
@@ -79,7 +79,7 @@ pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> 
     if let Some(percent) = danger.used_percent {
         writeln!(out, "   Current Usage: {percent:.1}%")?;
     }
-    match forecast.seconds {
+    match forecast.seconds.filter(|_| is_worth_a_word(forecast)) {
         Some(secs) => {
             writeln!(out, "   Predicted OOM Time: {secs:.1}seconds later")?;
             writeln!(out, "   Confidence: {:.2}", forecast.confidence)?;
@@ -93,10 +93,15 @@ pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> 
         writeln!(out, "   Recommendation: {advice}")?;
     }
     let reason = one_line(&danger.reason, REASON_CHARS);
-    match time_left(forecast) {
+    match time_left(forecast).filter(|_| is_worth_a_word(forecast)) {
         Some(left) => writeln!(out, "   Reason: {reason}; full {left}"),
         None => writeln!(out, "   Reason: {reason}"),
     }
+}
+
+/// Whether a time is to be told: one that hardly anybody would bet on is not.
+fn is_worth_a_word(forecast: &Forecast) -> bool {
+    forecast.level > RiskLevel::Low || forecast.confidence >= WORTH_A_WORD
 }
 
 fn calm_line(danger: &Danger) -> String {
@@ -112,8 +117,7 @@ fn calm_line(danger: &Danger) -> String {
     };
     let level = forecast.level.as_str();
     let used = format!("{level} risk, {percent:.1}% of {}", bytes_in_words(limit));
-    let worth = forecast.level > RiskLevel::Low || forecast.confidence >= WORTH_A_WORD;
-    match time_left(forecast).filter(|_| worth) {
+    match time_left(forecast).filter(|_| is_worth_a_word(forecast)) {
         Some(left) => {
             let reason = one_line(&danger.reason, REASON_CHARS);
             let confidence = forecast.confidence;

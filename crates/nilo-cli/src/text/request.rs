@@ -20,18 +20,25 @@ pub(crate) fn write_request(
     accounts: &[Account],
 ) -> std::io::Result<()> {
     let memory = &request.memory;
-    let whom = match memory.growing {
-        true => {
+    let whom = match (memory.growing, memory.runs_away, plan.planned_secs) {
+        (false, ..) => "Ask",
+        (true, true, _) => {
+            writeln!(
+                out,
+                "Memory grows without end: no amount carries the job through the planned time; find the leak first (`nilo leak`)"
+            )?;
+            "For runs as long as these ask"
+        }
+        (true, false, planned) => {
             writeln!(
                 out,
                 "Memory was still growing at the end: look for a leak first (`nilo leak`), a longer run needs more"
             )?;
-            match plan.planned_secs {
+            match planned {
                 Some(_) => "For the planned time ask",
                 None => "For a run of that length ask",
             }
         }
-        false => "Ask",
     };
     writeln!(
         out,

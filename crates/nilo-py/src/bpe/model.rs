@@ -69,11 +69,7 @@ impl BpeModel {
     ) -> PyResult<BpeModel> {
         let read = py.detach(|| -> Result<Model, Failure> {
             let bytes = Model::read_file(&ranks)?;
-            // What `to_ranks` writes for no pattern.
-            let pattern = match pattern {
-                r"(?s:.+)" => Pattern::None,
-                other => other.parse()?,
-            };
+            let pattern = Pattern::from_ranks(pattern)?;
             Ok(Model::from_ranks(&bytes, &special_tokens, pattern)?)
         });
         Ok(BpeModel::new(read?))
@@ -223,14 +219,8 @@ impl BpeModel {
     }
 
     fn save_all(&self, folder: &Path) -> Result<(Vec<PathBuf>, Option<String>), ModelError> {
-        let mut paths = self.model.save_tokenizer_json(folder)?;
-        paths.extend(self.model.save_vocab_merges(folder)?);
-        match self.model.save_ranks(folder) {
-            Ok(ranks) => paths.extend(ranks),
-            Err(error @ ModelError::Write { .. }) => return Err(error),
-            Err(error) => return Ok((paths, Some(sentence(&error)))),
-        }
-        Ok((paths, None))
+        let saved = self.model.save(folder)?;
+        Ok((saved.paths, saved.no_ranks.map(|error| sentence(&error))))
     }
 }
 

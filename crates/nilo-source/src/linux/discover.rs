@@ -151,7 +151,7 @@ impl Discovery {
     }
 
     fn look_at(&mut self, proc: &ProcFolder, members: &Membership, pid: u32, looks: u8) {
-        if members.needs_no_look(pid) {
+        if members.needs_no_look(pid) || is_own_thread(pid) {
             return;
         }
         // Threads share the numbers and have no process clock; neither has what is not there yet.
@@ -212,6 +212,12 @@ impl Discovery {
             members.sessions.remove(&stranger.pid);
         }
     }
+}
+
+/// Whether this is the number of the thread that looks: to it alone, the kernel tells the process's clock by a thread's number.
+fn is_own_thread(pid: u32) -> bool {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    pid == thread.cast_unsigned() && pid != std::process::id()
 }
 
 /// Reads who the parent is; zombies and what cannot be read are nobody.

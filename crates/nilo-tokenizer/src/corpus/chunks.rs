@@ -3,7 +3,7 @@
 //! Files are read in order. A piece ends where its file does, or else at a place where neither the pattern nor a
 //! delimiter looks at both sides; the rest opens the next piece. Where there is no such place (one word of a gigabyte,
 //! a custom pattern over one long document) the piece grows until there is one or the document ends: a word has to be
-//! in memory to be counted. Small files share a chunk.
+//! in memory to be counted. Beyond what memory allows that is an error. Small files share a chunk.
 
 use super::format::{Delimiters, Documents};
 use super::open::OpenSource;
@@ -38,6 +38,8 @@ pub(crate) struct ChunkReader<'c> {
     pattern: &'c Pattern,
     delimiters: &'c Delimiters,
     chunk_bytes: usize,
+    /// A piece may grow to this.
+    most_bytes: usize,
     open: Option<OpenSource>,
     /// Where the next chunk begins.
     position: Position,
@@ -51,7 +53,7 @@ impl<'c> ChunkReader<'c> {
         corpus: &'c Corpus,
         pattern: &'c Pattern,
         delimiters: &'c Delimiters,
-        chunk_bytes: usize,
+        (chunk_bytes, most_bytes): (usize, usize),
         position: Position,
     ) -> Self {
         let done = &corpus.files[..position.source.min(corpus.files.len())];
@@ -60,6 +62,7 @@ impl<'c> ChunkReader<'c> {
             pattern,
             delimiters,
             chunk_bytes: chunk_bytes.max(1),
+            most_bytes,
             open: None,
             position,
             carried: Vec::new(),
@@ -129,7 +132,15 @@ impl<'c> ChunkReader<'c> {
                 self.open = Some(open);
                 return Ok(false);
             }
-            wanted = chunk.bytes.len() + (chunk.bytes.len() - start).max(1);
+            let length = chunk.bytes.len() - start;
+            if length >= self.most_bytes {
+                return Err(CorpusError::NoCut {
+                    path: file.name(),
+                    at: self.position.offset,
+                    length,
+                });
+            }
+            wanted = chunk.bytes.len() + length.max(1);
         }
     }
 

@@ -41,6 +41,16 @@ pub enum CorpusError {
         /// What the parser says.
         reason: String,
     },
+    /// Words and documents are counted whole, and this one is too long for that.
+    #[error("no word or document ends in {} MiB of text from byte {at} on, too long for the memory budget: {}", length >> 20, path.display())]
+    NoCut {
+        /// The file.
+        path: PathBuf,
+        /// Where it begins, after unpacking.
+        at: u64,
+        /// How far was looked.
+        length: usize,
+    },
     /// A separator or special token without a byte.
     #[error("a document separator or special token is empty")]
     EmptyToken,

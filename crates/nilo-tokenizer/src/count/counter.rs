@@ -45,7 +45,17 @@ impl Default for CountSettings {
     }
 }
 
+/// Learning from one word takes up to this many times its length, over all the stages.
+const TIMES_A_WORD: u64 = 16;
+
 impl CountSettings {
+    /// The longest text without an end of a word that is taken into memory.
+    fn longest_piece(&self) -> usize {
+        let share = self.memory_budget_bytes.map(|budget| budget / TIMES_A_WORD);
+        let share = share.map_or(usize::MAX, |share| share as usize);
+        share.max(4 * self.chunk_bytes)
+    }
+
     /// Says before anything is counted that words beyond the budget could not go where they were told to.
     ///
     /// Only a folder that somebody named is looked at: the system's own may never be needed.
@@ -102,7 +112,7 @@ pub(super) fn count_from(
         corpus,
         &settings.pattern,
         &delimiters,
-        settings.chunk_bytes,
+        (settings.chunk_bytes, settings.longest_piece()),
         position,
     );
     let shared = Shared {

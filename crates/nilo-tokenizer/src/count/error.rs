@@ -114,6 +114,9 @@ impl CountError {
             CountError::Corpus(CorpusError::StdinTwice) => {
                 "name it once, or put the text into a file"
             }
+            CountError::Corpus(CorpusError::NoCut { .. }) => {
+                "raise the memory budget, part documents by a separator, or count by lines"
+            }
             CountError::Write { .. } => "does its folder exist, and may you write there?",
             CountError::Corpus(CorpusError::Json { .. }) => {
                 "name the field that holds the text, or clean the file"

@@ -10,6 +10,9 @@ use super::totals::Totals;
 use crate::corpus::{Chunk, Corpus, CorpusError, Delimiters, Documents, PADDING_BYTES, Piece};
 use crate::pattern::{Pattern, PatternError};
 
+/// Some editors put it before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// Slots of a thread's own table: 512 KiB, so that it stays in the second-level cache. Fewer lose more words to the shared
 /// table than they gain by nearness: 2^11 slots took a quarter longer.
 const FRONT_SLOTS: usize = 1 << 14;
@@ -145,7 +148,10 @@ impl<'t> Worker<'t> {
         while start < piece.end {
             let line_feed = memchr::memchr(b'\n', &text[start..piece.end]);
             let end = line_feed.map_or(piece.end, |place| start + place);
-            let line = text[start..end].trim_ascii();
+            let mut line = text[start..end].trim_ascii();
+            if piece.from.offset == 0 && start == piece.start {
+                line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+            }
             if !line.is_empty() {
                 let place = self.unquoted.len();
                 self.unquoted.extend_from_slice(&[0; size_of::<usize>()]);
@@ -155,7 +161,11 @@ impl<'t> Worker<'t> {
                     output: &mut self.unquoted,
                 };
                 let read = parser.deserialize_map(reader).and_then(|()| parser.end());
-                read.map_err(|error| (start - piece.start, error.to_string()))?;
+                // To the parser every line is the first.
+                let reason = |error: serde_json::Error| {
+                    error.to_string().replace("at line 1 column", "at column")
+                };
+                read.map_err(|error| (start - piece.start, reason(error)))?;
                 let length = self.unquoted.len() - place - size_of::<usize>();
                 self.unquoted[place..][..size_of::<usize>()].copy_from_slice(&length.to_le_bytes());
             }

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 
 pub use error::ModelError;
 pub use ranks::RanksInfo;
+pub use save::Saved;
 
 use crate::Pattern;
 use crate::byte_level::ByteLevel;

@@ -62,16 +62,12 @@ impl Model {
             }
             last = Some(join.joined);
         }
-        let Some(regex) = self.pattern.regex() else {
-            // The whole text is one word.
-            return Ok((lines, self.ranks_info(r"(?s:.+)")));
-        };
-        Ok((lines, self.ranks_info(regex)))
+        Ok((lines, self.ranks_info()))
     }
 
-    fn ranks_info(&self, regex: &str) -> RanksInfo {
+    fn ranks_info(&self) -> RanksInfo {
         RanksInfo {
-            pat_str: regex.to_owned(),
+            pat_str: self.pattern.for_ranks(),
             special_tokens: self
                 .special_tokens
                 .iter()

@@ -6,31 +6,40 @@ use std::path::{Path, PathBuf};
 use super::{Model, ModelError};
 use crate::WholeFile;
 
+/// What is in a folder after saving.
+#[derive(Debug)]
+pub struct Saved {
+    /// The files that were written.
+    pub paths: Vec<PathBuf>,
+    /// Why there are no ranks for tiktoken, if there are none.
+    pub no_ranks: Option<ModelError>,
+}
+
+const RANKS: &str = "ranks.tiktoken";
+const RANKS_INFO: &str = "ranks.json";
+
 impl Model {
-    /// Writes `tokenizer.json` into a folder. Returns the paths written, as do the others.
-    pub fn save_tokenizer_json(&self, folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
-        write_all(folder, &[("tokenizer.json", self.to_tokenizer_json())])
-    }
-
-    /// Writes `vocab.json` and `merges.txt` into a folder.
-    pub fn save_vocab_merges(&self, folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
-        write_all(
-            folder,
-            &[
-                ("vocab.json", self.to_vocab_json()),
-                ("merges.txt", self.to_merges_txt()),
-            ],
-        )
-    }
-
-    /// Writes `ranks.tiktoken` and `ranks.json` into a folder.
-    pub fn save_ranks(&self, folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
-        let (ranks, info) = self.to_ranks()?;
-        let info = serde_json::to_string_pretty(&info).expect("numbers and texts can be written");
-        write_all(
-            folder,
-            &[("ranks.tiktoken", ranks), ("ranks.json", info + "\n")],
-        )
+    /// Writes every form that another library reads. Ranks of another model, where this one has none, are taken away.
+    pub fn save(&self, folder: &Path) -> Result<Saved, ModelError> {
+        let mut files = vec![
+            ("tokenizer.json", self.to_tokenizer_json()),
+            ("vocab.json", self.to_vocab_json()),
+            ("merges.txt", self.to_merges_txt()),
+        ];
+        let no_ranks = match self.to_ranks() {
+            Ok((ranks, info)) => {
+                let info =
+                    serde_json::to_string_pretty(&info).expect("numbers and texts can be written");
+                files.extend([(RANKS, ranks), (RANKS_INFO, info + "\n")]);
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let paths = write_all(folder, &files)?;
+        for name in [RANKS, RANKS_INFO].iter().filter(|_| no_ranks.is_some()) {
+            std::fs::remove_file(folder.join(name)).ok();
+        }
+        Ok(Saved { paths, no_ranks })
     }
 
     /// Reads a file, but no more of it than a vocabulary may have.

@@ -119,6 +119,42 @@ impl Pattern {
     }
 }
 
+/// What tiktoken is told where there is no pattern: the whole text is one word.
+const WHOLE_TEXT: &str = r"(?s:.+)";
+/// Around a pattern, and around the same behind it, for what lies between its matches.
+const OF_GAPS: [&str; 3] = ["(?:", ")|(?:(?!(?:", r"))[\s\S])+"];
+
+impl Pattern {
+    /// The regular expression for tiktoken, which drops what a pattern does not match: here that is matched as well.
+    pub fn for_ranks(&self) -> String {
+        match self {
+            Pattern::Custom(custom) => {
+                let [before, between, after] = OF_GAPS;
+                let regex = custom.as_str();
+                format!("{before}{regex}{between}{regex}{after}")
+            }
+            _ => self.regex().unwrap_or(WHOLE_TEXT).to_owned(),
+        }
+    }
+
+    /// Reads what [`Pattern::for_ranks`] writes, or any other.
+    pub fn from_ranks(text: &str) -> Result<Pattern, PatternError> {
+        if text == WHOLE_TEXT {
+            return Ok(Pattern::None);
+        }
+        let around = OF_GAPS.iter().map(|part| part.len()).sum::<usize>();
+        let length = text.len().saturating_sub(around) / 2;
+        let start = OF_GAPS[0].len();
+        if let Some(regex) = text.get(start..start + length)
+            && let Ok(pattern) = CustomPattern::new(regex).map(Pattern::Custom)
+            && pattern.for_ranks() == text
+        {
+            return Ok(pattern);
+        }
+        text.parse()
+    }
+}
+
 impl FromStr for Pattern {
     type Err = PatternError;
 

@@ -60,7 +60,14 @@ pub(super) fn read_words(
     };
     let state = args.output.join(STATE_FILE);
     let counted = match args.resume {
-        false => count(corpus, settings, progress),
+        false => {
+            if state.exists() {
+                warn(
+                    "what an interrupted counting left in the output folder is not used, and goes when this one is done; --resume would go on from it",
+                );
+            }
+            count(corpus, settings, progress)
+        }
         true if !state.exists() => {
             let failure = Failure::new(format!(
                 "no counting was interrupted in {}",
@@ -111,6 +118,14 @@ fn words_from_counts(
         if !args.texts.special_tokens.contains(token) {
             warn(&format!(
                 "{token:?} was cut out of the texts and is no special token here"
+            ));
+        }
+    }
+    let is_kept = args.texts.keep_special_tokens;
+    for token in args.texts.special_tokens.iter().filter(|_| !is_kept) {
+        if !recipe.cut_out.contains(token) {
+            warn(&format!(
+                "{token:?} was not cut out of the texts when they were counted, and is learnt from where it stands in them"
             ));
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn merge_failure(error: MergeError) -> Failure {
                 whole(budget_bytes),
                 whole(needed_bytes)
             ))
-            .hint("raise --memory-budget, or run where more memory is free")
+            .hint("raise --memory-budget, or run where more memory is free; `nilo bpe count` keeps what is counted for `--from-counts`")
         }
         MergeError::VocabularyTooSmall { .. } => Failure::from(error)
             .hint("raise --vocab-size, or give only bytes that occur a token (--seen-bytes-only)"),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nilo_tokenizer::model::{Model, ModelError};
+use nilo_tokenizer::Pattern;
+use nilo_tokenizer::model::{Model, ModelError, RanksInfo};
 
 use super::texts::pattern;
 use crate::failure::Failure;
@@ -24,6 +25,19 @@ pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
         .is_some_and(|extension| extension == "json")
     {
         return Model::from_tokenizer_json(&bytes).map_err(about);
+    }
+    let beside = path.with_extension("json");
+    if asked.is_none() && beside.exists() {
+        let info = Model::read_file(&beside).map_err(about)?;
+        let info: RanksInfo = serde_json::from_slice(&info).map_err(|error| {
+            Failure::new(format!(
+                "{} does not belong to ranks: {error}",
+                beside.display()
+            ))
+            .hint("say with --pattern how text falls apart, such as --pattern cl100k")
+        })?;
+        let pattern = Pattern::from_ranks(&info.pat_str)?;
+        return Model::from_ranks(&bytes, &info.special_tokens, pattern).map_err(about);
     }
     let Some(asked) = asked else {
         return Err(

@@ -6,7 +6,7 @@ use nilo_sample::units::format_bytes;
 use nilo_sample::words::duration_in_words;
 use nilo_tokenizer::Totals;
 use nilo_tokenizer::merge::MergeOptions;
-use nilo_tokenizer::model::{Model, ModelError};
+use nilo_tokenizer::model::Model;
 
 use super::answer::tell;
 use super::counted::{Input, STATE_FILE, read_words};
@@ -75,7 +75,7 @@ fn train(
         note(&format!(
             "{} of text, {} distinct words: merging takes about {} and {} at the most",
             format_bytes(totals.text_bytes as f64),
-            words.distinct(),
+            totals.distinct_words,
             duration_in_words(plan.seconds),
             format_bytes(predicted_peak_bytes as f64)
         ));
@@ -99,14 +99,15 @@ fn train(
 
 /// Every form that another library reads.
 fn save(model: &Model, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = model.save_tokenizer_json(folder)?;
-    files.extend(model.save_vocab_merges(folder)?);
-    match model.save_ranks(folder) {
-        Ok(ranks) => files.extend(ranks),
-        Err(error @ ModelError::Write { .. }) => return Err(error.into()),
-        Err(error) => warn(&format!("no ranks for tiktoken: {error}")),
+    let saved = model.save(folder).map_err(|error| {
+        Failure::from(error).hint(
+            "is the disk full? the same command writes there again, or elsewhere with --output",
+        )
+    })?;
+    if let Some(error) = saved.no_ranks {
+        warn(&format!("no ranks for tiktoken: {error}"));
     }
-    Ok(files)
+    Ok(saved.paths)
 }
 
 /// Says before hours of work that the result could not be written.
