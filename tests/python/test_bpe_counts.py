@@ -3,7 +3,6 @@
 import pathlib
 import signal
 import subprocess
-import threading
 import time
 import warnings
 
@@ -13,6 +12,7 @@ from bpe_texts import END, code, english, random_words
 from conftest import NILO
 from nilometer import NilometerWarning
 from nilometer.bpe import BPE, count, count_from_iterator, merge_counts
+from other_threads import turns_during
 from package import start_program
 
 FORMS = ("tokenizer.json", "vocab.json", "merges.txt", "ranks.tiktoken", "ranks.json")
@@ -133,26 +133,8 @@ def test_bad_input_is_refused_and_writes_nothing(call, kind, sentence, folder):
 
 def test_other_threads_run_while_it_counts_and_learns_from_counts(folder):
     (folder / "large.txt").write_text(random_words(300_000))
-    turns = 0
-    done = threading.Event()
-
-    def turn():
-        nonlocal turns
-        while not done.is_set():
-            turns += 1
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=turn)
-    thread.start()
-    try:
-        for work in (lambda: count("large.txt", "counts"), lambda: BPE().train_from_counts("counts", 8000)):
-            before = turns
-            work()
-            # With the GIL held throughout it would be one or none.
-            assert turns - before >= 5
-    finally:
-        done.set()
-        thread.join()
+    for work in (lambda: count("large.txt", "counts"), lambda: BPE().train_from_counts("counts", 8000)):
+        assert turns_during(work) >= 5
 
 
 COUNTING = """

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import threading
 import time
 
 import pytest
@@ -13,6 +12,7 @@ from bpe_texts import code, english, random_words
 from nilometer._native import BpeCounts
 from nilometer.bpe import BPE
 from nilometer.bpe.options import Options
+from other_threads import turns_during
 from package import start_program
 
 
@@ -88,24 +88,7 @@ def test_separators_and_json_lines_part_documents(folder):
 
 def test_other_threads_run_while_it_trains(folder):
     (folder / "large.txt").write_text(random_words(300_000))
-    turns = 0
-    done = threading.Event()
-
-    def turn():
-        nonlocal turns
-        while not done.is_set():
-            turns += 1
-            time.sleep(0.001)
-
-    thread = threading.Thread(target=turn)
-    thread.start()
-    before = turns
-    BPE().train("large.txt", 8000)
-    during = turns - before
-    done.set()
-    thread.join()
-    # With the GIL held throughout it would be one or none.
-    assert during >= 5
+    assert turns_during(lambda: BPE().train("large.txt", 8000)) >= 5
 
 
 @pytest.mark.parametrize("what", ["files", "iterator"])
