@@ -56,6 +56,23 @@ def test_ranks_beside_their_info_need_no_pattern_and_know_the_special_tokens(nil
     assert encoding.encode("some words<|end|>1, 2!", allowed_special="all") == json.loads(by_json.stdout)
 
 
+def test_json_lines_may_begin_with_a_byte_order_mark_and_errors_name_the_place_in_the_line(nilo, tmp_path):
+    (tmp_path / "marked.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "some words"}\n{"text": "more words"}\n')
+    train(nilo, "marked.jsonl", "--jsonl", "text", vocab_size=260)
+    (tmp_path / "broken.jsonl").write_text('{"text": "some words"}\n{"text": 1}\n')
+    result = nilo("bpe", "train", "broken.jsonl", "--jsonl", "text", "--vocab-size", 260)
+    assert result.returncode == 2
+    assert "the line at byte 23" in result.stderr and "line 1" not in result.stderr
+
+
+def test_an_interrupted_counting_that_is_not_resumed_is_told_of(nilo, corpus, tmp_path):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/counting.state").write_text("left")
+    result = train(nilo, corpus, "-o", "made")
+    assert "--resume would go on from it" in result.stderr
+    assert not (tmp_path / "made/counting.state").exists()
+
+
 def test_counts_without_a_special_token_are_told_of(nilo, corpus):
     assert nilo("bpe", "count", corpus, "-o", "plain.counts").returncode == 0
     result = train(nilo, "--from-counts", "plain.counts", "--special-token", "the", "-o", "x")

@@ -263,3 +263,17 @@ fn a_growth_that_stopped_is_not_foretold() {
     let (text, _) = judged("oom", &trace, &["--limit", "1100MiB"]);
     assert!(text.contains("Predicted OOM Time: not in sight"), "{text}");
 }
+
+#[test]
+fn rows_that_run_backwards_are_as_short_as_what_is_left_of_them() {
+    let mut trace = "time,rss_mb\n".to_owned();
+    for second in (0..1200).rev() {
+        writeln!(trace, "{second},100").unwrap();
+    }
+    let (text, status) = judged("leak", &trace, &["--check"]);
+    assert_eq!(status, Some(2), "{text}");
+    assert!(
+        text.contains("a recording of 0 seconds is too short"),
+        "{text}"
+    );
+}

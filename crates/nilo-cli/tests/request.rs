@@ -140,6 +140,12 @@ fn growth_needs_a_planned_time() {
     insta::assert_snapshot!("growing", transcript(root.path(), &["request"]));
     let planned = ["request", "--time", "01:10:00"];
     insta::assert_snapshot!("growing-planned", transcript(root.path(), &planned));
+    let far = transcript(root.path(), &["request", "--time", "24:00:00"]);
+    assert!(
+        far.contains("no amount carries the job through the planned time"),
+        "{far}"
+    );
+    assert!(far.contains("For runs as long as these ask for "), "{far}");
 }
 
 #[test]
