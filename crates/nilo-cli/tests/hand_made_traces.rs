@@ -233,7 +233,7 @@ fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
 
 #[test]
 fn a_leak_stays_one_when_the_program_gives_everything_back_at_its_end() {
-    let trace = rows(1200, |secs| 500.0 + 0.8 * secs) + "1200,120\n";
+    let trace = rows(1200, |secs| 500.0 + 0.8 * secs) + "1200,300\n1201,200\n1202,120\n";
     let (text, status) = judged("leak", &trace, &[]);
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("leaks 48 MiB a minute"), "{text}");
