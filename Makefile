@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts fuzz clean
+.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -70,6 +70,11 @@ bench-bpe: build develop ## Measure training and encoding of BPE with the rivals
 
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md
+
+bench-truth: build ## Compare recorded memory with the exact pages of real process trees; needs root, takes ten minutes
+	cargo build --release --locked -p nilo-truth-bench
+	target/release/nilo-truth-bench measure --nilo $(NILO) --jobs epochs,forks,shared-file,random \
+		--forks 3000 --seeds 1,2,3,4 --seconds 120 --markdown docs/benchmarks/truth.md
 
 fuzz: ## Fuzz every parser of outside bytes, a minute each
 	scripts/fuzz.sh 60

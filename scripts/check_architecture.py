@@ -21,6 +21,7 @@ ALLOWED = {
     "nilo-tokenizer": set(),
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
+    "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},
     "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
 }
 

@@ -1,0 +1,182 @@
+//! The recorded curve beside the truth.
+
+/// Stability: this long without a change of the processes or of more than this share of the memory.
+const STABLE_NANOS: u64 = 1_000_000_000;
+const STABLE_SHARE: f64 = 0.005;
+/// The goals.
+const P95_GOAL: f64 = 0.03;
+const WORST_GOAL: f64 = 0.10;
+const PEAK_GOAL: f64 = 0.01;
+
+/// One count of the distinct pages.
+#[derive(Debug, Clone)]
+pub struct Truth {
+    /// When counting began.
+    pub from_nanos: u64,
+    /// When it was done.
+    pub to_nanos: u64,
+    /// Bytes in distinct pages.
+    pub bytes: u64,
+    /// Whose.
+    pub processes: Vec<u32>,
+}
+
+/// A count with what was recorded at that time.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Since the first count.
+    pub nanos: u64,
+    /// The truth.
+    pub truth_bytes: u64,
+    /// The curve.
+    pub recorded_bytes: f64,
+    /// Nothing had changed for a second.
+    pub stable: bool,
+    /// How many processes there were.
+    pub processes: usize,
+}
+
+impl Moment {
+    /// Relative and signed: negative when too little was recorded.
+    pub fn error(&self) -> f64 {
+        self.recorded_bytes / self.truth_bytes as f64 - 1.0
+    }
+}
+
+/// How a job's recording compares.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The job.
+    pub job: String,
+    /// Each count.
+    pub moments: Vec<Moment>,
+    /// The recorded peak.
+    pub peak_bytes: u64,
+    /// What recording cost, in percent of a core.
+    pub recorder_percent: f64,
+}
+
+impl Comparison {
+    /// Moments after a second of stability.
+    pub fn stable(&self) -> impl Iterator<Item = &Moment> {
+        self.moments.iter().filter(|moment| moment.stable)
+    }
+
+    /// Absolute error that this share of the stable moments stays within.
+    pub fn error_at(&self, share: f64) -> f64 {
+        let mut errors: Vec<f64> = self.stable().map(|moment| moment.error().abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let index = (errors.len() as f64 * share).ceil() as usize;
+        errors.get(index.saturating_sub(1)).copied().unwrap_or(0.0)
+    }
+
+    /// The recorded peak against the largest count: negative when too low.
+    pub fn peak_error(&self) -> f64 {
+        let highest = self.moments.iter().map(|moment| moment.truth_bytes).max();
+        self.peak_bytes as f64 / highest.unwrap_or(1).max(1) as f64 - 1.0
+    }
+
+    /// Whether every goal is met; without a stable moment nothing was proved.
+    pub fn meets_goals(&self) -> bool {
+        self.stable().count() >= 3
+            && self.error_at(0.95) <= P95_GOAL
+            && self.error_at(1.0) <= WORST_GOAL
+            && self.peak_error() >= -PEAK_GOAL
+    }
+}
+
+/// Puts the curve beside the truth. `curve` is in the order of time.
+pub fn compare(
+    job: String,
+    truth: &[Truth],
+    curve: &[(u64, f64)],
+    peak_bytes: u64,
+    recorder_percent: f64,
+) -> Comparison {
+    let first = truth.first().map_or(0, |truth| truth.from_nanos);
+    let moments = truth.iter().enumerate().filter_map(|(index, now)| {
+        // The last sample before counting was done: what a user would have seen then.
+        let after = curve.partition_point(|(time, _)| *time <= now.to_nanos);
+        let recorded_bytes = curve[..after].last()?.1;
+        Some(Moment {
+            nanos: now.from_nanos - first,
+            truth_bytes: now.bytes,
+            recorded_bytes,
+            stable: is_stable(&truth[..=index]),
+            processes: now.processes.len(),
+        })
+    });
+    Comparison {
+        job,
+        moments: moments.collect(),
+        peak_bytes,
+        recorder_percent,
+    }
+}
+
+/// Whether the last of these counts comes after a second without change.
+fn is_stable(counts: &[Truth]) -> bool {
+    let Some((now, before)) = counts.split_last() else {
+        return false;
+    };
+    for earlier in before.iter().rev() {
+        let moved = earlier.bytes.abs_diff(now.bytes) as f64;
+        if earlier.processes != now.processes || moved > STABLE_SHARE * now.bytes as f64 {
+            return false;
+        }
+        if now.from_nanos - earlier.to_nanos >= STABLE_NANOS {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn count(at: u64, bytes: u64, processes: &[u32]) -> Truth {
+        Truth {
+            from_nanos: at,
+            to_nanos: at + SECOND / 100,
+            bytes,
+            processes: processes.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_moment_is_stable_a_second_after_the_last_change() {
+        let counts = [
+            count(0, 1000, &[1]),
+            count(SECOND, 1000, &[1, 2]),
+            count(SECOND + SECOND / 2, 1001, &[1, 2]),
+            count(2 * SECOND + SECOND / 10, 1001, &[1, 2]),
+            count(3 * SECOND, 1500, &[1, 2]),
+        ];
+        let stable: Vec<bool> = (0..counts.len())
+            .map(|index| is_stable(&counts[..=index]))
+            .collect();
+        assert_eq!(stable, [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn errors_are_relative_to_the_truth_and_goals_are_judged_on_stable_moments() {
+        let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        let mut curve: Vec<(u64, f64)> = (0..50).map(|n| (n * SECOND / 10, 1020.0)).collect();
+        let close = compare(String::new(), &truth, &curve, 1000, 0.0);
+        assert!(close.meets_goals() && (close.error_at(0.95) - 0.02).abs() < 1e-9);
+        curve.iter_mut().for_each(|(_, bytes)| *bytes = 850.0);
+        let off = compare(String::new(), &truth, &curve, 1000, 0.0);
+        assert!(!off.meets_goals() && (off.error_at(1.0) - 0.15).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_peak_below_the_truth_misses_the_goal() {
+        let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        let curve: Vec<(u64, f64)> = (0..50).map(|n| (n * SECOND / 10, 1000.0)).collect();
+        assert!(compare(String::new(), &truth, &curve, 991, 0.0).meets_goals());
+        assert!(!compare(String::new(), &truth, &curve, 980, 0.0).meets_goals());
+    }
+}

@@ -1,0 +1,91 @@
+//! Results in words: a line on the screen, a CSV of moments, the page of `docs/benchmarks`.
+
+use std::fmt::Write;
+
+use crate::compare::Comparison;
+
+const MIB: f64 = 1048576.0;
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
+/// One job in one line.
+pub fn line(result: &Comparison) -> String {
+    format!(
+        "{:<14} {:>4} stable moments of {:>4}   p95 {:>8}   worst {:>8}   peak {:>+7.2} %   recorder {:.2} % of a core{}",
+        result.job,
+        result.stable().count(),
+        result.moments.len(),
+        percent(result.error_at(0.95)),
+        percent(result.error_at(1.0)),
+        100.0 * result.peak_error(),
+        result.recorder_percent,
+        if result.meets_goals() {
+            ""
+        } else {
+            "   NOT REACHED"
+        },
+    )
+}
+
+/// Every moment as CSV.
+pub fn moments(results: &[Comparison]) -> String {
+    let mut text = "job,seconds,processes,truth_mib,recorded_mib,error,stable\n".to_owned();
+    for result in results {
+        for moment in &result.moments {
+            let _ = writeln!(
+                text,
+                "{},{:.2},{},{:.2},{:.2},{:.4},{}",
+                result.job,
+                moment.nanos as f64 / 1e9,
+                moment.processes,
+                moment.truth_bytes as f64 / MIB,
+                moment.recorded_bytes / MIB,
+                moment.error(),
+                u8::from(moment.stable),
+            );
+        }
+    }
+    text
+}
+
+/// The page.
+pub fn markdown(results: &[Comparison]) -> String {
+    let mut text = format!(
+        "# Is the curve right?\n\n\
+         Measured on {} by `make bench-truth`.\n\
+         Real process trees are recorded with `nilo run` at 10 Hz.\n\
+         Every half second the harness counts the distinct page frames that the tree holds, from `/proc/PID/pagemap` as root; that is the truth.\n\
+         A moment is *stable* when neither the processes nor more than 0.5 % of the memory changed in the second before.\n\
+         Goals, at stable moments: p95 of the error at most 3 %, worst at most 10 %; the recorded peak never more than 1 % below the largest count.\n\n\
+         | job | stable moments | p95 error | worst error | peak against the largest count | recorder, % of a core | goals |\n\
+         | --- | --: | --: | --: | --: | --: | --- |\n",
+        jiff::Zoned::now().date(),
+    );
+    for result in results {
+        let _ = writeln!(
+            text,
+            "| {} | {} of {} | {} | {} | {:+.2} % | {:.2} | {} |",
+            result.job,
+            result.stable().count(),
+            result.moments.len(),
+            percent(result.error_at(0.95)),
+            percent(result.error_at(1.0)),
+            100.0 * result.peak_error(),
+            result.recorder_percent,
+            if result.meets_goals() {
+                "reached"
+            } else {
+                "**not reached**"
+            },
+        );
+    }
+    text.push_str(
+        "\n- *epochs*: a parent with 400 MB forks six workers for each of three epochs, as a DataLoader does.\n\
+         - *forks N*: a parent with 12 MB forks N children, each of which writes 160 inherited pages.\n\
+         - *shared-file*: two unrelated processes of the job map one 400 MB file; after four seconds a stranger maps it too.\n\
+         - *random S*: up to 24 processes fork, exit, exec, write, free, map shared files and shared memory, use huge pages and threads, in the order of seed S, in bursts of 1.5 s with rests of 3.5 s.\n",
+    );
+    text
+}

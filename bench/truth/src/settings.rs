@@ -1,0 +1,103 @@
+//! The command line of the harness.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Compares recorded memory with the exact set of distinct pages.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Settings {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Record jobs and compare; needs root.
+    Measure(Measure),
+    /// Be one of the jobs; the harness starts this below `nilo run`.
+    Job(Job),
+}
+
+/// How to measure.
+#[derive(Debug, Clone, Args)]
+pub struct Measure {
+    /// The nilo command to judge.
+    #[arg(long)]
+    pub nilo: PathBuf,
+    /// Jobs to run, in this order.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::Random])]
+    pub jobs: Vec<JobKind>,
+    /// Seeds of the random job.
+    #[arg(long, value_delimiter = ',', default_values_t = [1])]
+    pub seeds: Vec<u64>,
+    /// Length of the random job.
+    #[arg(long, default_value_t = 30)]
+    pub seconds: u64,
+    /// Processes of the fork jobs.
+    #[arg(long, default_value_t = 300)]
+    pub forks: u32,
+    /// Exit with status 1 when a goal is missed.
+    #[arg(long)]
+    pub check: bool,
+    /// Write each moment to this CSV file.
+    #[arg(long)]
+    pub moments: Option<PathBuf>,
+    /// Write the page of results.
+    #[arg(long)]
+    pub markdown: Option<PathBuf>,
+}
+
+/// The job to be.
+#[derive(Debug, Clone, Args)]
+pub struct Job {
+    /// Which.
+    #[arg(value_enum)]
+    pub kind: JobKind,
+    /// Seed of the random job.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Length of the random job.
+    #[arg(long, default_value_t = 30)]
+    pub seconds: u64,
+    /// Processes of the fork jobs.
+    #[arg(long, default_value_t = 300)]
+    pub forks: u32,
+    /// A folder for files that processes share.
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// Descriptor of the memory in which a random job counts its processes, kept across `exec`.
+    #[arg(long)]
+    pub census: Option<i32>,
+    /// Monotonic time at which a random job ends, kept across `exec`.
+    #[arg(long)]
+    pub end_nanos: Option<u64>,
+}
+
+/// The trees that are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JobKind {
+    /// A parent with 400 MB that forks six workers for each of three epochs, as a DataLoader does.
+    Epochs,
+    /// A small parent that forks many children which write some of their inherited memory.
+    Forks,
+    /// Two processes that map one 400 MB file, which a stranger maps as well.
+    SharedFile,
+    /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
+    Random,
+}
+
+impl JobKind {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobKind::Epochs => "epochs",
+            JobKind::Forks => "forks",
+            JobKind::SharedFile => "shared-file",
+            JobKind::Random => "random",
+        }
+    }
+}
