@@ -1,8 +1,9 @@
 //! Whose memory it is: the processes of the tree as layers under its curve.
 //!
 //! The sum of RSS counts shared pages once for each process; the tree's memory counts them once.
-//! So a layer is RSS less what the last PSS measurement showed to be counted elsewhere.
-//! Where PSS is not known yet, layers are scaled down to the tree's curve where they exceed it, and the chart says so.
+//! So a layer is what the process adds to the tree: shared pages belong to the oldest process that has them.
+//! In older recordings it is RSS less what the last PSS measurement showed to be counted elsewhere.
+//! Where the layers exceed the tree's curve they are scaled down to it, and the chart says so.
 //! They are never scaled up: what no process holds (page cache, shared memory, the kernel's) stays a layer without a name.
 
 use std::collections::HashMap;
@@ -190,11 +191,18 @@ fn add_plain_rss(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
 
 /// Adds the memory in force at each point of the curve while the process lived.
 fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
-    for series in process.tables.iter().filter_map(|t| t.series("rss_bytes")) {
+    for table in &process.tables {
+        let added = process.detail.and_then(|_| table.series("memory_bytes"));
+        let Some(series) = added.or_else(|| table.series("rss_bytes")) else {
+            continue;
+        };
         let Some(first_nanos) = series.times.first() else {
             continue;
         };
-        let shared = counted_elsewhere(process, series);
+        let shared = match added {
+            Some(_) => Vec::new(),
+            None => counted_elsewhere(process, series),
+        };
         let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
         let end = curve.partition_point(|point| point.time_nanos < process.ended_nanos);
         let (mut row, mut measurements) = (0, 0);
@@ -260,15 +268,44 @@ mod tests {
     }
 
     #[test]
+    fn a_layer_is_what_the_process_adds_to_the_tree() {
+        let id = ProcessId {
+            pid: 1,
+            start_ticks: 0,
+        };
+        let rows: [(u64, &[f64]); 2] = [(0, &[400.0, 0.0, 10.0]), (10, &[400.0, 0.0, 30.0])];
+        let quick = table(TableSpec::process(id), &rows);
+        let detail = table(TableSpec::process_detail(id), &[]);
+        let process = Process {
+            id,
+            name: None,
+            peak_bytes: 0.0,
+            ended_nanos: u64::MAX,
+            tables: vec![&quick],
+            detail: Some(&detail),
+        };
+        let curve = [0, 10].map(|time_nanos| Point {
+            time_nanos,
+            bytes: 1000.0,
+        });
+        let mut heights = [0.0; 2];
+        add_heights(&process, &curve, &mut heights);
+        assert_eq!(heights, [10.0, 30.0]);
+        let mut plain = [0.0; 2];
+        add_plain_rss(&process, &curve, &mut plain);
+        assert_eq!(plain, [400.0, 400.0]);
+    }
+
+    #[test]
     fn a_layer_is_rss_less_what_others_count_already() {
         let id = ProcessId {
             pid: 1,
             start_ticks: 0,
         };
-        let quick = table(
-            TableSpec::process(id),
-            &[(0, &[100.0, 0.0]), (10, &[150.0, 0.0])],
-        );
+        // As recordings were before processes told what they add to the tree.
+        let mut spec = TableSpec::process(id);
+        spec.columns.truncate(2);
+        let quick = table(spec, &[(0, &[100.0, 0.0]), (10, &[150.0, 0.0])]);
         let mut row = [ABSENT; 10];
         row[1] = 40.0;
         let detail = table(TableSpec::process_detail(id), &[(5, &row), (15, &row)]);

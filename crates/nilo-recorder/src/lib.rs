@@ -9,6 +9,7 @@ mod attach;
 mod begin;
 mod command;
 mod gpu_rows;
+mod high_water;
 mod launch;
 mod live;
 mod own_memory;
@@ -19,7 +20,6 @@ mod reap;
 mod recorder;
 mod signals;
 mod surroundings;
-mod tree_total;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};

@@ -6,8 +6,8 @@ use nilo_source::{
     Change, Host, ProcessSource, Roots, SourceError, TrackedProcess, resolve_limits,
 };
 
+use crate::high_water::HighWater;
 use crate::recorder::{Backend, Scope, open_source};
-use crate::tree_total::TreeTotal;
 
 /// Limits seldom change; looking them up takes a walk through the cgroup tree.
 const RESOLVE_NANOS: u64 = 5_000_000_000;
@@ -30,7 +30,7 @@ pub struct OwnReading {
 /// Reads this process and its descendants.
 pub struct OwnMemory {
     source: Box<dyn ProcessSource>,
-    total: TreeTotal,
+    marks: HighWater,
     host: Option<Host>,
     roots: Roots,
     pid: u32,
@@ -50,7 +50,7 @@ impl OwnMemory {
         source.add_root(pid)?;
         Ok(OwnMemory {
             source,
-            total: TreeTotal::default(),
+            marks: HighWater::default(),
             host: Host::new(&roots).ok(),
             roots,
             pid,
@@ -70,30 +70,25 @@ impl OwnMemory {
         for change in self.changes.drain(..) {
             match change {
                 Change::Started(id) => {
-                    let processes = self.source.processes();
-                    if let Some(process) = find(processes, id) {
-                        let parent = processes
-                            .iter()
-                            .find(|other| other.id.pid == process.info.parent);
-                        let forked =
-                            parent.filter(|parent| parent.info.command == process.info.command);
-                        self.total.join(process, forked, self.is_first);
+                    if let Some(process) = find(self.source.processes(), id) {
+                        self.marks.join(process, self.is_first);
                     }
                 }
-                Change::Renamed(id) => self.total.exec(id),
-                Change::Ended { id, .. } => self.total.leave(id),
+                Change::Renamed(_) => {}
+                Change::Ended { id, .. } => self.marks.leave(id),
             }
         }
         self.is_first = false;
-        let total = self.total.add_up(self.source.processes());
+        let memory_bytes = self.source.memory_bytes();
+        let high_water = self.marks.rise(self.source.processes(), memory_bytes);
         if now >= self.next_resolve_nanos {
             self.next_resolve_nanos = now + RESOLVE_NANOS;
             self.limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, self.pid));
         }
-        let highest = total.memory_bytes.max(total.high_water_bytes.unwrap_or(0));
+        let highest = memory_bytes.max(high_water.unwrap_or(0));
         self.peak_bytes = self.peak_bytes.max(highest);
         OwnReading {
-            memory_bytes: total.memory_bytes,
+            memory_bytes,
             peak_bytes: self.peak_bytes,
             processes: self.source.processes().len(),
             limit: self.limit.clone(),

@@ -13,7 +13,7 @@ const REPEAT_NANOS: u64 = 10_000_000_000;
 struct Rows {
     quick: TableId,
     detail: TableId,
-    last_quick: [f64; 2],
+    last_quick: [f64; 3],
     last_quick_nanos: u64,
     last_detail: [f64; 10],
 }
@@ -36,13 +36,14 @@ impl ProcessRows {
             let rows = self.rows.entry(process.id).or_insert_with(|| Rows {
                 quick: writer.define(&TableSpec::process(process.id)),
                 detail: writer.define(&TableSpec::process_detail(process.id)),
-                last_quick: [f64::NAN; 2],
+                last_quick: [f64::NAN; 3],
                 last_quick_nanos: 0,
                 last_detail: [f64::NAN; 10],
             });
             let quick = [
                 process.reading.rss_bytes as f64,
                 process.reading.cpu_nanos as f64,
+                process.memory_bytes as f64,
             ];
             let stale = now_nanos.saturating_sub(rows.last_quick_nanos) > REPEAT_NANOS;
             if stale || !same(&quick, &rows.last_quick) {

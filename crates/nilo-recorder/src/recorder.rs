@@ -14,21 +14,18 @@ use nilo_source::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::high_water::HighWater;
 use crate::live::Live;
 use crate::pace::Pace;
 use crate::process_rows::ProcessRows;
 use crate::reap::{Reaped, Reaper};
 use crate::surroundings::Surroundings;
-use crate::tree_total::{Total, TreeTotal};
 
 const SECOND: u64 = 1_000_000_000;
 /// Our own cost is written this often, and at the end.
 const OWN_COST_NANOS: u64 = 5 * SECOND;
 /// A wall clock that moves this much against the monotonic one was set.
 const CLOCK_JUMP_NANOS: i128 = 500_000_000;
-
-/// A command's `ru_maxrss` begins with our own size at its start; marks must be above that to mean anything.
-const INHERITED_SLACK_BYTES: u64 = 1 << 20;
 
 /// Where process readings come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,7 +94,7 @@ pub(crate) struct Recorder {
     writer: RunWriter,
     surroundings: Surroundings,
     rows: ProcessRows,
-    total: TreeTotal,
+    marks: HighWater,
     changes: Vec<Change>,
     blind_said: usize,
     tree_table: TableId,
@@ -112,6 +109,8 @@ pub(crate) struct Recorder {
     /// Processes that have had children in the tree: their rusage speaks for those too.
     parents: HashSet<u32>,
     own_cost: OwnCost,
+    /// The command that we started ourselves.
+    command_pid: Option<u32>,
     live: Live,
 }
 
@@ -130,7 +129,7 @@ impl Recorder {
             writer,
             surroundings,
             rows: ProcessRows::default(),
-            total: TreeTotal::default(),
+            marks: HighWater::default(),
             changes: Vec::new(),
             blind_said: 0,
             own_next_nanos: 0,
@@ -141,12 +140,19 @@ impl Recorder {
             attached,
             parents: Default::default(),
             own_cost: OwnCost::Process,
+            command_pid: None,
             live: Live::default(),
         }
     }
 
     pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder {
         self.own_cost = own_cost;
+        self
+    }
+
+    /// The tree is that of a command which we started.
+    pub(crate) fn of_command(mut self, pid: u32) -> Recorder {
+        self.command_pid = Some(pid);
         self
     }
 
@@ -215,21 +221,23 @@ impl Recorder {
         self.source.tick(now_nanos);
         self.write_changes(now_nanos, reaper);
         let processes = self.source.processes();
-        let total = self.total.add_up(processes);
+        let memory_bytes = self.source.memory_bytes();
+        let high_water = self.marks.rise(processes, memory_bytes);
         let cpu_nanos = self.source.cpu_nanos_total();
+        let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
         let row = [
-            total.memory_bytes as f64,
-            total.rss_bytes as f64,
-            or_absent(total.high_water_bytes),
-            total.swap_bytes as f64,
+            memory_bytes as f64,
+            sum(|process| process.reading.rss_bytes),
+            or_absent(high_water),
+            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
             cpu_nanos as f64,
             processes.len() as f64,
-            total.pss_processes as f64,
+            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
         ];
         // A tree without processes has no level; zeros would pull every mean down.
         if !processes.is_empty() {
             self.writer.append(self.tree_table, now_nanos, None, &row);
-            self.look_on(now_nanos, &total, cpu_nanos);
+            self.look_on(now_nanos, memory_bytes, high_water, cpu_nanos);
         }
         self.rows
             .write(&mut self.writer, now_nanos, self.source.processes());
@@ -248,7 +256,13 @@ impl Recorder {
         self.last_tick_nanos = now_nanos;
     }
 
-    fn look_on(&mut self, now_nanos: u64, total: &Total, cpu_nanos: u64) {
+    fn look_on(
+        &mut self,
+        now_nanos: u64,
+        memory_bytes: u64,
+        high_water: Option<u64>,
+        cpu_nanos: u64,
+    ) {
         let since = now_nanos.saturating_sub(self.last_tick_nanos);
         let spent = cpu_nanos.saturating_sub(self.last_cpu_nanos);
         let measured = self.last_tick_nanos > 0 && since > 0;
@@ -259,12 +273,9 @@ impl Recorder {
         };
         self.last_cpu_nanos = cpu_nanos;
         self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
-        self.live.memory_bytes = total.memory_bytes;
-        self.live.peak_bytes = self
-            .live
-            .peak_bytes
-            .max(total.memory_bytes)
-            .max(total.high_water_bytes.unwrap_or(0));
+        self.live.memory_bytes = memory_bytes;
+        let highest = memory_bytes.max(high_water.unwrap_or(0));
+        self.live.peak_bytes = self.live.peak_bytes.max(highest);
         self.live.processes = self.source.processes().len();
     }
 
@@ -301,7 +312,6 @@ impl Recorder {
             match change {
                 Change::Started(id) => self.on_started(now_nanos, id),
                 Change::Renamed(id) => {
-                    self.total.exec(id);
                     if let Some(process) = find(self.source.processes(), id) {
                         let info = process.info.clone();
                         self.writer
@@ -329,13 +339,8 @@ impl Recorder {
         let Some(process) = find(processes, id) else {
             return;
         };
-        let parent = processes
-            .iter()
-            .find(|other| other.id.pid == process.info.parent);
-        // A forked process has its parent's command line until it calls exec.
-        let forked = parent.filter(|parent| parent.info.command == process.info.command);
         let attached = self.attached && self.last_tick_nanos == 0;
-        self.total.join(process, forked, attached);
+        self.marks.join(process, attached);
         self.parents.insert(process.info.parent);
         let info = process.info.clone();
         self.writer
@@ -349,18 +354,18 @@ impl Recorder {
         mark: Option<u64>,
         reaped: Option<Reaped>,
     ) {
-        self.total.leave(id);
+        self.marks.leave(id);
         self.rows.forget(&mut self.writer, id);
         // rusage covers the children that a process waited for, so it is this process's own only if it had none.
+        // Of orphans it may be that of the program which forked them: the kernel hands the mark on across `exec`.
         let own = reaped
-            .filter(|_| !self.parents.contains(&id.pid))
+            .filter(|_| self.command_pid == Some(id.pid) && !self.parents.contains(&id.pid))
             .map(|reaped| reaped.max_rss_bytes);
         self.writer.event(
             now_nanos,
             &Event::ProcessEnded {
                 id,
-                peak_rss_bytes: mark
-                    .max(own.filter(|bytes| *bytes > own_memory_bytes() + INHERITED_SLACK_BYTES)),
+                peak_rss_bytes: mark.max(own),
                 exit_code: reaped.and_then(|reaped| reaped.exit_code),
                 signal: reaped.and_then(|reaped| reaped.signal),
             },
@@ -370,10 +375,9 @@ impl Recorder {
 
     /// The kernel's last word on the command: the largest resident set of it and of what it waited for.
     ///
-    /// The mark is inherited across `exec` from us, so it says something only above our own size.
+    /// It begins with the memory of the forked copy of ourselves that became the command, some two megabytes.
     pub(crate) fn final_mark(&mut self, now_nanos: u64, bytes: u64) {
-        let inherited = own_memory_bytes() + INHERITED_SLACK_BYTES;
-        if bytes <= inherited || bytes <= self.live.peak_bytes {
+        if bytes <= self.live.peak_bytes {
             return;
         }
         self.live.peak_bytes = bytes;

@@ -145,7 +145,7 @@ impl TableSpec {
     /// The process tree, each tick.
     ///
     /// `rss_bytes` is the plain sum, which counts shared pages once for each process.
-    /// `memory_bytes` counts them once as far as it is known (see `memory_basis` in the run's description).
+    /// `memory_bytes` is the number of distinct pages that the tree holds, each counted once and in full, whoever else maps it.
     /// `high_water_bytes` is the largest total that the kernel's own per-process marks prove since the row before.
     pub fn tree() -> TableSpec {
         TableSpec {
@@ -164,12 +164,15 @@ impl TableSpec {
     }
 
     /// What changes quickly in a process, each tick on which it changed.
+    ///
+    /// `memory_bytes` is what it adds to the tree: pages that several processes hold count for the oldest of them.
     pub fn process(id: ProcessId) -> TableSpec {
         TableSpec {
             subject: Subject::Process(id),
             columns: vec![
                 Column::gauge("rss_bytes", Unit::Bytes),
                 Column::counter("cpu_nanos", Unit::Nanos),
+                Column::gauge("memory_bytes", Unit::Bytes),
             ],
             hold: true,
         }

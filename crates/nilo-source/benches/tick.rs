@@ -120,7 +120,7 @@ fn stop(mut job: Child) {
 
 fn measure(job: &Child, count: usize, kind: &str, ticks: usize) {
     let options = TreeOptions {
-        pss_budget: 0.0,
+        measuring_budget: 0.0,
         ..TreeOptions::default()
     };
     let mut tree = ProcessTree::new(&Roots::default(), options).expect("there is a /proc");

@@ -9,6 +9,7 @@
 //! Both roots, `/proc` and `/sys/fs/cgroup`, are parameters ([`Roots`]), so that captured trees can be read like a live machine.
 
 mod error;
+mod holdings;
 mod names;
 mod portable;
 mod rank;

@@ -9,6 +9,7 @@ use sysinfo::{
 };
 
 use crate::error::SourceError;
+use crate::holdings::{FamilyKey, Holdings, Newcomer};
 use crate::names::{command_text, display_name};
 use crate::rank::rank_in;
 use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
@@ -29,6 +30,7 @@ pub struct PortableTree {
     next_detail_nanos: u64,
     now_nanos: u64,
     blind: Vec<String>,
+    holdings: Holdings,
 }
 
 impl PortableTree {
@@ -51,6 +53,7 @@ impl PortableTree {
                 "peak memory, PSS, swap and page faults of single processes are not known on this system"
                     .to_owned(),
             ],
+            holdings: Holdings::new(4096),
         })
     }
 
@@ -90,14 +93,27 @@ impl PortableTree {
         let Some(process) = self.system.process(pid) else {
             return;
         };
+        let (info, reading) = (describe(process), reading(process));
+        // A forked process has its parent's command line until it calls `exec`.
+        let parent = self
+            .processes
+            .iter()
+            .find(|other| other.id.pid == info.parent && other.info.command == info.command);
+        let family = parent.and_then(|parent| self.holdings.family_of(parent.id.pid));
+        self.holdings.join(Newcomer {
+            pid: id.pid,
+            family: family.unwrap_or(FamilyKey::Founder(id.pid)),
+            reading,
+            faults: 0,
+        });
         self.processes.push(TrackedProcess {
             id,
-            info: describe(process),
-            reading: reading(process),
+            info,
+            reading,
             detail: detail(process),
             detail_is_new: true,
             pss_is_new: false,
-            shared_excess_bytes: None,
+            memory_bytes: 0,
             first_seen_nanos: self.now_nanos,
         });
         self.pids.push(pid);
@@ -123,6 +139,7 @@ impl PortableTree {
                 cpu_nanos: fresh.cpu_nanos.max(tracked.reading.cpu_nanos),
                 ..fresh
             };
+            self.holdings.update(tracked.id.pid, tracked.reading);
             if with_detail {
                 tracked.detail = detail(process);
                 tracked.detail_is_new = true;
@@ -132,6 +149,8 @@ impl PortableTree {
                         parent: tracked.info.parent,
                         ..info
                     };
+                    let pid = tracked.id.pid;
+                    self.holdings.exec(pid, FamilyKey::Founder(pid), 0);
                     self.changes.push(Change::Renamed(tracked.id));
                 }
             }
@@ -139,9 +158,23 @@ impl PortableTree {
         }
     }
 
+    /// Says what each process adds to the tree. The first ones are the oldest as far as known.
+    fn share_out(&mut self) {
+        self.holdings.settle();
+        let pids: Vec<u32> = self
+            .processes
+            .iter()
+            .map(|process| process.id.pid)
+            .collect();
+        self.holdings.share_out(pids.into_iter(), |index, bytes| {
+            self.processes[index].memory_bytes = bytes;
+        });
+    }
+
     fn remove(&mut self, index: usize) {
         self.pids.swap_remove(index);
         let process = self.processes.swap_remove(index);
+        self.holdings.leave(process.id.pid);
         self.ended_cpu_nanos = self
             .ended_cpu_nanos
             .saturating_add(process.reading.cpu_nanos);
@@ -178,6 +211,7 @@ impl ProcessSource for PortableTree {
             self.next_discovery_nanos = now_nanos.saturating_add(DISCOVER_EVERY_NANOS);
             self.discover();
         }
+        self.share_out();
     }
 
     fn processes(&self) -> &[TrackedProcess] {

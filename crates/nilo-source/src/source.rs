@@ -57,8 +57,9 @@ pub struct TrackedProcess {
     pub detail_is_new: bool,
     /// Whether PSS and USS were measured on the last tick.
     pub pss_is_new: bool,
-    /// RSS less PSS when PSS was last measured: what a sum of RSS counts too much.
-    pub shared_excess_bytes: Option<u64>,
+    /// What it adds to the tree: pages that several processes hold count for the oldest of them.
+    /// Over all processes this adds up to the distinct pages of the tree.
+    pub memory_bytes: u64,
     /// The tick on which it was first seen.
     pub first_seen_nanos: u64,
 }
@@ -93,6 +94,14 @@ pub trait ProcessSource: Send {
 
     /// Moves what happened since the last call to the end of `into`.
     fn take_changes(&mut self, into: &mut Vec<Change>);
+
+    /// Bytes in distinct pages that the tree holds, each counted once and in full, whoever else maps it.
+    fn memory_bytes(&self) -> u64 {
+        self.processes()
+            .iter()
+            .map(|process| process.memory_bytes)
+            .sum()
+    }
 
     /// CPU time of the whole tree; processes that ended stay counted with their last reading.
     fn cpu_nanos_total(&self) -> u64;

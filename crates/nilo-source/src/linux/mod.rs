@@ -1,15 +1,17 @@
 //! The process tree of a Linux machine, from `/proc`.
 //!
 //! `tree.rs` holds the tree and its tick, `discover.rs` finds processes that joined, `process.rs` reads one process,
-//! `pss.rs` keeps the costly PSS inside its budget, `stat.rs` parses, `proc_folder.rs` is `/proc` itself, `blind.rs` remembers what was refused.
+//! `measuring.rs` decides when to measure shared memory, inside `budget.rs`, `file_pages.rs` counts pages of files, `stat.rs` parses, `proc_folder.rs` is `/proc` itself, `blind.rs` remembers what was refused.
 
 mod blind;
+mod budget;
 mod cpu_clock;
 mod describe;
 mod discover;
+mod file_pages;
+mod measuring;
 mod proc_folder;
 mod process;
-mod pss;
 pub(crate) mod stat;
 mod tree;
 

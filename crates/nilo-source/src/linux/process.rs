@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use crate::descriptors::read_record;
 use crate::linux::cpu_clock::process_cpu_nanos;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES, pid_of_name};
-use crate::linux::pss::PssTurn;
 use crate::linux::stat::{Stat, parse_io, parse_stat, parse_statm, parse_status};
 use crate::source::{ProcessDetail, ProcessReading};
 
@@ -93,7 +92,12 @@ pub(crate) struct ProcessFiles {
     same_memories: u32,
     pub(crate) next_detail_nanos: u64,
     pub(crate) next_command_nanos: u64,
-    pub(crate) pss: PssTurn,
+    /// The address space, told apart from others.
+    pub(crate) layout: Option<u64>,
+    /// When faults may be counted again, how long that lasts, and the CPU time at the last count.
+    pub(crate) next_faults_nanos: u64,
+    pub(crate) faults_wait_nanos: u64,
+    pub(crate) faults_cpu_nanos: u64,
 }
 
 impl ProcessFiles {
@@ -132,7 +136,10 @@ impl ProcessFiles {
             same_memories: 0,
             next_detail_nanos: now_nanos,
             next_command_nanos: now_nanos,
-            pss: PssTurn::default(),
+            layout: stat.layout(),
+            next_faults_nanos: 0,
+            faults_wait_nanos: 0,
+            faults_cpu_nanos: 0,
         }
     }
 
@@ -141,10 +148,6 @@ impl ProcessFiles {
         self.next_memory_nanos = now_nanos;
         self.next_detail_nanos = now_nanos;
         self.next_command_nanos = now_nanos;
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
     }
 
     pub(crate) fn keeping(&self) -> Keeping {
@@ -335,6 +338,7 @@ impl ProcessFiles {
             let comm = short_name(stat.comm);
             outcome.leads_session = stat.session == self.pid;
             outcome.program_changed = comm != self.comm || stat.arguments_at != self.arguments_at;
+            outcome.memory_replaced = self.notice_layout(&stat);
             self.comm = comm;
             self.arguments_at = stat.arguments_at;
         }
@@ -357,6 +361,25 @@ impl ProcessFiles {
         }
         detail.open_files = self.count_open_files(proc);
         outcome
+    }
+
+    /// Whether the address space is another one than before.
+    fn notice_layout(&mut self, stat: &Stat<'_>) -> bool {
+        let layout = stat.layout();
+        let replaced = layout.is_some() && layout != self.layout;
+        if replaced {
+            self.layout = layout;
+        }
+        replaced
+    }
+
+    /// Reads how many minor faults there were, and whether the address space was replaced.
+    pub(crate) fn read_faults(&mut self, proc: &ProcFolder) -> Option<(u64, bool)> {
+        let mut buffer = [0u8; 4096];
+        let text = self.read_file(proc, File::Stat, &mut buffer).ok()?;
+        let stat = parse_stat(text).filter(|stat| stat.start_ticks == self.start_ticks)?;
+        let (faults, replaced) = (stat.minor_faults, self.notice_layout(&stat));
+        Some((faults, replaced))
     }
 
     /// Whether the process has not run for a nanosecond since its detail was read and has the same memory: then nothing in it can have changed.
@@ -415,6 +438,8 @@ pub(crate) struct DetailOutcome {
     pub(crate) program_changed: bool,
     /// It leads its session.
     pub(crate) leads_session: bool,
+    /// Another address space: `exec`.
+    pub(crate) memory_replaced: bool,
     /// A file was refused for the first time.
     pub(crate) refused: bool,
 }

@@ -19,6 +19,22 @@ pub(crate) struct Stat<'a> {
     pub(crate) rss_pages: u64,
     /// Where the arguments lie; moves on `exec`. Zero when we may not know.
     pub(crate) arguments_at: u64,
+    /// Where the program and its stack begin: drawn anew on `exec`, kept by `fork`.
+    starts: (u64, u64),
+}
+
+impl Stat<'_> {
+    /// What tells address spaces apart that do not come from one another by `fork`; `None` when we may not know.
+    pub(crate) fn layout(&self) -> Option<u64> {
+        let parts = [self.starts.0, self.starts.1, self.arguments_at];
+        (self.arguments_at != 0).then(|| {
+            parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, part| {
+                (hash ^ part)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(29)
+            })
+        })
+    }
 }
 
 /// Parses `stat`. The name may contain anything, so the last `)` ends it.
@@ -44,6 +60,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let threads = at(20)?;
     let start_ticks = at(22)?;
     let rss_pages = at(24)?;
+    let starts = (at(26).unwrap_or(0), at(28).unwrap_or(0));
     let arguments_at = at(48).unwrap_or(0);
     Some(Stat {
         comm,
@@ -57,6 +74,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         start_ticks,
         rss_pages,
         arguments_at,
+        starts,
     })
 }
 
@@ -99,15 +117,34 @@ pub(crate) struct Rollup {
     pub(crate) rss_bytes: u64,
     pub(crate) pss_bytes: u64,
     pub(crate) uss_bytes: u64,
+    pub(crate) anon_bytes: u64,
+    pub(crate) anon_pss_bytes: u64,
+    pub(crate) anon_alone_bytes: u64,
 }
 
 /// Parses `smaps_rollup`.
 pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
+    let kib = |label: &[u8]| labelled_kib(text, label);
+    let (rss_bytes, pss_bytes) = (kib(b"Rss:")?, kib(b"Pss:")?);
+    let uss_bytes = kib(b"Private_Clean:")?.saturating_add(kib(b"Private_Dirty:")?);
+    let anon_bytes = kib(b"Anonymous:").unwrap_or(0).min(rss_bytes);
+    // Before Linux 5.14 the share is not told by kind; anonymous pages are dirty, so their share is that of dirty ones.
+    let anon_pss_bytes = kib(b"Pss_Anon:")
+        .or_else(|| kib(b"Pss_Dirty:"))
+        .unwrap_or(pss_bytes);
+    let anon_pss_bytes = anon_pss_bytes.min(anon_bytes);
+    // Anonymous pages are dirty, but so is shared memory. Each page that is shared counts half or less in the share,
+    // so what others hold too is at least, and at most twice, what the share leaves out.
+    let left_out = anon_bytes - anon_pss_bytes;
+    let shared_dirty = kib(b"Shared_Dirty:").unwrap_or(0);
+    let shared = shared_dirty.clamp(left_out, 2 * left_out).min(anon_bytes);
     Some(Rollup {
-        rss_bytes: labelled_kib(text, b"Rss:")?,
-        pss_bytes: labelled_kib(text, b"Pss:")?,
-        uss_bytes: labelled_kib(text, b"Private_Clean:")?
-            .saturating_add(labelled_kib(text, b"Private_Dirty:")?),
+        rss_bytes,
+        pss_bytes,
+        uss_bytes,
+        anon_bytes,
+        anon_pss_bytes,
+        anon_alone_bytes: anon_bytes - shared,
     })
 }
 
@@ -158,6 +195,17 @@ mod tests {
             (10_240, 7168, 5120)
         );
         assert_eq!(parse_rollup(b""), None);
+    }
+
+    #[test]
+    fn rollup_tells_anonymous_memory_that_is_held_alone() {
+        let text = b"Rss: 110 kB\nPss: 60 kB\nPss_Anon: 50 kB\nPrivate_Clean: 0 kB\nPrivate_Dirty: 10 kB\nShared_Clean: 10 kB\nShared_Dirty: 90 kB\nAnonymous: 90 kB\n";
+        let rollup = parse_rollup(text).unwrap();
+        // 90 less twice 40: shared memory is dirty too, and only 80 can be shared by two or more.
+        assert_eq!(
+            (rollup.anon_bytes, rollup.anon_alone_bytes),
+            (92_160, 10_240)
+        );
     }
 
     proptest! {

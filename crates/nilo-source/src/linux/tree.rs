@@ -1,19 +1,22 @@
 //! The tree: its processes, and the tick that reads them all.
 //!
-//! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due, spend the PSS budget.
+//! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due,
+//! follow what the tree holds, measure it where that is in doubt.
 //! `processes` and `files` run in parallel; the first is what callers see.
 
 use nilo_sample::process::ProcessId;
 
 use crate::descriptors::descriptor_allowance;
 use crate::error::SourceError;
+use crate::holdings::{FamilyKey, Faults, Holdings, Measured, Newcomer};
 use crate::linux::blind::BlindSpots;
+use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::describe::{Command, command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
+use crate::linux::measuring::{Findings, Measuring, Scene};
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
 use crate::linux::process::{Attention, Keeping, ProcessFiles, Vital};
-use crate::linux::pss::{CpuBudget, PssOutcome, PssRounds, Scene, measure};
 use crate::roots::Roots;
 use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
 
@@ -23,8 +26,17 @@ const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
 const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 /// Trees of up to this many processes are read whole on each tick; in larger ones, those that stand still are looked at less often.
 const SMALL_TREE: usize = 4;
-/// One tick spends at most this on PSS, so that the next is not late, unless a single read takes longer.
-const PSS_NANOS_PER_TICK: u64 = 2_000_000;
+/// One tick spends at most this share of the time between two on measuring, and this much, unless a single read takes longer.
+const MEASURING_PART: u64 = 5;
+const MEASURING_NANOS: (u64, u64) = (2_000_000, 20_000_000);
+/// So long after a process joined or left, everybody is looked at on each tick.
+const LATELY_NANOS: u64 = 250_000_000;
+/// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
+const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
+/// Doubt of one part in this many of the tree's memory is of account.
+const DOUBT_OF_ACCOUNT: u64 = 500;
+/// A process that lost one part in this many of its memory at once may have called `exec`.
+const LOST_PART: u64 = 4;
 
 /// How a tree is watched.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,10 +45,10 @@ pub struct TreeOptions {
     pub detail_every_nanos: u64,
     /// Share of one core that detail may take; with many processes each one's turn comes more rarely.
     pub detail_budget: f64,
-    /// Share of one core that PSS may take; 0 turns it off.
-    pub pss_budget: f64,
-    /// CPU time that PSS may take in advance, so that a young tree is measured soon.
-    pub pss_burst_nanos: u64,
+    /// Share of one core that measuring shared memory may take while it is in doubt; 0 turns it off.
+    pub measuring_budget: f64,
+    /// CPU time that measuring may take in advance, so that a tree is measured soon after it changed.
+    pub measuring_burst_nanos: u64,
     /// The process that adopts the tree's orphans (`PR_SET_CHILD_SUBREAPER`), usually ourselves: all its children belong to the tree.
     pub include_orphans_of: Option<u32>,
     /// A process that never belongs to the tree, usually ourselves.
@@ -50,8 +62,8 @@ impl Default for TreeOptions {
         TreeOptions {
             detail_every_nanos: 1_000_000_000,
             detail_budget: 0.002,
-            pss_budget: 0.0005,
-            pss_burst_nanos: 20_000_000,
+            measuring_budget: 0.01,
+            measuring_burst_nanos: 2_000_000_000,
             include_orphans_of: None,
             exclude_pid: None,
             max_kept_files: None,
@@ -73,10 +85,12 @@ pub struct ProcessTree {
     ended_cpu_nanos: u64,
     detail_budget: CpuBudget,
     detail_cursor: usize,
-    pss: PssRounds,
-    /// Processes that joined or left so far, and the last time one did: each may change the others' PSS.
-    comings_and_goings: u64,
+    holdings: Holdings,
+    measuring: Measuring,
+    /// The last time a process joined or left.
     last_coming_nanos: u64,
+    /// Whether anything happened on this tick that moves memory.
+    has_moved: bool,
     thorough: bool,
     blind: BlindSpots,
     found: Vec<u32>,
@@ -100,9 +114,13 @@ impl ProcessTree {
                 options.detail_budget,
                 (options.detail_budget.max(0.0) * 1e9) as u64,
             ),
-            pss: PssRounds::new(CpuBudget::new(options.pss_budget, options.pss_burst_nanos)),
-            comings_and_goings: 0,
+            holdings: Holdings::new(proc.page_bytes),
+            measuring: Measuring::new(CpuBudget::new(
+                options.measuring_budget,
+                options.measuring_burst_nanos,
+            )),
             last_coming_nanos: 0,
+            has_moved: false,
             thorough: false,
             proc,
             options,
@@ -120,24 +138,91 @@ impl ProcessTree {
         })
     }
 
-    /// Reads who is alive.
-    fn read_all(&mut self) {
-        let mut index = 0;
-        let attention = match self.processes.len() {
+    /// How closely a tick looks: where one process left, others may have too.
+    fn attention(&self) -> Attention {
+        let lately = self.now_nanos.saturating_sub(self.last_coming_nanos) < LATELY_NANOS;
+        match self.processes.len() {
             _ if self.thorough => Attention::Thorough,
-            count if count > SMALL_TREE => Attention::Patient,
+            count if count > SMALL_TREE && !lately => Attention::Patient,
             _ => Attention::Usual,
-        };
+        }
+    }
+
+    /// Reads who is alive.
+    fn read_all(&mut self, attention: Attention) {
+        let mut index = 0;
         while index < self.processes.len() {
             let process = &mut self.processes[index];
-            process.detail_is_new = false;
-            process.pss_is_new = false;
             match self.files[index].read(&self.proc, process.reading, self.now_nanos, attention) {
                 Vital::Alive(reading) => {
-                    process.reading = reading;
+                    let before = std::mem::replace(&mut process.reading, reading);
+                    if before.rss_bytes != reading.rss_bytes
+                        || before.shared_bytes != reading.shared_bytes
+                    {
+                        self.follow_memory(index, before);
+                    }
                     index += 1;
                 }
                 Vital::Ended => self.remove(index),
+            }
+        }
+    }
+
+    /// A process's memory moved. One that lost much at once may have another program's memory now.
+    fn follow_memory(&mut self, index: usize, before: ProcessReading) {
+        let process = &self.processes[index];
+        let (pid, reading) = (process.id.pid, process.reading);
+        let lost = before.rss_bytes.saturating_sub(reading.rss_bytes);
+        if lost > before.rss_bytes / LOST_PART && self.holdings.has_relatives(pid) {
+            self.count_faults(index);
+        }
+        self.holdings.update(pid, reading);
+        self.has_moved = true;
+    }
+
+    /// Counts the faults of a process that shares memory: copies of inherited pages show nowhere else.
+    fn count_faults(&mut self, index: usize) {
+        if let Some((count, replaced)) = self.files[index].read_faults(&self.proc) {
+            self.take_faults(index, count, replaced);
+        }
+    }
+
+    fn take_faults(&mut self, index: usize, count: u64, replaced: bool) {
+        let (files, process) = (&mut self.files[index], &self.processes[index]);
+        let pid = process.id.pid;
+        files.faults_cpu_nanos = process.reading.cpu_nanos;
+        if replaced {
+            let family = family_of(files.layout, pid, None);
+            self.holdings.exec(pid, family, count);
+            self.has_moved = true;
+            return;
+        }
+        let faults = Faults {
+            count,
+            reading: process.reading,
+        };
+        let doubted = self.holdings.count_faults(pid, faults);
+        self.has_moved |= doubted > 0;
+        let (soon, seldom) = FAULTS_NANOS;
+        let wait = if doubted > self.holdings.bytes() / DOUBT_OF_ACCOUNT {
+            soon
+        } else {
+            (2 * files.faults_wait_nanos).clamp(soon, seldom)
+        };
+        files.faults_wait_nanos = wait;
+        files.next_faults_nanos = self.now_nanos.saturating_add(wait);
+    }
+
+    /// Counts faults where a process that shares memory has run since the last count.
+    fn follow_copies(&mut self) {
+        for index in 0..self.processes.len() {
+            let (files, process) = (&self.files[index], &self.processes[index]);
+            let has_run = process.reading.cpu_nanos != files.faults_cpu_nanos;
+            if has_run
+                && self.now_nanos >= files.next_faults_nanos
+                && self.holdings.has_relatives(process.id.pid)
+            {
+                self.count_faults(index);
             }
         }
     }
@@ -183,6 +268,18 @@ impl ProcessTree {
             self.members.sessions.insert(pid);
         }
         let info = describe(&self.proc, pid, &stat, &command);
+        let parent = self
+            .processes
+            .iter()
+            .find(|process| process.id.pid == info.parent && process.info.command == info.command);
+        let parent = parent.and_then(|parent| self.holdings.family_of(parent.id.pid));
+        self.holdings.join(Newcomer {
+            pid,
+            family: family_of(stat.layout(), pid, parent),
+            reading,
+            faults: stat.minor_faults,
+        });
+        self.has_moved = true;
         self.members.pids.insert(pid);
         self.kept_files += keeping.descriptors();
         self.files.push(files);
@@ -193,10 +290,9 @@ impl ProcessTree {
             detail: ProcessDetail::default(),
             detail_is_new: false,
             pss_is_new: false,
-            shared_excess_bytes: None,
+            memory_bytes: 0,
             first_seen_nanos: self.now_nanos,
         });
-        self.comings_and_goings += 1;
         self.last_coming_nanos = self.now_nanos;
         self.changes.push(Change::Started(id));
         Some(id)
@@ -236,7 +332,9 @@ impl ProcessTree {
             last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
         }
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(last_reading.cpu_nanos);
-        self.comings_and_goings += 1;
+        self.holdings.leave(process.id.pid);
+        self.measuring.forget(process.id.pid);
+        self.has_moved = true;
         self.last_coming_nanos = self.now_nanos;
         self.changes.push(Change::Ended {
             id: process.id,
@@ -287,6 +385,9 @@ impl ProcessTree {
         }
         if outcome.leads_session {
             self.members.sessions.insert(process.id.pid);
+        }
+        if let Some(count) = process.detail.minor_faults {
+            self.take_faults(index, count, outcome.memory_replaced);
         }
         self.schedule_detail(index);
         let files = &mut self.files[index];
@@ -352,72 +453,109 @@ impl ProcessTree {
         process.info = info;
     }
 
-    /// Goes on with a round of PSS measurements, or begins one, as far as the budget goes.
-    fn measure_pss(&mut self) {
-        self.pss.budget.refill(self.now_nanos);
+    /// Measures what is in doubt, as far as the budget goes.
+    fn measure(&mut self, since_last_tick_nanos: u64) {
         let scene = Scene {
-            comings_and_goings: self.comings_and_goings,
+            now_nanos: self.now_nanos,
             last_coming_nanos: self.last_coming_nanos,
-            rss_bytes: self
-                .processes
-                .iter()
-                .map(|process| process.reading.rss_bytes)
-                .sum(),
             processes: self.processes.len(),
         };
-        if !self.pss.under_way {
-            if !self.pss.is_due(self.now_nanos, scene) {
-                return;
-            }
-            let asked = self.files.iter().filter(|files| !files.pss.refused);
-            self.pss.begin(asked.map(ProcessFiles::pid));
+        if !self.measuring.is_due(&self.holdings, scene) {
+            return;
         }
-        let began = own_thread_nanos();
-        while let Some(pid) = self.pss.queue.pop() {
-            let index = self
-                .processes
-                .iter()
-                .position(|process| process.id.pid == pid);
-            let Some(index) = index else {
-                continue;
+        let (least, most) = MEASURING_NANOS;
+        let slice = (since_last_tick_nanos / MEASURING_PART).clamp(least, most);
+        let mut refused = Vec::new();
+        let findings = self.measuring.step(
+            &self.proc,
+            &self.holdings,
+            self.processes.iter().map(|process| process.id.pid),
+            scene,
+            slice,
+            |pid| refused.push(pid),
+        );
+        for pid in refused {
+            self.holdings.refuse(pid);
+            if let Some(process) = self.processes.iter().find(|process| process.id.pid == pid) {
+                self.blind
+                    .refused(pid, &process.info.name, process.info.uid);
+            }
+        }
+        if let Some(findings) = findings {
+            // Who ended meanwhile left its pages to others, and must not be counted beside them.
+            self.read_all(Attention::Usual);
+            self.take_findings(findings);
+        }
+    }
+
+    fn take_findings(&mut self, findings: Findings) {
+        let measured = findings.measured.iter().map(|(pid, rollup)| {
+            let measured = Measured {
+                anon_bytes: rollup.anon_bytes,
+                anon_pss_bytes: rollup.anon_pss_bytes,
+                anon_alone_bytes: rollup.anon_alone_bytes,
             };
-            let (files, process) = (&mut self.files[index], &self.processes[index]);
-            match measure(&self.proc, pid, &mut self.pss) {
-                PssOutcome::Measured(rollup) => files.pss.staged = Some(rollup),
-                PssOutcome::Refused => {
-                    files.pss.refused = true;
-                    self.blind
-                        .refused(pid, &process.info.name, process.info.uid);
-                }
-                PssOutcome::Absent => {}
-            }
-            if own_thread_nanos().saturating_sub(began) > PSS_NANOS_PER_TICK {
-                return;
-            }
+            (*pid, measured)
+        });
+        let measured = measured.collect();
+        for (family, changes) in findings.families {
+            self.holdings.take_anon(family, changes, &measured);
         }
-        self.pss.finish(self.now_nanos, scene);
-        for (files, process) in self.files.iter_mut().zip(&mut self.processes) {
-            if let Some(rollup) = files.pss.staged.take() {
+        if let Some(files) = findings.files {
+            let alive = |pid| self.members.pids.contains(&pid);
+            let (distinct_bytes, alone) = files.finish(self.proc.page_bytes, alive);
+            self.holdings.take_files(distinct_bytes, &alone);
+        }
+        for process in &mut self.processes {
+            if let Some(rollup) = findings.measured.get(&process.id.pid) {
                 process.detail.pss_bytes = Some(rollup.pss_bytes);
                 process.detail.uss_bytes = Some(rollup.uss_bytes);
-                process.shared_excess_bytes =
-                    Some(rollup.rss_bytes.saturating_sub(rollup.pss_bytes));
                 process.pss_is_new = true;
             }
         }
+        self.has_moved = true;
+    }
+
+    /// Says what each process adds to the tree, the oldest first.
+    fn share_out(&mut self) {
+        self.holdings.settle();
+        let mut oldest_first: Vec<usize> = (0..self.processes.len()).collect();
+        oldest_first.sort_unstable_by_key(|index| {
+            let id = self.processes[*index].id;
+            (id.start_ticks, id.pid)
+        });
+        let pids: Vec<u32> = oldest_first
+            .iter()
+            .map(|index| self.processes[*index].id.pid)
+            .collect();
+        self.holdings.share_out(pids.into_iter(), |place, bytes| {
+            self.processes[oldest_first[place]].memory_bytes = bytes;
+        });
     }
 }
 
 impl ProcessSource for ProcessTree {
     fn tick(&mut self, now_nanos: u64) {
+        let since_last_tick = now_nanos.saturating_sub(self.now_nanos);
         self.now_nanos = now_nanos;
         if !self.has_ticked {
             self.begin_clock(now_nanos);
         }
-        self.read_all();
+        for process in &mut self.processes {
+            process.detail_is_new = false;
+            process.pss_is_new = false;
+        }
+        self.read_all(self.attention());
         self.discover();
         self.read_details();
-        self.measure_pss();
+        self.follow_copies();
+        if self.has_moved {
+            self.holdings.settle();
+        }
+        self.measure(since_last_tick);
+        if std::mem::take(&mut self.has_moved) {
+            self.share_out();
+        }
     }
 
     fn be_thorough(&mut self) {
@@ -461,6 +599,12 @@ impl ProcessSource for ProcessTree {
         self.read_details();
         Ok(id)
     }
+}
+
+/// Who belongs together: the same address space layout, or else the family of the parent whose command line it has.
+fn family_of(layout: Option<u64>, pid: u32, parent: Option<FamilyKey>) -> FamilyKey {
+    let known = layout.map(FamilyKey::Layout);
+    known.or(parent).unwrap_or(FamilyKey::Founder(pid))
 }
 
 /// FNV-1a over the short name and the arguments.

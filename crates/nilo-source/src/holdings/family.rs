@@ -1,0 +1,53 @@
+//! Processes that come from one another by `fork` without `exec`, and may share anonymous pages.
+
+use super::shared_set::SharedSet;
+
+/// How much must have been claimed before a lesson is drawn from a measurement.
+pub(crate) const LEARN_FROM_BYTES: u64 = 2 << 20;
+
+/// Who belongs together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum FamilyKey {
+    /// The layout of the address space, drawn at random on each `exec` and kept by `fork`.
+    Layout(u64),
+    /// The process that founded the family, where the layout may not be known.
+    Founder(u32),
+}
+
+/// A family.
+#[derive(Debug)]
+pub(crate) struct Family {
+    pub(crate) members: usize,
+    /// How often somebody joined or left.
+    pub(crate) changes: u64,
+    pub(crate) anon: SharedSet,
+    /// Which share of faults without growth turned out to be copies.
+    pub(crate) copied_share: f64,
+}
+
+impl Default for Family {
+    fn default() -> Family {
+        Family {
+            members: 0,
+            changes: 0,
+            anon: SharedSet::default(),
+            copied_share: 1.0,
+        }
+    }
+}
+
+impl Family {
+    pub(crate) fn enter(&mut self) {
+        self.members += 1;
+        self.changes += 1;
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.members -= 1;
+        self.changes += 1;
+    }
+
+    pub(crate) fn doubt(&mut self, bytes: u64) {
+        self.anon.doubt(bytes);
+    }
+}

@@ -1,0 +1,245 @@
+use super::*;
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+const ONE: FamilyKey = FamilyKey::Layout(1);
+
+fn reading(anon_pages: u64, file_pages: u64) -> ProcessReading {
+    ProcessReading {
+        rss_bytes: (anon_pages + file_pages) * PAGE,
+        shared_bytes: file_pages * PAGE,
+        cpu_nanos: 0,
+    }
+}
+
+fn newcomer(
+    pid: u32,
+    family: FamilyKey,
+    anon_pages: u64,
+    file_pages: u64,
+    faults: u64,
+) -> Newcomer {
+    Newcomer {
+        pid,
+        family,
+        reading: reading(anon_pages, file_pages),
+        faults,
+    }
+}
+
+fn pages(holdings: &mut Holdings) -> u64 {
+    holdings.settle();
+    holdings.bytes() / PAGE
+}
+
+/// A parent of 400 pages and so many forked workers.
+fn loader(workers: u32) -> Holdings {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 400, 0, 500));
+    holdings.settle();
+    for pid in 2..2 + workers {
+        holdings.join(newcomer(pid, ONE, 400, 0, 0));
+        holdings.settle();
+    }
+    holdings
+}
+
+#[test]
+fn a_fork_adds_nothing_and_an_exit_removes_only_what_was_held_alone() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 400, 0, 500));
+    for epoch in 0..3 {
+        for worker in 0..6 {
+            holdings.join(newcomer(10 * epoch + 10 + worker, ONE, 400, 0, 0));
+        }
+        assert_eq!(pages(&mut holdings), 400);
+        for worker in 0..6 {
+            holdings.update(10 * epoch + 10 + worker, reading(410, 0));
+        }
+        assert_eq!(pages(&mut holdings), 460);
+        for worker in 0..6 {
+            holdings.leave(10 * epoch + 10 + worker);
+        }
+        assert_eq!(pages(&mut holdings), 400);
+    }
+}
+
+#[test]
+fn a_parent_that_ends_first_leaves_its_memory_to_its_children() {
+    let mut holdings = loader(2);
+    holdings.leave(1);
+    assert_eq!(pages(&mut holdings), 400);
+    holdings.leave(2);
+    assert_eq!(pages(&mut holdings), 400);
+    holdings.leave(3);
+    assert_eq!(pages(&mut holdings), 0);
+}
+
+#[test]
+fn faults_without_growth_are_copies_until_a_measurement_says_otherwise() {
+    let mut holdings = loader(1);
+    let faults = |count| Faults {
+        count,
+        reading: reading(400, 0),
+    };
+    holdings.count_faults(2, faults(100));
+    assert_eq!(pages(&mut holdings), 500);
+    let measured = |alone: u64, pss: u64| Measured {
+        anon_bytes: 400 * PAGE,
+        anon_pss_bytes: pss * PAGE,
+        anon_alone_bytes: alone * PAGE,
+    };
+    // Only 30 of them were.
+    let round = HashMap::from([(1, measured(30, 215)), (2, measured(30, 215))]);
+    holdings.take_anon(ONE, 2, &round);
+    assert_eq!(pages(&mut holdings), 430);
+}
+
+#[test]
+fn a_child_that_copied_before_it_was_seen_is_counted_with_its_copies() {
+    let mut holdings = loader(0);
+    holdings.join(newcomer(2, ONE, 400, 32, 62));
+    // Two faults mapped the pages of files.
+    assert_eq!(pages(&mut holdings), 400 + 60 + 32);
+}
+
+#[test]
+fn exec_leaves_the_family_and_starts_anew() {
+    let mut holdings = loader(1);
+    holdings.exec(2, FamilyKey::Layout(2), 0);
+    holdings.update(2, reading(5, 0));
+    assert_eq!(pages(&mut holdings), 405);
+    holdings.leave(1);
+    assert_eq!(pages(&mut holdings), 5);
+}
+
+#[test]
+fn memory_that_a_parent_frees_stays_while_a_child_has_it() {
+    let mut holdings = loader(2);
+    holdings.update(1, reading(50, 0));
+    assert_eq!(pages(&mut holdings), 400);
+}
+
+#[test]
+fn a_buffer_that_workers_map_later_counts_once() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 10, 400, 0));
+    holdings.join(newcomer(2, FamilyKey::Layout(2), 10, 0, 0));
+    holdings.settle();
+    holdings.update(2, reading(10, 400));
+    assert_eq!(pages(&mut holdings), 420);
+    assert!(holdings.file_doubt() >= 400 * PAGE);
+    // They turn out to be other pages.
+    holdings.take_files(
+        700 * PAGE,
+        &HashMap::from([(1, 300 * PAGE), (2, 300 * PAGE)]),
+    );
+    assert_eq!(pages(&mut holdings), 720);
+    holdings.leave(2);
+    assert_eq!(pages(&mut holdings), 410);
+}
+
+#[test]
+fn a_process_alone_is_its_rss_and_never_in_doubt() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 100, 50, 0));
+    holdings.settle();
+    for (anon, file) in [(400, 50), (10, 5), (10, 300)] {
+        holdings.update(1, reading(anon, file));
+        assert_eq!(pages(&mut holdings), anon + file);
+    }
+    assert_eq!(holdings.file_doubt(), 0);
+    assert!(holdings.family_doubts().all(|(_, doubt)| doubt == 0));
+}
+
+#[test]
+fn strangers_do_not_divide_what_the_tree_holds() {
+    let mut holdings = loader(1);
+    // A third process outside the tree holds the same pages: a third of 400 each.
+    let third = Measured {
+        anon_bytes: 400 * PAGE,
+        anon_pss_bytes: 133 * PAGE,
+        anon_alone_bytes: 0,
+    };
+    holdings.take_anon(ONE, 2, &HashMap::from([(1, third), (2, third)]));
+    assert_eq!(pages(&mut holdings), 400);
+}
+
+/// What may happen to a tree.
+#[derive(Debug, Clone)]
+enum Happening {
+    Fork(u32),
+    Exit(u32),
+    Exec(u32),
+    Become(u32, u64, u64),
+    Fault(u32, u64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let pid = 1..12u32;
+    prop_oneof![
+        pid.clone().prop_map(Happening::Fork),
+        pid.clone().prop_map(Happening::Exit),
+        pid.clone().prop_map(Happening::Exec),
+        (pid.clone(), 0..500u64, 0..500u64)
+            .prop_map(|(pid, anon, file)| Happening::Become(pid, anon, file)),
+        (pid, 0..300u64).prop_map(|(pid, count)| Happening::Fault(pid, count)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_tree_holds_at_least_its_largest_process_and_at_most_the_sum(
+        happenings in proptest::collection::vec(happening(), 1..80),
+    ) {
+        let mut holdings = Holdings::new(PAGE);
+        let mut alive: HashMap<u32, (FamilyKey, u64, u64, u64)> = HashMap::new();
+        for (time, happening) in happenings.into_iter().enumerate() {
+            match happening {
+                Happening::Fork(pid) => {
+                    let child = 1 + (pid + time as u32) % 11;
+                    if alive.contains_key(&child) {
+                        continue;
+                    }
+                    let (family, anon, file, _) = alive.get(&pid).copied().unwrap_or((FamilyKey::Founder(child), 40, 10, 0));
+                    holdings.join(newcomer(child, family, anon, file, 0));
+                    alive.insert(child, (family, anon, file, 0));
+                }
+                Happening::Exit(pid) => {
+                    alive.remove(&pid);
+                    holdings.leave(pid);
+                }
+                Happening::Exec(pid) => {
+                    let family = FamilyKey::Layout(1000 + time as u64);
+                    holdings.exec(pid, family, 0);
+                    if let Some(process) = alive.get_mut(&pid) {
+                        process.0 = family;
+                    }
+                }
+                Happening::Become(pid, anon, file) => {
+                    holdings.update(pid, reading(anon, file));
+                    if let Some(process) = alive.get_mut(&pid) {
+                        (process.1, process.2) = (anon, file);
+                    }
+                }
+                Happening::Fault(pid, count) => {
+                    if let Some(process) = alive.get_mut(&pid) {
+                        process.3 += count;
+                        let faults = Faults { count: process.3, reading: reading(process.1, process.2) };
+                        holdings.count_faults(pid, faults);
+                    }
+                }
+            }
+            let bytes = pages(&mut holdings);
+            let sum: u64 = alive.values().map(|process| process.1 + process.2).sum();
+            let most = alive.values().map(|process| process.1 + process.2).max().unwrap_or(0);
+            prop_assert!((most..=sum).contains(&bytes), "{most} {bytes} {sum}");
+            let mut shared_out = 0;
+            let mut pids: Vec<u32> = alive.keys().copied().collect();
+            pids.sort_unstable();
+            holdings.share_out(pids.into_iter(), |_, bytes| shared_out += bytes);
+            // Rounding of scaled parts may lose a byte for each process.
+            prop_assert!((holdings.bytes() - alive.len() as u64..=holdings.bytes()).contains(&shared_out));
+        }
+    }
+}

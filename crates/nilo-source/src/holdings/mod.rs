@@ -1,0 +1,373 @@
+//! How much memory a tree holds: the number of distinct pages, each counted once and in full.
+//!
+//! A sum of RSS counts a page once for each process that maps it, and PSS divides it by strangers.
+//! So the tree is followed by laws that hold whatever the processes do: a fork adds nothing, an exit removes only what
+//! the process held alone, `exec` removes that and starts anew, new anonymous memory belongs to the process that grew.
+//! What the laws leave open is kept as a *doubt*: copies of inherited pages (which show as page faults, not in RSS),
+//! whose memory was freed, whether new file pages were in the tree already.
+//! When the doubt is worth it, the processes are measured, and the estimate starts again from exact figures.
+//!
+//! Anonymous memory is shared inside a *family*: processes forked from one another without `exec`.
+//! Pages of files and shared memory are shared by the whole tree.
+
+mod family;
+mod holding;
+mod shared_set;
+
+use std::collections::HashMap;
+
+pub(crate) use holding::{Faults, Holding, Measured};
+
+use family::Family;
+pub(crate) use family::FamilyKey;
+use shared_set::SharedSet;
+
+use crate::source::ProcessReading;
+
+/// The laws of fork and exit are exact as far as we see them; one part in this many of the shared memory stays in doubt.
+const CHANGE_PART: u64 = 500;
+
+/// A process that joins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newcomer {
+    pub(crate) pid: u32,
+    pub(crate) family: FamilyKey,
+    pub(crate) reading: ProcessReading,
+    /// Minor faults since its birth.
+    pub(crate) faults: u64,
+}
+
+/// What the tree holds, and how sure that is.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    processes: HashMap<u32, Holding>,
+    families: HashMap<FamilyKey, Family>,
+    files: SharedSet,
+    page_bytes: u64,
+}
+
+impl Holdings {
+    pub(crate) fn new(page_bytes: u64) -> Holdings {
+        Holdings {
+            page_bytes,
+            ..Holdings::default()
+        }
+    }
+
+    /// A process joined: by `fork` when a relative is in the tree, otherwise with memory of its own.
+    pub(crate) fn join(&mut self, newcomer: Newcomer) {
+        let Newcomer {
+            pid,
+            family: key,
+            reading,
+            faults,
+        } = newcomer;
+        let family = self.families.entry(key).or_default();
+        let relatives = self
+            .processes
+            .values_mut()
+            .filter(|other| other.family == key);
+        // Whichever relative has most: a parent that ended already had no more than what it left.
+        let parent = relatives.max_by_key(|other| other.anon.bytes);
+        let holding = match parent {
+            Some(parent) => {
+                let copied_share = family.copied_share;
+                let (holding, copied) =
+                    Holding::forked(key, reading, faults, parent, copied_share, self.page_bytes);
+                family.anon.add(holding.anon.alone);
+                family.doubt(holding.anon.bytes / CHANGE_PART + copied);
+                holding
+            }
+            None => {
+                let holding = Holding::fresh(key, reading, faults);
+                family.anon.add(holding.anon.bytes);
+                holding
+            }
+        };
+        if !self.processes.is_empty() {
+            self.files.doubt(holding.file.bytes / CHANGE_PART);
+        }
+        self.files.include(holding.file.bytes);
+        family.enter();
+        self.processes.insert(pid, holding);
+    }
+
+    /// A process left: what it held alone is gone.
+    pub(crate) fn leave(&mut self, pid: u32) {
+        let Some(holding) = self.processes.remove(&pid) else {
+            return;
+        };
+        self.files.remove(holding.file.alone);
+        self.files.doubt(holding.file.pooled() / CHANGE_PART);
+        self.leave_family(&holding);
+    }
+
+    fn leave_family(&mut self, holding: &Holding) {
+        if let Some(family) = self.families.get_mut(&holding.family) {
+            family.exit();
+            family.anon.remove(holding.anon.alone);
+            family.doubt(holding.anon.pooled() / CHANGE_PART + holding.copied_unproved / 2);
+            if family.members == 0 {
+                self.families.remove(&holding.family);
+            }
+        }
+    }
+
+    /// A process replaced its memory by `exec`: it left its family and founds another.
+    pub(crate) fn exec(&mut self, pid: u32, family: FamilyKey, faults: u64) {
+        let Some(mut holding) = self.processes.remove(&pid) else {
+            return;
+        };
+        if holding.family == family {
+            self.processes.insert(pid, holding);
+            return;
+        }
+        self.leave_family(&holding);
+        holding.found_family(family, faults);
+        let founded = self.families.entry(family).or_default();
+        founded.enter();
+        founded.anon.add(holding.anon.bytes);
+        self.processes.insert(pid, holding);
+    }
+
+    /// A process has this memory now.
+    pub(crate) fn update(&mut self, pid: u32, reading: ProcessReading) {
+        let shares_files = self.processes.len() > 1;
+        let Some(holding) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        let anon_bytes = reading.rss_bytes.saturating_sub(reading.shared_bytes);
+        if anon_bytes == holding.anon.bytes && reading.shared_bytes == holding.file.bytes {
+            return;
+        }
+        if let Some(family) = self.families.get_mut(&holding.family) {
+            let fell = holding.anon.bytes.saturating_sub(anon_bytes);
+            let alone = holding.anon.alone;
+            holding.anon.grow_or_shrink(anon_bytes);
+            family.anon.follow(alone, holding.anon.alone);
+            if family.members > 1 {
+                family.doubt(fell / 2);
+            }
+        }
+        let file_bytes = reading.shared_bytes;
+        let moved = file_bytes.abs_diff(holding.file.bytes);
+        let alone = holding.file.alone;
+        holding.file.overlap(file_bytes);
+        self.files.follow(alone, holding.file.alone);
+        self.files.include(file_bytes);
+        if shares_files {
+            self.files.doubt(moved);
+        }
+    }
+
+    /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.
+    pub(crate) fn count_faults(&mut self, pid: u32, faults: Faults) -> u64 {
+        let Some(holding) = self.processes.get_mut(&pid) else {
+            return 0;
+        };
+        let Some(family) = self.families.get_mut(&holding.family) else {
+            return 0;
+        };
+        let shares = family.members > 1;
+        let copied = holding.count_faults(faults, shares, self.page_bytes);
+        family.anon.add(copied.counted);
+        family.doubt(copied.doubted);
+        copied.doubted
+    }
+
+    /// Brings every figure inside what is possible; call once a tick, after all updates.
+    pub(crate) fn settle(&mut self) {
+        self.files.begin_settling();
+        for family in self.families.values_mut() {
+            family.anon.begin_settling();
+        }
+        for holding in self.processes.values() {
+            self.files.look_at(&holding.file);
+            if let Some(family) = self.families.get_mut(&holding.family) {
+                family.anon.look_at(&holding.anon);
+            }
+        }
+        self.files.settle_overlapping();
+        for family in self.families.values_mut() {
+            family.anon.settle();
+        }
+        // Who is alone shares with nobody.
+        let alone = self.processes.len() == 1;
+        for holding in self.processes.values_mut() {
+            if alone {
+                holding.file.alone = holding.file.bytes;
+            }
+            if self
+                .families
+                .get(&holding.family)
+                .is_some_and(|family| family.members == 1)
+            {
+                holding.anon.alone = holding.anon.bytes;
+                holding.copied_unproved = 0;
+            }
+        }
+        if alone {
+            self.files.be_certain();
+        }
+        for family in self
+            .families
+            .values_mut()
+            .filter(|family| family.members == 1)
+        {
+            family.anon.be_certain();
+        }
+    }
+
+    /// Bytes in distinct pages.
+    pub(crate) fn bytes(&self) -> u64 {
+        let anon: u64 = self
+            .families
+            .values()
+            .map(|family| family.anon.bytes())
+            .sum();
+        anon + self.files.bytes()
+    }
+
+    /// Bytes by which anonymous memory of one family may be off.
+    pub(crate) fn family_doubts(&self) -> impl Iterator<Item = (FamilyKey, u64)> {
+        self.families
+            .iter()
+            .map(|(key, family)| (*key, family.anon.doubt_bytes()))
+    }
+
+    /// Bytes by which file pages may be off.
+    pub(crate) fn file_doubt(&self) -> u64 {
+        self.files.doubt_bytes()
+    }
+
+    /// Whether a process has relatives with whom it may share anonymous memory.
+    pub(crate) fn has_relatives(&self, pid: u32) -> bool {
+        let family = self
+            .processes
+            .get(&pid)
+            .and_then(|holding| self.families.get(&holding.family));
+        family.is_some_and(|family| family.members > 1)
+    }
+
+    /// All that a process holds, shared or not.
+    pub(crate) fn resident_bytes(&self, pid: u32) -> u64 {
+        let holding = self.processes.get(&pid);
+        holding.map_or(0, |holding| holding.anon.bytes + holding.file.bytes)
+    }
+
+    /// Whether there is more than one process.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.processes.len() > 1
+    }
+
+    /// How often somebody joined or left a family.
+    pub(crate) fn changes_of(&self, key: FamilyKey) -> Option<u64> {
+        self.families.get(&key).map(|family| family.changes)
+    }
+
+    pub(crate) fn family_of(&self, pid: u32) -> Option<FamilyKey> {
+        self.processes.get(&pid).map(|holding| holding.family)
+    }
+
+    /// A family was measured. Proportional shares add up when nobody joined or left since it had seen so many changes.
+    pub(crate) fn take_anon(
+        &mut self,
+        key: FamilyKey,
+        changes: u64,
+        measured: &HashMap<u32, Measured>,
+    ) {
+        let Some(family) = self.families.get_mut(&key) else {
+            return;
+        };
+        let complete = family.changes == changes;
+        let is_member = |pid: &u32| {
+            self.processes
+                .get(pid)
+                .is_some_and(|holding| holding.family == key)
+        };
+        if !measured.keys().any(is_member) {
+            // Nobody may be measured: doubting on would only cost.
+            family.anon.be_certain();
+            return;
+        }
+        let (mut alone, mut most_pooled, mut proportional) = (0, 0, 0);
+        let (mut copied, mut claimed) = (0, 0);
+        let members = self.processes.iter_mut();
+        for (pid, holding) in members.filter(|(_, holding)| holding.family == key) {
+            match measured.get(pid) {
+                Some(measured) => {
+                    if complete && let Some(learned) = holding.learn(measured) {
+                        copied += learned.0;
+                        claimed += learned.1;
+                    }
+                    holding.take_anon(measured);
+                    let since = holding.anon.bytes.saturating_sub(measured.anon_bytes);
+                    proportional += measured.anon_pss_bytes + since;
+                }
+                // Not permitted: the laws are all there is.
+                None if holding.is_unmeasurable => proportional += holding.anon.alone,
+                // About to go.
+                None => continue,
+            }
+            alone += holding.anon.alone;
+            most_pooled = most_pooled.max(holding.anon.pooled());
+        }
+        if claimed > family::LEARN_FROM_BYTES {
+            family.copied_share = copied as f64 / claimed as f64;
+        }
+        let nested = alone + most_pooled;
+        // Where strangers share the pages too, proportional shares are too small, and nesting is the better guess.
+        let bytes = if complete {
+            proportional.max(nested)
+        } else {
+            nested
+        };
+        family.anon.measured(bytes, !complete);
+    }
+
+    /// A process may not be measured.
+    pub(crate) fn refuse(&mut self, pid: u32) {
+        if let Some(holding) = self.processes.get_mut(&pid) {
+            holding.is_unmeasurable = true;
+        }
+    }
+
+    /// File pages of the tree were counted: all distinct ones, and those that each process held alone.
+    pub(crate) fn take_files(&mut self, distinct_bytes: u64, alone: &HashMap<u32, u64>) {
+        for (pid, holding) in &mut self.processes {
+            let bytes = alone.get(pid).copied().unwrap_or(0);
+            holding.file.alone = bytes.min(holding.file.bytes);
+        }
+        self.files.measured(distinct_bytes, false);
+    }
+
+    /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.
+    pub(crate) fn share_out(
+        &self,
+        pids: impl Iterator<Item = u32>,
+        mut each: impl FnMut(usize, u64),
+    ) {
+        let pools = self.families.iter();
+        let mut pools: HashMap<FamilyKey, u64> = pools
+            .map(|(key, family)| (*key, family.anon.pool_bytes()))
+            .collect();
+        let mut file_pool = self.files.pool_bytes();
+        let file_scale = self.files.scale_of_alone();
+        for (index, pid) in pids.enumerate() {
+            let Some(holding) = self.processes.get(&pid) else {
+                continue;
+            };
+            let pool = pools.entry(holding.family).or_default();
+            let anon = holding.anon.pooled().min(*pool);
+            *pool -= anon;
+            let file_alone = (holding.file.alone as f64 * file_scale) as u64;
+            let file = (holding.file.bytes - file_alone).min(file_pool);
+            file_pool -= file;
+            each(index, holding.anon.alone + anon + file_alone + file);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "holdings_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! Distinct pages that a group of processes holds together, followed between measurements.
+
+/// What one process holds of a set: some of it alone, the rest with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Part {
+    /// All that it holds.
+    pub(crate) bytes: u64,
+    /// What nobody else in the tree holds, as far as known.
+    pub(crate) alone: u64,
+}
+
+impl Part {
+    /// What others hold too.
+    pub(crate) fn pooled(&self) -> u64 {
+        self.bytes.saturating_sub(self.alone)
+    }
+
+    /// Growth is new memory; what is freed is taken from its own first.
+    pub(crate) fn grow_or_shrink(&mut self, bytes: u64) {
+        let grown = bytes.saturating_sub(self.bytes);
+        let shrunk = self.bytes.saturating_sub(bytes);
+        self.alone = (self.alone + grown).saturating_sub(shrunk).min(bytes);
+        self.bytes = bytes;
+    }
+
+    /// Growth is taken for pages that others have already: programs of one job map the same files.
+    pub(crate) fn overlap(&mut self, bytes: u64) {
+        let shrunk = self.bytes.saturating_sub(bytes);
+        self.alone = self.alone.saturating_sub(shrunk).min(bytes);
+        self.bytes = bytes;
+    }
+}
+
+/// The distinct pages of a group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SharedSet {
+    bytes: u64,
+    doubt_bytes: u64,
+    sum: u64,
+    sum_alone: u64,
+    most: u64,
+    most_pooled: u64,
+}
+
+impl SharedSet {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What several processes hold, counted once.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.sum_alone)
+    }
+
+    pub(crate) fn doubt_bytes(&self) -> u64 {
+        self.doubt_bytes
+    }
+
+    pub(crate) fn doubt(&mut self, bytes: u64) {
+        self.doubt_bytes = self.doubt_bytes.saturating_add(bytes);
+    }
+
+    pub(crate) fn be_certain(&mut self) {
+        self.doubt_bytes = 0;
+    }
+
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn remove(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// A process's own part changed.
+    pub(crate) fn follow(&mut self, before: u64, after: u64) {
+        self.bytes = (self.bytes + after).saturating_sub(before);
+    }
+
+    /// Somebody holds this much, so the set has at least that.
+    pub(crate) fn include(&mut self, bytes: u64) {
+        self.bytes = self.bytes.max(bytes);
+    }
+
+    /// The set was counted.
+    pub(crate) fn measured(&mut self, bytes: u64, doubtful: bool) {
+        self.bytes = bytes;
+        self.doubt_bytes = if doubtful { bytes / 50 } else { 0 };
+    }
+
+    /// How much of what members are said to hold alone fits in: less than 1 where that is out of date.
+    pub(crate) fn scale_of_alone(&self) -> f64 {
+        if self.sum_alone > self.bytes {
+            self.bytes as f64 / self.sum_alone as f64
+        } else {
+            1.0
+        }
+    }
+
+    pub(crate) fn begin_settling(&mut self) {
+        self.sum = 0;
+        self.sum_alone = 0;
+        self.most = 0;
+        self.most_pooled = 0;
+    }
+
+    pub(crate) fn look_at(&mut self, part: &Part) {
+        self.sum += part.bytes;
+        self.sum_alone += part.alone;
+        self.most = self.most.max(part.bytes);
+        self.most_pooled = self.most_pooled.max(part.pooled());
+    }
+
+    /// A set has at least what its members hold alone and the largest shared part, and at most the sum.
+    pub(crate) fn settle(&mut self) {
+        self.keep_within(self.sum_alone + self.most_pooled);
+    }
+
+    /// The same where a member's growth may lie on what another held alone: the largest member is the least.
+    pub(crate) fn settle_overlapping(&mut self) {
+        self.keep_within(self.most);
+    }
+
+    fn keep_within(&mut self, least: u64) {
+        self.bytes = self.bytes.clamp(least.min(self.sum), self.sum);
+        self.doubt_bytes = self.doubt_bytes.min(self.sum);
+    }
+}

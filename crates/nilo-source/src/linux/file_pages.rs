@@ -1,0 +1,380 @@
+//! Which pages of files and shared memory a tree holds, each counted once whoever else maps it.
+//!
+//! A page of a file is known by its place in the file, so no frame numbers and no privileges are needed:
+//! `maps` says where files lie in the address space, `pagemap` which of their pages are present.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::kernel_text::words;
+use crate::linux::proc_folder::ProcFolder;
+
+/// Pages of one entry of [`FilePages::chunks`].
+const CHUNK_PAGES: u64 = 512;
+/// A page that nobody holds, and one that several hold; every other number is the process that holds it alone.
+const NOBODY: u32 = 0;
+const SEVERAL: u32 = u32::MAX;
+
+const PRESENT: u64 = 1 << 63;
+const OF_FILE: u64 = 1 << 61;
+/// Entries of `pagemap` that are read at once where it cannot be searched.
+const ENTRIES: usize = 4096;
+
+/// A file on some device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// A file in an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mapping {
+    file: FileId,
+    from: u64,
+    to: u64,
+    /// Where in the file it begins, in bytes.
+    offset: u64,
+}
+
+/// The pages of a tree, process by process.
+#[derive(Debug, Default)]
+pub(crate) struct FilePages {
+    chunks: HashMap<(FileId, u64), Box<[u32; CHUNK_PAGES as usize]>>,
+    distinct: u64,
+    alone: HashMap<u32, u64>,
+}
+
+impl FilePages {
+    /// Adds what a process holds.
+    pub(crate) fn add(&mut self, proc: &ProcFolder, pid: u32) -> rustix::io::Result<()> {
+        let maps = read_whole(proc.open_of(pid, "maps")?)?;
+        let pagemap = proc.open_of(pid, "pagemap")?;
+        let mappings: Vec<Mapping> = maps
+            .split(|byte| *byte == b'\n')
+            .filter_map(parse_mapping)
+            .collect();
+        self.alone.entry(pid).or_default();
+        // The parts of one library lie side by side; one search finds the pages of all of them.
+        let mut rest = &mappings[..];
+        while let Some(first) = rest.first() {
+            let touching = rest
+                .windows(2)
+                .take_while(|pair| pair[0].to == pair[1].from);
+            let (near, far) = rest.split_at(1 + touching.count());
+            let end = near.last().map_or(first.to, |last| last.to);
+            let mut at = 0;
+            present_file_pages(&pagemap, first.from, end, proc.page_bytes, |from, to| {
+                let mut start = from;
+                while start < to {
+                    while near.get(at).is_some_and(|mapping| mapping.to <= start) {
+                        at += 1;
+                    }
+                    let Some(mapping) = near.get(at) else { return };
+                    let stop = to.min(mapping.to);
+                    let place = (mapping.offset + start - mapping.from) / proc.page_bytes;
+                    self.hold(mapping.file, place, (stop - start) / proc.page_bytes, pid);
+                    start = stop;
+                }
+            })?;
+            rest = far;
+        }
+        Ok(())
+    }
+
+    /// A process holds `count` pages of a file from `place` on.
+    fn hold(&mut self, file: FileId, place: u64, count: u64, pid: u32) {
+        let (mut place, end) = (place, place + count);
+        let mut new = 0;
+        while place < end {
+            let number = place / CHUNK_PAGES;
+            let from = (place % CHUNK_PAGES) as usize;
+            let to = (end - number * CHUNK_PAGES).min(CHUNK_PAGES) as usize;
+            let chunk = self
+                .chunks
+                .entry((file, number))
+                .or_insert_with(|| Box::new([NOBODY; CHUNK_PAGES as usize]));
+            for holder in &mut chunk[from..to] {
+                match *holder {
+                    NOBODY => {
+                        *holder = pid;
+                        new += 1;
+                    }
+                    SEVERAL => {}
+                    // The same file may be mapped twice.
+                    same if same == pid => {}
+                    other => {
+                        *holder = SEVERAL;
+                        if let Some(count) = self.alone.get_mut(&other) {
+                            *count -= 1;
+                        }
+                    }
+                }
+            }
+            place = (number + 1) * CHUNK_PAGES;
+        }
+        self.distinct += new;
+        *self.alone.entry(pid).or_default() += new;
+    }
+
+    /// Distinct bytes, and what each process holds alone; processes that are gone by now count no more.
+    pub(crate) fn finish(
+        self,
+        page_bytes: u64,
+        is_alive: impl Fn(u32) -> bool,
+    ) -> (u64, HashMap<u32, u64>) {
+        let gone = self.alone.iter().filter(|(pid, _)| !is_alive(**pid));
+        let gone: u64 = gone.map(|(_, pages)| pages).sum();
+        let alone = self
+            .alone
+            .iter()
+            .map(|(pid, pages)| (*pid, pages * page_bytes));
+        ((self.distinct - gone) * page_bytes, alone.collect())
+    }
+}
+
+/// Parses a line of `maps`; mappings without a file are `None`.
+fn parse_mapping(line: &[u8]) -> Option<Mapping> {
+    let mut words = words(line);
+    let mut range = words.next()?.split(|byte| *byte == b'-');
+    let (from, to) = (hex(range.next()?)?, hex(range.next()?)?);
+    let _permissions = words.next()?;
+    let offset = hex(words.next()?)?;
+    let mut device = words.next()?.split(|byte| *byte == b':');
+    let device = (hex(device.next()?)? << 32) | hex(device.next()?)?;
+    let inode = crate::kernel_text::number(words.next()?)?;
+    let file = FileId { device, inode };
+    (inode != 0 && from < to).then_some(Mapping {
+        file,
+        from,
+        to,
+        offset,
+    })
+}
+
+fn hex(text: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+}
+
+fn read_whole(file: OwnedFd) -> rustix::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut buffer = [0u8; 16384];
+    loop {
+        match rustix::io::read(&file, &mut buffer) {
+            Ok(0) => return Ok(text),
+            Ok(count) => text.extend_from_slice(&buffer[..count]),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Calls `each` with every stretch of present pages that belong to files.
+fn present_file_pages(
+    pagemap: &OwnedFd,
+    from: u64,
+    to: u64,
+    page_bytes: u64,
+    mut each: impl FnMut(u64, u64),
+) -> rustix::io::Result<()> {
+    match search(pagemap, from, to, &mut each) {
+        // Before Linux 6.7 pages cannot be searched for; every entry is read.
+        Err(Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
+            read_entries(pagemap, from, to, page_bytes, &mut each)
+        }
+        outcome => outcome,
+    }
+}
+
+/// The argument of the `PAGEMAP_SCAN` request.
+#[repr(C)]
+#[derive(Default)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_count: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_any_mask: u64,
+    return_mask: u64,
+}
+
+/// What it returns.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ScanRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+const IS_FILE: u64 = 1 << 2;
+const IS_PRESENT: u64 = 1 << 3;
+
+fn search(
+    pagemap: &OwnedFd,
+    from: u64,
+    to: u64,
+    each: &mut impl FnMut(u64, u64),
+) -> rustix::io::Result<()> {
+    let mut regions = [ScanRegion::default(); 128];
+    let mut start = from;
+    while start < to {
+        let mut argument = ScanArgument {
+            size: size_of::<ScanArgument>() as u64,
+            start,
+            end: to,
+            regions: regions.as_mut_ptr() as u64,
+            regions_count: regions.len() as u64,
+            category_mask: IS_FILE | IS_PRESENT,
+            return_mask: IS_FILE | IS_PRESENT,
+            ..ScanArgument::default()
+        };
+        // SAFETY: the request fills at most `regions_count` regions of ours and the argument's `walk_end`.
+        let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut argument) };
+        let Ok(found) = usize::try_from(found) else {
+            let error = std::io::Error::last_os_error();
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        };
+        for region in regions.iter().take(found) {
+            each(region.start, region.end);
+        }
+        if argument.walk_end <= start {
+            break;
+        }
+        start = argument.walk_end;
+    }
+    Ok(())
+}
+
+fn read_entries(
+    pagemap: &OwnedFd,
+    from: u64,
+    to: u64,
+    page_bytes: u64,
+    each: &mut impl FnMut(u64, u64),
+) -> rustix::io::Result<()> {
+    let mut buffer = vec![0u8; ENTRIES * 8];
+    let mut page = from / page_bytes;
+    let end = to / page_bytes;
+    while page < end {
+        let wanted = usize::try_from(end - page).unwrap_or(ENTRIES).min(ENTRIES) * 8;
+        let count = rustix::io::pread(pagemap, &mut buffer[..wanted], page * 8)? / 8;
+        if count == 0 {
+            break;
+        }
+        for entry in buffer[..count * 8].chunks_exact(8) {
+            let entry = u64::from_ne_bytes(entry.try_into().unwrap_or_default());
+            if entry & (PRESENT | OF_FILE) == PRESENT | OF_FILE {
+                each(page * page_bytes, (page + 1) * page_bytes);
+            }
+            page += 1;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: FileId = FileId {
+        device: 1,
+        inode: 2,
+    };
+
+    #[test]
+    fn only_mappings_of_files_are_taken() {
+        let line = b"7f01a000-7f01c000 r-xp 00003000 fe:00 131 /usr/lib/x (deleted)";
+        let mapping = parse_mapping(line).unwrap();
+        assert_eq!((mapping.from, mapping.to), (0x7f01_a000, 0x7f01_c000));
+        assert_eq!((mapping.offset, mapping.file.inode), (0x3000, 131));
+        assert_eq!(mapping.file.device, 0xfe << 32);
+        assert_eq!(
+            parse_mapping(b"7f01a000-7f01c000 rw-p 00000000 00:00 0 [heap]"),
+            None
+        );
+        assert_eq!(parse_mapping(b""), None);
+    }
+
+    #[test]
+    fn a_page_counts_once_and_is_alone_while_one_process_holds_it() {
+        let mut pages = FilePages::default();
+        for (pid, place) in [(10, 0), (10, 1), (10, 1), (11, 1), (12, 1), (11, 600)] {
+            pages.hold(FILE, place, 1, pid);
+        }
+        let (distinct, alone) = pages.finish(1, |_| true);
+        assert_eq!((distinct, alone[&10], alone[&11]), (3, 1, 1));
+        assert_eq!(alone[&12], 0);
+    }
+
+    #[test]
+    fn a_stretch_may_cross_chunks() {
+        let mut pages = FilePages::default();
+        pages.hold(FILE, 500, 600, 10);
+        pages.hold(FILE, 1023, 2, 11);
+        let (distinct, alone) = pages.finish(1, |_| true);
+        assert_eq!((distinct, alone[&10]), (600, 598));
+    }
+
+    #[test]
+    fn what_a_gone_process_held_alone_does_not_count() {
+        let mut pages = FilePages::default();
+        for (pid, place) in [(10, 0), (11, 0), (11, 1)] {
+            pages.hold(FILE, place, 1, pid);
+        }
+        assert_eq!(pages.finish(1, |pid| pid == 10).0, 1);
+    }
+
+    #[test]
+    fn searching_and_reading_entries_find_the_same_pages_of_our_own() {
+        let proc = ProcFolder::open(std::path::Path::new("/proc")).unwrap();
+        let pid = std::process::id();
+        let maps = read_whole(proc.open_of(pid, "maps").unwrap()).unwrap();
+        let pagemap = proc.open_of(pid, "pagemap").unwrap();
+        let mut compared = 0;
+        for mapping in maps.split(|byte| *byte == b'\n').filter_map(parse_mapping) {
+            let (mut searched, mut read) = (0, 0);
+            let found = search(&pagemap, mapping.from, mapping.to, &mut |from, to| {
+                searched += to - from;
+            });
+            if found == Err(Errno::NOTTY) {
+                return;
+            }
+            read_entries(
+                &pagemap,
+                mapping.from,
+                mapping.to,
+                proc.page_bytes,
+                &mut |from, to| {
+                    read += to - from;
+                },
+            )
+            .unwrap();
+            // Other tests run in this process at the same time and may touch a page between the two.
+            assert!(
+                searched.abs_diff(read) <= 64 * proc.page_bytes,
+                "{searched} {read}"
+            );
+            compared += read;
+        }
+        assert!(compared > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(line: Vec<u8>) {
+            let _ = parse_mapping(&line);
+        }
+    }
+}
