@@ -12,6 +12,7 @@ pub mod lookout;
 pub mod metric_history;
 pub mod metrics;
 mod owned_cgroup;
+mod peak;
 pub mod phases;
 pub mod profile;
 pub mod rate;

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
-use nilo_sample::{
-    Alert, Ending, Event, OomKill, ProcessId, ProcessInfo, RecordedTable, Recording, Subject,
-};
+use nilo_sample::{Alert, Ending, Event, OomKill, ProcessId, ProcessInfo, Recording, Subject};
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
@@ -15,6 +13,7 @@ use crate::findings::{Finding, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::owned_cgroup::owned_cgroup_table;
+use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
 use crate::throughput::{ThroughputSummary, summarize_throughput};
@@ -91,7 +90,7 @@ pub struct Summary {
 pub struct MemorySummary {
     /// The largest level, from the kernel where it keeps one.
     pub peak_bytes: Option<u64>,
-    /// Where the peak comes from: `vmhwm`, `rusage`, `cgroup-peak`, `sampled-pss`, `sampled-estimate` (shared pages not measured yet) or `sampled-rss`.
+    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-pss`, `sampled-estimate` (shared pages not measured yet) or `sampled-rss`.
     pub peak_kind: Option<&'static str>,
     /// When it was reached, as nearly as it is known.
     pub peak_secs: Option<f64>,
@@ -105,7 +104,7 @@ pub struct MemorySummary {
     pub growth_bytes: Option<i64>,
     /// How many samples.
     pub samples: u64,
-    /// What the samples are: `pss` (shared pages counted once) or `rss`.
+    /// What the samples are: `pss` (pages that processes share counted once) or `rss`.
     pub sample_kind: &'static str,
     /// The largest swap.
     pub swap_peak_bytes: Option<u64>,
@@ -113,7 +112,7 @@ pub struct MemorySummary {
     pub limit_bytes: Option<u64>,
     /// What imposes it.
     pub limit_source: Option<String>,
-    /// The kernel's own peak of the job's cgroup, page cache included.
+    /// The kernel's own peak of the job's cgroup, page cache and kernel memory included.
     pub cgroup_peak_bytes: Option<u64>,
     /// The largest sampled working set of the job's cgroup.
     pub cgroup_working_set_peak_bytes: Option<u64>,
@@ -145,7 +144,7 @@ pub struct ProcessSummary {
     pub started_secs: f64,
     /// When it left, if it did.
     pub ended_secs: Option<f64>,
-    /// The kernel's high-water mark, or the largest sample where that is larger.
+    /// The largest resident set during the recording: the kernel's high-water mark, or the largest sample where that is larger.
     pub peak_rss_bytes: Option<u64>,
     /// The last level.
     pub last_rss_bytes: Option<u64>,
@@ -295,67 +294,27 @@ fn memory(recording: &Recording) -> MemorySummary {
         .and_then(|series| series.max())
         .and_then(|(_, v)| whole(v));
 
-    let sampled = level.max();
-    summary.sampled_peak_bytes = sampled.and_then(|(_, value)| whole(value));
-    let sampled_kind = sampled.map_or("sampled-rss", |(time, _)| kind_at(tree, time));
-    let mut candidates = Vec::new();
-    candidates.extend(sampled.map(|(time, value)| (value, sampled_kind, Some(time))));
-    let high_water = tree
-        .series("high_water_bytes")
-        .and_then(|series| series.max());
-    candidates.extend(high_water.map(|(time, value)| (value, "vmhwm", Some(time))));
-    candidates.extend(largest_final_mark(recording));
+    summary.sampled_peak_bytes = level.max().and_then(|(_, value)| whole(value));
     if let Some(owned) = owned_cgroup(recording) {
         summary.cgroup_peak_bytes = owned.peak.and_then(whole);
         summary.cgroup_working_set_peak_bytes = owned.working_set_peak.and_then(whole);
-        candidates.extend(owned.proven.map(|value| (value, "cgroup-peak", None)));
     }
-    // A candidate wins only by a real margin, so that the kind does not flicker over rounding and the recorder's own pages.
-    let best = candidates
-        .into_iter()
-        .reduce(|best, next| if next.0 > best.0 * 1.001 { next } else { best });
-    if let Some((value, kind, time)) = best {
-        summary.peak_bytes = whole(value);
-        summary.peak_kind = Some(kind);
-        summary.peak_secs = time.map(to_secs);
-        let first = level.present().next().map_or(value, |(_, first)| first);
-        summary.growth_bytes = Some((value - first) as i64);
+    if let Some(peak) = tree_peak(recording) {
+        summary.peak_bytes = whole(peak.bytes);
+        summary.peak_kind = Some(peak.kind);
+        summary.peak_secs = Some(to_secs(peak.time_nanos));
+        let first = level
+            .present()
+            .next()
+            .map_or(peak.bytes, |(_, first)| first);
+        summary.growth_bytes = Some((peak.bytes - first) as i64);
     }
     summary
-}
-
-/// What the sample of this time is: of one process, of several measured ones, or of some that were not measured yet.
-fn kind_at(tree: &RecordedTable, time: u64) -> &'static str {
-    let row = tree.times.partition_point(|t| *t < time);
-    let at = |column: &str| tree.series(column)?.values.get(row).copied();
-    match (at("processes"), at("pss_processes")) {
-        (Some(processes), _) if processes <= 1.0 => "sampled-rss",
-        (Some(processes), Some(measured)) if measured >= processes => "sampled-pss",
-        (Some(_), Some(_)) => "sampled-estimate",
-        _ => "sampled-rss",
-    }
-}
-
-/// The largest mark that the kernel handed over when a process ended.
-fn largest_final_mark(recording: &Recording) -> Option<(f64, &'static str, Option<u64>)> {
-    let ended = recording
-        .events
-        .iter()
-        .filter_map(|timed| match timed.event {
-            Event::ProcessEnded {
-                peak_rss_bytes: Some(bytes),
-                ..
-            } => Some((bytes as f64, "rusage", Some(timed.time_nanos))),
-            _ => None,
-        });
-    ended.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 struct OwnedCgroup {
     peak: Option<f64>,
     working_set_peak: Option<f64>,
-    /// What the kernel's peak proves for memory without page cache.
-    proven: Option<f64>,
 }
 
 /// The job's own cgroup in figures.
@@ -365,17 +324,12 @@ fn owned_cgroup(recording: &Recording) -> Option<OwnedCgroup> {
     let first = peaks.present().next().map(|(_, value)| value);
     // A peak that was there before the run began says nothing about the run.
     let peak = peaks.last().filter(|last| Some(*last) > first);
-    let cache = table
-        .series("file_bytes")
-        .and_then(|series| series.max())
-        .map_or(0.0, |(_, v)| v);
     Some(OwnedCgroup {
         peak,
         working_set_peak: table
             .series("working_set_bytes")
             .and_then(|series| series.max())
             .map(|(_, v)| v),
-        proven: peak.map(|peak| (peak - cache).max(0.0)),
     })
 }
 
@@ -424,12 +378,9 @@ fn processes(recording: &Recording) -> Vec<ProcessSummary> {
                 entry.name.clone_from(&info.name);
                 entry.command.clone_from(&info.command);
             }
-            Event::ProcessEnded {
-                id, peak_rss_bytes, ..
-            } => {
+            Event::ProcessEnded { id, .. } => {
                 if let Some(entry) = found.get_mut(id) {
                     entry.ended_secs = Some(to_secs(timed.time_nanos));
-                    entry.peak_rss_bytes = entry.peak_rss_bytes.max(*peak_rss_bytes);
                 }
             }
             _ => {}
@@ -450,17 +401,20 @@ fn processes(recording: &Recording) -> Vec<ProcessSummary> {
         };
         let last = |column: &str| table.series(column)?.last().and_then(whole);
         if matches!(table.spec.subject, Subject::Process(_)) {
-            entry.peak_rss_bytes = entry.peak_rss_bytes.max(largest("rss_bytes"));
             entry.last_rss_bytes = last("rss_bytes");
             entry.cpu_secs = to_secs(last("cpu_nanos").unwrap_or(0));
         } else {
-            entry.peak_rss_bytes = entry.peak_rss_bytes.max(largest("peak_rss_bytes"));
             entry.pss_bytes = last("pss_bytes");
             entry.uss_bytes = last("uss_bytes");
             entry.max_threads = largest("threads");
             entry.max_open_files = largest("open_files");
             entry.read_bytes = last("read_bytes");
             entry.written_bytes = last("written_bytes");
+        }
+    }
+    for (id, peak) in process_peaks(recording) {
+        if let Some(entry) = found.get_mut(&id) {
+            entry.peak_rss_bytes = whole(peak.bytes);
         }
     }
     let mut processes: Vec<ProcessSummary> = found.into_values().collect();

@@ -78,22 +78,19 @@ fn with_cgroup(rows: &[(f64, f64)]) -> Recording {
 }
 
 #[test]
-fn the_peak_of_an_own_cgroup_counts_without_its_page_cache() {
+fn the_peak_of_a_cgroup_counts_more_than_the_job_and_is_told_apart() {
     let memory = summary_of(&with_cgroup(&[(20.0, 0.0), (300.0, 100.0)])).memory;
     assert_eq!(
         (memory.peak_bytes, memory.peak_kind),
-        (Some(200), Some("cgroup-peak"))
+        (Some(50), Some("sampled-rss"))
     );
     assert_eq!(memory.cgroup_peak_bytes, Some(300));
 }
 
 #[test]
-fn a_cgroup_peak_from_before_the_run_is_not_ours() {
+fn a_cgroup_peak_from_before_the_run_is_not_told_at_all() {
     let memory = summary_of(&with_cgroup(&[(300.0, 0.0), (300.0, 0.0)])).memory;
-    assert_eq!(
-        (memory.peak_bytes, memory.peak_kind),
-        (Some(50), Some("sampled-rss"))
-    );
+    assert_eq!(memory.cgroup_peak_bytes, None);
 }
 
 #[test]

@@ -101,7 +101,8 @@ pub fn run_command(
     folder.write_description(&description).ok();
     let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
 
-    let mut recorder = Recorder::new(source, writer, surroundings, now, false);
+    let mut recorder =
+        Recorder::new(source, writer, surroundings, now, false).of_command(child_pid);
     let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
@@ -268,8 +269,8 @@ pub(crate) fn run_tick(
         pace.arrive(now);
     }
     recorder.tick(now, pace, reaper, last);
-    // After the end of the last process there is no new reading to show.
-    if !last || recorder.has_reading() {
+    // Before the first process is seen and after the last has ended there is no reading to show.
+    if recorder.has_reading() {
         observer.on_tick(recorder.live());
     }
     if last {

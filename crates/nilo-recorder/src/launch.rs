@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -45,11 +46,13 @@ pub(crate) fn launch(command: &[OsString], run_dir: &Path) -> Result<Child, Laun
     let (program, arguments) = command.split_first().ok_or_else(|| LaunchError::NotFound {
         command: String::new(),
     })?;
-    let child = Command::new(program)
-        .args(arguments)
-        .env("NILO_RUN_DIR", run_dir)
-        .spawn();
-    child.map_err(|source| {
+    let mut command = Command::new(program);
+    command.args(arguments).env("NILO_RUN_DIR", run_dir);
+    // SAFETY: the closure does nothing, so nothing in it can go wrong between `fork` and `exec`.
+    // It is there so that the library forks: what it would use otherwise shares our memory until `exec`,
+    // and the kernel hands the high-water mark of all of it on to the command.
+    unsafe { command.pre_exec(|| Ok(())) };
+    command.spawn().map_err(|source| {
         let command = program.to_string_lossy().into_owned();
         match source.kind() {
             // A script whose interpreter is missing is reported as not found too.

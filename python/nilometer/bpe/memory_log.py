@@ -7,6 +7,7 @@ import pathlib
 import time
 
 from .._files import write_text
+from .._native import peak_rss
 from ..memory.readings import DeviceReading
 from ..memory.watcher import Watcher
 
@@ -20,6 +21,8 @@ class MemoryLog(Watcher):
         super().__init__(interval, ["host"])
         self.rows: list[tuple[float, float, float]] = []
         self.initial_mb = self.now_mb()
+        # The kernel's high-water mark, which no spike between two samples escapes.
+        self._first_mark = self._last_mark = peak_rss()
         self._cpu = (time.monotonic(), time.process_time())
 
     def now_mb(self) -> float:
@@ -31,15 +34,23 @@ class MemoryLog(Watcher):
         percent = 100 * (self._cpu[1] - before[1]) / wall if self.rows and wall > 0 else 0.0
         self.rows.append((seconds, readings[0].allocated / _MB, percent))
 
+    def stop_monitoring(self) -> None:
+        super().stop_monitoring()
+        self._last_mark = peak_rss()
+
     def statistics(self) -> dict[str, float]:
         levels = [self.initial_mb, *(memory for _, memory, _ in self.rows)]
+        # A mark that did not rise is older than the monitoring.
+        peak = max(levels)
+        if self._last_mark > self._first_mark:
+            peak = max(peak, self._last_mark / _MB)
         return {
             "initial_memory_mb": self.initial_mb,
             "final_memory_mb": levels[-1],
-            "peak_memory_mb": max(levels),
+            "peak_memory_mb": peak,
             "average_memory_mb": sum(levels) / len(levels),
             "min_memory_mb": min(levels),
-            "memory_growth_mb": max(levels) - self.initial_mb,
+            "memory_growth_mb": peak - self.initial_mb,
             "total_samples": len(self.rows),
             "duration_seconds": self.rows[-1][0] if self.rows else 0.0,
         }

@@ -158,8 +158,7 @@ fn peak(summary: &Summary) -> Option<Peak> {
     let kind = match memory.peak_kind? {
         "vmhwm" => "VmHWM",
         "rusage" => "ru_maxrss",
-        "cgroup-peak" => "cgroup peak",
-        "sampled-pss" => "PSS",
+        "sampled-pss" => "samples",
         "sampled-estimate" => "estimate",
         _ => "RSS",
     };

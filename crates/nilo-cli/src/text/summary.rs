@@ -105,8 +105,7 @@ fn peak_words(kind: &str, summary: &Summary) -> String {
         }
         "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
         "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
-        "cgroup-peak" => "the kernel's peak of the job's cgroup, page cache left out".to_owned(),
-        "sampled-pss" => "samples, shared pages counted once (PSS)".to_owned(),
+        "sampled-pss" => "samples, shared pages counted once".to_owned(),
         "sampled-estimate" => "samples, shared pages estimated".to_owned(),
         _ if memory.samples == 1 => "one sample (RSS)".to_owned(),
         _ => "samples (RSS)".to_owned(),

@@ -1,0 +1,106 @@
+"""The recorded memory against the kernel's own account, in the shapes that training has."""
+
+import subprocess
+
+import nilometer
+import pytest
+from conftest import MIB, python
+from nilometer.bpe import BPEWithMonitoring
+
+
+def test_a_command_too_short_to_sample_has_the_peak_that_the_kernel_tells(nilo):
+    result = nilo("run", "--memory-log", "log.csv", "--", "true")
+    assert "unknown" not in result.stderr.split("Peak Memory Usage:")[1].splitlines()[0]
+    memory = nilo.show()["memory"]
+    assert memory["peak_kind"] == "rusage" or memory["samples"] > 0
+    assert 256 << 10 < memory["peak_bytes"] < 8 * MIB
+    rows = (nilo.folder / "log.csv").read_text().splitlines()[1:]
+    assert all(float(row.split(",")[1]) > 0 for row in rows), rows
+
+
+def test_a_short_program_has_its_own_peak(nilo):
+    """Between two samples, and less than the recorder itself takes."""
+    nilo("run", "-q", "--", "perl", "-e", "$x = 'a' x 9_000_000")
+    assert 9 * MIB < nilo.show()["memory"]["peak_bytes"] < 24 * MIB
+
+
+def test_a_tree_never_has_less_than_its_largest_process(nilo):
+    code = "import os; os.fork() or bytearray(b'x') * (90 << 20); os._exit(0)"
+    nilo("run", "-q", "--interval", "0.5", "--", *python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"))
+    shown = nilo.show()
+    assert shown["memory"]["peak_bytes"] >= max(process["peak_rss_bytes"] for process in shown["processes"])
+
+
+def test_a_program_does_not_inherit_the_peak_of_the_one_that_started_it(nilo):
+    """The kernel hands `ru_maxrss` on across exec; an orphan's account would be its starter's."""
+    orphan = "import os, subprocess; b = bytearray(b'x') * (200 << 20); p = subprocess.Popen(['sleep', '1']); os._exit(0)"
+    nilo("run", "-q", "--wait-all", "--interval", "0.05", "--", *python(orphan))
+    sleeper = next(process for process in nilo.show()["processes"] if process["name"] == "sleep")
+    assert sleeper["peak_rss_bytes"] < 20 * MIB
+
+
+def test_files_made_earlier_in_the_cgroup_are_not_the_job(nilo, cgroup, tmp_path):
+    """Their dentries and inodes stay charged to the cgroup, and its peak counts them."""
+    for place in ("before", "meanwhile"):
+        (tmp_path / place).mkdir()
+    subprocess.run(python(files("before", 20_000)), cwd=tmp_path, check=True, preexec_fn=cgroup.enter)
+    job = "b = bytearray(b'x') * (40 << 20)\n" + files("meanwhile", 20_000)
+    nilo("run", "-q", "--interval", "0.05", "--", *python(job), preexec_fn=cgroup.enter)
+    memory = nilo.show()["memory"]
+    assert memory["peak_kind"] in ("vmhwm", "rusage", "sampled-rss")
+    assert 40 * MIB < memory["peak_bytes"] < 60 * MIB
+
+
+def files(place, count):
+    return f"import os\nfor n in range({count}): os.close(os.open(f'{place}/{{n}}', os.O_CREAT))"
+
+
+WORKERS = """
+import os, time
+data = bytearray(b'x') * (120 << 20)
+for epoch in range(2):
+    workers = []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            batch = bytearray(b'y') * (8 << 20)
+            time.sleep(2.5)
+            os._exit(0)
+        workers.append(pid)
+    for pid in workers:
+        os.waitpid(pid, 0)
+    time.sleep(1)
+"""
+
+
+def test_workers_forked_for_each_epoch_add_what_they_allocate(nilo):
+    """The second epoch as the first."""
+    nilo("run", "-q", "--interval", "0.1", "--", *python(WORKERS))
+    rows = [line.split(",") for line in nilo("export", "--format", "csv").stdout.splitlines()]
+    header, rows = rows[0], rows[1:]
+    column = {name: index for index, name in enumerate(header)}
+    busy = [row for row in rows if row[column["processes"]] == "5"]
+    quiet = [row for row in rows if row[column["processes"]] == "1" and float(row[0]) > 1]
+    assert len(busy) > 20 and quiet
+
+    def level(row):
+        return float(row[column["memory_mb"]])
+
+    # 120 of data, the interpreter, and 8 MB and some copies for each worker.
+    settled = sorted(level(row) for row in busy)[len(busy) // 10: -len(busy) // 10]
+    assert 160 < settled[0] and settled[-1] < 190, (settled[0], settled[-1])
+    assert all(125 < level(row) < 145 for row in quiet)
+    assert nilo.show()["memory"]["peak_bytes"] < 195 * MIB
+
+
+def test_peak_of_monitored_training_has_spikes_between_samples(folder):
+    (folder / "words.txt").write_text("".join(f"word{n * 7919 % 100_003} " for n in range(400_000)))
+    bpe = BPEWithMonitoring(monitor_interval=3600)
+    before = nilometer.peak_rss()
+    bpe.train("words.txt", vocab_size=400, verbose=False)
+    after = nilometer.peak_rss()
+    stats = bpe.get_memory_stats()
+    if after == before:
+        pytest.fail("training did not raise the peak of this process; the test proves nothing")
+    assert stats["peak_memory_mb"] >= after / MIB - 0.01
+    assert stats["memory_growth_mb"] == pytest.approx(stats["peak_memory_mb"] - stats["initial_memory_mb"])
