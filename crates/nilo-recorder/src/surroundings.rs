@@ -86,7 +86,7 @@ pub(crate) struct Surroundings {
     /// Our own PID and our ancestors': a shell that waits for us is no other job.
     company: BTreeSet<u32>,
     /// The session of the process that delivers alerts: neither is that another job.
-    errand_session: Option<u32>,
+    delivery_session: Option<u32>,
     looked_at: usize,
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
@@ -115,7 +115,7 @@ impl Surroundings {
             next_membership: 0,
             membership: Membership::default(),
             next_owned: 0,
-            errand_session: None,
+            delivery_session: None,
             looked_at: 0,
             machine_pid: None,
             host_readings: 0,
@@ -144,7 +144,7 @@ impl Surroundings {
 
     /// Processes of this session are ours, though they are no part of the job.
     pub(crate) fn accompany(&mut self, session: Option<u32>) {
-        self.errand_session = session;
+        self.delivery_session = session;
     }
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
@@ -337,7 +337,7 @@ impl Surroundings {
             return;
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
-        let (company, session) = (&self.company, self.errand_session);
+        let (company, session) = (&self.company, self.delivery_session);
         let is_ours = |pid| {
             ours.contains(&pid)
                 || company.contains(&pid)
