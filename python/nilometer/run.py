@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Mapping
 
 from . import _native
+from ._exceptions import is_crash, record_exception, unhandled_exception, watch_threads
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
@@ -101,6 +102,8 @@ class Run(_native.Run):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if is_crash(error):
+            record_exception(self.path, error)
         self.finish(0 if kind is None else 1)
 
     def __repr__(self) -> str:
@@ -275,18 +278,33 @@ def _set_exit_hook() -> None:
     global _exit_hook_set
     if not _exit_hook_set:
         atexit.register(_at_exit)
+        watch_threads(_run_dir)
         _exit_hook_set = True
+
+
+def _run_dir() -> str | os.PathLike[str] | None:
+    """The run that this process is in, also after its part of it has ended."""
+    if _current is not None:
+        return _current.path
+    return None if _is_disabled() else os.environ.get("NILO_RUN_DIR") or None
 
 
 def _at_exit() -> None:
     # An unhandled exception has been printed by now; any other exit code is known when the process itself ends.
-    error = getattr(sys, "last_value", None)
+    error = unhandled_exception()
     code = None if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
     try:
+        if is_crash(error):
+            record_exception(_run_dir(), error)
         if _current is not None:
             _current.finish(code, at_exit=True)
     except Exception as error:  # noqa: BLE001 - the program's own exit goes on
         sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
+
+
+# Under `nilo run` an import is enough: the run is there already.
+if os.environ.get("NILO_RUN_DIR"):
+    _set_exit_hook()
 
 
 def _as_mapping(values: Any) -> Mapping[Any, Any]:

@@ -16,8 +16,6 @@ from .watcher import Watcher
 
 _log = logging.getLogger("nilometer.oom")
 
-# Above this the next allocation of a usual size fails.
-_CRITICAL_PERCENT = 95.0
 # A level counts as left only this far below its threshold, so that a level at the threshold does not warn again and again.
 _HYSTERESIS_PERCENT = 3.0
 
@@ -66,7 +64,7 @@ class OOMDetector(Watcher):
         for reading in readings:
             prediction = self._judge(reading)
             before = self._warned.get(reading.device, RiskLevel.LOW)
-            if prediction.risk_level.rank > max(before.rank, RiskLevel.MODERATE.rank):
+            if prediction.is_warning and prediction.risk_level.rank > before.rank:
                 self._warned[reading.device] = prediction.risk_level
                 self._warn(prediction)
             elif (
@@ -78,19 +76,10 @@ class OOMDetector(Watcher):
                 listen(prediction)
 
     def _judge(self, reading: DeviceReading) -> OOMPrediction:
-        percent = reading.held_percent
-        if percent >= max(_CRITICAL_PERCENT, self.threshold):
-            level = RiskLevel.CRITICAL
-        elif percent >= self.threshold:
-            level = RiskLevel.HIGH
-        elif percent >= self.threshold - 10:
-            level = RiskLevel.MODERATE
-        else:
-            level = RiskLevel.LOW
         forecaster = self._forecasters.setdefault(reading.device, Forecaster())
         # Not the watcher's seconds, which begin anew with every start.
         _feed(forecaster, reading, time.monotonic())
-        return predict(reading, level, self.threshold, forecaster.forecast())
+        return predict(reading, self.threshold, forecaster)
 
     def _warn(self, prediction: OOMPrediction) -> None:
         self.warnings.append(prediction)

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::peers::{OddPeer, Peers};
 use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
+use crate::assessment::growth_while_loading;
 use crate::forecast::{Forecast, Forecaster, Growth, GrowthKind, Reading, RiskLevel};
 
 /// Watches over a run.
@@ -224,6 +225,12 @@ impl Lookout {
 }
 
 impl Verdict {
+    /// Of something that no reading is there of.
+    pub fn unmeasured(resource: Resource) -> Verdict {
+        let nothing = Watched::default();
+        nothing.outlook(&resource, Reading::default(), None)
+    }
+
     /// A job whose processes are ending is judged as it was before.
     fn look_before_the_end(&mut self, before: Option<BeforeEndings>, least_bytes: Option<f64>) {
         let Some(before) = before else { return };
@@ -238,11 +245,10 @@ impl Verdict {
     /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
     pub fn unasked_growth(&self) -> Option<Growth> {
         let growth = self.growth?;
-        let kind = match self.may_be_loading && self.odd_peers.is_empty() {
-            true => GrowthKind::Growth,
-            false => growth.kind,
-        };
-        Some(Growth { kind, ..growth })
+        Some(match self.may_be_loading && self.odd_peers.is_empty() {
+            true => growth_while_loading(growth),
+            false => growth,
+        })
     }
 
     /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.

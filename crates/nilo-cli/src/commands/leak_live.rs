@@ -52,7 +52,7 @@ pub(crate) fn run(
     let mut seen = session.watch(Plan {
         threshold_percent: None,
         leaks: None,
-        voice: Voice::new(args.format, levels),
+        voice: Voice::new(args.format, levels, 100.0),
     })?;
     let mut outlook = seen.outlook();
     outlook.recording = Some(seen.load()?.0);

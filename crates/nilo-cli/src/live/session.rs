@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use nilo_analysis::assessment::{RanOut, ran_out};
 use nilo_analysis::profile::Looks;
 use nilo_recorder::{
     Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
@@ -182,7 +183,14 @@ impl Seen {
             end_nanos: self.end_nanos(),
             scope: self.target.scope(),
             recording: None,
+            ran_out: self.ran_out(),
         }
+    }
+
+    /// What ran out while it was watched.
+    pub(crate) fn ran_out(&self) -> Option<RanOut> {
+        let recording = self.load().ok()?.0;
+        ran_out(&recording, &self.outcome.ending)
     }
 
     fn say_how_it_ended(&self) {
