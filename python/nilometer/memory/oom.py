@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -51,27 +52,40 @@ class OOMDetector(Watcher):
         self.threshold = float(threshold)
         self.warning_callback = warning_callback
         self.warnings: list[OOMPrediction] = []
-        self._warned: dict[str, RiskLevel] = {}
+        # For each device that is warned of: the newest warning.
+        self._standing: dict[str, OOMPrediction] = {}
         self._forecasters: dict[str, Forecaster] = {}
         self._delivery = Delivery(self._call_back, "warning_callback", self._say_once)
+        self._added: list[Delivery] = []
+        self._lock = threading.Lock()
         self._listeners: list[Callable[[OOMPrediction], None]] = []
 
     def check(self) -> list[OOMPrediction]:
         """The risk of every device, now."""
         return [self._judge(reading) for reading in self.read()]
 
+    def add_alert_callback(self, callback: Callable[[OOMPrediction], object]) -> None:
+        """Calls it with every warning from here on, as `warning_callback`, and at once with those that stand."""
+        require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
+        delivery = Delivery(callback, "alert callback", self._say_once)
+        with self._lock:
+            self._added.append(delivery)
+            standing = list(self._standing.values())
+        for prediction in standing:
+            delivery.post(prediction)
+
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         for reading in readings:
             prediction = self._judge(reading)
-            before = self._warned.get(reading.device, RiskLevel.LOW)
-            if prediction.is_warning and prediction.risk_level.rank > before.rank:
-                self._warned[reading.device] = prediction.risk_level
-                self._warn(prediction)
+            before = self._standing.get(reading.device)
+            if prediction.is_warning and (before is None or prediction.risk_level.rank > before.risk_level.rank):
+                self._warn(reading.device, prediction)
             elif (
                 reading.held_percent < self.threshold - _HYSTERESIS_PERCENT
                 and prediction.forecast_level is RiskLevel.LOW
             ):
-                self._warned.pop(reading.device, None)
+                with self._lock:
+                    self._standing.pop(reading.device, None)
             for listen in self._listeners:
                 listen(prediction)
 
@@ -81,12 +95,17 @@ class OOMDetector(Watcher):
         _feed(forecaster, reading, time.monotonic())
         return predict(reading, self.threshold, forecaster)
 
-    def _warn(self, prediction: OOMPrediction) -> None:
+    def _warn(self, device: str, prediction: OOMPrediction) -> None:
         self.warnings.append(prediction)
-        if self.warning_callback is None:
-            _log.warning("%s", prediction)
-        else:
+        with self._lock:
+            self._standing[device] = prediction
+            added = list(self._added)
+        if self.warning_callback is not None:
             self._delivery.post(prediction)
+        elif not added:
+            _log.warning("%s", prediction)
+        for delivery in added:
+            delivery.post(prediction)
 
     def _call_back(self, prediction: OOMPrediction) -> None:
         if self.warning_callback is not None:
