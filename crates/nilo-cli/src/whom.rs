@@ -54,16 +54,12 @@ pub(crate) fn match_name(
 }
 
 /// Every Python program of this user.
-pub(crate) fn own_python_programs(listing: &[ProcessListing]) -> Result<Vec<u32>, Failure> {
+pub(crate) fn own_python_programs(listing: &[ProcessListing]) -> Vec<u32> {
     let user = rustix::process::getuid().as_raw();
     let tops = tops_of(listing, |process| {
         process.is_python && process.info.uid == Some(user)
     });
-    if tops.is_empty() {
-        return Err(Failure::new("no Python program of yours runs")
-            .hint("say what to look at with --pid or --name; `nilo ps` lists processes"));
-    }
-    Ok(tops.iter().map(|process| process.id.pid).collect())
+    tops.iter().map(|process| process.id.pid).collect()
 }
 
 /// The processes that are wanted, without those that belong to the tree of another one, and without us and those who started us:

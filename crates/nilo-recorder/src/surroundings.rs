@@ -91,6 +91,7 @@ pub(crate) struct Surroundings {
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
     host_readings: u64,
+    host_alone_nanos: u64,
 }
 
 impl Surroundings {
@@ -119,6 +120,7 @@ impl Surroundings {
             looked_at: 0,
             machine_pid: None,
             host_readings: 0,
+            host_alone_nanos: HOST_ALONE_NANOS,
         }
     }
 
@@ -130,6 +132,12 @@ impl Surroundings {
 
     pub(crate) fn is_of_machine(&self) -> bool {
         self.machine_pid.is_some()
+    }
+
+    /// Reads the GPUs this often, and the machine where it is all that is looked at.
+    pub(crate) fn read_every(&mut self, nanos: u64) {
+        self.gpus.read_every(nanos);
+        self.host_alone_nanos = nanos - nanos / 4;
     }
 
     /// Records these GPUs, whoever uses them.
@@ -237,7 +245,7 @@ impl Surroundings {
         }
         if now_nanos >= self.next_host || last {
             let every = match self.is_of_machine() {
-                true => HOST_ALONE_NANOS,
+                true => self.host_alone_nanos,
                 false => HOST_NANOS,
             };
             self.next_host = now_nanos + every;

@@ -52,6 +52,17 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// Whether the recorder writes a row of it only when something changed.
+    pub(crate) fn is_written_on_change(&self) -> bool {
+        matches!(
+            self,
+            Resource::Host
+                | Resource::SharedMemory
+                | Resource::Cgroup { .. }
+                | Resource::Gpu { .. }
+        )
+    }
+
     /// Whether it lies on a GPU.
     pub fn is_gpu(&self) -> bool {
         match self {

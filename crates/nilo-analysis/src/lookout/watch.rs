@@ -19,6 +19,7 @@ pub struct Lookout {
     watched: BTreeMap<Resource, Watched>,
     peers: Peers,
     before_endings: Option<BeforeEndings>,
+    next_repeat_nanos: u64,
 }
 
 /// How the job grew when a process of it that had lived for some time ended: a job that ends process by process gives its memory back on the way.
@@ -37,6 +38,8 @@ struct Watched {
     level: RiskLevel,
     readings: u64,
     first_nanos: u64,
+    /// Only changes are written of it, so no row means that it stays as it was.
+    is_standing: bool,
 }
 
 /// A resource's risk became another.
@@ -80,6 +83,8 @@ pub struct Verdict {
     pub reading: Reading,
 }
 
+/// A level that stands still counts as read this often.
+const REPEAT_NANOS: u64 = NANOS_PER_SEC;
 /// A process that lived for this long is part of what the job is.
 const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
 /// A job ends, process by process, within this time.
@@ -96,9 +101,7 @@ impl Lookout {
     pub fn new(description: &RunDescription) -> Lookout {
         Lookout {
             surroundings: Surroundings::new(description),
-            watched: BTreeMap::new(),
-            peers: Peers::default(),
-            before_endings: None,
+            ..Lookout::default()
         }
     }
 
@@ -125,12 +128,21 @@ impl Lookout {
                 {
                     self.peers.take(id, time_nanos, rss_bytes);
                 }
+                if let Subject::Gpu { index } = table.spec.subject
+                    && Row(table, row).get("used_bytes").is_none()
+                {
+                    self.fall_silent(&Resource::Gpu { index });
+                }
                 let watched = &mut self.watched;
                 let put = |resource: Resource, reading: Reading| {
                     let entry = watched.entry(resource.clone()).or_default();
                     changes.extend(entry.put(resource, reading));
                 };
                 self.surroundings.take(time_nanos, &Row(table, row), put);
+                if time_nanos >= self.next_repeat_nanos {
+                    self.next_repeat_nanos = time_nanos + REPEAT_NANOS;
+                    self.repeat_standing(time_nanos, &mut changes);
+                }
             }
             Entry::Event(timed) => self.happened(&timed.event),
         });
@@ -141,6 +153,28 @@ impl Lookout {
     pub fn observe(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
         let watched = self.watched.entry(resource.clone()).or_default();
         watched.put(resource, reading)
+    }
+
+    /// Takes in once more what has not changed: a forecast has to see that a level stands still, and for how long.
+    ///
+    /// Called when a row comes, never in between: where nothing is written at all, nobody knows.
+    fn repeat_standing(&mut self, now_nanos: u64, changes: &mut Vec<Change>) {
+        for (resource, watched) in &mut self.watched {
+            let silent_nanos = now_nanos.saturating_sub(watched.reading.time_nanos);
+            if watched.is_standing && silent_nanos >= REPEAT_NANOS {
+                let reading = Reading {
+                    time_nanos: now_nanos,
+                    ..watched.reading
+                };
+                changes.extend(watched.put(resource.clone(), reading));
+            }
+        }
+    }
+
+    fn fall_silent(&mut self, resource: &Resource) {
+        if let Some(watched) = self.watched.get_mut(resource) {
+            watched.is_standing = false;
+        }
     }
 
     fn happened(&mut self, event: &Event) {
@@ -286,6 +320,7 @@ impl Watched {
         }
         self.readings += 1;
         self.reading = reading;
+        self.is_standing = resource.is_written_on_change();
         if self
             .fullest
             .is_none_or(|fullest| reading.needed_bytes() >= fullest.needed_bytes())
@@ -312,11 +347,9 @@ impl Watched {
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
         let least = least_growth_bytes.unwrap_or_else(|| self.least_growth_bytes());
-        // The machine's view of this job is the job's own.
-        let growth = self
-            .forecaster
-            .growth(least)
-            .filter(|_| *resource != Resource::Host);
+        // The machine's view of a job is the job's own.
+        let is_told_elsewhere = *resource == Resource::Host && self.reading.own_bytes.is_some();
+        let growth = self.forecaster.growth(least).filter(|_| !is_told_elsewhere);
         self.outlook(resource, self.reading, growth)
     }
 

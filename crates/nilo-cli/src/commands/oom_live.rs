@@ -16,7 +16,8 @@ const LOOK_NANOS: u64 = 3_000_000_000;
 
 pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = args.live.quiet || settings.quiet;
-    let usual = (!args.monitor).then_some(LOOK_NANOS);
+    let goes_on = args.goes_on();
+    let usual = (!goes_on).then_some(LOOK_NANOS);
     let asked = args.live.duration.map(|nanos| (nanos > 0).then_some(nanos));
     let session = Session {
         target: Target::settle(&args.live)?,
@@ -25,18 +26,18 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         settings,
         duration_nanos: asked.unwrap_or(usual),
         slack_nanos: 0,
-        is_kept: args.monitor,
+        is_kept: goes_on,
     };
     let levels = match quiet {
         true => Levels::Off,
         false => Levels::OnTerminal,
     };
     let mut seen = session.watch(Plan {
-        threshold_percent: args.monitor.then_some(args.threshold),
+        threshold_percent: goes_on.then_some(args.threshold),
         leaks: None,
         voice: Voice::new(args.format, levels, args.threshold),
     })?;
-    if !args.monitor {
+    if !goes_on {
         let outlook = seen.outlook();
         if outlook.verdicts(None).is_empty() {
             return Err(Failure::new("nothing was measured in that time")

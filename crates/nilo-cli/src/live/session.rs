@@ -25,7 +25,7 @@ use crate::folder::{load, runs_root};
 use crate::outlook::{Outlook, Source};
 use crate::settings::Settings;
 
-const DEFAULT_INTERVAL_NANOS: u64 = 200_000_000;
+const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// What a live verb asks for.
 pub(crate) struct Session<'a> {
@@ -112,6 +112,7 @@ impl Session<'_> {
                 folder: &shelf.folder,
                 description,
                 interval_nanos,
+                everything_at_interval: true,
                 duration_nanos: self.duration_nanos.map(|nanos| nanos + self.slack_nanos),
                 backend: Backend::Native,
                 alerts: None,

@@ -114,6 +114,8 @@ fn calm_line(danger: &Danger) -> String {
 pub(crate) fn samples_in_words(readings: u64, secs: f64) -> String {
     match readings {
         1 => "1 sample".to_owned(),
+        // What is a little less than ten seconds must not be called ten: that would be enough.
+        _ if (9.9..10.0).contains(&secs) => format!("{readings} samples over 9.9 seconds"),
         _ => format!("{readings} samples over {}", duration_in_words(secs)),
     }
 }
