@@ -99,6 +99,8 @@ pub fn watch_processes(
     }
     if machine {
         surroundings.be_of_machine();
+    } else {
+        surroundings.watch_named(&pids);
     }
     surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.started_monotonic_nanos = now;

@@ -92,6 +92,8 @@ pub(crate) struct Surroundings {
     machine_pid: Option<u32>,
     host_readings: u64,
     host_alone_nanos: u64,
+    /// Processes that were named one by one: each may have a limit of its own.
+    named: Vec<u32>,
 }
 
 impl Surroundings {
@@ -121,6 +123,7 @@ impl Surroundings {
             machine_pid: None,
             host_readings: 0,
             host_alone_nanos: HOST_ALONE_NANOS,
+            named: Vec::new(),
         }
     }
 
@@ -132,6 +135,29 @@ impl Surroundings {
 
     pub(crate) fn is_of_machine(&self) -> bool {
         self.machine_pid.is_some()
+    }
+
+    /// These processes were named one by one. Limits that not all of them share hold for their own cgroups only.
+    pub(crate) fn watch_named(&mut self, pids: &[u32]) {
+        self.named = pids.to_vec();
+        self.limit = self.shared_limit(&self.named);
+    }
+
+    /// The smallest limit that holds for all of these processes together.
+    fn shared_limit(&self, pids: &[u32]) -> Option<Limit> {
+        let mut shared: Option<Vec<Limit>> = None;
+        for pid in pids {
+            let limits = resolve_limits(&self.roots, *pid);
+            // A process that has just ended has none.
+            if limits.is_empty() {
+                continue;
+            }
+            match &mut shared {
+                None => shared = Some(limits),
+                Some(shared) => shared.retain(|limit| limits.contains(limit)),
+            }
+        }
+        nilo_sample::limit::smallest(shared.unwrap_or_default())
     }
 
     /// Reads the GPUs this often, and the machine where it is all that is looked at.
@@ -274,11 +300,18 @@ impl Surroundings {
                 self.watch(writer, own);
             }
         }
-        let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first));
+        let is_alive = |pid: &u32| processes.iter().any(|process| process.id.pid == *pid);
+        let mut limited: Vec<u32> = self.named.iter().copied().filter(is_alive).collect();
+        if limited.is_empty() {
+            limited.push(first);
+        }
+        let limit = self.shared_limit(&limited);
         self.adopt_limit(writer, now_nanos, limit);
         let known = self.cgroups.len();
-        if let Some(limiting) = limiting_cgroup(&self.roots, first) {
-            self.watch(writer, limiting);
+        for pid in limited {
+            if let Some(limiting) = limiting_cgroup(&self.roots, pid) {
+                self.watch(writer, limiting);
+            }
         }
         if self.cgroups.len() > known {
             self.next_owned = 0;

@@ -4,9 +4,12 @@ use std::fmt;
 
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
-use nilo_sample::{Certainty, Ending, LimitSource, Recording, RunStatus, UnhandledException};
+use nilo_sample::{
+    Certainty, Ending, Event, LimitSource, Recording, RunStatus, Subject, UnhandledException,
+};
 use serde::Serialize;
 
+use crate::ending::limit_in_force;
 use crate::exceptions::ending_exception;
 use crate::lookout::Resource;
 use crate::summary::peak_memory_bytes;
@@ -53,13 +56,15 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         .as_ref()
         .filter(|_| ending.status == RunStatus::OomKilled)?;
     let is_hosts = matches!(&oom.limit, Some(limit) if limit.source == LimitSource::Host);
-    Some(RanOut {
+    let own = own_cgroup(recording);
+    let resource = match &own {
+        Some((path, _)) => Resource::Cgroup { path: path.clone() },
         // The machine's view of the job is the machine's line where nothing else limits it.
-        resource: if is_hosts {
-            Resource::Host
-        } else {
-            Resource::Job
-        },
+        None if is_hosts => Resource::Host,
+        None => Resource::Job,
+    };
+    Some(RanOut {
+        resource,
         kind: RanOutKind::OomKill,
         time_nanos: oom.time_nanos.unwrap_or(ending.time_nanos),
         who: match (&oom.victim_name, oom.victim_pid) {
@@ -67,9 +72,31 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             (None, Some(pid)) => Some(format!("PID {pid}")),
             _ => None,
         },
-        limit_bytes: oom.limit.as_ref().map(|limit| limit.bytes),
+        limit_bytes: match own {
+            Some((_, limit)) => Some(limit),
+            None => oom.limit.as_ref().map(|limit| limit.bytes),
+        },
         peak_bytes: peak_memory_bytes(recording),
         is_certain: oom.certainty == Certainty::Certain,
+    })
+}
+
+/// Of several jobs: the cgroup that the kill was counted in, where it has a limit that the others do not share.
+fn own_cgroup(recording: &Recording) -> Option<(String, u64)> {
+    if recording.description.root_pids.len() < 2 {
+        return None;
+    }
+    let shared = limit_in_force(recording).map(|limit| limit.source);
+    recording.events.iter().find_map(|timed| {
+        let Event::OomKill { cgroup, .. } = &timed.event else {
+            return None;
+        };
+        let path = cgroup.clone()?;
+        let is_shared =
+            matches!(&shared, Some(LimitSource::Cgroup { path: shared, .. }) if *shared == path);
+        let table = recording.table(&Subject::Cgroup { path: path.clone() })?;
+        let limit = table.series("limit_bytes")?.last()?;
+        (!is_shared).then_some((path, limit as u64))
     })
 }
 
@@ -112,7 +139,7 @@ fn gpu_in(exception: &UnhandledException) -> u32 {
 
 /// The largest value of a column of a GPU's table.
 fn gpu_figure(recording: &Recording, index: u32, column: &str) -> Option<u64> {
-    let table = recording.table(&nilo_sample::Subject::Gpu { index })?;
+    let table = recording.table(&Subject::Gpu { index })?;
     let present = table.series(column)?;
     let most = present.present().map(|(_, value)| value).reduce(f64::max)?;
     Some(most as u64)
