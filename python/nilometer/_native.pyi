@@ -31,6 +31,8 @@ __all__ = [
     "gpu_readings",
     "peak_rss",
     "project_folder",
+    "record_exception",
+    "warning_text",
 ]
 
 __version__: str

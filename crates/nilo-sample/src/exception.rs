@@ -127,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn it_is_stored_as_an_event_and_read_with_the_least_of_keys() {
+        use crate::Event;
+        let event = Event::Exception(Box::new(exception("ValueError", "no such batch")));
+        let json = serde_json::to_string(&event).unwrap();
+        let expected =
+            r#"{"event":"exception","pid":0,"type_name":"ValueError","message":"no such batch"}"#;
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_str::<Event>(expected).unwrap(), event);
+    }
+
+    #[test]
     fn long_messages_keep_beginning_and_end() {
         let long = "a".repeat(1_000_000) + "the end";
         let bounded = exception("E", &long).bounded();
