@@ -49,6 +49,8 @@ class Run(_native.Run):
     _made_here = False
     _name: str | None = None
     _folder: str | None = None
+    # Only its number: the exception itself would keep everything alive that its frames hold.
+    _began_while_handling: int | None = None
 
     __reduce__ = refuse_pickling
 
@@ -87,6 +89,8 @@ class Run(_native.Run):
         with `at_exit`: the run then ends with the process and has its exit status.
         """
         global _current, _finished
+        if exit_code != 0 and not at_exit:
+            self._record_exception_in_flight()
         for part in list(_settle_before_finish):
             part.settle()
         super().finish(exit_code, at_exit=at_exit)
@@ -95,6 +99,12 @@ class Run(_native.Run):
                 _current, _finished = None, self
             if self._made_here and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path or ""):
                 del os.environ["NILO_RUN_DIR"]
+
+    def _record_exception_in_flight(self) -> None:
+        """A run that is finished in a `finally` or an `except` ends by that exception, unless it began while that was being handled."""
+        error = sys.exc_info()[1]
+        if is_crash(error) and id(error) != self._began_while_handling:
+            record_exception(self.path, error)
 
     def __enter__(self) -> Run:
         return self
@@ -145,6 +155,7 @@ def init(
         if _current is not None and not _current.finished:
             _current.finish(0)
         run = _join() or _make(name, dir, tags, _interval_secs(interval) if memory else None)
+        run._began_while_handling = id(sys.exc_info()[1])
         _current = run
         _set_exit_hook()
     if config is not None:

@@ -197,6 +197,52 @@ def test_a_run_that_is_left_by_an_exception_knows_it(record):
     assert shown["exception"]["message"] == "inside"
 
 
+def test_a_run_that_is_finished_on_the_way_out_knows_why(record):
+    code = """
+        import nilometer
+        run = nilometer.init()
+        try:
+            run.log({"loss": 1})
+            raise ValueError("training failed")
+        finally:
+            run.finish()
+    """
+    shown = record(code)
+    assert [found["message"] for found in shown["exceptions"]] == ["training failed"]
+
+
+def test_a_run_that_begins_after_an_exception_does_not_have_it(tmp_path):
+    code = """
+        import nilometer
+        try:
+            raise ValueError("the batch was too large")
+        except ValueError:
+            run = nilometer.init()
+            run.log({"loss": 1})
+            run.finish()
+    """
+    result = subprocess.run([sys.executable, str(write(tmp_path, code))], cwd=tmp_path, env=QUIET, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    shown = Nilo(tmp_path).show()
+    assert shown["exception"] is None and "exceptions" not in shown
+
+
+def test_the_error_of_a_spawned_worker_is_the_programs_when_it_raises_it(record):
+    code = """
+        import concurrent.futures, multiprocessing, nilometer
+        def work():
+            raise ValueError("in the worker")
+        if __name__ == "__main__":
+            nilometer.log({"loss": 1})
+            context = multiprocessing.get_context("spawn")
+            with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+                pool.submit(work).result()
+    """
+    found = record(code)["exception"]
+    assert (found["type_name"], found["message"]) == ("ValueError", "in the worker")
+    assert found["causes"] and "in work" in found["causes"][0]
+
+
 def test_an_interactive_session_is_not_ended_by_an_exception(nilo):
     program = write(nilo.folder, "import nilometer\nnilometer.log({'loss': 1})\n1 / 0\n")
     result = subprocess.run(
