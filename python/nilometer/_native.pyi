@@ -31,6 +31,8 @@ __all__ = [
     "gpu_readings",
     "peak_rss",
     "project_folder",
+    "record_exception",
+    "warning_text",
 ]
 
 __version__: str
@@ -133,10 +135,30 @@ class Forecaster:
     ) -> None: ...
     def boundary(self) -> None: ...
     def forecast(self) -> dict[str, Any]: ...
-    def growth(self, least_bytes: float) -> dict[str, Any] | None: ...
+    def growth(self, least_bytes: float, may_be_loading: bool = False) -> dict[str, Any] | None: ...
+    def assess(self, name: str, is_gpu: bool, used_share: float | None, threshold_percent: float) -> dict[str, Any]: ...
     @property
     def ignored(self) -> int: ...
 
+def warning_text(
+    name: str,
+    level: str,
+    used_percent: float | None = None,
+    seconds: float | None = None,
+    confidence: float | None = None,
+    recommendations: Sequence[str] = ...,
+    reason: str = "",
+) -> str: ...
+def record_exception(
+    run_dir: str | os.PathLike[str],
+    type_name: str,
+    message: str,
+    *,
+    thread: str | None = None,
+    raised_at: tuple[str, int, str] | None = None,
+    user_code: tuple[str, int, str] | None = None,
+    causes: Sequence[str] = ...,
+) -> bool: ...
 @final
 class MemorySampler:
     def __new__(cls) -> MemorySampler: ...

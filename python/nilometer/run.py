@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Mapping
 
 from . import _native
+from ._exceptions import is_crash, record_exception, unhandled_exception, watch_threads
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
@@ -48,6 +49,8 @@ class Run(_native.Run):
     _made_here = False
     _name: str | None = None
     _folder: str | None = None
+    # Only its number: the exception itself would keep everything alive that its frames hold.
+    _began_while_handling: int | None = None
 
     __reduce__ = refuse_pickling
 
@@ -86,6 +89,8 @@ class Run(_native.Run):
         with `at_exit`: the run then ends with the process and has its exit status.
         """
         global _current, _finished
+        if exit_code != 0 and not at_exit:
+            self._record_exception_in_flight()
         for part in list(_settle_before_finish):
             part.settle()
         super().finish(exit_code, at_exit=at_exit)
@@ -95,12 +100,20 @@ class Run(_native.Run):
             if self._made_here and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path or ""):
                 del os.environ["NILO_RUN_DIR"]
 
+    def _record_exception_in_flight(self) -> None:
+        """A run that is finished in a `finally` or an `except` ends by that exception, unless it began while that was being handled."""
+        error = sys.exc_info()[1]
+        if is_crash(error) and id(error) != self._began_while_handling:
+            record_exception(self.path, error)
+
     def __enter__(self) -> Run:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if is_crash(error):
+            record_exception(self.path, error)
         self.finish(0 if kind is None else 1)
 
     def __repr__(self) -> str:
@@ -142,6 +155,7 @@ def init(
         if _current is not None and not _current.finished:
             _current.finish(0)
         run = _join() or _make(name, dir, tags, _interval_secs(interval) if memory else None)
+        run._began_while_handling = id(sys.exc_info()[1])
         _current = run
         _set_exit_hook()
     if config is not None:
@@ -275,18 +289,33 @@ def _set_exit_hook() -> None:
     global _exit_hook_set
     if not _exit_hook_set:
         atexit.register(_at_exit)
+        watch_threads(_run_dir)
         _exit_hook_set = True
+
+
+def _run_dir() -> str | os.PathLike[str] | None:
+    """The run that this process is in, also after its part of it has ended."""
+    if _current is not None:
+        return _current.path
+    return None if _is_disabled() else os.environ.get("NILO_RUN_DIR") or None
 
 
 def _at_exit() -> None:
     # An unhandled exception has been printed by now; any other exit code is known when the process itself ends.
-    error = getattr(sys, "last_value", None)
+    error = unhandled_exception()
     code = None if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
     try:
+        if is_crash(error):
+            record_exception(_run_dir(), error)
         if _current is not None:
             _current.finish(code, at_exit=True)
     except Exception as error:  # noqa: BLE001 - the program's own exit goes on
         sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
+
+
+# Under `nilo run` an import is enough: the run is there already.
+if os.environ.get("NILO_RUN_DIR"):
+    _set_exit_hook()
 
 
 def _as_mapping(values: Any) -> Mapping[Any, Any]:

@@ -108,6 +108,16 @@ def job():
 @pytest.fixture
 def cgroup():
     """A real memory cgroup (v1) with a limit; v2 is tested in tests/vm."""
+    yield from new_cgroup()
+
+
+@pytest.fixture
+def other_cgroup():
+    """A second one beside it."""
+    yield from new_cgroup()
+
+
+def new_cgroup():
     mount = pathlib.Path("/sys/fs/cgroup/memory")
     folder = mount / f"nilo-test-{os.getpid()}-{time.monotonic_ns()}"
     try:

@@ -110,7 +110,7 @@ def test_a_process_that_ends_too_early_is_no_clean_bill_of_health(nilo, job):
     target = job("sleep", "1.5")
     result = nilo("leak", "--check", "--pid", target.pid)
     assert result.returncode == 2
-    assert "too short to find a leak" in result.stderr and "has ended" in result.stderr and "hint:" in result.stderr
+    assert "too short to detect a leak" in result.stderr and "has ended" in result.stderr and "hint:" in result.stderr
 
 
 def test_a_job_near_its_limit_is_warned_of_while_it_goes_on(nilo, cgroup, job):
@@ -336,7 +336,7 @@ def test_gpus_are_chosen_by_index_and_an_unknown_one_is_refused(nilo, driver):
         (["oom", "--monitor", "--threshold", "101"], "a threshold of 101 percent means nothing"),
         (["monitor", "--threshold", "nan"], "a threshold of NaN percent means nothing"),
         (["monitor", "--leak-threshold", "-5"], "a threshold of -5 MB means nothing"),
-        (["leak", "--check", "--pid", os.getpid(), "--duration", "5"], "5 seconds are too few to find a leak"),
+        (["leak", "--check", "--pid", os.getpid(), "--duration", "5"], "5 seconds is too short to detect a leak"),
         (["profile", "--duration", "-5"], "a duration cannot be negative"),
         (["oom", "last", "--monitor"], "cannot be used with"),
     ],

@@ -16,7 +16,7 @@ from nilometer.memory import DeviceReading, Forecaster, LeakDetector, MemoryDebu
 from nilometer.memory.delivery import Delivery
 from nilometer.memory.leak_report import LeakReport
 from nilometer.memory.oom import _feed
-from nilometer.memory.prediction import OOMPrediction, advice
+from nilometer.memory.prediction import OOMPrediction
 
 # Half a MiB every 20 ms, kept or not, until the detector calls or the time is over: the same program but for one word.
 LEAK = """
@@ -111,13 +111,14 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     told = json.loads(result.stdout)
     assert told["level"] == "critical" and told["usage"] < 90
     assert told["range"][0] < told["seconds"] < told["range"][1]
-    assert told["cause"] == "growth" and "MiB a minute" in told["reason"] and "threshold" not in told["reason"]
-    assert cgroup.path in told["source"] and cgroup.path in told["advice"][-1]
+    assert told["cause"] == "growth" and "iB a minute" in told["reason"] and "threshold" not in told["reason"]
+    assert cgroup.path in told["source"] and told["advice"]
     lines = told["text"].split("\n")
     assert lines[:2] == ["[WARNING] OOM Warning: host memory", "   Risk Level: critical"]
     assert lines[3] == f"   Predicted OOM Time: {told['seconds']:.1f}seconds later"
     assert lines[4] == f"   Confidence: {told['confidence']:.2f}"
-    assert all(line.startswith("   Recommendation: ") for line in lines[5:])
+    assert [line.removeprefix("   Recommendation: ") for line in lines[5:-1]] == told["advice"]
+    assert lines[-1] == f"   Reason: {told['reason']}"
 
 
 def test_a_warning_prints_as_in_its_document():
@@ -182,15 +183,6 @@ def test_the_host_is_forecast_with_what_others_take_of_it_and_what_workers_do():
     assert followed([host(4 * GIB + n, 0, n) for n in rates]).cause == "workers"
     assert followed([host(4 * GIB + n, 0) for n in rates]).cause == "growth"
     assert followed([host(4 * GIB, 4 * GIB)] * 550).level is RiskLevel.LOW
-
-
-def test_a_cause_has_its_own_advice():
-    host = DeviceReading("host", 1, 1, 2, "the machine")
-    causes = ["growth", "workers", "peaks", "swap", "neighbour"]
-    assert len({advice(host, cause)[0] for cause in causes}) == len(causes)
-    causes = ["growth", "peaks", "fragmentation", "neighbour"]
-    assert len({advice(gpu(1, 1), cause)[0] for cause in causes}) == len(causes)
-    assert advice(host, "jump") and advice(gpu(1, 1), None)
 
 
 def test_the_step_that_training_has_come_to_is_the_last_logged_or_the_one_said(tmp_path):

@@ -67,6 +67,35 @@ def test_a_pid_that_ends_while_we_attach(nilo):
         target.wait()
 
 
+@pytest.fixture
+def recorded(nilo, tmp_path):
+    """A program below `nilo run`, whose own command line holds the program's name, with an alert process beside it."""
+    name = f"below-{os.getpid()}.py"
+    command = unique_program(tmp_path, name, "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)")
+    recording = nilo.start("run", "-q", "--on-alert", f"echo {name}", "--", *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pid = tmp_path / "pid"
+    wait_until(lambda: pid.exists() and pid.read_text(), "the program to start")
+    yield name, int(pid.read_text())
+    recording.terminate()
+    recording.wait(60)
+
+
+def test_a_name_means_what_nilo_runs_and_not_nilo(nilo, recorded):
+    name, pid = recorded
+    watching = nilo.start("watch", "--name", name, "--duration", "60", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(nilo.runs()) == 2, "watching to begin")
+        result = nilo("oom", "--name", name, "--duration", "0.5", "--format", "json")
+        assert result.returncode in (0, 1), result.stderr
+        assert json.loads(result.stdout)["looked_at"].endswith(f"(PID {pid})")
+        listed = json.loads(nilo("ps", "--format", "json").stdout)["processes"]
+        assert [process["pid"] for process in listed if name in process["command"]] == [pid]
+    finally:
+        watching.terminate()
+        watching.wait(60)
+    assert [process["pid"] for process in nilo.show()["processes"]] == [pid]
+
+
 def test_a_name_without_match(nilo):
     result = nilo("watch", "--name", "no-such-program-anywhere")
     assert result.returncode == 2

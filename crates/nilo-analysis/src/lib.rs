@@ -1,9 +1,11 @@
 //! What a recording means: pure functions over [`nilo_sample::Recording`], without files and without clocks.
 
 pub mod alerts;
+pub mod assessment;
 pub mod compare;
 pub mod compare_training;
 pub mod ending;
+pub mod exceptions;
 pub mod findings;
 pub mod forecast;
 pub mod gpus;

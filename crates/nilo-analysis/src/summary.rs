@@ -9,6 +9,7 @@ use nilo_sample::{Alert, Ending, Event, OomKill, ProcessId, ProcessInfo, Recordi
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
+use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::findings::{Finding, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
@@ -50,6 +51,11 @@ pub struct Summary {
     pub duration_secs: f64,
     /// The OOM kill, if there was one.
     pub oom: Option<OomKill>,
+    /// The unhandled exception that ended the program, where it uses the Python package.
+    pub exception: Option<ExceptionSummary>,
+    /// Every unhandled exception, those of other threads and processes too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exceptions: Vec<ExceptionSummary>,
     /// Memory of the whole tree.
     pub memory: MemorySummary,
     /// CPU of the whole tree.
@@ -218,6 +224,8 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         signal: ending.signal,
         duration_secs: to_secs(duration_nanos),
         oom: ending.oom.clone(),
+        exception: ending_exception(recording, ending).map(ExceptionSummary::of),
+        exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
         memory: memory(recording),
         cpu: cpu(recording, duration_nanos),
         processes: processes(recording),
@@ -265,6 +273,11 @@ fn config(recording: &Recording) -> BTreeMap<String, String> {
 
 fn whole(value: f64) -> Option<u64> {
     (value.is_finite() && value >= 0.0).then_some(value as u64)
+}
+
+/// The most memory that the job held at once.
+pub fn peak_memory_bytes(recording: &Recording) -> Option<u64> {
+    memory(recording).peak_bytes
 }
 
 fn memory(recording: &Recording) -> MemorySummary {

@@ -1,7 +1,8 @@
 //! What grows in an outlook, in whom, and what grows by less than the user asked about.
 
+use nilo_analysis::assessment::is_leak;
 use nilo_analysis::findings::{Holder, leak_holders};
-use nilo_analysis::forecast::{Growth, GrowthKind};
+use nilo_analysis::forecast::Growth;
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::Recording;
 
@@ -85,7 +86,6 @@ impl Growths {
 impl Grown {
     /// Whether what was found is sure to be one.
     pub(crate) fn is_leak(&self) -> bool {
-        let growth = self.verdict.growth;
-        growth.is_some_and(|growth| growth.kind == GrowthKind::Leak)
+        is_leak(self.verdict.growth.as_ref())
     }
 }

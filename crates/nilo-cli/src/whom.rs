@@ -54,20 +54,16 @@ pub(crate) fn match_name(
 }
 
 /// Every Python program of this user.
-pub(crate) fn own_python_programs(listing: &[ProcessListing]) -> Result<Vec<u32>, Failure> {
+pub(crate) fn own_python_programs(listing: &[ProcessListing]) -> Vec<u32> {
     let user = rustix::process::getuid().as_raw();
     let tops = tops_of(listing, |process| {
         process.is_python && process.info.uid == Some(user)
     });
-    if tops.is_empty() {
-        return Err(Failure::new("no Python program of yours runs")
-            .hint("say what to look at with --pid or --name; `nilo ps` lists processes"));
-    }
-    Ok(tops.iter().map(|process| process.id.pid).collect())
+    tops.iter().map(|process| process.id.pid).collect()
 }
 
 /// The processes that are wanted, without those that belong to the tree of another one, and without us and those who started us:
-/// our own command line holds the pattern, and so may the shell's.
+/// our own command line holds the pattern, and so may the shell's. Nor is another `nilo` meant whose command line holds the pattern, but what it runs.
 fn tops_of(
     listing: &[ProcessListing],
     wanted: impl Fn(&ProcessListing) -> bool,
@@ -79,7 +75,9 @@ fn tops_of(
     let ourselves: BTreeSet<u32> = lineage(std::process::id(), &parents).collect();
     let matched: Vec<&ProcessListing> = listing
         .iter()
-        .filter(|process| !ourselves.contains(&process.id.pid) && wanted(process))
+        .filter(|process| {
+            !ourselves.contains(&process.id.pid) && !process.is_nilo && wanted(process)
+        })
         .collect();
     let pids: BTreeSet<u32> = matched.iter().map(|process| process.id.pid).collect();
     matched

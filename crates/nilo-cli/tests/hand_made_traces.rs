@@ -145,7 +145,7 @@ fn a_check_of_too_short_a_recording_is_an_error() {
     let (text, status) = judged("leak", &rows(5, |_| 100.0), &["--check"]);
     assert_eq!(status, Some(2));
     assert!(
-        text.contains("a recording of 4 seconds is too short to find a leak"),
+        text.contains("a recording of 4 seconds is too short to detect a leak"),
         "{text}"
     );
     assert!(

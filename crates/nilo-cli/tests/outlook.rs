@@ -188,7 +188,8 @@ fn the_threshold_alone_warns_and_a_higher_one_does_not() {
     small_files(root.path());
     let flat = ["oom", "--csv", "flat.csv", "--limit", "1700MiB"];
     let warned = answer(root.path(), &flat, 1);
-    assert_eq!(warned["resources"][0]["level"], "low");
+    assert_eq!(warned["resources"][0]["level"], "high");
+    assert_eq!(warned["level"], "high");
     assert_eq!(warned["resources"][0]["warned"], true);
     answer(
         root.path(),

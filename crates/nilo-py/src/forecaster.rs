@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_analysis::forecast::{Cause, Forecaster as Following, GrowthKind, Reading};
+use nilo_analysis::assessment::{Evidence, Thresholds, WarningText, assess, growth_while_loading};
+use nilo_analysis::forecast::{Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -77,16 +79,61 @@ impl Forecaster {
         Ok(dict)
     }
 
-    /// The lasting growth of what is held, if there is one of at least `least_bytes`:
+    /// What is said of a resource with this forecast: `level`, `forecast_level`, `is_warning`, `used_percent`, `seconds`, `seconds_low`, `seconds_high`,
+    /// `confidence`, `cause`, `reason`, `recommendations`. Times are those that are worth telling.
+    fn assess<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        is_gpu: bool,
+        used_share: Option<f64>,
+        threshold_percent: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let forecast = *self.locked().forecast();
+        let evidence = Evidence {
+            name,
+            is_gpu,
+            is_limit_given: false,
+            used_share,
+            forecast: &forecast,
+            ran_out: None,
+        };
+        let assessment = assess(&evidence, &Thresholds::from_percent(threshold_percent));
+        let prediction = assessment.prediction;
+        let dict = PyDict::new(py);
+        dict.set_item("level", assessment.level.as_str())?;
+        dict.set_item("forecast_level", assessment.forecast_level.as_str())?;
+        dict.set_item("is_warning", assessment.is_warning())?;
+        dict.set_item("used_percent", assessment.used_percent)?;
+        dict.set_item("seconds", prediction.map(|told| told.seconds))?;
+        dict.set_item("seconds_low", prediction.and_then(|told| told.seconds_low))?;
+        dict.set_item(
+            "seconds_high",
+            prediction.and_then(|told| told.seconds_high),
+        )?;
+        dict.set_item("confidence", prediction.map(|told| told.confidence))?;
+        let cause = assessment.cause.filter(|_| prediction.is_some());
+        dict.set_item("cause", cause.map(cause_word))?;
+        dict.set_item("reason", assessment.reason)?;
+        dict.set_item("recommendations", assessment.recommendations)?;
+        Ok(dict)
+    }
+
+    /// The lasting growth of what is held, if there is one of at least `least_bytes`; one that may be loading is not called a leak:
     /// `kind` (growth, leak), `bytes_per_sec`, `bytes_per_sec_low`, `bytes_per_sec_high`, `grown_bytes`, `lasted_secs`.
+    #[pyo3(signature = (least_bytes, may_be_loading=false))]
     fn growth<'py>(
         &self,
         py: Python<'py>,
         least_bytes: f64,
+        may_be_loading: bool,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(growth) = py.detach(|| self.locked().growth(least_bytes)) else {
+        let Some(mut growth) = py.detach(|| self.locked().growth(least_bytes)) else {
             return Ok(None);
         };
+        if may_be_loading {
+            growth = growth_while_loading(growth);
+        }
         let kind = match growth.kind {
             GrowthKind::Growth => "growth",
             GrowthKind::Leak => "leak",
@@ -114,6 +161,43 @@ impl Forecaster {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The block that is printed for a warning.
+#[pyfunction]
+#[pyo3(signature = (name, level, used_percent=None, seconds=None, confidence=None, recommendations=Vec::new(), reason=""))]
+pub(crate) fn warning_text(
+    name: &str,
+    level: &str,
+    used_percent: Option<f64>,
+    seconds: Option<f64>,
+    confidence: Option<f64>,
+    recommendations: Vec<String>,
+    reason: &str,
+) -> PyResult<String> {
+    let levels = [
+        RiskLevel::Low,
+        RiskLevel::Moderate,
+        RiskLevel::High,
+        RiskLevel::Critical,
+    ];
+    let Some(level) = levels.into_iter().find(|known| known.as_str() == level) else {
+        return Err(PyValueError::new_err(format!(
+            "no risk level is called {level:?}"
+        )));
+    };
+    let recommendations: Vec<&str> = recommendations.iter().map(String::as_str).collect();
+    let text = WarningText {
+        name,
+        level,
+        used_percent,
+        seconds,
+        confidence,
+        without_time: "not in sight",
+        recommendations: &recommendations,
+        reason,
+    };
+    Ok(text.to_text())
 }
 
 /// As it is written in JSON.

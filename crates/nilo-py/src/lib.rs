@@ -5,6 +5,7 @@
 
 mod bpe;
 mod errors;
+mod exceptions;
 mod exit_status;
 mod exporting;
 mod flatten;
@@ -39,7 +40,9 @@ mod _native {
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]
-    use super::forecaster::Forecaster;
+    use super::exceptions::record_exception;
+    #[pymodule_export]
+    use super::forecaster::{Forecaster, warning_text};
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]

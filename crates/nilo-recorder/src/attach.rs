@@ -28,6 +28,8 @@ pub struct WatchSettings<'a> {
     pub description: RunDescription,
     /// Time between samples.
     pub interval_nanos: u64,
+    /// Read GPUs, and the machine where no process is named, at that interval too; otherwise they are read at a pace of their own.
+    pub everything_at_interval: bool,
     /// Stop after this long.
     pub duration_nanos: Option<u64>,
     /// Where readings come from.
@@ -71,6 +73,7 @@ pub fn watch_processes(
         folder,
         mut description,
         interval_nanos,
+        everything_at_interval,
         duration_nanos,
         backend,
         alerts,
@@ -91,8 +94,13 @@ pub fn watch_processes(
     let first = pids.first().copied().unwrap_or_else(std::process::id);
     let mut surroundings = Surroundings::new(roots, now, first);
     surroundings.choose_gpus(gpus);
+    if everything_at_interval {
+        surroundings.read_every(interval_nanos);
+    }
     if machine {
         surroundings.be_of_machine();
+    } else {
+        surroundings.watch_named(&pids);
     }
     surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.started_monotonic_nanos = now;

@@ -21,6 +21,8 @@ use crate::process_rows::same;
 
 /// Readings are asked for at most this often: memory of a GPU moves in steps of training, and each call takes the driver 8 µs.
 const READ_NANOS: u64 = 200_000_000;
+/// A tick that comes this much of the time too early counts as in time.
+const EARLY_SHARE: u64 = 4;
 /// How long the end of a recording waits for a reading that is under way.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 /// A share that stays unknown for this long is said to be so; a context takes a moment to be listed.
@@ -62,6 +64,7 @@ pub(crate) struct GpuRows {
     chosen: Option<Vec<u32>>,
     /// There is no job whose share could be told.
     of_machine: bool,
+    read_nanos: u64,
     readings: u64,
 }
 
@@ -84,12 +87,18 @@ impl GpuRows {
             unknown_said: false,
             chosen: None,
             of_machine: false,
+            read_nanos: READ_NANOS,
             readings: 0,
         }
     }
 
     pub(crate) fn choose(&mut self, indices: Option<Vec<u32>>) {
         self.chosen = indices;
+    }
+
+    /// Asks for a reading this often.
+    pub(crate) fn read_every(&mut self, nanos: u64) {
+        self.read_nanos = nanos;
     }
 
     pub(crate) fn be_of_machine(&mut self) {
@@ -143,7 +152,7 @@ impl GpuRows {
             }
             self.reader = None;
         } else if now_nanos >= self.next_read_nanos && !last {
-            self.next_read_nanos = now_nanos + READ_NANOS;
+            self.next_read_nanos = now_nanos + self.read_nanos - self.read_nanos / EARLY_SHARE;
             self.before.clear();
             self.before
                 .extend(processes.iter().map(|process| process.id.pid));

@@ -86,11 +86,14 @@ pub(crate) struct Surroundings {
     /// Our own PID and our ancestors': a shell that waits for us is no other job.
     company: BTreeSet<u32>,
     /// The session of the process that delivers alerts: neither is that another job.
-    errand_session: Option<u32>,
+    delivery_session: Option<u32>,
     looked_at: usize,
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
     host_readings: u64,
+    host_alone_nanos: u64,
+    /// Processes that were named one by one: each may have a limit of its own.
+    named: Vec<u32>,
 }
 
 impl Surroundings {
@@ -115,10 +118,12 @@ impl Surroundings {
             next_membership: 0,
             membership: Membership::default(),
             next_owned: 0,
-            errand_session: None,
+            delivery_session: None,
             looked_at: 0,
             machine_pid: None,
             host_readings: 0,
+            host_alone_nanos: HOST_ALONE_NANOS,
+            named: Vec::new(),
         }
     }
 
@@ -130,6 +135,35 @@ impl Surroundings {
 
     pub(crate) fn is_of_machine(&self) -> bool {
         self.machine_pid.is_some()
+    }
+
+    /// These processes were named one by one. Limits that not all of them share hold for their own cgroups only.
+    pub(crate) fn watch_named(&mut self, pids: &[u32]) {
+        self.named = pids.to_vec();
+        self.limit = self.shared_limit(&self.named);
+    }
+
+    /// The smallest limit that holds for all of these processes together.
+    fn shared_limit(&self, pids: &[u32]) -> Option<Limit> {
+        let mut shared: Option<Vec<Limit>> = None;
+        for pid in pids {
+            let limits = resolve_limits(&self.roots, *pid);
+            // A process that has just ended has none.
+            if limits.is_empty() {
+                continue;
+            }
+            match &mut shared {
+                None => shared = Some(limits),
+                Some(shared) => shared.retain(|limit| limits.contains(limit)),
+            }
+        }
+        nilo_sample::limit::smallest(shared.unwrap_or_default())
+    }
+
+    /// Reads the GPUs this often, and the machine where it is all that is looked at.
+    pub(crate) fn read_every(&mut self, nanos: u64) {
+        self.gpus.read_every(nanos);
+        self.host_alone_nanos = nanos - nanos / 4;
     }
 
     /// Records these GPUs, whoever uses them.
@@ -144,7 +178,7 @@ impl Surroundings {
 
     /// Processes of this session are ours, though they are no part of the job.
     pub(crate) fn accompany(&mut self, session: Option<u32>) {
-        self.errand_session = session;
+        self.delivery_session = session;
     }
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
@@ -237,7 +271,7 @@ impl Surroundings {
         }
         if now_nanos >= self.next_host || last {
             let every = match self.is_of_machine() {
-                true => HOST_ALONE_NANOS,
+                true => self.host_alone_nanos,
                 false => HOST_NANOS,
             };
             self.next_host = now_nanos + every;
@@ -266,11 +300,18 @@ impl Surroundings {
                 self.watch(writer, own);
             }
         }
-        let limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, first));
+        let is_alive = |pid: &u32| processes.iter().any(|process| process.id.pid == *pid);
+        let mut limited: Vec<u32> = self.named.iter().copied().filter(is_alive).collect();
+        if limited.is_empty() {
+            limited.push(first);
+        }
+        let limit = self.shared_limit(&limited);
         self.adopt_limit(writer, now_nanos, limit);
         let known = self.cgroups.len();
-        if let Some(limiting) = limiting_cgroup(&self.roots, first) {
-            self.watch(writer, limiting);
+        for pid in limited {
+            if let Some(limiting) = limiting_cgroup(&self.roots, pid) {
+                self.watch(writer, limiting);
+            }
         }
         if self.cgroups.len() > known {
             self.next_owned = 0;
@@ -337,7 +378,7 @@ impl Surroundings {
             return;
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
-        let (company, session) = (&self.company, self.errand_session);
+        let (company, session) = (&self.company, self.delivery_session);
         let is_ours = |pid| {
             ours.contains(&pid)
                 || company.contains(&pid)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::alert::Alert;
+use crate::exception::UnhandledException;
 use crate::limit::Limit;
 use crate::process::{ProcessId, ProcessInfo};
 
@@ -129,6 +130,8 @@ pub enum Event {
     },
     /// An alert was raised, or one that was raised is over.
     Alert(Box<Alert>),
+    /// A program raised an exception that nobody caught.
+    Exception(Box<UnhandledException>),
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,

@@ -6,6 +6,7 @@
 pub mod alert;
 pub mod ending;
 pub mod event;
+pub mod exception;
 pub mod limit;
 pub mod process;
 pub mod recording;
@@ -17,6 +18,7 @@ pub mod words;
 pub use alert::{Alert, AlertKind, Severity};
 pub use ending::{Certainty, Ending, OomKill, RunStatus};
 pub use event::{Event, TimedEvent};
+pub use exception::{CodePlace, UnhandledException};
 pub use limit::{Limit, LimitSource};
 pub use process::{ProcessId, ProcessInfo};
 pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};

@@ -18,6 +18,8 @@ mod source;
 #[cfg(target_os = "linux")]
 mod cgroup;
 #[cfg(target_os = "linux")]
+mod descendants;
+#[cfg(target_os = "linux")]
 mod descriptors;
 #[cfg(target_os = "linux")]
 mod free;
@@ -45,6 +47,8 @@ pub use source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedPr
 
 #[cfg(target_os = "linux")]
 pub use cgroup::{CgroupReading, MemoryCgroup};
+#[cfg(target_os = "linux")]
+pub use descendants::descendants_of;
 #[cfg(target_os = "linux")]
 pub use descriptors::raise_own_fd_limit;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::path::{Path, PathBuf};
 
 use nilo_sample::process::{ProcessId, ProcessInfo};
 
@@ -27,6 +28,8 @@ pub struct ProcessListing {
     pub started_unix_nanos: Option<u64>,
     /// Whether it is a Python interpreter.
     pub is_python: bool,
+    /// Whether it is `nilo` itself: the command, or a process that it forked for its own work. What it runs is not.
+    pub is_nilo: bool,
 }
 
 /// The identity of the process that has this PID at the moment.
@@ -88,10 +91,22 @@ pub fn list_processes(roots: &Roots) -> Vec<ProcessListing> {
                     .checked_add(nanos_of(stat.start_ticks))
             }),
             is_python: is_python(&proc, pid, &command),
+            is_nilo: is_nilo(proc.path(), pid, &info.command),
             info,
         });
     }
     list
+}
+
+/// By the program's file; where that is not ours to see, by the first word of the command line.
+fn is_nilo(proc: &Path, pid: u32, command: &str) -> bool {
+    let program = match std::fs::read_link(proc.join(pid.to_string()).join("exe")) {
+        Ok(program) => program,
+        Err(_) => PathBuf::from(command.split(' ').next().unwrap_or_default()),
+    };
+    let name = program.file_name().and_then(|name| name.to_str());
+    // The kernel says so of a program whose file was replaced meanwhile.
+    name.is_some_and(|name| name.trim_end_matches(" (deleted)") == "nilo")
 }
 
 /// Asked of the system rather than read from `/etc/passwd`: clusters keep their users in LDAP.

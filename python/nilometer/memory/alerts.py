@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -37,10 +38,23 @@ class Alerts:
         # For each device: how many of its two thresholds were said, and the forecast's level that was.
         self._levels: dict[int | str, int] = {}
         self._risks: dict[int | str, RiskLevel] = {}
+        # The newest alert of each kind and device that is not over: whoever comes later is told of these.
+        self._standing: dict[tuple[str, int | str], dict[str, Any]] = {}
+        self._lock = threading.Lock()
 
     def add(self, callback: Callable[[dict[str, Any]], object]) -> None:
         require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
-        self._deliveries.append(Delivery(callback, "alert callback", self._complain))
+        delivery = Delivery(callback, "alert callback", self._complain)
+        with self._lock:
+            self._deliveries.append(delivery)
+            standing = list(self._standing.values())
+        for alert in standing:
+            delivery.post(dict(alert))
+
+    def forget_leaks(self) -> None:
+        """A new baseline: what leaked beyond the old one is over."""
+        with self._lock:
+            self._standing = {key: alert for key, alert in self._standing.items() if key[0] != "leak"}
 
     def on_prediction(self, prediction: OOMPrediction) -> None:
         self._judge_level(prediction)
@@ -48,6 +62,7 @@ class Alerts:
 
     def on_leak(self, report: LeakReport) -> None:
         self._say(
+            "leak",
             "memory_leak",
             report.device if report.device == HOST else int(report.device),
             str(report),
@@ -65,9 +80,12 @@ class Alerts:
         # Thresholds said before hold until the level is clearly below them.
         held = sum(percent >= threshold - _HYSTERESIS_PERCENT for threshold in percents[:before])
         self._levels[device] = max(reached, held)
+        if self._levels[device] == 0:
+            self._over("level", device)
         if reached > before:
             word = ("warning", "critical")[reached - 1]
             self._say(
+                "level",
                 f"{word}_memory" if is_host else f"gpu_{word}_memory",
                 device,
                 f"{prediction.device_name}: {percent:.1f}% used, at or above {percents[reached - 1]:g}%",
@@ -82,6 +100,7 @@ class Alerts:
         if level.rank > max(before.rank, RiskLevel.MODERATE.rank):
             self._risks[device] = level
             self._say(
+                "risk",
                 "oom_risk",
                 device,
                 f"{prediction.device_name}: {prediction.reason}",
@@ -96,9 +115,18 @@ class Alerts:
             )
         elif level is RiskLevel.LOW:
             self._risks.pop(device, None)
+            self._over("risk", device)
 
-    def _say(self, type: str, device: int | str, message: str, **details: Any) -> None:
+    def _say(self, kind: str, type: str, device: int | str, message: str, /, **details: Any) -> None:
         moment = datetime.datetime.now().isoformat(timespec="seconds")
-        for delivery in self._deliveries:
+        alert = {"type": type, "device": device, "timestamp": moment, "message": message, **details}
+        with self._lock:
+            self._standing[kind, device] = alert
+            deliveries = list(self._deliveries)
+        for delivery in deliveries:
             # A dictionary each, so that one callback may change its own.
-            delivery.post({"type": type, "device": device, "timestamp": moment, "message": message, **details})
+            delivery.post(dict(alert))
+
+    def _over(self, kind: str, device: int | str) -> None:
+        with self._lock:
+            self._standing.pop((kind, device), None)

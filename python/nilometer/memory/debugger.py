@@ -66,6 +66,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def set_baseline(self) -> None:
         """Takes the present level as the one that should stay; without this call it is the level at the start."""
         self.leak_detector.set_baseline()
+        self._alerts.forget_leaks()
         self._baseline_was_set = True
 
     def check_leaks(self) -> list[LeakReport]:
@@ -78,7 +79,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
         `type` is `warning_memory` or `critical_memory` when the host's usage reaches `warning_percent` or `critical_percent`,
         `gpu_warning_memory` or `gpu_critical_memory` for a GPU,
         `memory_leak` for a trend, or for growth beyond a baseline that was set, and `oom_risk` when memory is forecast to run out.
-        Each is said once, and again only after it was over. `device`, `timestamp` and `message` are in all of them.
+        Each is said once, and again only after it was over; a callback that is added later is told at once of what stands. `device`, `timestamp` and `message` are in all of them.
         """
         self._alerts.add(callback)
 

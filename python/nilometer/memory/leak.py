@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import gc
 import threading
 import time
@@ -156,10 +155,9 @@ class LeakDetector(Watcher):
         since, due = self._judgements.setdefault(reading.device, (now, now))
         if thorough or now >= due:
             least = max(_LEAST_GROWTH_OF_LEVEL * held, _LEAST_GROWTH_BYTES)
-            growth = forecaster.growth(min(least, self.threshold_bytes))
             steps = 0 if step is None or self._first_step is None else step - self._first_step
-            if growth is not None and now - since < self.warm_up_secs and steps < _WARM_UP_STEPS:
-                growth = dataclasses.replace(growth, kind="growth")
+            may_be_loading = now - since < self.warm_up_secs and steps < _WARM_UP_STEPS
+            growth = forecaster.growth(min(least, self.threshold_bytes), may_be_loading=may_be_loading)
             self._growth[reading.device] = growth
             self._judgements[reading.device] = (since, now + min((now - since) / 60, _JUDGE_SECS))
         return self._growth.get(reading.device)

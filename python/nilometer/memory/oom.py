@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,8 +17,6 @@ from .watcher import Watcher
 
 _log = logging.getLogger("nilometer.oom")
 
-# Above this the next allocation of a usual size fails.
-_CRITICAL_PERCENT = 95.0
 # A level counts as left only this far below its threshold, so that a level at the threshold does not warn again and again.
 _HYSTERESIS_PERCENT = 3.0
 
@@ -53,51 +52,60 @@ class OOMDetector(Watcher):
         self.threshold = float(threshold)
         self.warning_callback = warning_callback
         self.warnings: list[OOMPrediction] = []
-        self._warned: dict[str, RiskLevel] = {}
+        # For each device that is warned of: the newest warning.
+        self._standing: dict[str, OOMPrediction] = {}
         self._forecasters: dict[str, Forecaster] = {}
         self._delivery = Delivery(self._call_back, "warning_callback", self._say_once)
+        self._added: list[Delivery] = []
+        self._lock = threading.Lock()
         self._listeners: list[Callable[[OOMPrediction], None]] = []
 
     def check(self) -> list[OOMPrediction]:
         """The risk of every device, now."""
         return [self._judge(reading) for reading in self.read()]
 
+    def add_alert_callback(self, callback: Callable[[OOMPrediction], object]) -> None:
+        """Calls it with every warning from here on, as `warning_callback`, and at once with those that stand."""
+        require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
+        delivery = Delivery(callback, "alert callback", self._say_once)
+        with self._lock:
+            self._added.append(delivery)
+            standing = list(self._standing.values())
+        for prediction in standing:
+            delivery.post(prediction)
+
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         for reading in readings:
             prediction = self._judge(reading)
-            before = self._warned.get(reading.device, RiskLevel.LOW)
-            if prediction.risk_level.rank > max(before.rank, RiskLevel.MODERATE.rank):
-                self._warned[reading.device] = prediction.risk_level
-                self._warn(prediction)
+            before = self._standing.get(reading.device)
+            if prediction.is_warning and (before is None or prediction.risk_level.rank > before.risk_level.rank):
+                self._warn(reading.device, prediction)
             elif (
                 reading.held_percent < self.threshold - _HYSTERESIS_PERCENT
                 and prediction.forecast_level is RiskLevel.LOW
             ):
-                self._warned.pop(reading.device, None)
+                with self._lock:
+                    self._standing.pop(reading.device, None)
             for listen in self._listeners:
                 listen(prediction)
 
     def _judge(self, reading: DeviceReading) -> OOMPrediction:
-        percent = reading.held_percent
-        if percent >= max(_CRITICAL_PERCENT, self.threshold):
-            level = RiskLevel.CRITICAL
-        elif percent >= self.threshold:
-            level = RiskLevel.HIGH
-        elif percent >= self.threshold - 10:
-            level = RiskLevel.MODERATE
-        else:
-            level = RiskLevel.LOW
         forecaster = self._forecasters.setdefault(reading.device, Forecaster())
         # Not the watcher's seconds, which begin anew with every start.
         _feed(forecaster, reading, time.monotonic())
-        return predict(reading, level, self.threshold, forecaster.forecast())
+        return predict(reading, self.threshold, forecaster)
 
-    def _warn(self, prediction: OOMPrediction) -> None:
+    def _warn(self, device: str, prediction: OOMPrediction) -> None:
         self.warnings.append(prediction)
-        if self.warning_callback is None:
-            _log.warning("%s", prediction)
-        else:
+        with self._lock:
+            self._standing[device] = prediction
+            added = list(self._added)
+        if self.warning_callback is not None:
             self._delivery.post(prediction)
+        elif not added:
+            _log.warning("%s", prediction)
+        for delivery in added:
+            delivery.post(prediction)
 
     def _call_back(self, prediction: OOMPrediction) -> None:
         if self.warning_callback is not None:

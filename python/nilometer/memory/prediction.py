@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .forecaster import Forecast, RiskLevel
+from .. import _native
+from .forecaster import Forecaster, RiskLevel
 from .readings import HOST, DeviceReading
-
-_MB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,87 +36,53 @@ class OOMPrediction:
 
     @property
     def device_name(self) -> str:
-        return "host memory" if self.device_id == HOST else f"GPU {self.device_id}"
+        return device_name(self.device_id)
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether somebody should be told."""
+        return self.risk_level.rank >= RiskLevel.HIGH.rank
 
     def __str__(self) -> str:
-        lines = [
-            f"[WARNING] OOM Warning: {self.device_name}",
-            f"   Risk Level: {self.risk_level.value}",
-            f"   Current Usage: {self.current_usage:.1f}%",
-        ]
-        if self.predicted_oom_seconds is not None:
-            lines.append(f"   Predicted OOM Time: {self.predicted_oom_seconds:.1f}seconds later")
-        if self.confidence is not None:
-            lines.append(f"   Confidence: {self.confidence:.2f}")
-        lines.extend(f"   Recommendation: {text}" for text in self.recommendations)
-        return "\n".join(lines)
+        return _native.warning_text(
+            self.device_name,
+            self.risk_level.value,
+            self.current_usage,
+            self.predicted_oom_seconds,
+            self.confidence,
+            self.recommendations,
+            self.reason,
+        )
 
 
-def predict(reading: DeviceReading, by_level: RiskLevel, threshold: float, forecast: Forecast) -> OOMPrediction:
-    """The worse of the level's and the forecast's word, with what follows from it."""
-    level = max(by_level, forecast.level, key=lambda level: level.rank)
-    # Times that hardly ever come true are not worth printing.
-    times = forecast.level.rank >= RiskLevel.MODERATE.rank
-    cause = forecast.cause if times else None
+def predict(reading: DeviceReading, threshold: float, forecaster: Forecaster) -> OOMPrediction:
+    """What the command would say of this reading."""
+    is_host = reading.device == HOST
+    device_id = HOST if is_host else int(reading.device)
+    said = forecaster.assess(
+        device_name(device_id),
+        is_gpu=not is_host,
+        used_share=reading.held_percent / 100 if reading.total else None,
+        threshold_percent=threshold,
+    )
     span = None
-    if times and forecast.seconds_low is not None and forecast.seconds_high is not None:
-        span = (forecast.seconds_low, forecast.seconds_high)
-    reasons = []
-    if reading.held_percent >= threshold:
-        reasons.append(f"{reading.held_percent:.1f}% is above the threshold of {threshold:g}%")
-    if times and cause is not None:
-        reasons.append(_forecast_words(forecast, cause))
+    if said["seconds_low"] is not None and said["seconds_high"] is not None:
+        span = (said["seconds_low"], said["seconds_high"])
     return OOMPrediction(
-        HOST if reading.device == HOST else int(reading.device),
-        level,
+        device_id,
+        said["level"],
         reading.held_percent,
         reading.source,
-        forecast.seconds if times else None,
-        forecast.confidence if times else None,
-        advice(reading, cause) if level.rank >= RiskLevel.HIGH.rank else [],
+        said["seconds"],
+        said["confidence"],
+        said["recommendations"] if said["is_warning"] else [],
         span,
-        "; ".join(reasons),
-        cause,
-        forecast.level,
+        said["reason"],
+        said["cause"],
+        said["forecast_level"],
     )
 
 
-def _forecast_words(forecast: Forecast, cause: str) -> str:
-    rate, lasted = forecast.bytes_per_sec or 0.0, forecast.lasted_secs or 0.0
-    what = {
-        "workers": "worker processes grow",
-        "peaks": "the base below recurring peaks grows",
-        "fragmentation": "PyTorch's reserve grows although what is allocated does not",
-        "swap": "memory is full and swap grows",
-        "neighbour": "other programs fill the device",
-    }.get(cause, "memory grows")
-    return f"{what} by {rate * 60 / _MB:.1f} MiB a minute, for {lasted:.0f} s so far"
-
-
-_BATCH = "Consider reducing batch size"
-_CACHE = "Prepare to release cache"
-_WORKERS = "Use fewer DataLoader workers, or smaller prefetch_factor"
-
-# By cause: for the host, then for a GPU.
-_BY_CAUSE = {
-    "growth": (
-        ["Look for what is kept from step to step, such as lists of results"],
-        ["Keep numbers from step to step, not tensors: loss.item() instead of loss", _BATCH],
-    ),
-    "workers": ([_WORKERS, "Keep datasets in arrays: workers copy Python lists as they read them"], [_BATCH]),
-    "peaks": (["Lower the peaks: evaluate and save in smaller pieces"], ["Use gradient checkpointing", _BATCH]),
-    "fragmentation": ([], ["Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", _CACHE]),
-    "swap": (["Memory already goes to swap: use less of it, or save a checkpoint"], []),
-    "neighbour": (["Other programs fill this machine: move them, or this job"], ["Other programs fill this GPU: move them, or this job"]),
-}
-
-
-def advice(reading: DeviceReading, cause: str | None) -> list[str]:
-    """What can be done, the most fitting first."""
-    if reading.device == HOST:
-        by_cause = _BY_CAUSE[cause][0] if cause in _BY_CAUSE else [_WORKERS]
-        return [*by_cause, f"Ask for more memory: the limit is {reading.source}"]
-    said = list(_BY_CAUSE[cause][1]) if cause in _BY_CAUSE else [_BATCH]
-    if reading.cached > reading.total // 20 and _CACHE not in said:
-        said.insert(0, _CACHE)
-    return said
+def device_name(device_id: int | str) -> str:
+    """As it is printed."""
+    return "host memory" if device_id == HOST else f"GPU {device_id}"

@@ -7,9 +7,15 @@ use nilo_sample::{Alert, AlertKind, Severity};
 use super::latch::{Latch, Sign, Turn};
 use super::rules::AlertRules;
 use super::wording::{Reason, cleared, raised};
-use crate::forecast::{GrowthKind, Reading, RiskLevel};
+use crate::assessment::{Thresholds, is_leak};
+use crate::forecast::{Reading, RiskLevel};
 use crate::lookout::{Resource, Verdict};
 
+/// The risk at each of the two thresholds, and how serious its alert is.
+const STEPS: [(RiskLevel, Severity); 2] = [
+    (RiskLevel::High, Severity::Warning),
+    (RiskLevel::Critical, Severity::Critical),
+];
 /// A level is calm this far below its threshold.
 const CALM_BELOW: f64 = 0.03;
 /// So many looks in a row must find a leak: the first may rest on the end of a warm-up.
@@ -90,15 +96,13 @@ impl Watchman {
             return;
         };
         let share = outlook.reading.needed_bytes() / limit;
-        for (kind, threshold) in thresholds {
+        let [(_, high), (_, critical)] = thresholds;
+        let level = Thresholds { high, critical }.level(share);
+        for ((kind, threshold), (alarm, severity)) in thresholds.into_iter().zip(STEPS) {
             let sign = match share {
-                share if share >= threshold => Sign::Alarm,
+                _ if level >= alarm => Sign::Alarm,
                 share if share < threshold - CALM_BELOW => Sign::Calm,
                 _ => Sign::Between,
-            };
-            let severity = match kind {
-                AlertKind::MemoryCritical | AlertKind::GpuMemoryCritical => Severity::Critical,
-                _ => Severity::Warning,
             };
             let reason = Reason::Level(threshold);
             self.turn(kind, severity, outlook, sign, &reason, alerts);
@@ -109,8 +113,8 @@ impl Watchman {
         let level = outlook.forecast.level;
         let sign = |alarm: RiskLevel| match level {
             level if level >= alarm => Sign::Alarm,
-            RiskLevel::Moderate | RiskLevel::High => Sign::Between,
-            _ => Sign::Calm,
+            RiskLevel::Low => Sign::Calm,
+            _ => Sign::Between,
         };
         let severity = match level {
             RiskLevel::Critical => Severity::Critical,
@@ -142,7 +146,7 @@ impl Watchman {
     fn look_at_growth(&mut self, verdict: &Verdict, alerts: &mut Vec<Alert>) {
         let leak = verdict
             .unasked_growth()
-            .filter(|growth| growth.kind == GrowthKind::Leak);
+            .filter(|growth| is_leak(Some(growth)));
         let looks = self.leak_looks.entry(verdict.resource.clone()).or_default();
         *looks = if leak.is_some() { *looks + 1 } else { 0 };
         let (kind, severity) = (AlertKind::MemoryLeak, Severity::Warning);

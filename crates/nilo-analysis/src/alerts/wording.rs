@@ -3,6 +3,7 @@
 use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::{Alert, AlertKind, Severity};
 
+use crate::forecast::words::recommendations;
 use crate::forecast::{Cause, Forecast, Growth, Reading};
 use crate::lookout::{OddPeer, Resource};
 
@@ -59,7 +60,7 @@ pub(crate) fn raised(
                 level_words(&alert),
                 100.0 * threshold
             );
-            alert.recommendations = level_advice(resource);
+            alert.recommendations = advice(None, resource);
         }
         Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
@@ -71,9 +72,7 @@ pub(crate) fn raised(
             if let Some(odd) = odd_peers.first() {
                 alert.text = format!("{}: {odd}", alert.text);
             }
-            alert.recommendations = vec![
-                "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
-            ];
+            alert.recommendations = advice(Some(Cause::Growth), resource);
         }
         Reason::Risk(forecast) => {
             alert.bytes_per_sec = forecast.bytes_per_sec;
@@ -87,7 +86,8 @@ pub(crate) fn raised(
                 forecast.confidence,
                 level_words(&alert)
             );
-            alert.recommendations = risk_advice(forecast.cause);
+            alert.recommendations = advice(forecast.cause, resource);
+            alert.recommendations.insert(0, SAVE.to_owned());
         }
     }
     alert
@@ -126,46 +126,12 @@ fn level_words(alert: &Alert) -> String {
     }
 }
 
-fn level_advice(resource: &Resource) -> Vec<String> {
-    let advice: &[&str] = match resource {
-        Resource::Gpu { .. } => &[
-            "a smaller batch, gradient checkpointing or a shorter sequence takes less",
-            "`nilo show` says which processes hold it",
-        ],
-        Resource::Host => &["`nilo ps --all` lists who takes the machine's memory"],
-        _ => &[
-            "ask for more memory next time: `nilo request` says how much",
-            "fewer or smaller data-loader workers take less",
-        ],
-    };
-    advice.iter().map(|text| (*text).to_owned()).collect()
-}
+/// What to do first when memory runs out soon, whatever the cause is.
+const SAVE: &str = "Save a checkpoint while there is time";
 
-fn risk_advice(cause: Option<Cause>) -> Vec<String> {
-    let first = match cause {
-        Some(Cause::Workers) => {
-            "fewer data-loader workers, or arrays instead of Python lists in the data set, take less"
-        }
-        Some(Cause::Peaks) => {
-            "what comes again and again (an evaluation, a checkpoint) will not fit: make it smaller or run it apart"
-        }
-        Some(Cause::Fragmentation) => {
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths"
-        }
-        Some(Cause::Swap) => {
-            "memory is full and goes to swap: give the job less to hold, or the machine fewer jobs"
-        }
-        Some(Cause::Neighbour) => {
-            "it is not this job that grows: `nilo ps --all` lists who takes the machine's memory"
-        }
-        _ => {
-            "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound"
-        }
-    };
-    vec![
-        "save a checkpoint while there is time".to_owned(),
-        first.to_owned(),
-    ]
+fn advice(cause: Option<Cause>, resource: &Resource) -> Vec<String> {
+    let advice = recommendations(cause, resource.is_gpu());
+    advice.into_iter().map(str::to_owned).collect()
 }
 
 fn spell(seconds: f64) -> String {

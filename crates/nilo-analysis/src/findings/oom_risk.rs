@@ -4,13 +4,13 @@ use nilo_sample::units::{format_duration, to_secs};
 use nilo_sample::{Ending, RunStatus};
 
 use super::Finding;
-use crate::forecast::RiskLevel;
+use crate::assessment::is_warning;
 use crate::lookout::{Change, Verdict};
 
 pub(super) fn find(ending: &Ending, verdicts: &[Verdict], changes: &[Change]) -> Vec<Finding> {
     let risky = verdicts
         .iter()
-        .filter(|verdict| verdict.forecast.level >= RiskLevel::High);
+        .filter(|verdict| is_warning(verdict.forecast.level));
     risky
         .filter_map(|verdict| describe(ending, verdict, changes))
         .collect()
@@ -20,8 +20,8 @@ fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Fi
     let resource = &verdict.resource;
     let raised = changes.iter().rev().find(|change| {
         change.resource == *resource
-            && change.before < RiskLevel::High
-            && change.forecast.level >= RiskLevel::High
+            && !is_warning(change.before)
+            && is_warning(change.forecast.level)
     })?;
     let ahead = ending.time_nanos.saturating_sub(raised.time_nanos);
     let said = raised.forecast.seconds.unwrap_or(0.0);

@@ -231,3 +231,65 @@ fn piece(table: &RecordedTable, from: usize, to: usize) -> RecordedTable {
         ..table.clone()
     }
 }
+
+#[test]
+fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
+    let mut gpu = table(TableSpec::gpu(0));
+    tick(&mut gpu, SECOND, &[6.0 * MIB, 16.0 * MIB, ABSENT, ABSENT]);
+    let mut run = recording();
+    run.tables = vec![tree(20), gpu];
+    let still = |run: &Recording| {
+        let (lookout, _) = Lookout::over(run);
+        let verdicts = lookout.verdicts(None);
+        let gpu = |verdict: &&super::Verdict| verdict.resource == Resource::Gpu { index: 0 };
+        let verdict = verdicts.iter().find(gpu).unwrap().clone();
+        (verdict.readings, verdict.watched_secs, verdict.too_young)
+    };
+    assert_eq!(still(&run), (19, 18.0, false));
+    // From a row without values on nobody knows.
+    tick(&mut run.tables[1], 9 * SECOND / 2, &[ABSENT; 4]);
+    assert_eq!(still(&run), (4, 3.0, true));
+}
+
+#[test]
+fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
+    let mut run = recording();
+    run.description.root_pids = vec![1, 2];
+    run.description.limit = Some(Limit {
+        bytes: (64.0 * 1024.0 * MIB) as u64,
+        source: LimitSource::Host,
+    });
+    let limited = |path: &str, used: f64, limit: f64| {
+        let mut rows = table(TableSpec::cgroup(path));
+        for second in 0..5 {
+            let mut row = [ABSENT; 11];
+            (row[0], row[1], row[3]) = (used * MIB, used * MIB, limit * MIB);
+            tick(&mut rows, second * SECOND, &row);
+        }
+        rows
+    };
+    run.tables = vec![
+        tree(5),
+        limited("/small", 100.0, 256.0),
+        limited("/large", 400.0, 1024.0),
+        limited("/free", 400.0, ABSENT),
+    ];
+    let shares = |run: &Recording| {
+        let (lookout, _) = Lookout::over(run);
+        let verdicts = lookout.verdicts(None);
+        let mut found: Vec<(String, Option<f64>)> = verdicts
+            .iter()
+            .map(|verdict| (verdict.resource.to_string(), verdict.reading.used_share()))
+            .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    };
+    let expected = [
+        ("cgroup /large".to_owned(), Some(400.0 / 1024.0)),
+        ("cgroup /small".to_owned(), Some(100.0 / 256.0)),
+        ("job memory".to_owned(), None),
+    ];
+    assert_eq!(shares(&run), expected);
+    run.description.root_pids = vec![1];
+    assert_eq!(shares(&run), expected[2..]);
+}

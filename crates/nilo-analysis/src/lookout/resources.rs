@@ -18,7 +18,7 @@ pub enum Resource {
     Job,
     /// The machine's memory.
     Host,
-    /// A cgroup against its limit, where no job is watched in it.
+    /// A cgroup against its limit, where no job is watched in it, or where it holds only one of several.
     Cgroup {
         /// Its path below the mount.
         path: String,
@@ -52,6 +52,17 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// Whether the recorder writes a row of it only when something changed.
+    pub(crate) fn is_written_on_change(&self) -> bool {
+        matches!(
+            self,
+            Resource::Host
+                | Resource::SharedMemory
+                | Resource::Cgroup { .. }
+                | Resource::Gpu { .. }
+        )
+    }
+
     /// Whether it lies on a GPU.
     pub fn is_gpu(&self) -> bool {
         match self {
@@ -114,6 +125,8 @@ pub(crate) struct Surroundings {
     gpu_reserved_bytes: BTreeMap<u32, u64>,
     /// No job is watched: the limiting cgroup speaks for itself.
     of_machine: bool,
+    /// Several processes were named, and each may be in a cgroup of its own.
+    several_roots: bool,
     root_rss_bytes: Option<f64>,
     step: Option<i64>,
     pressure: Option<(u64, f64)>,
@@ -132,6 +145,7 @@ impl Surroundings {
             limit: description.limit.clone(),
             root_pid: description.root_pids.first().copied(),
             of_machine: description.mode == MACHINE_MODE,
+            several_roots: description.root_pids.len() > 1,
             ..Surroundings::default()
         }
     }
@@ -159,6 +173,20 @@ impl Surroundings {
             }
             Subject::Process(id) if Some(id.pid) == self.root_pid => {
                 self.root_rss_bytes = row.get("rss_bytes");
+            }
+            Subject::Cgroup { path } if self.several_roots && !self.is_limiting(path) => {
+                // Of several jobs each is held against its own limit; the job's limit is what they share.
+                if let (Some(level), Some(limit)) = (cgroup_level(row), row.get("limit_bytes")) {
+                    let reading = Reading {
+                        time_nanos,
+                        used_bytes: level.working_set,
+                        reclaimable_bytes: level.reclaimable,
+                        limit_bytes: Some(limit),
+                        step: self.step,
+                        ..Reading::default()
+                    };
+                    each(Resource::Cgroup { path: path.clone() }, reading);
+                }
             }
             Subject::Cgroup { path } if self.is_limiting(path) => {
                 self.limiting_cgroup = cgroup_level(row);

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::peers::{OddPeer, Peers};
 use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
+use crate::assessment::growth_while_loading;
 use crate::forecast::{Forecast, Forecaster, Growth, GrowthKind, Reading, RiskLevel};
 
 /// Watches over a run.
@@ -18,6 +19,7 @@ pub struct Lookout {
     watched: BTreeMap<Resource, Watched>,
     peers: Peers,
     before_endings: Option<BeforeEndings>,
+    next_repeat_nanos: u64,
 }
 
 /// How the job grew when a process of it that had lived for some time ended: a job that ends process by process gives its memory back on the way.
@@ -36,6 +38,8 @@ struct Watched {
     level: RiskLevel,
     readings: u64,
     first_nanos: u64,
+    /// Only changes are written of it, so no row means that it stays as it was.
+    is_standing: bool,
 }
 
 /// A resource's risk became another.
@@ -79,6 +83,8 @@ pub struct Verdict {
     pub reading: Reading,
 }
 
+/// A level that stands still counts as read this often.
+const REPEAT_NANOS: u64 = NANOS_PER_SEC;
 /// A process that lived for this long is part of what the job is.
 const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
 /// A job ends, process by process, within this time.
@@ -95,9 +101,7 @@ impl Lookout {
     pub fn new(description: &RunDescription) -> Lookout {
         Lookout {
             surroundings: Surroundings::new(description),
-            watched: BTreeMap::new(),
-            peers: Peers::default(),
-            before_endings: None,
+            ..Lookout::default()
         }
     }
 
@@ -124,12 +128,21 @@ impl Lookout {
                 {
                     self.peers.take(id, time_nanos, rss_bytes);
                 }
+                if let Subject::Gpu { index } = table.spec.subject
+                    && Row(table, row).get("used_bytes").is_none()
+                {
+                    self.fall_silent(&Resource::Gpu { index });
+                }
                 let watched = &mut self.watched;
                 let put = |resource: Resource, reading: Reading| {
                     let entry = watched.entry(resource.clone()).or_default();
                     changes.extend(entry.put(resource, reading));
                 };
                 self.surroundings.take(time_nanos, &Row(table, row), put);
+                if time_nanos >= self.next_repeat_nanos {
+                    self.next_repeat_nanos = time_nanos + REPEAT_NANOS;
+                    self.repeat_standing(time_nanos, &mut changes);
+                }
             }
             Entry::Event(timed) => self.happened(&timed.event),
         });
@@ -140,6 +153,28 @@ impl Lookout {
     pub fn observe(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
         let watched = self.watched.entry(resource.clone()).or_default();
         watched.put(resource, reading)
+    }
+
+    /// Takes in once more what has not changed: a forecast has to see that a level stands still, and for how long.
+    ///
+    /// Called when a row comes, never in between: where nothing is written at all, nobody knows.
+    fn repeat_standing(&mut self, now_nanos: u64, changes: &mut Vec<Change>) {
+        for (resource, watched) in &mut self.watched {
+            let silent_nanos = now_nanos.saturating_sub(watched.reading.time_nanos);
+            if watched.is_standing && silent_nanos >= REPEAT_NANOS {
+                let reading = Reading {
+                    time_nanos: now_nanos,
+                    ..watched.reading
+                };
+                changes.extend(watched.put(resource.clone(), reading));
+            }
+        }
+    }
+
+    fn fall_silent(&mut self, resource: &Resource) {
+        if let Some(watched) = self.watched.get_mut(resource) {
+            watched.is_standing = false;
+        }
     }
 
     fn happened(&mut self, event: &Event) {
@@ -224,6 +259,12 @@ impl Lookout {
 }
 
 impl Verdict {
+    /// Of something that no reading is there of.
+    pub fn unmeasured(resource: Resource) -> Verdict {
+        let nothing = Watched::default();
+        nothing.outlook(&resource, Reading::default(), None)
+    }
+
     /// A job whose processes are ending is judged as it was before.
     fn look_before_the_end(&mut self, before: Option<BeforeEndings>, least_bytes: Option<f64>) {
         let Some(before) = before else { return };
@@ -238,11 +279,10 @@ impl Verdict {
     /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
     pub fn unasked_growth(&self) -> Option<Growth> {
         let growth = self.growth?;
-        let kind = match self.may_be_loading && self.odd_peers.is_empty() {
-            true => GrowthKind::Growth,
-            false => growth.kind,
-        };
-        Some(Growth { kind, ..growth })
+        Some(match self.may_be_loading && self.odd_peers.is_empty() {
+            true => growth_while_loading(growth),
+            false => growth,
+        })
     }
 
     /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.
@@ -280,6 +320,7 @@ impl Watched {
         }
         self.readings += 1;
         self.reading = reading;
+        self.is_standing = resource.is_written_on_change();
         if self
             .fullest
             .is_none_or(|fullest| reading.needed_bytes() >= fullest.needed_bytes())
@@ -306,11 +347,9 @@ impl Watched {
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
         let least = least_growth_bytes.unwrap_or_else(|| self.least_growth_bytes());
-        // The machine's view of this job is the job's own.
-        let growth = self
-            .forecaster
-            .growth(least)
-            .filter(|_| *resource != Resource::Host);
+        // The machine's view of a job is the job's own.
+        let is_told_elsewhere = *resource == Resource::Host && self.reading.own_bytes.is_some();
+        let growth = self.forecaster.growth(least).filter(|_| !is_told_elsewhere);
         self.outlook(resource, self.reading, growth)
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, short, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) duration: Option<u64>,
 
-    /// Time between samples: seconds, or with a unit such as 50ms; 1 ms to 1 h [default: 0.2]
+    /// Time between samples: seconds, or with a unit such as 50ms; 1 ms to 1 h [default: 0.1]
     #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) interval: Option<u64>,
 

@@ -41,8 +41,9 @@ pub(crate) struct Judged {
 #[command(
     after_help = "A warning is printed for everything whose risk is high (likely within ten minutes) or critical (within two), \
 and for everything that is fuller than the threshold; one line for everything else.\n\n\
-With --pid, --name or --devices it looks at what runs for three seconds, or for --duration; with --monitor until Ctrl+C, and prints a warning when it begins and a line when it is over. \
---monitor without a process looks at the host, the cgroup that it is started in and the GPUs. \
+Without a run, a file or anything else it judges the last run. With --pid or --name it looks at what runs for three seconds, or for --duration. \
+With --monitor, and with --devices alone, it looks until Ctrl+C or for --duration, and prints a warning when it begins and a line when it is over. \
+--monitor without a process looks at the host, the cgroup that it is started in and the GPUs; --devices alone at those GPUs. \
 With --monitor and a process what is seen is kept as a run, as `nilo watch` does, unless --no-record.\n\n\
 Exit status: 0 nothing to warn of at the end (with --monitor: ever), 1 a warning, 2 could not.\n\n\
 Examples:\n  nilo oom\n  nilo oom base --threshold 90\n  nilo oom --threshold 85 --monitor\n  nilo oom --devices 0 --threshold 90\n  \
@@ -73,14 +74,22 @@ impl OomArgs {
     pub(crate) fn is_live(&self) -> bool {
         self.monitor || self.live.are_meant()
     }
+
+    /// Whether to go on until somebody ends it: asked for, or GPUs are named and neither processes nor a time.
+    pub(crate) fn goes_on(&self) -> bool {
+        let gpus_alone = !self.live.devices.is_empty() && !self.live.names_processes();
+        self.monitor || (gpus_alone && self.live.duration.is_none())
+    }
 }
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "A leak is growth of what is still held at the lowest point of each cycle, which lasts, does not slow down \
 and is not given back. Ten seconds or fifty training steps are the least that a verdict takes.\n\n\
+Without anything named it judges the last run. Where nothing has been recorded yet it looks at what runs now: all your Python programs, \
+or the host and the GPUs when there is none. \
 With --pid or --name it looks at processes that run, for 30 seconds or for --duration (ten at least), and names who grows; \
-with --duration alone it looks at all your Python programs. What is seen is kept as a run, as `nilo watch` does, unless --no-record. \
+with --duration alone it looks at what runs now. What is seen is kept as a run, as `nilo watch` does, unless --no-record. \
 A program that is still loading looks like one that leaks: look when it is at work.\n\n\
 Exit status: 0 no leak, 1 a leak, 2 could not.\n\n\
 Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --check --threshold 100 --pid 4711\n  nilo leak --csv mprofile_20261115.dat\n  \

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::failure::Failure;
+use crate::folder::{readable_runs, runs_root};
 use crate::growths::{Grown, Growths};
 use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
@@ -19,19 +20,26 @@ use crate::text::leak::{write_check, write_leaks};
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let least_bytes = least_bytes(args.threshold)?;
-    if args.live.are_meant() {
+    if args.live.are_meant() || nothing_is_recorded(&args, settings) {
         return leak_live::run(&args, least_bytes, settings);
     }
     let outlook = Outlook::of(&args.judged, settings)?;
     let growths = Growths::of(&outlook, least_bytes);
     if args.check && growths.is_too_short() {
         let secs = duration_in_words(growths.watched_secs());
-        let sentence = format!("a recording of {secs} is too short to find a leak");
+        let sentence = format!("a recording of {secs} is too short to detect a leak");
         return Err(
             Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")
         );
     }
     answer(&outlook, &growths, &args)
+}
+
+/// Whether nothing is named, and there is no run that could be meant.
+fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> bool {
+    let judged = &args.judged;
+    let is_unnamed = judged.run.is_none() && judged.csv.is_none();
+    is_unnamed && readable_runs(&runs_root(&judged.place, settings)).is_empty()
 }
 
 /// The threshold in bytes.

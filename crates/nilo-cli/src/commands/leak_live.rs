@@ -31,8 +31,10 @@ pub(crate) fn run(
         Some(0) => None,
         Some(nanos) if nanos < LEAST_NANOS => {
             let secs = duration_in_words(to_secs(nanos));
-            return Err(Failure::new(format!("{secs} are too few to find a leak"))
-                .hint("it takes at least 10 seconds, and 30 are better; 0 is until Ctrl+C"));
+            return Err(
+                Failure::new(format!("{secs} is too short to detect a leak"))
+                    .hint("it takes at least 10 seconds, and 30 are better; 0 is until Ctrl+C"),
+            );
         }
         Some(nanos) => Some(nanos),
     };
@@ -52,7 +54,7 @@ pub(crate) fn run(
     let mut seen = session.watch(Plan {
         threshold_percent: None,
         leaks: None,
-        voice: Voice::new(args.format, levels),
+        voice: Voice::new(args.format, levels, 100.0),
     })?;
     let mut outlook = seen.outlook();
     outlook.recording = Some(seen.load()?.0);
@@ -66,16 +68,19 @@ pub(crate) fn run(
         }));
     }
     if growths.is_too_short() {
-        let secs = duration_in_words(to_secs(seen.end_nanos()));
+        // The first reading may have come late: a driver that opens, a process that starts.
+        let secs = duration_in_words(growths.watched_secs());
         let what = match seen.is_over() {
             true => "it ended before that",
-            false => "let it look for longer",
+            false => "--duration says for how long to look",
         };
         return Err(Failure::new(format!(
-            "{} was looked at for {secs}, which is too short to find a leak",
+            "memory of {} was measured for {secs}, which is too short to detect a leak",
             seen.target.label
         ))
-        .hint(format!("it takes at least 10 seconds; {what}")));
+        .hint(format!(
+            "it takes at least 10 seconds from the first reading on; {what}"
+        )));
     }
     answer(&outlook, &growths, args)
 }

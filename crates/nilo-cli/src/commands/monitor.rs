@@ -62,7 +62,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     let mut seen = session.watch(Plan {
         threshold_percent: parts.oom.then_some(args.threshold),
         leaks: parts.leak.then_some(Leaks { least_bytes }),
-        voice: Voice::new(args.format, levels),
+        voice: Voice::new(args.format, levels, args.threshold),
     })?;
     let report = match parts.profile {
         true => Some(Report::of(&seen)?),
@@ -72,6 +72,9 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     let written = report
         .as_ref()
         .map_or(Ok(()), |report| report.write(output));
+    if let Some(ran_out) = seen.ran_out().filter(|_| parts.oom) {
+        seen.station.say_ran_out(&ran_out)?;
+    }
     let warnings = seen.station.warnings;
     let (leaks, over) = match parts.leak {
         true => leaks(&mut seen, least_bytes)?,

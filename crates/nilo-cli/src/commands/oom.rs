@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use nilo_analysis::forecast::words::{reason, recommendations};
-use nilo_analysis::forecast::{Cause, Forecast, RiskLevel};
+use nilo_analysis::assessment::{Assessment, RanOutKind, Thresholds, assess_verdict, exit_status};
+use nilo_analysis::forecast::{Cause, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::units::to_secs;
 use serde::Serialize;
@@ -19,13 +19,7 @@ use crate::text::oom::write_outlook;
 #[derive(Debug)]
 pub(crate) struct Danger {
     pub(crate) verdict: Verdict,
-    pub(crate) name: String,
-    /// Share of the limit at the newest reading, in percent.
-    pub(crate) used_percent: Option<f64>,
-    /// Whether it is worth a warning: by its risk, or by the threshold.
-    pub(crate) warned: bool,
-    pub(crate) reason: String,
-    pub(crate) recommendations: Vec<&'static str>,
+    pub(crate) assessment: Assessment,
     pub(crate) history: Vec<Warned>,
 }
 
@@ -49,7 +43,7 @@ pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
 /// Says how everything stands; the status is 1 where there is something to warn of.
 pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
     let dangers = dangers(outlook, args.threshold);
-    let found = dangers.iter().any(|danger| danger.warned);
+    let status = exit_status(dangers.iter().map(|danger| &danger.assessment));
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
@@ -59,48 +53,26 @@ pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
         }
         TextOrJson::Text => write_outlook(&mut out, outlook, &dangers)?,
     }
-    Ok(u8::from(found))
+    Ok(status)
 }
 
 impl Danger {
-    pub(crate) fn of(verdict: Verdict, threshold_percent: f64, history: Vec<Warned>) -> Danger {
-        let name = verdict.resource.to_string();
-        let used_percent = verdict.reading.used_share().map(|share| 100.0 * share);
-        let full = used_percent.is_some_and(|percent| percent > threshold_percent);
-        let cause = verdict.forecast.cause;
-        // A resource that was read a moment ago has a limit and no forecast yet.
-        let forecast = Forecast {
-            used_share: verdict.reading.used_share(),
-            ..verdict.forecast
-        };
-        let above = "the recording is above the limit that was given: check --limit and --unit";
-        let is_given = matches!(verdict.resource, Resource::Track { .. });
-        let (reason, recommendations) = match cause {
-            Some(Cause::AboveLimit) if is_given => (above.to_owned(), Vec::new()),
-            _ => (
-                reason(&forecast, &name),
-                recommendations(cause, verdict.resource.is_gpu()),
-            ),
-        };
-        Danger {
-            used_percent,
-            warned: full || verdict.forecast.level >= RiskLevel::High,
-            reason,
-            recommendations,
-            history,
-            name,
-            verdict,
-        }
+    pub(crate) fn is_warning(&self) -> bool {
+        self.assessment.is_warning()
     }
 }
 
 fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
-    let danger = |verdict: Verdict| {
-        let history = outlook.warnings(&verdict.resource);
-        Danger::of(verdict, threshold_percent, history)
+    let thresholds = Thresholds::from_percent(threshold_percent);
+    let danger = |verdict: Verdict| Danger {
+        history: outlook.warnings(&verdict.resource),
+        assessment: assess_verdict(&verdict, &thresholds, outlook.ran_out.as_ref()),
+        verdict,
     };
-    let mut dangers: Vec<Danger> = outlook.verdicts(None).into_iter().map(danger).collect();
-    dangers.sort_by_key(|danger| !danger.warned);
+    let verdicts = outlook.verdicts(None).into_iter();
+    let all = verdicts.chain(outlook.unmeasured());
+    let mut dangers: Vec<Danger> = all.map(danger).collect();
+    dangers.sort_by_key(|danger| std::cmp::Reverse(danger.assessment.level));
     dangers
 }
 
@@ -112,6 +84,8 @@ struct Answer<'a> {
     about: About<'a>,
     threshold_percent: f64,
     warned: bool,
+    /// The worst of all resources.
+    level: RiskLevel,
     resources: Vec<AnswerResource<'a>>,
 }
 
@@ -130,6 +104,8 @@ pub(crate) struct AnswerResource<'a> {
     predicted_high_secs: Option<f64>,
     confidence: f64,
     cause: Option<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ran_out: Option<AnswerRanOut<'a>>,
     growth_bytes_per_sec: Option<f64>,
     growth_lasted_secs: Option<f64>,
     readings: u64,
@@ -137,6 +113,17 @@ pub(crate) struct AnswerResource<'a> {
     reason: &'a str,
     recommendations: &'a [&'static str],
     warnings: Vec<AnswerWarning>,
+}
+
+/// What has run out already, as JSON.
+#[derive(Serialize)]
+struct AnswerRanOut<'a> {
+    kind: RanOutKind,
+    at_secs: f64,
+    who: Option<&'a str>,
+    limit_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+    certain: bool,
 }
 
 #[derive(Serialize)]
@@ -155,11 +142,13 @@ struct AnswerWarning {
 impl<'a> Answer<'a> {
     fn of(outlook: &'a Outlook, dangers: &'a [Danger], threshold_percent: f64) -> Answer<'a> {
         let of = |danger| AnswerResource::of(danger, outlook.end_nanos);
+        let levels = dangers.iter().map(|danger| danger.assessment.level);
         Answer {
             schema: "nilo.oom/1",
             about: outlook.about(),
             threshold_percent,
-            warned: dangers.iter().any(|danger| danger.warned),
+            warned: dangers.iter().any(Danger::is_warning),
+            level: levels.max().unwrap_or_default(),
             resources: dangers.iter().map(of).collect(),
         }
     }
@@ -169,6 +158,17 @@ impl<'a> AnswerResource<'a> {
     pub(crate) fn of(danger: &'a Danger, end_nanos: u64) -> AnswerResource<'a> {
         let verdict = &danger.verdict;
         let forecast = &verdict.forecast;
+        let assessment = &danger.assessment;
+        // Also times that text leaves out as unlikely: the confidence says how likely they are.
+        let is_ahead = assessment.ran_out.is_none();
+        let ran_out = assessment.ran_out.as_ref().map(|ran_out| AnswerRanOut {
+            kind: ran_out.kind,
+            at_secs: to_secs(ran_out.time_nanos),
+            who: ran_out.who.as_deref(),
+            limit_bytes: ran_out.limit_bytes,
+            peak_bytes: ran_out.peak_bytes,
+            certain: ran_out.is_certain,
+        });
         let warning = |warned: &Warned| AnswerWarning {
             at_secs: to_secs(warned.at_nanos),
             before_end_secs: to_secs(end_nanos.saturating_sub(warned.at_nanos)),
@@ -181,24 +181,25 @@ impl<'a> AnswerResource<'a> {
             cause: warned.forecast.cause,
         };
         AnswerResource {
-            name: &danger.name,
+            name: &assessment.name,
             resource: &verdict.resource,
-            warned: danger.warned,
-            level: forecast.level,
+            warned: danger.is_warning(),
+            level: assessment.level,
             used_bytes: verdict.reading.needed_bytes(),
             limit_bytes: verdict.reading.limit_bytes,
-            used_percent: danger.used_percent,
-            predicted_secs: forecast.seconds,
-            predicted_low_secs: forecast.seconds_low,
-            predicted_high_secs: forecast.seconds_high,
+            used_percent: assessment.used_percent,
+            predicted_secs: forecast.seconds.filter(|_| is_ahead),
+            predicted_low_secs: forecast.seconds_low.filter(|_| is_ahead),
+            predicted_high_secs: forecast.seconds_high.filter(|_| is_ahead),
             confidence: forecast.confidence,
-            cause: forecast.cause,
+            cause: assessment.cause,
+            ran_out,
             growth_bytes_per_sec: forecast.bytes_per_sec,
             growth_lasted_secs: forecast.lasted_secs,
             readings: verdict.readings,
             watched_secs: verdict.watched_secs,
-            reason: &danger.reason,
-            recommendations: &danger.recommendations,
+            reason: &assessment.reason,
+            recommendations: &assessment.recommendations,
             warnings: danger.history.iter().map(warning).collect(),
         }
     }

@@ -16,7 +16,8 @@ const LOOK_NANOS: u64 = 3_000_000_000;
 
 pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = args.live.quiet || settings.quiet;
-    let usual = (!args.monitor).then_some(LOOK_NANOS);
+    let goes_on = args.goes_on();
+    let usual = (!goes_on).then_some(LOOK_NANOS);
     let asked = args.live.duration.map(|nanos| (nanos > 0).then_some(nanos));
     let session = Session {
         target: Target::settle(&args.live)?,
@@ -25,26 +26,30 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         settings,
         duration_nanos: asked.unwrap_or(usual),
         slack_nanos: 0,
-        is_kept: args.monitor,
+        is_kept: goes_on,
     };
     let levels = match quiet {
         true => Levels::Off,
         false => Levels::OnTerminal,
     };
     let mut seen = session.watch(Plan {
-        threshold_percent: args.monitor.then_some(args.threshold),
+        threshold_percent: goes_on.then_some(args.threshold),
         leaks: None,
-        voice: Voice::new(args.format, levels),
+        voice: Voice::new(args.format, levels, args.threshold),
     })?;
-    let ran_out = seen.has_run_out();
-    if !args.monitor {
+    if !goes_on {
         let outlook = seen.outlook();
         if outlook.verdicts(None).is_empty() {
             return Err(Failure::new("nothing was measured in that time")
                 .hint("the processes may have ended at once, or the driver did not answer"));
         }
-        return Ok(answer(&outlook, args)?.max(u8::from(ran_out)));
+        return answer(&outlook, args);
     }
+    let ran_out = seen.ran_out();
+    if let Some(ran_out) = &ran_out {
+        seen.station.say_ran_out(ran_out)?;
+    }
+    let ran_out = ran_out.is_some();
     let warnings = seen.station.warnings;
     let secs = to_secs(seen.end_nanos());
     if args.format == TextOrJson::Json {
@@ -61,5 +66,5 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         };
         note(&format!("{given} in {secs:.0} s"));
     }
-    Ok(u8::from(warnings > 0 || ran_out))
+    Ok(u8::from(warnings > 0))
 }

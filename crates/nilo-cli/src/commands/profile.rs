@@ -74,7 +74,7 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
     let seen = session.watch(Plan {
         threshold_percent: None,
         leaks: None,
-        voice: Voice::new(args.format, levels),
+        voice: Voice::new(args.format, levels, 100.0),
     })?;
     let report = Report::of(&seen)?;
     let written = report.write(args.output.as_deref());

@@ -67,7 +67,7 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
 /// By default the user's own programs; kernel threads have no command line and hold no memory.
 fn wanted(process: &ProcessListing, args: &PsArgs) -> bool {
     let ours = process.info.uid == Some(rustix::process::getuid().as_raw());
-    let ourselves = process.id.pid == std::process::id();
+    let ourselves = process.is_nilo;
     if args.python && !process.is_python {
         return false;
     }

@@ -12,6 +12,7 @@ use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note};
 use crate::folder::{load_where, readable_runs, runs_root};
 use crate::settings::Settings;
+use crate::text::exception::short_type;
 use crate::text::table::{Lean, write_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -105,6 +106,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
         "command": summary.command,
         "status": summary.status,
         "exit_code": summary.exit_code,
+        "exception": summary.exception,
         "started_unix_nanos": summary.started_unix_nanos,
         "duration_secs": summary.duration_secs,
         "peak_bytes": summary.memory.peak_bytes,
@@ -126,11 +128,14 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
     let rows = summaries.iter().map(|summary| {
-        let status = match (summary.status, summary.exit_code, summary.signal) {
+        let mut status = match (summary.status, summary.exit_code, summary.signal) {
             ("exited", Some(code), _) => format!("exited {code}"),
             ("killed", _, Some(signal)) => format!("killed {signal}"),
             (status, _, _) => status.to_owned(),
         };
+        if let Some(ended) = &summary.exception {
+            status += &format!(" ({})", short_type(&ended.exception));
+        }
         let command: String = summary.command.join(" ").chars().take(120).collect();
         vec![
             summary.run.clone(),

@@ -73,6 +73,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
             folder: &folder,
             description,
             interval_nanos,
+            everything_at_interval: false,
             duration_nanos: args.duration,
             backend: backend(sampling.source),
             alerts,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use nilo_analysis::assessment::{RanOut, ran_out};
 use nilo_analysis::profile::Looks;
 use nilo_recorder::{
     Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
@@ -24,7 +25,7 @@ use crate::folder::{load, runs_root};
 use crate::outlook::{Outlook, Source};
 use crate::settings::Settings;
 
-const DEFAULT_INTERVAL_NANOS: u64 = 200_000_000;
+const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// What a live verb asks for.
 pub(crate) struct Session<'a> {
@@ -111,6 +112,7 @@ impl Session<'_> {
                 folder: &shelf.folder,
                 description,
                 interval_nanos,
+                everything_at_interval: true,
                 duration_nanos: self.duration_nanos.map(|nanos| nanos + self.slack_nanos),
                 backend: Backend::Native,
                 alerts: None,
@@ -182,7 +184,14 @@ impl Seen {
             end_nanos: self.end_nanos(),
             scope: self.target.scope(),
             recording: None,
+            ran_out: self.ran_out(),
         }
+    }
+
+    /// What ran out while it was watched.
+    pub(crate) fn ran_out(&self) -> Option<RanOut> {
+        let recording = self.load().ok()?.0;
+        ran_out(&recording, &self.outcome.ending)
     }
 
     fn say_how_it_ended(&self) {

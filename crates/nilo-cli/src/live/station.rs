@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nilo_analysis::alerts::{AlertRules, Watchman};
+use nilo_analysis::assessment::{RanOut, Thresholds, assess_verdict};
+use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::lookout::{Change, Lookout, Verdict};
 use nilo_runfile::{Follower, RunFolder};
 use nilo_sample::{Alert, AlertKind};
@@ -44,6 +46,14 @@ pub(crate) enum Signal {
     Recording,
 }
 
+/// A warning that stands.
+#[derive(Debug, Default)]
+struct Standing {
+    reasons: BTreeSet<AlertKind>,
+    /// The level that was told last.
+    level: RiskLevel,
+}
+
 /// Follows a recording.
 pub(crate) struct Station {
     plan: Plan,
@@ -51,8 +61,9 @@ pub(crate) struct Station {
     duration_nanos: Option<u64>,
     enough: Arc<AtomicBool>,
     watchman: Watchman,
-    /// Why each resource is warned of at the moment.
-    reasons: BTreeMap<String, BTreeSet<AlertKind>>,
+    thresholds: Thresholds,
+    /// What is warned of at the moment, by the resource's name.
+    standing: BTreeMap<String, Standing>,
     pub(crate) lookout: Lookout,
     pub(crate) changes: Vec<Change>,
     /// How many warnings began.
@@ -68,13 +79,12 @@ impl Station {
         duration_nanos: Option<u64>,
         enough: Arc<AtomicBool>,
     ) -> Station {
-        // One threshold for everything: that for critical levels coincides, and is not told twice.
-        let share = plan.threshold_percent.unwrap_or(100.0) / 100.0;
+        let thresholds = Thresholds::from_percent(plan.threshold_percent.unwrap_or(100.0));
         let rules = AlertRules {
-            memory_warning: share,
-            memory_critical: share,
-            gpu_warning: share,
-            gpu_critical: share,
+            memory_warning: thresholds.high,
+            memory_critical: thresholds.critical,
+            gpu_warning: thresholds.high,
+            gpu_critical: thresholds.critical,
             leak: plan.leaks.is_some(),
             oom_risk: true,
         };
@@ -84,7 +94,8 @@ impl Station {
             duration_nanos,
             enough,
             watchman: Watchman::new(rules),
-            reasons: BTreeMap::new(),
+            thresholds,
+            standing: BTreeMap::new(),
             lookout: Lookout::default(),
             changes: Vec::new(),
             warnings: 0,
@@ -153,32 +164,52 @@ impl Station {
         }
     }
 
-    /// A resource is warned of when its first reason appears, and again when its risk begins or gets worse; it is over when the last reason is gone.
+    /// A resource is warned of when its first reason appears, and again when its risk gets worse; it is over when the last reason is gone.
     fn on_danger(&mut self, alert: &Alert, outlooks: &[Verdict]) -> io::Result<()> {
-        if matches!(
-            alert.kind,
-            AlertKind::MemoryCritical | AlertKind::GpuMemoryCritical
-        ) {
-            return Ok(());
-        }
-        let reasons = self.reasons.entry(alert.resource.clone()).or_default();
+        let standing = self.standing.entry(alert.resource.clone()).or_default();
         if !alert.raised {
-            reasons.remove(&alert.kind);
-            return match reasons.is_empty() {
-                true => self.plan.voice.over(alert),
+            standing.reasons.remove(&alert.kind);
+            return match standing.reasons.is_empty() {
+                true => {
+                    standing.level = RiskLevel::Low;
+                    self.plan.voice.over(alert)
+                }
                 false => Ok(()),
             };
         }
-        let begins = reasons.is_empty();
-        reasons.insert(alert.kind);
+        let begins = standing.reasons.is_empty();
+        standing.reasons.insert(alert.kind);
         let named = |outlook: &&Verdict| outlook.resource.to_string() == alert.resource;
-        let outlook = outlooks.iter().find(named);
-        let Some(outlook) = outlook.filter(|_| begins || alert.kind == AlertKind::OomRisk) else {
+        let Some(outlook) = outlooks.iter().find(named) else {
             return Ok(());
         };
+        let assessment = assess_verdict(outlook, &self.thresholds, None);
+        if assessment.level <= standing.level || !assessment.is_warning() {
+            return Ok(());
+        }
+        standing.level = assessment.level;
         self.warnings += u64::from(begins);
-        let threshold = self.plan.threshold_percent.unwrap_or(100.0);
-        let danger = Danger::of(outlook.clone(), threshold, Vec::new());
+        let danger = Danger {
+            verdict: outlook.clone(),
+            assessment,
+            history: Vec::new(),
+        };
         self.plan.voice.warning(&danger, alert.time_nanos)
+    }
+
+    /// Says what ran out while it was watched, and counts it as a warning where none was given before.
+    pub(crate) fn say_ran_out(&mut self, ran_out: &RanOut) -> io::Result<()> {
+        let mut verdicts = self.lookout.outlooks();
+        verdicts.retain(|verdict| verdict.resource == ran_out.resource);
+        let verdict = verdicts.pop();
+        let verdict = verdict.unwrap_or_else(|| Verdict::unmeasured(ran_out.resource.clone()));
+        let danger = Danger {
+            assessment: assess_verdict(&verdict, &self.thresholds, Some(ran_out)),
+            verdict,
+            history: Vec::new(),
+        };
+        let before = self.standing.get(&danger.assessment.name);
+        self.warnings += u64::from(before.is_none_or(|standing| standing.reasons.is_empty()));
+        self.plan.voice.warning(&danger, ran_out.time_nanos)
     }
 }

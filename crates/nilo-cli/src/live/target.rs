@@ -56,13 +56,13 @@ impl Target {
         Target::of(pids, &listing, args)
     }
 
-    /// As [`Target::settle`], but without a word it is every Python program of the user.
+    /// As [`Target::settle`], but without a word it is every Python program of the user, or the machine where none runs.
     pub(crate) fn settle_programs(args: &LiveArgs) -> Result<Target, Failure> {
         if args.names_processes() || !args.devices.is_empty() {
             return Target::settle(args);
         }
         let listing = list_processes(&Roots::default());
-        Target::of(own_python_programs(&listing)?, &listing, args)
+        Target::of(own_python_programs(&listing), &listing, args)
     }
 
     fn of(

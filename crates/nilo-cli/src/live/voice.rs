@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use nilo_analysis::assessment::{Thresholds, assess_verdict};
 use nilo_analysis::lookout::Verdict;
 use nilo_sample::Alert;
 use nilo_sample::units::to_secs;
@@ -21,6 +22,7 @@ const TEXT_CHARS: usize = 400;
 pub(crate) struct Voice {
     format: TextOrJson,
     line: LevelLine,
+    thresholds: Thresholds,
     is_silent: bool,
 }
 
@@ -40,8 +42,9 @@ struct LevelsSpoken<'a> {
 }
 
 impl Voice {
-    pub(crate) fn new(format: TextOrJson, levels: Levels) -> Voice {
+    pub(crate) fn new(format: TextOrJson, levels: Levels, threshold_percent: f64) -> Voice {
         Voice {
+            thresholds: Thresholds::from_percent(threshold_percent),
             format,
             line: LevelLine::new(levels),
             is_silent: false,
@@ -114,7 +117,11 @@ impl Voice {
         }
         let dangers: Vec<Danger> = outlooks
             .iter()
-            .map(|outlook| Danger::of(outlook.clone(), 100.0, Vec::new()))
+            .map(|outlook| Danger {
+                assessment: assess_verdict(outlook, &self.thresholds, None),
+                verdict: outlook.clone(),
+                history: Vec::new(),
+            })
             .collect();
         let of = |danger| AnswerResource::of(danger, now_nanos);
         let levels = LevelsSpoken {

@@ -76,6 +76,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         end_nanos,
         scope: Scope::default(),
         recording: None,
+        ran_out: None,
     })
 }
 

@@ -2,7 +2,8 @@
 
 mod file;
 
-use nilo_analysis::forecast::{Forecast, RiskLevel};
+use nilo_analysis::assessment::{RanOut, is_warning, ran_out};
+use nilo_analysis::forecast::Forecast;
 use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
 use nilo_sample::units::to_secs;
 use nilo_sample::{Recording, RunStatus, Subject, TableSpec};
@@ -29,6 +30,8 @@ pub(crate) struct Outlook {
     pub(crate) scope: Scope,
     /// The recording itself, where there is one at hand.
     pub(crate) recording: Option<Recording>,
+    /// What it ended of, where that is memory.
+    pub(crate) ran_out: Option<RanOut>,
 }
 
 /// Where it comes from.
@@ -124,13 +127,22 @@ impl Outlook {
         verdicts
     }
 
+    /// What has run out although nothing was measured of it, such as a GPU that only the program's own exception tells of.
+    pub(crate) fn unmeasured(&self) -> Option<Verdict> {
+        let ran_out = self.ran_out.as_ref()?;
+        let measured = self.lookout.verdicts(None);
+        let mut each = measured.iter();
+        let missing = !each.any(|verdict| verdict.resource == ran_out.resource);
+        missing.then(|| Verdict::unmeasured(ran_out.resource.clone()))
+    }
+
     /// The warnings of one resource, by time.
     pub(crate) fn warnings(&self, resource: &Resource) -> Vec<Warned> {
         let mut warnings: Vec<Warned> = Vec::new();
         let of_resource = |change: &&Change| change.resource == *resource;
         for change in self.changes.iter().filter(of_resource) {
-            let before = change.before >= RiskLevel::High;
-            let after = change.forecast.level >= RiskLevel::High;
+            let before = is_warning(change.before);
+            let after = is_warning(change.forecast.level);
             if after && !before {
                 warnings.push(Warned {
                     at_nanos: change.time_nanos,
@@ -171,6 +183,7 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         changes,
         end_nanos: ending.time_nanos,
         scope: Scope::default(),
+        ran_out: ran_out(&recording, &ending),
         recording: Some(recording),
     })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod alerts;
 pub(crate) mod bars;
 pub(crate) mod compared;
+pub(crate) mod exception;
 pub(crate) mod gpus;
 pub(crate) mod leak;
 pub(crate) mod live_line;

@@ -2,8 +2,8 @@
 
 use std::io::{Result, Write};
 
+use nilo_analysis::assessment::prediction_in_words;
 use nilo_analysis::forecast::words::time_left;
-use nilo_analysis::forecast::{Cause, Forecast, RiskLevel};
 use nilo_analysis::lookout::Resource;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
@@ -14,8 +14,6 @@ use crate::text::one_line::one_line;
 
 const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 300;
-/// Below this confidence a low risk is not worth its figures.
-const WORTH_A_WORD: f64 = 0.2;
 
 /// Writes everything.
 pub(crate) fn write_outlook(
@@ -24,21 +22,24 @@ pub(crate) fn write_outlook(
     dangers: &[Danger],
 ) -> Result<()> {
     writeln!(out, "{}", heading(outlook))?;
-    for danger in dangers.iter().filter(|danger| danger.warned) {
+    for danger in dangers.iter().filter(|danger| danger.is_warning()) {
         writeln!(out)?;
         write_warning(out, danger)?;
         write_history(out, danger, outlook)?;
     }
-    let mut calm = dangers.iter().filter(|danger| !danger.warned).peekable();
+    let mut calm = dangers
+        .iter()
+        .filter(|danger| !danger.is_warning())
+        .peekable();
     if calm.peek().is_some() {
         writeln!(out)?;
     }
     for danger in calm {
-        let name = one_line(&danger.name, NAME_CHARS);
+        let name = one_line(&danger.assessment.name, NAME_CHARS);
         writeln!(out, "{name}: {}", calm_line(danger))?;
         write_history(out, danger, outlook)?;
     }
-    let unlimited = |danger: &Danger| danger.used_percent.is_none();
+    let unlimited = |danger: &Danger| danger.assessment.used_percent.is_none();
     if outlook.source.is_file() && dangers.iter().any(unlimited) {
         writeln!(out)?;
         writeln!(
@@ -70,44 +71,18 @@ pub(crate) fn heading(outlook: &Outlook) -> String {
     }
 }
 
-/// The block that scripts know: its first words and its keys do not change.
+/// The block of one warning.
 pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> {
-    let forecast = &danger.verdict.forecast;
-    let name = one_line(&danger.name, NAME_CHARS);
-    writeln!(out, "[WARNING] OOM Warning: {name}")?;
-    writeln!(out, "   Risk Level: {}", forecast.level.as_str())?;
-    if let Some(percent) = danger.used_percent {
-        writeln!(out, "   Current Usage: {percent:.1}%")?;
-    }
-    match forecast.seconds.filter(|_| is_worth_a_word(forecast)) {
-        Some(secs) => {
-            writeln!(out, "   Predicted OOM Time: {secs:.1}seconds later")?;
-            writeln!(out, "   Confidence: {:.2}", forecast.confidence)?;
-        }
-        None if forecast.cause == Some(Cause::AboveLimit) => {
-            writeln!(out, "   Predicted OOM Time: not known")?;
-        }
-        None => writeln!(out, "   Predicted OOM Time: not in sight")?,
-    }
-    for advice in &danger.recommendations {
-        writeln!(out, "   Recommendation: {advice}")?;
-    }
-    let reason = one_line(&danger.reason, REASON_CHARS);
-    match time_left(forecast).filter(|_| is_worth_a_word(forecast)) {
-        Some(left) => writeln!(out, "   Reason: {reason}; full {left}"),
-        None => writeln!(out, "   Reason: {reason}"),
-    }
-}
-
-/// Whether a time is to be told: one that hardly anybody would bet on is not.
-fn is_worth_a_word(forecast: &Forecast) -> bool {
-    forecast.level > RiskLevel::Low || forecast.confidence >= WORTH_A_WORD
+    let block = danger
+        .assessment
+        .warning_text(|text| one_line(text, REASON_CHARS));
+    writeln!(out, "{block}")
 }
 
 fn calm_line(danger: &Danger) -> String {
-    let verdict = &danger.verdict;
-    let forecast = &verdict.forecast;
-    let (Some(percent), Some(limit)) = (danger.used_percent, verdict.reading.limit_bytes) else {
+    let (verdict, assessment) = (&danger.verdict, &danger.assessment);
+    let (Some(percent), Some(limit)) = (assessment.used_percent, verdict.reading.limit_bytes)
+    else {
         let level = bytes_in_words(verdict.reading.needed_bytes());
         // Where only the machine limits a job, the line about the machine says the rest.
         return match verdict.resource {
@@ -115,19 +90,20 @@ fn calm_line(danger: &Danger) -> String {
             _ => format!("{level}, no limit is known"),
         };
     };
-    let level = forecast.level.as_str();
+    let level = assessment.level.as_str();
     let used = format!("{level} risk, {percent:.1}% of {}", bytes_in_words(limit));
-    match time_left(forecast).filter(|_| is_worth_a_word(forecast)) {
-        Some(left) => {
-            let reason = one_line(&danger.reason, REASON_CHARS);
-            let confidence = forecast.confidence;
+    match &assessment.prediction {
+        Some(prediction) => {
+            let left = prediction_in_words(prediction);
+            let reason = one_line(&assessment.reason, REASON_CHARS);
+            let confidence = prediction.confidence;
             format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}")
         }
         None if verdict.too_young => {
             let samples = samples_in_words(verdict.readings, verdict.watched_secs);
             format!("{used}, too short to say more ({samples})")
         }
-        None if forecast.seconds.is_some() => {
+        None if verdict.forecast.seconds.is_some() => {
             format!("{used}, nothing sure points to the limit")
         }
         None => format!("{used}, nothing points to the limit"),
@@ -138,6 +114,8 @@ fn calm_line(danger: &Danger) -> String {
 pub(crate) fn samples_in_words(readings: u64, secs: f64) -> String {
     match readings {
         1 => "1 sample".to_owned(),
+        // What is a little less than ten seconds must not be called ten: that would be enough.
+        _ if (9.9..10.0).contains(&secs) => format!("{readings} samples over 9.9 seconds"),
         _ => format!("{readings} samples over {}", duration_in_words(secs)),
     }
 }

@@ -7,7 +7,9 @@ use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
 use crate::text::alerts::write_alerts;
+use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
+use crate::text::one_line::one_line;
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
 const RULE: &str = "==================================================";
@@ -28,6 +30,7 @@ pub(crate) fn write_summary(
         writeln!(out, "{RULE}\nTRAINING STATISTICS\n{RULE}")?;
         write_line(out, "Duration", &duration_words(summary))?;
         write_line(out, "How It Ended", &ending_words(summary))?;
+        write_exception(out, summary)?;
     } else {
         writeln!(out, "{RULE}\nMEMORY USAGE STATISTICS\n{RULE}")?;
         write_figures(out, summary)?;
@@ -72,7 +75,32 @@ fn write_figures(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
     }
     line("CPU Time", &cpu_words(&summary.cpu))?;
     line("How It Ended", &ending_words(summary))?;
-    line("Recorder Cost", &recorder_words(summary))
+    write_exception(out, summary)?;
+    write_line(out, "Recorder Cost", &recorder_words(summary))
+}
+
+/// The exception that ended the program, with those it came from, or else how many there were.
+fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    let Some(ended) = &summary.exception else {
+        let last = summary.exceptions.last();
+        return last.map_or(Ok(()), |last| {
+            let who = match &last.exception.thread {
+                Some(thread) => format!("thread {}", one_line(thread, 40)),
+                None => format!("PID {}", last.exception.pid),
+            };
+            let text = exception_in_words(&last.exception);
+            write_line(
+                out,
+                "Exception",
+                &format!("in {who}, not the end of it: {text}"),
+            )
+        });
+    };
+    write_line(out, "Exception", &exception_in_words(&ended.exception))?;
+    for cause in ended.exception.causes.iter().take(3) {
+        write_line(out, "  caused by", &one_line(cause, 200))?;
+    }
+    Ok(())
 }
 
 /// Name, tags and folder.

@@ -30,13 +30,17 @@ pub(crate) fn run_alert_command(
         file.or_else(|_| File::create("/dev/null"))
             .map_or(Stdio::null(), Stdio::from)
     };
-    let mut child = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", command])
         .env("NILO_RUN_DIR", run_dir)
         .stdin(Stdio::piped())
         .stdout(log())
         .stderr(log())
-        .process_group(0)
+        .process_group(0);
+    // SAFETY: one system call, which is safe between fork and exec.
+    unsafe { shell.pre_exec(end_with_parent) };
+    let mut child = shell
         .spawn()
         .map_err(|error| format!("the alert command cannot be started: {error}"))?;
     if let Some(mut input) = child.stdin.take() {
@@ -52,32 +56,52 @@ pub(crate) fn run_alert_command(
     }
 }
 
+/// Makes the kernel kill the command when the thread that started it is gone, whatever ended that.
+fn end_with_parent() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: sets an attribute of this process; no memory is involved.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    Ok(())
+}
+
+/// Waits until the command has ended or its time is up. In the second case everything in its process group is ended with it.
 fn wait(child: &mut Child, deadline: impl Fn() -> Instant) -> Option<ExitStatus> {
     let group = child.id() as i32;
     let signal_group = |signal| {
         // SAFETY: signals the group of our own child, which has not been waited for, so the number is still its.
         unsafe { libc::kill(-group, signal) };
     };
-    if let Some(status) = wait_until(child, &deadline) {
-        return Some(status);
+    if has_ended_by(group, &deadline) {
+        return child.wait().ok();
     }
     signal_group(libc::SIGTERM);
     let last = Instant::now() + GRACE;
-    let ended = wait_until(child, &|| last);
-    if ended.is_none() {
-        signal_group(libc::SIGKILL);
-        child.wait().ok();
-    }
+    has_ended_by(group, &|| last);
+    // Also when the shell has ended: its children may ignore TERM.
+    signal_group(libc::SIGKILL);
+    child.wait().ok();
     None
 }
 
-fn wait_until(child: &mut Child, deadline: &impl Fn() -> Instant) -> Option<ExitStatus> {
+/// Whether our child ends before the deadline. It is not waited for, so its number stays taken.
+fn has_ended_by(pid: i32, deadline: &impl Fn() -> Instant) -> bool {
     loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline() => thread::sleep(ASK_EVERY),
-            _ => return None,
+        // SAFETY: an all-zero siginfo_t is valid, and the call only writes into it.
+        let ended = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            let result = libc::waitid(libc::P_PID, pid as libc::id_t, &raw mut info, flags);
+            result != 0 || info.si_pid() != 0
+        };
+        if ended {
+            return true;
         }
+        if Instant::now() >= deadline() {
+            return false;
+        }
+        thread::sleep(ASK_EVERY);
     }
 }
 
@@ -125,5 +149,29 @@ mod tests {
         assert!(outcome.unwrap_err().contains("took too long"));
         let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
         assert!(!Path::new("/proc").join(pid.trim()).exists());
+    }
+
+    #[test]
+    fn children_that_ignore_term_are_killed_when_the_shell_obeys_it() {
+        let (outcome, folder) = run(
+            "(trap '' TERM; echo ready > \"$NILO_RUN_DIR/ready\"; while :; do sleep 1; done) & echo $! > \"$NILO_RUN_DIR/pid\"; wait",
+            Duration::from_secs(1),
+        );
+        assert!(outcome.unwrap_err().contains("took too long"));
+        let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+        assert!(ends(pid.trim()), "process {pid} is still there");
+    }
+
+    /// Whether a process that is not our child ends soon: killed processes need a moment, and somebody else waits for them.
+    fn ends(pid: &str) -> bool {
+        let gone = || {
+            let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+            stat.map_or(true, |text| text.contains(") Z "))
+        };
+        let until = Instant::now() + LONG;
+        while !gone() && Instant::now() < until {
+            thread::sleep(ASK_EVERY);
+        }
+        gone()
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! `watch.rs` is a thread that follows the run file and asks the watchman of `nilo-analysis`.
 //! What it raises is written into the run and told in four ways, none of which can hold up sampling or the job:
-//! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`errands.rs`),
+//! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`delivery.rs`),
 //! `command.rs` and `webhook.rs`.
 
 mod callback;
 mod command;
-mod errands;
+mod delivery;
 mod message;
 mod signal;
 mod watch;

@@ -14,7 +14,7 @@ use nilo_sample::{Alert, Event, RunDescription};
 
 use super::AlertSettings;
 use super::callback::{AlertNews, Teller};
-use super::errands::{Destinations, Errands, TOO_MANY};
+use super::delivery::{AlertDelivery, Destinations, TOO_MANY};
 use super::message::message;
 use super::signal::SignalTargets;
 
@@ -34,7 +34,7 @@ const LAST_WORD: Duration = Duration::from_millis(300);
 /// What was prepared before the job started.
 pub(crate) struct AlertPreparation {
     settings: AlertSettings,
-    errands: Option<Errands>,
+    delivery: Option<AlertDelivery>,
     trouble: Option<String>,
     run_dir: PathBuf,
 }
@@ -48,23 +48,23 @@ pub(crate) struct AlertWatch {
 impl AlertPreparation {
     /// The session of the process that delivers alerts.
     pub(crate) fn session(&self) -> Option<u32> {
-        self.errands.as_ref().map(Errands::session)
+        self.delivery.as_ref().map(AlertDelivery::session)
     }
 }
 
 impl AlertWatch {
-    /// To be called before the recorder has threads and the job: see [`Errands::start`].
+    /// To be called before the recorder has threads and the job: see [`AlertDelivery::start`].
     pub(crate) fn prepare(settings: AlertSettings, run_dir: &Path) -> AlertPreparation {
         let run_dir = std::path::absolute(run_dir).unwrap_or_else(|_| run_dir.to_owned());
-        let (mut errands, mut trouble) = (None, None);
+        let (mut delivery, mut trouble) = (None, None);
         if settings.command.is_some() || settings.webhook.is_some() {
-            let started = Errands::start(Destinations {
+            let started = AlertDelivery::start(Destinations {
                 command: settings.command.clone(),
                 webhook: settings.webhook.clone(),
                 run_dir: run_dir.clone(),
             });
             match started {
-                Ok(started) => errands = Some(started),
+                Ok(started) => delivery = Some(started),
                 Err(error) => {
                     trouble = Some(format!(
                         "alerts reach neither command nor webhook: no process for them: {error}"
@@ -74,7 +74,7 @@ impl AlertWatch {
         }
         AlertPreparation {
             settings,
-            errands,
+            delivery,
             trouble,
             run_dir,
         }
@@ -88,7 +88,7 @@ impl AlertWatch {
     ) -> Option<AlertWatch> {
         let AlertPreparation {
             settings,
-            errands,
+            delivery,
             trouble,
             run_dir,
         } = preparation;
@@ -100,7 +100,7 @@ impl AlertWatch {
             watchman: Watchman::new(settings.rules),
             description: description.clone(),
             run_dir,
-            errands,
+            delivery,
             signal,
             teller: settings.callback.and_then(Teller::start),
             said: BTreeSet::new(),
@@ -131,7 +131,7 @@ struct Station {
     watchman: Watchman,
     description: RunDescription,
     run_dir: PathBuf,
-    errands: Option<Errands>,
+    delivery: Option<AlertDelivery>,
     signal: Option<SignalTargets>,
     teller: Option<Teller>,
     /// Trouble that was told already.
@@ -152,7 +152,11 @@ impl Station {
             if last {
                 return;
             }
-            for report in self.errands.as_ref().map_or(Vec::new(), Errands::reports) {
+            for report in self
+                .delivery
+                .as_ref()
+                .map_or(Vec::new(), AlertDelivery::reports)
+            {
                 self.said_once(Some(report));
             }
         }
@@ -195,9 +199,9 @@ impl Station {
         if let Err(error) = append_event_at(&self.run_dir, time_nanos, &event) {
             self.said_once(Some(format!("an alert could not be recorded: {error}")));
         }
-        if let Some(errands) = &self.errands {
+        if let Some(delivery) = &self.delivery {
             let run_dir = self.run_dir.to_string_lossy();
-            if !errands.send(&message(&self.description, &run_dir, &alert)) {
+            if !delivery.send(&message(&self.description, &run_dir, &alert)) {
                 self.said_once(Some(TOO_MANY.to_owned()));
             }
         }
@@ -217,8 +221,8 @@ impl Station {
 
     fn finish(mut self) {
         let until = Instant::now() + PATIENCE;
-        if let Some(errands) = self.errands.take() {
-            for report in errands.finish(PATIENCE) {
+        if let Some(delivery) = self.delivery.take() {
+            for report in delivery.finish(PATIENCE) {
                 self.said_once(Some(report));
             }
         }

@@ -1,8 +1,11 @@
-//! A process of its own for commands and webhooks.
+//! The process that delivers alerts to commands and webhooks.
 //!
 //! Not a thread of the recorder, for two reasons. The recorder adopts and waits for every orphan of the job's tree, so a command that it started itself
 //! would be counted as part of the job, and be waited for by the wrong one. And what hangs, grows or crashes here does so outside of the recorder.
-//! It is handed over to the parent of all processes before the recorder becomes the tree's reaper, has a session of its own, and ends when the recorder does.
+//! It is handed over to the parent of all processes before the recorder becomes the tree's reaper, and has a session of its own.
+//!
+//! Nothing that it started outlives it. The socket closes when the recorder ends, however that ends; what is under way then has a time limit, and after it
+//! every process below this one is ended. It is the reaper of its own tree, so processes that moved to another group or session are found as well.
 //!
 //! Messages and reports travel over a socket pair that keeps packets apart; what does not fit in it is counted as dropped.
 
@@ -20,6 +23,8 @@ use rustix::net::{
     socketpair,
 };
 
+use nilo_source::{Roots, descendants_of};
+
 use super::command::{GRACE, TIME_LIMIT, run_alert_command};
 use super::webhook::Webhook;
 
@@ -29,8 +34,12 @@ const MOST_WAITING: usize = 16;
 const LARGEST_PACKET: usize = 64 << 10;
 /// What still waits when the recorder has ended gets this long.
 const AFTER_THE_END: Duration = Duration::from_secs(10);
+/// A process that is killed and still there after this long cannot be helped: it hangs in the kernel.
+const UNKILLABLE: Duration = Duration::from_secs(10);
+/// How often it is asked whether processes have ended.
+const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Where the errands go.
+/// Where alerts are delivered to.
 pub(crate) struct Destinations {
     pub(crate) command: Option<String>,
     pub(crate) webhook: Option<String>,
@@ -38,14 +47,14 @@ pub(crate) struct Destinations {
 }
 
 /// The recorder's end.
-pub(crate) struct Errands {
+pub(crate) struct AlertDelivery {
     socket: OwnedFd,
     session: u32,
 }
 
-impl Errands {
+impl AlertDelivery {
     /// Starts the process. To be called before the recorder has threads, descriptors of its own and the job.
-    pub(crate) fn start(destinations: Destinations) -> io::Result<Errands> {
+    pub(crate) fn start(destinations: Destinations) -> io::Result<AlertDelivery> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -61,7 +70,7 @@ impl Errands {
                 0 => {
                     libc::setsid();
                     if libc::fork() == 0 {
-                        let socket = settle_down(theirs.as_raw_fd());
+                        let socket = detach(theirs.as_raw_fd());
                         serve(socket, destinations);
                     }
                     libc::_exit(0);
@@ -72,7 +81,7 @@ impl Errands {
                 }
             }
         };
-        Ok(Errands {
+        Ok(AlertDelivery {
             socket: ours,
             session,
         })
@@ -133,7 +142,7 @@ impl Errands {
 ///
 /// # Safety
 /// For a process that has just been forked and uses no descriptor but this one.
-unsafe fn settle_down(socket: RawFd) -> OwnedFd {
+unsafe fn detach(socket: RawFd) -> OwnedFd {
     use std::os::fd::FromRawFd;
     const PLACE: RawFd = 3;
     // SAFETY: descriptors of a process that nobody else runs in.
@@ -153,41 +162,69 @@ unsafe fn settle_down(socket: RawFd) -> OwnedFd {
             0,
         );
         libc::prctl(libc::PR_SET_NAME, c"nilo-alerts".as_ptr(), 0, 0, 0);
+        // Whatever a command leaves behind becomes our child, and is ended with us.
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         OwnedFd::from_raw_fd(PLACE)
     }
 }
 
-/// When everything must be over; far away until the recorder ends.
-type End = Arc<Mutex<Option<Instant>>>;
+/// When everything must be over: known once the recorder has ended.
+#[derive(Clone, Default)]
+struct Deadline(Arc<Mutex<Option<Instant>>>);
 
-fn ends_at(end: &End) -> Option<Instant> {
-    *end.lock().unwrap_or_else(|broken| broken.into_inner())
+impl Deadline {
+    fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    /// Sets it, unless an earlier one is set already.
+    fn set(&self, deadline: Instant) -> Instant {
+        let mut set = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        let earliest = set.map_or(deadline, |set| set.min(deadline));
+        *set = Some(earliest);
+        earliest
+    }
+
+    fn has_passed(&self) -> bool {
+        self.get()
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
 }
 
-/// Takes messages until the recorder ends, then lets the rest be done, and is gone.
+/// Takes messages until the recorder ends, then lets the rest be done, ends what is left, and is gone.
 fn serve(socket: OwnedFd, destinations: Destinations) -> ! {
     let socket = Arc::new(socket);
-    let end = End::default();
+    let deadline = Deadline::default();
+    end_on_signals(&socket, &deadline);
+    let (commands_done, all_commands_done) = channel::<()>();
+    let (posts_done, all_posts_done) = channel::<()>();
     let mut lanes = Vec::new();
-    let (done, all_done) = channel::<()>();
     if let Some(command) = destinations.command {
-        let (run_dir, end) = (destinations.run_dir, Arc::clone(&end));
-        let errand = move |message: &[u8]| {
+        let (run_dir, end) = (destinations.run_dir, deadline.clone());
+        let deliver = move |message: &[u8]| {
             let own = Instant::now() + TIME_LIMIT;
-            let until = || ends_at(&end).map_or(own, |end| own.min(end));
+            let until = || end.get().map_or(own, |end| own.min(end));
             run_alert_command(&command, message, &run_dir, until)
         };
-        lanes.push(lane(errand, &socket, done.clone()));
+        lanes.push(deliver_one_by_one(
+            deliver,
+            &socket,
+            &deadline,
+            commands_done,
+        ));
+    } else {
+        drop(commands_done);
     }
     if let Some(address) = destinations.webhook {
         let mut webhook = None;
-        let errand = move |message: &[u8]| {
+        let deliver = move |message: &[u8]| {
             let webhook = webhook.get_or_insert_with(|| Webhook::new(&address));
             webhook.post(message)
         };
-        lanes.push(lane(errand, &socket, done.clone()));
+        lanes.push(deliver_one_by_one(deliver, &socket, &deadline, posts_done));
+    } else {
+        drop(posts_done);
     }
-    drop(done);
     let mut buffer = vec![0; LARGEST_PACKET];
     loop {
         match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
@@ -202,36 +239,102 @@ fn serve(socket: OwnedFd, destinations: Destinations) -> ! {
             _ => break,
         }
     }
-    lanes.clear();
-    let deadline = Instant::now() + AFTER_THE_END;
-    *end.lock().unwrap_or_else(|broken| broken.into_inner()) = Some(deadline);
-    // Each lane holds a sender and lets go of it at its end.
-    all_done.recv_timeout(AFTER_THE_END + 2 * GRACE).ok();
+    drop(lanes);
+    let end = deadline.set(Instant::now() + AFTER_THE_END);
+    // Each thread holds a sender and lets go of it at its end. Commands end by their own limits; this one is for a system that cannot end them.
+    let rest = end.saturating_duration_since(Instant::now());
+    all_commands_done.recv_timeout(rest + UNKILLABLE).ok();
+    let rest = end.saturating_duration_since(Instant::now());
+    all_posts_done.recv_timeout(rest + GRACE).ok();
+    end_children(end);
     // SAFETY: ends this process, whatever its threads do.
     unsafe { libc::_exit(0) }
+}
+
+/// Somebody who ends this process ends its commands too, and at once.
+fn end_on_signals(socket: &Arc<OwnedFd>, deadline: &Deadline) {
+    // SAFETY: an all-zero signal set is a valid one; the calls change it and the mask of this thread, which those started later inherit.
+    let signals = unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+            libc::sigaddset(&raw mut signals, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut());
+        signals
+    };
+    let (socket, deadline) = (Arc::clone(socket), deadline.clone());
+    let wait = move || {
+        let mut signal = 0;
+        // SAFETY: both pointers are valid for the call.
+        unsafe { libc::sigwait(&raw const signals, &raw mut signal) };
+        deadline.set(Instant::now());
+        // Wakes the thread that waits for messages.
+        shutdown(&socket, Shutdown::Read).ok();
+    };
+    thread::Builder::new().spawn(wait).ok();
+}
+
+/// Waits until every child has ended. What is left at the deadline is told to end, and killed when it does not.
+fn end_children(deadline: Instant) {
+    let (kill_at, give_up_at) = (deadline + GRACE, deadline + GRACE + UNKILLABLE);
+    let mut told = false;
+    loop {
+        // SAFETY: waits for children of this process that no thread of it waits for any more.
+        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
+            -1 => return,
+            0 => {}
+            _ => continue,
+        }
+        let now = Instant::now();
+        if now >= give_up_at {
+            return;
+        } else if now >= kill_at {
+            // Parents first: a process that dies cannot fork, and what it forked before becomes our child.
+            signal_descendants(libc::SIGKILL);
+        } else if now >= deadline && !told {
+            told = true;
+            signal_descendants(libc::SIGTERM);
+        }
+        thread::sleep(ASK_EVERY);
+    }
+}
+
+fn signal_descendants(signal: i32) {
+    for pid in descendants_of(&Roots::default(), std::process::id()) {
+        // SAFETY: a process below this one; its number is not given away before its parent has waited for it.
+        unsafe { libc::kill(pid as i32, signal) };
+    }
 }
 
 /// Said when a destination is slower than the alerts.
 pub(crate) const TOO_MANY: &str =
     "alerts come faster than they can be delivered; some are not delivered";
+/// Said when the recording ended before everything was delivered.
+const TOO_LATE: &str = "the recording ended before every alert could be delivered";
 
 fn report(socket: &OwnedFd, text: &str) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     send(socket, text.as_bytes(), flags).ok();
 }
 
-/// A thread that runs one kind of errand, one at a time.
-fn lane(
-    mut errand: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
+/// A thread that delivers messages to one destination, one at a time. What still waits at the deadline is not delivered.
+fn deliver_one_by_one(
+    mut deliver: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
     socket: &Arc<OwnedFd>,
+    deadline: &Deadline,
     done: Sender<()>,
 ) -> SyncSender<Vec<u8>> {
     let (sender, messages): (_, Receiver<Vec<u8>>) = sync_channel(MOST_WAITING);
-    let socket = Arc::clone(socket);
+    let (socket, deadline) = (Arc::clone(socket), deadline.clone());
     let work = move || {
         let _done = done;
         for message in messages {
-            if let Err(text) = errand(&message) {
+            if deadline.has_passed() {
+                report(&socket, TOO_LATE);
+                return;
+            }
+            if let Err(text) = deliver(&message) {
                 report(&socket, &text);
             }
         }

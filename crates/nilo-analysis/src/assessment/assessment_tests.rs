@@ -1,0 +1,176 @@
+use super::*;
+
+const EVERY_LEVEL: [RiskLevel; 4] = [
+    RiskLevel::Low,
+    RiskLevel::Moderate,
+    RiskLevel::High,
+    RiskLevel::Critical,
+];
+
+fn evidence<'a>(used_share: Option<f64>, forecast: &'a Forecast) -> Evidence<'a> {
+    Evidence {
+        name: "GPU 0",
+        is_gpu: true,
+        is_limit_given: false,
+        used_share,
+        forecast,
+        ran_out: None,
+    }
+}
+
+fn killed() -> RanOut {
+    RanOut {
+        resource: Resource::Job,
+        kind: RanOutKind::OomKill,
+        time_nanos: 78_000_000_000,
+        who: Some("train.py (PID 7)".to_owned()),
+        limit_bytes: Some(900 << 20),
+        peak_bytes: Some(899 << 20),
+        is_certain: true,
+    }
+}
+
+#[test]
+fn a_warning_is_never_low_and_the_block_says_what_the_status_says() {
+    for forecast_level in EVERY_LEVEL {
+        for percent in [
+            None,
+            Some(0.0),
+            Some(84.9),
+            Some(85.0),
+            Some(94.0),
+            Some(99.0),
+        ] {
+            for ran_out in [None, Some(killed())] {
+                let forecast = Forecast {
+                    level: forecast_level,
+                    ..Forecast::default()
+                };
+                let evidence = Evidence {
+                    ran_out: ran_out.as_ref(),
+                    ..evidence(percent.map(|percent| percent / 100.0), &forecast)
+                };
+                let assessed = assess(&evidence, &Thresholds::from_percent(85.0));
+                let text = assessed.warning_text(str::to_owned);
+                let shown = format!("Risk Level: {}", assessed.level.as_str());
+                assert!(text.contains(&shown), "{text}");
+                assert_eq!(exit_status([&assessed]), u8::from(assessed.is_warning()));
+                assert_eq!(assessed.is_warning(), assessed.level >= RiskLevel::High);
+                assert!(assessed.level >= forecast_level);
+                let full = percent.is_some_and(|percent| percent >= 85.0);
+                let expected = full || ran_out.is_some() || forecast_level >= RiskLevel::High;
+                assert_eq!(assessed.is_warning(), expected, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_level_above_the_threshold_is_high_and_a_full_one_critical() {
+    let still = Forecast::default();
+    let level = |share, percent| {
+        assess(
+            &evidence(Some(share), &still),
+            &Thresholds::from_percent(percent),
+        )
+        .level
+    };
+    assert_eq!(level(0.873, 85.0), RiskLevel::High);
+    assert_eq!(level(0.96, 85.0), RiskLevel::Critical);
+    assert_eq!(level(0.96, 98.0), RiskLevel::Low);
+    assert_eq!(level(0.5, 40.0), RiskLevel::High);
+    assert_eq!(level(0.5, 85.0), RiskLevel::Low);
+}
+
+#[test]
+fn the_documented_block_is_printed() {
+    let forecast = Forecast {
+        level: RiskLevel::High,
+        seconds: Some(45.2),
+        seconds_low: Some(40.0),
+        seconds_high: Some(50.0),
+        confidence: 0.82,
+        ..Forecast::default()
+    };
+    let assessed = assess(
+        &evidence(Some(0.873), &forecast),
+        &Thresholds::from_percent(85.0),
+    );
+    let text = assessed.warning_text(str::to_owned);
+    let documented = "[WARNING] OOM Warning: GPU 0\n   Risk Level: high\n   Current Usage: 87.3%\n   \
+Predicted OOM Time: 45.2seconds later\n   Confidence: 0.82\n   Recommendation: Prepare to release cache\n   \
+Recommendation: Consider reducing batch size\n   Reason: ";
+    assert!(text.starts_with(documented), "{text}");
+    assert!(
+        text.contains("87.3% is above the threshold of 85%"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_ran_out_is_critical_and_says_when_limit_and_peak() {
+    let still = Forecast::default();
+    let ran_out = killed();
+    let evidence = Evidence {
+        name: "job memory",
+        is_gpu: false,
+        ran_out: Some(&ran_out),
+        ..evidence(Some(0.1), &still)
+    };
+    let assessed = assess(&evidence, &Thresholds::from_percent(85.0));
+    assert_eq!(
+        (assessed.level, assessed.is_warning()),
+        (RiskLevel::Critical, true)
+    );
+    assert_eq!(
+        assessed.reason,
+        "it ran out of memory after 78 seconds: the kernel killed train.py (PID 7); limit 900 MiB; peak 899 MiB"
+    );
+    let text = assessed.warning_text(str::to_owned);
+    assert!(
+        text.contains("Predicted OOM Time: it has run out"),
+        "{text}"
+    );
+}
+
+#[test]
+fn above_its_limit_is_a_warning_but_no_end() {
+    let above = Forecast {
+        cause: Some(Cause::AboveLimit),
+        ..Forecast::default()
+    };
+    let evidence = Evidence {
+        is_limit_given: true,
+        ..evidence(Some(1.3), &above)
+    };
+    let assessed = assess(&evidence, &Thresholds::from_percent(85.0));
+    assert_eq!(assessed.level, RiskLevel::High);
+    assert!(
+        assessed.reason.contains("check --limit"),
+        "{}",
+        assessed.reason
+    );
+}
+
+#[test]
+fn a_time_that_hardly_anybody_would_bet_on_is_not_told() {
+    let unsure = Forecast {
+        seconds: Some(900.0),
+        confidence: 0.1,
+        ..Forecast::default()
+    };
+    let thresholds = Thresholds::from_percent(85.0);
+    assert_eq!(
+        assess(&evidence(Some(0.5), &unsure), &thresholds).prediction,
+        None
+    );
+    let surer = Forecast {
+        confidence: 0.3,
+        ..unsure
+    };
+    assert!(
+        assess(&evidence(Some(0.5), &surer), &thresholds)
+            .prediction
+            .is_some()
+    );
+}

@@ -1,0 +1,64 @@
+//! Exceptions that nobody caught, and the one that ended the run.
+
+use nilo_sample::units::to_secs;
+use nilo_sample::{Ending, Event, Recording, RunStatus, UnhandledException};
+use serde::Serialize;
+
+/// An exception as `nilo show` has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExceptionSummary {
+    /// When.
+    pub secs: f64,
+    /// What.
+    #[serde(flatten)]
+    pub exception: UnhandledException,
+}
+
+impl ExceptionSummary {
+    pub(crate) fn of((time_nanos, exception): (u64, &UnhandledException)) -> ExceptionSummary {
+        ExceptionSummary {
+            secs: to_secs(time_nanos),
+            exception: exception.clone(),
+        }
+    }
+}
+
+/// Every unhandled exception with its time, in the order in which they came.
+pub fn exceptions(
+    recording: &Recording,
+) -> impl DoubleEndedIterator<Item = (u64, &UnhandledException)> {
+    recording
+        .events
+        .iter()
+        .filter_map(|timed| match &timed.event {
+            Event::Exception(exception) => Some((timed.time_nanos, &**exception)),
+            _ => None,
+        })
+}
+
+/// The exception that ended the run, with its time.
+///
+/// An exception of another thread does not end a program. One of the command itself ends the run; one of a process below it does where the command failed:
+/// a launcher or a shell script fails with what it started, and a program that goes on after its worker has failed does not.
+pub fn ending_exception<'a>(
+    recording: &'a Recording,
+    ending: &Ending,
+) -> Option<(u64, &'a UnhandledException)> {
+    let of_main_thread =
+        || exceptions(recording).filter(|(_, exception)| exception.thread.is_none());
+    let is_root = |pid: u32| recording.description.root_pids.contains(&pid);
+    let of_command = of_main_thread().rfind(|(_, exception)| is_root(exception.pid));
+    let has_failed = match ending.status {
+        RunStatus::Exited => ending.exit_code.is_none_or(|code| code != 0),
+        RunStatus::Killed | RunStatus::Lost => true,
+        RunStatus::Running | RunStatus::OomKilled | RunStatus::Detached => false,
+    };
+    // The first process to fail takes the others with it.
+    of_command
+        .filter(|_| ending.exit_code != Some(0))
+        .or_else(|| of_main_thread().next().filter(|_| has_failed))
+}
+
+#[cfg(test)]
+#[path = "exceptions_tests.rs"]
+mod tests;

@@ -1,0 +1,69 @@
+use nilo_sample::{Event, RunStatus, TimedEvent};
+
+use super::*;
+use crate::summary::fixture::recording;
+
+fn raise(recording: &mut Recording, secs: u64, pid: u32, thread: Option<&str>, type_name: &str) {
+    let exception = UnhandledException {
+        pid,
+        thread: thread.map(str::to_owned),
+        type_name: type_name.to_owned(),
+        ..UnhandledException::default()
+    };
+    recording.events.push(TimedEvent {
+        time_nanos: secs * 1_000_000_000,
+        event: Event::Exception(Box::new(exception)),
+    });
+}
+
+fn ending(exit_code: i32) -> Ending {
+    Ending {
+        status: RunStatus::Exited,
+        exit_code: Some(exit_code),
+        signal: None,
+        time_nanos: 10_000_000_000,
+        oom: None,
+        left_running: vec![],
+    }
+}
+
+fn ended_by(recording: &Recording, exit_code: i32) -> Option<&str> {
+    let (_, exception) = ending_exception(recording, &ending(exit_code))?;
+    Some(&exception.type_name)
+}
+
+#[test]
+fn the_commands_own_exception_comes_before_those_of_its_workers() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    raise(&mut recording, 1, 2, None, "WorkerError");
+    raise(&mut recording, 2, 1, None, "RuntimeError");
+    assert_eq!(ended_by(&recording, 1), Some("RuntimeError"));
+}
+
+#[test]
+fn a_launcher_fails_with_the_first_process_that_fails() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    raise(&mut recording, 1, 3, None, "torch.OutOfMemoryError");
+    raise(&mut recording, 2, 2, None, "DistBackendError");
+    assert_eq!(ended_by(&recording, 1), Some("torch.OutOfMemoryError"));
+}
+
+#[test]
+fn a_program_that_goes_on_was_not_ended_by_an_exception() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    raise(&mut recording, 1, 2, None, "WorkerError");
+    raise(&mut recording, 2, 1, Some("Thread-1"), "KeyError");
+    assert_eq!(ended_by(&recording, 0), None);
+    assert_eq!(exceptions(&recording).count(), 2);
+}
+
+#[test]
+fn an_exception_of_another_thread_does_not_end_the_program() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    raise(&mut recording, 2, 1, Some("Thread-1"), "KeyError");
+    assert_eq!(ended_by(&recording, 1), None);
+}

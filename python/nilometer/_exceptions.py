@@ -1,0 +1,161 @@
+"""The exception that ended the program goes into its run: type, message, and the lines it came from.
+
+Nothing is hooked in the main thread. Python keeps the exception that it has printed, so it is looked at when the program ends;
+whatever `sys.excepthook` the program has set is called by Python alone. Threads have no such place: there the hook that was set before is called on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+
+from . import _native
+
+# Not from `typing`: importing that would take longer than this package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    Place = tuple[str, int, str]
+
+# Ends that somebody wanted.
+_NO_CRASH = (KeyboardInterrupt, SystemExit, GeneratorExit)
+# Longer texts are cut in the native half; this only keeps huge ones from being handed over.
+_MOST_CHARS = 100_000
+_MOST_CAUSES = 8
+
+_watches_threads = False
+_recorded: BaseException | None = None
+
+
+def unhandled_exception() -> BaseException | None:
+    """The exception that ends this program, once Python has printed it. In a notebook or a prompt an exception ends nothing."""
+    if is_interactive():
+        return None
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
+
+
+def is_interactive() -> bool:
+    """Whether the program goes on after an exception: a notebook, a prompt, or `python -i`."""
+    return bool(
+        sys.flags.interactive
+        or os.environ.get("PYTHONINSPECT")
+        or hasattr(sys, "ps1")
+        or hasattr(builtins, "__IPYTHON__")
+    )
+
+
+def is_crash(error: BaseException | None) -> bool:
+    """Whether it is an exception that nobody wanted.
+
+    After Ctrl-C nothing may be imported any more: Python forgets that it has to die of the signal when a module executes a string, as `pathlib` does.
+    """
+    return error is not None and not isinstance(error, _NO_CRASH)
+
+
+def record_exception(run_dir: Any, error: BaseException | None, thread: str | None = None) -> None:
+    """Adds an exception to a run, once. Never raises, whatever the exception's own methods do."""
+    global _recorded
+    if run_dir is None or error is None or error is _recorded or not is_crash(error):
+        return
+    try:
+        raised_at, user_code = _places(error.__traceback__)
+        _native.record_exception(
+            run_dir,
+            _type_name(type(error)),
+            _message(error),
+            thread=thread,
+            raised_at=raised_at,
+            user_code=user_code if user_code != raised_at else None,
+            causes=_causes(error),
+        )
+        if thread is None:
+            _recorded = error
+    except BaseException:  # noqa: BLE001 - the program is ending by an exception of its own, which must be the one that is seen
+        pass
+
+
+def watch_threads(run_dir: Any) -> None:
+    """Records what ends a thread; `run_dir()` says where to. The hook that was there before is called as before."""
+    global _watches_threads
+    if _watches_threads:
+        return
+    _watches_threads = True
+    before = threading.excepthook
+
+    def hook(arguments: Any) -> Any:
+        try:
+            name = getattr(arguments.thread, "name", None) or "a thread"
+            record_exception(run_dir(), arguments.exc_value, str(name))
+        except BaseException:  # noqa: BLE001 - as above
+            pass
+        return before(arguments)
+
+    threading.excepthook = hook
+
+
+def _type_name(kind: type[BaseException]) -> str:
+    module = getattr(kind, "__module__", None)
+    name = str(getattr(kind, "__qualname__", None) or kind.__name__)
+    return name if module in (None, "builtins", "__main__") else f"{module}.{name}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - a message that cannot be made
+        text = "<its message raised an exception>"
+    # Half of a character cannot be stored.
+    return text[:_MOST_CHARS].encode("utf-8", "replace").decode("utf-8")
+
+
+def _causes(error: BaseException) -> list[str]:
+    found: list[str] = []
+    seen = {id(error)}
+    current: BaseException | None = error
+    while len(found) < _MOST_CAUSES:
+        before: BaseException = current  # type: ignore[assignment]
+        current = before.__cause__
+        if current is None and not before.__suppress_context__:
+            current = before.__context__
+        if current is None or id(current) in seen:
+            break
+        seen.add(id(current))
+        found.append(f"{_type_name(type(current))}: {_message(current)}")
+    return found
+
+
+def _places(trace: TracebackType | None) -> tuple[Place | None, Place | None]:
+    """Where it was raised, and the innermost line of code that is neither a library's nor Python's own."""
+    raised_at = user_code = None
+    libraries = _library_folders()
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        raised_at = (_text(code.co_filename), int(trace.tb_lineno or 0), _text(code.co_name))
+        if not _is_library(raised_at[0], libraries):
+            user_code = raised_at
+        trace = trace.tb_next
+    return raised_at, user_code
+
+
+def _text(value: object) -> str:
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def _library_folders() -> tuple[str, ...]:
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    folders = {paths.get(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders.add(os.path.dirname(os.path.abspath(__file__)))
+    return tuple(os.path.join(folder, "") for folder in folders if folder)
+
+
+def _is_library(file: str, libraries: tuple[str, ...]) -> bool:
+    if file.startswith("<frozen "):
+        return True
+    return file.startswith(libraries) or f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
