@@ -60,7 +60,7 @@ pub struct Summary {
     pub memory: MemorySummary,
     /// CPU of the whole tree.
     pub cpu: CpuSummary,
-    /// Every process seen, largest peak first.
+    /// Every process seen, the one that added most first.
     pub processes: Vec<ProcessSummary>,
     /// GPUs by their driver's account: those that the job held memory on, and those that it might have.
     pub gpus: Vec<GpuSummary>,
@@ -152,6 +152,8 @@ pub struct ProcessSummary {
     pub ended_secs: Option<f64>,
     /// The largest resident set during the recording: the kernel's high-water mark, or the largest sample where that is larger.
     pub peak_rss_bytes: Option<u64>,
+    /// The most that it added to the tree: pages that several processes hold count for the oldest of them.
+    pub peak_added_bytes: Option<u64>,
     /// The last level.
     pub last_rss_bytes: Option<u64>,
     /// The last measured proportional share.
@@ -414,6 +416,7 @@ fn processes(recording: &Recording) -> Vec<ProcessSummary> {
         };
         let last = |column: &str| table.series(column)?.last().and_then(whole);
         if matches!(table.spec.subject, Subject::Process(_)) {
+            entry.peak_added_bytes = entry.peak_added_bytes.max(largest("memory_bytes"));
             entry.last_rss_bytes = last("rss_bytes");
             entry.cpu_secs = to_secs(last("cpu_nanos").unwrap_or(0));
         } else {
@@ -431,7 +434,11 @@ fn processes(recording: &Recording) -> Vec<ProcessSummary> {
         }
     }
     let mut processes: Vec<ProcessSummary> = found.into_values().collect();
-    processes.sort_by_key(|process| std::cmp::Reverse(process.peak_rss_bytes));
+    // Older recordings do not tell what a process added.
+    processes.sort_by_key(|process| {
+        let added = process.peak_added_bytes.or(process.peak_rss_bytes);
+        std::cmp::Reverse((added, process.peak_rss_bytes))
+    });
     processes
 }
 
@@ -444,6 +451,7 @@ fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSumm
         started_secs: to_secs(time_nanos),
         ended_secs: None,
         peak_rss_bytes: None,
+        peak_added_bytes: None,
         last_rss_bytes: None,
         pss_bytes: None,
         uss_bytes: None,

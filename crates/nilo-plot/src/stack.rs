@@ -19,7 +19,7 @@ const NOTABLE_SHARE: f64 = 0.02;
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) name: String,
-    /// The largest RSS that is known of it; `None` for several processes together.
+    /// The most that is known of it; `None` for several processes together.
     pub(crate) peak_bytes: Option<f64>,
     pub(crate) kind: LayerKind,
     /// Its height at each point of the curve.
@@ -108,10 +108,16 @@ fn fit(mut layers: Vec<Layer>, curve: &[Point], plain_sum: &[f64]) -> Stack {
 }
 
 fn processes(recording: &Recording) -> Vec<Process<'_>> {
+    // Where it is told what a process adds to the tree, its whole RSS would count shared pages again.
+    let tells_added = recording.tables.iter().any(|table| {
+        matches!(table.spec.subject, Subject::Process(_)) && table.series("memory_bytes").is_some()
+    });
     let mut by_id: HashMap<ProcessId, Process<'_>> = HashMap::new();
     for table in &recording.tables {
         let (id, column) = match table.spec.subject {
+            Subject::Process(id) if tells_added => (id, "memory_bytes"),
             Subject::Process(id) => (id, "rss_bytes"),
+            Subject::ProcessDetail(id) if tells_added => (id, "memory_bytes"),
             Subject::ProcessDetail(id) => (id, "peak_rss_bytes"),
             _ => continue,
         };
@@ -148,7 +154,7 @@ fn processes(recording: &Recording) -> Vec<Process<'_>> {
                 if let Some(process) = by_id.get_mut(id) {
                     process.ended_nanos = timed.time_nanos;
                     let peak_bytes = peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
-                    if is_plausible(peak_bytes) {
+                    if is_plausible(peak_bytes) && !tells_added {
                         process.peak_bytes = process.peak_bytes.max(peak_bytes);
                     }
                 }

@@ -102,6 +102,7 @@ impl PortableTree {
         let family = parent.and_then(|parent| self.holdings.family_of(parent.id.pid));
         self.holdings.join(Newcomer {
             pid: id.pid,
+            parent: info.parent,
             family: family.unwrap_or(FamilyKey::Founder(id.pid)),
             reading,
             faults: 0,

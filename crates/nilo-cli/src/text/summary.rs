@@ -232,12 +232,17 @@ fn recorder_words(summary: &Summary) -> String {
 
 fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
     if summary.processes.len() > 1 {
-        writeln!(out, "Biggest processes (peak RSS):")?;
+        let size =
+            |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| format_bytes(bytes as f64));
+        writeln!(
+            out,
+            "Biggest processes (peak; shared pages count for the oldest):"
+        )?;
         for process in summary.processes.iter().take(most) {
-            let peak = process
-                .peak_rss_bytes
-                .map_or("?".to_owned(), |bytes| format_bytes(bytes as f64));
-            writeln!(out, "  {peak:>11}  {} (PID {})", process.name, process.pid)?;
+            let rss = size(process.peak_rss_bytes);
+            let peak = size(process.peak_added_bytes.or(process.peak_rss_bytes));
+            let (name, pid) = (&process.name, process.pid);
+            writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss})")?;
         }
         let rest = summary.processes.len().saturating_sub(most);
         if rest > 0 {

@@ -21,6 +21,7 @@ fn newcomer(
 ) -> Newcomer {
     Newcomer {
         pid,
+        parent: 1,
         family,
         reading: reading(anon_pages, file_pages),
         faults,
@@ -62,6 +63,18 @@ fn a_fork_adds_nothing_and_an_exit_removes_only_what_was_held_alone() {
         }
         assert_eq!(pages(&mut holdings), 400);
     }
+}
+
+#[test]
+fn siblings_that_grew_before_they_were_seen_are_children_of_their_parent() {
+    let mut holdings = loader(0);
+    for pid in 2..8 {
+        holdings.join(newcomer(pid, ONE, 410, 0, 10));
+    }
+    assert_eq!(pages(&mut holdings), 460);
+    let mut added = Vec::new();
+    holdings.share_out(1..8, |_, bytes| added.push(bytes / PAGE));
+    assert_eq!(added, [400, 10, 10, 10, 10, 10, 10]);
 }
 
 #[test]

@@ -31,6 +31,7 @@ const CHANGE_PART: u64 = 500;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Newcomer {
     pub(crate) pid: u32,
+    pub(crate) parent: u32,
     pub(crate) family: FamilyKey,
     pub(crate) reading: ProcessReading,
     /// Minor faults since its birth.
@@ -58,19 +59,18 @@ impl Holdings {
     pub(crate) fn join(&mut self, newcomer: Newcomer) {
         let Newcomer {
             pid,
+            parent,
             family: key,
             reading,
             faults,
         } = newcomer;
         let family = self.families.entry(key).or_default();
-        let relatives = self
-            .processes
-            .values_mut()
-            .filter(|other| other.family == key);
-        // Whichever relative has most: a parent that ended already had no more than what it left.
-        let parent = relatives.max_by_key(|other| other.anon.bytes);
+        let relatives = self.processes.iter_mut();
+        let relatives = relatives.filter(|(_, other)| other.family == key);
+        // Where the parent has ended or was never seen, the relative with most stands for it.
+        let parent = relatives.max_by_key(|(pid, other)| (**pid == parent, other.anon.bytes));
         let holding = match parent {
-            Some(parent) => {
+            Some((_, parent)) => {
                 let copied_share = family.copied_share;
                 let (holding, copied) =
                     Holding::forked(key, reading, faults, parent, copied_share, self.page_bytes);

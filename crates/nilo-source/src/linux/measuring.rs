@@ -293,6 +293,7 @@ mod tests {
         for pid in 1..=members {
             holdings.join(Newcomer {
                 pid,
+                parent: 1,
                 family: FamilyKey::Layout(7),
                 reading: ProcessReading {
                     rss_bytes: 100 * MIB,

@@ -268,14 +268,15 @@ impl ProcessTree {
             self.members.sessions.insert(pid);
         }
         let info = describe(&self.proc, pid, &stat, &command);
-        let parent = self
+        let forked = self
             .processes
             .iter()
             .find(|process| process.id.pid == info.parent && process.info.command == info.command);
-        let parent = parent.and_then(|parent| self.holdings.family_of(parent.id.pid));
+        let family = forked.and_then(|parent| self.holdings.family_of(parent.id.pid));
         self.holdings.join(Newcomer {
             pid,
-            family: family_of(stat.layout(), pid, parent),
+            parent: info.parent,
+            family: family_of(stat.layout(), pid, family),
             reading,
             faults: stat.minor_faults,
         });
