@@ -147,6 +147,11 @@ impl Surroundings {
         self.errand_session = session;
     }
 
+    /// This process is ours, though it is no part of the job.
+    pub(crate) fn add_helper(&mut self, pid: Option<u32>) {
+        self.company.extend(pid);
+    }
+
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
     }

@@ -27,11 +27,11 @@ pub(crate) struct Sampling {
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Print neither the live line nor the summary
+    /// Print no summary and show nothing while the job runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// When to show the live line
+    /// When to show memory while the job runs: `watch` draws a line, `run` sets the title of the terminal window, because the text there is the command's
     #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
     pub(crate) live: Live,
 
