@@ -6,8 +6,6 @@ use std::io::{IsTerminal, Write};
 use anstyle::{AnsiColor, Style};
 use nilo_runfile::RunfileError;
 
-use crate::text::live_line::CLEAR;
-
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
 
@@ -114,7 +112,7 @@ pub(crate) fn alert(severity: &str, text: &str) {
     };
     // The live line is drawn again at the next tick.
     if std::io::stderr().is_terminal() {
-        write!(std::io::stderr().lock(), "{CLEAR}").ok();
+        write!(std::io::stderr().lock(), "\r\x1b[K").ok();
     }
     say(severity, colour, text);
 }

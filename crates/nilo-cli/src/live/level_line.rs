@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use nilo_analysis::lookout::Verdict;
 use nilo_sample::units::{format_bytes, to_secs};
 
-use crate::text::live_line::{CLEAR, columns, draw_in_place, may_draw};
+use crate::text::live_line::{InPlace, may_draw};
 use crate::text::one_line::one_line;
 
 /// In a pipe a line comes this often.
@@ -33,7 +33,7 @@ enum Style {
 pub(crate) struct LevelLine {
     style: Style,
     next_nanos: u64,
-    is_drawn: bool,
+    line: InPlace,
 }
 
 impl LevelLine {
@@ -49,7 +49,7 @@ impl LevelLine {
         LevelLine {
             style,
             next_nanos: 0,
-            is_drawn: false,
+            line: InPlace::default(),
         }
     }
 
@@ -82,9 +82,7 @@ impl LevelLine {
             }
             Style::InPlace if may_draw() => {
                 let text = level_text(outlooks, now_nanos, duration_nanos);
-                let text: String = text.chars().take(columns()).collect();
-                draw_in_place(&text);
-                self.is_drawn = true;
+                self.line.draw(&text);
                 Ok(())
             }
             _ => Ok(()),
@@ -92,9 +90,7 @@ impl LevelLine {
     }
 
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.is_drawn) {
-            io::stderr().write_all(CLEAR.as_bytes()).ok();
-        }
+        self.line.clear();
     }
 }
 

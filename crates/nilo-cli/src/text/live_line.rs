@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 /// How the level is shown.
 enum Style {
     /// One line that is drawn over again.
-    InPlace,
+    InPlace(InPlace),
     /// In the title of the window.
     Title(TerminalTitle),
     /// A line of its own each second.
@@ -32,7 +32,6 @@ pub(crate) struct LiveLine {
     style: Style,
     every_nanos: u64,
     next_nanos: u64,
-    drawn: bool,
     /// For the title, until the processes are known that it waits for.
     title: Option<String>,
     log: Option<CsvLog<File>>,
@@ -50,7 +49,7 @@ impl LiveLine {
         let style = match when {
             _ if quiet => Style::Off,
             When::Never => Style::Off,
-            When::Auto | When::Always if terminal => Style::InPlace,
+            When::Auto | When::Always if terminal => Style::InPlace(InPlace::default()),
             When::Always => Style::Lines,
             When::Auto => Style::Off,
         };
@@ -79,12 +78,11 @@ impl LiveLine {
     fn new(style: Style, quiet: bool, log: Option<CsvLog<File>>, held_back: HeldBack) -> LiveLine {
         LiveLine {
             every_nanos: match style {
-                Style::InPlace => SECOND / 10,
+                Style::InPlace(_) => SECOND / 10,
                 _ => SECOND,
             },
             style,
             next_nanos: 0,
-            drawn: false,
             title: None,
             log,
             log_failed: false,
@@ -95,8 +93,8 @@ impl LiveLine {
 
     /// Takes the line away, so that the summary starts on a clean one.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.drawn) && matches!(self.style, Style::InPlace) {
-            std::io::stderr().write_all(CLEAR.as_bytes()).ok();
+        if let Style::InPlace(line) = &mut self.style {
+            line.clear();
         }
     }
 
@@ -110,16 +108,15 @@ impl LiveLine {
         if first {
             return;
         }
-        match self.style {
-            Style::InPlace if may_draw() => draw_in_place(&live_text(live, columns())),
+        match &mut self.style {
+            Style::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
             Style::Lines => {
                 let text = live_text(live, usize::MAX);
                 writeln!(std::io::stderr(), "{text}").ok();
             }
             Style::Title(_) => self.title = Some(title_text(live, &self.held_back)),
-            _ => return,
+            _ => {}
         }
-        self.drawn = true;
     }
 
     fn write_log(&mut self, live: &Live) {
@@ -156,14 +153,45 @@ impl Observer for LiveLine {
     }
 }
 
-/// To the first column, and everything from there: a line that a narrower window wrapped has a second row.
-pub(crate) const CLEAR: &str = "\r\x1b[J";
+/// A line that is drawn over again, with the cursor in its first column.
+#[derive(Debug, Default)]
+pub(crate) struct InPlace {
+    drawn_chars: usize,
+}
 
-/// Draws a line over the one before, and leaves the cursor in the first column.
-pub(crate) fn draw_in_place(text: &str) {
-    let line = format!("{CLEAR}{text}\r");
-    // In one piece, so that nothing is seen half drawn.
-    std::io::stderr().write_all(line.as_bytes()).ok();
+impl InPlace {
+    /// Draws a line over the one before.
+    pub(crate) fn draw(&mut self, text: &str) {
+        let width = columns();
+        let text: String = text.chars().take(width).collect();
+        // Without wrapping: a terminal may tell us later than its screen that it has become narrower (tmux takes up to 250 ms).
+        let line = format!("{}\x1b[?7l{text}\x1b[?7h\r", self.erasing(width + 1));
+        self.drawn_chars = text.chars().count();
+        // In one piece, so that nothing is seen half drawn.
+        std::io::stderr().write_all(line.as_bytes()).ok();
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if self.drawn_chars > 0 {
+            let erasing = self.erasing(columns() + 1);
+            std::io::stderr().write_all(erasing.as_bytes()).ok();
+        }
+        self.drawn_chars = 0;
+    }
+
+    /// Erases every row that the line takes: a window that became narrower has wrapped it.
+    ///
+    /// Not with "everything below the cursor", which tmux moves into its history where the line is on the first row.
+    fn erasing(&self, width: usize) -> String {
+        let more_rows = self.drawn_chars.saturating_sub(1) / width.max(1);
+        let mut sequence = "\r\x1b[K".to_owned();
+        if more_rows > 0 {
+            sequence += &"\x1b[B\x1b[K".repeat(more_rows);
+            sequence += &format!("\x1b[{more_rows}A");
+        }
+        sequence
+    }
 }
 
 /// The width that a line may have on standard error without being wrapped.
@@ -178,11 +206,13 @@ pub(crate) fn live_text(live: &Live, most: usize) -> String {
     let memory = format!("Memory: {:>11}", format_bytes(live.memory_bytes as f64));
     let peak = format!("Peak: {:>11}", format_bytes(live.peak_bytes as f64));
     let cpu = format!("CPU: {:5.1}%", live.cpu_percent);
-    let choices: [&[&str]; 4] = [
+    let bytes = format_bytes(live.memory_bytes as f64);
+    let choices: [&[&str]; 5] = [
         &[&time, &memory, &peak, &cpu],
         &[&time, &memory, &peak],
         &[&memory, &peak],
         &[&memory],
+        &[&bytes],
     ];
     let mut texts = choices.iter().map(|fields| fields.join(" | "));
     texts.find(|text| text.len() <= most).unwrap_or_default()
@@ -236,6 +266,15 @@ mod tests {
             "Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB"
         );
         assert_eq!(live_text(&live, 20), "Memory:   45.67 MiB");
-        assert_eq!(live_text(&live, 10), "");
+        assert_eq!(live_text(&live, 10), "45.67 MiB");
+        assert_eq!(live_text(&live, 5), "");
+    }
+
+    #[test]
+    fn a_wrapped_line_is_erased_row_by_row() {
+        let line = InPlace { drawn_chars: 70 };
+        assert_eq!(line.erasing(80), "\r\x1b[K");
+        assert_eq!(line.erasing(70), "\r\x1b[K");
+        assert_eq!(line.erasing(30), "\r\x1b[K\x1b[B\x1b[K\x1b[B\x1b[K\x1b[2A");
     }
 }
