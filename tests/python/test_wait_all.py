@@ -2,9 +2,10 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
-from conftest import MIB, NILO, python, wait_until
+from conftest import MIB, NILO, python, unavailable, wait_until
 
 # Each writes the PID of its last process into the file `pid` before the command ends, and that process writes `done` as its last act.
 LAST_ACT = "time.sleep(0.4); open('done', 'w').close(); os._exit(0)"
@@ -89,6 +90,24 @@ def test_children_that_a_shell_had_before_it_became_nilo_are_not_waited_for(nilo
     process = job("bash", "-c", script, cwd=nilo.folder, env=nilo.environment)
     assert process.wait(60) == 5
     assert (nilo.folder / "done").exists()
+
+
+@pytest.mark.parametrize("alerts", [["--on-alert", "cat"], ["--no-alerts"]])
+def test_the_first_process_of_a_container_waits_for_the_job_only(nilo, alerts):
+    """Every orphan of the container falls to it, our own helpers among them; signals are forwarded and told by the status."""
+    container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if subprocess.run([*container, "true"], capture_output=True).returncode != 0:
+        unavailable("cannot make a PID namespace")
+
+    def run(script):
+        command = [*container, NILO, "run", "--quiet", "--wait-all", *alerts, "--", "sh", "-c", script]
+        return subprocess.run(command, cwd=nilo.folder, env=nilo.environment, capture_output=True, text=True, timeout=60)
+
+    result = run("(sleep 0.5; echo later) & exit 5")
+    assert (result.returncode, result.stdout, result.stderr) == (5, "later\n", "")
+    result = run("trap 'echo told; exit 6' TERM; kill -TERM 1; while :; do sleep 0.1; done")
+    assert (result.returncode, result.stdout, result.stderr) == (6, "told\n", "")
+    assert run("kill -TERM $$").returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
