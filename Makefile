@@ -36,6 +36,7 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 
 # Tested as installed: `pip install .` gives the command and the package.
 test-python: .venv/ready
+	tests/python/install_terminal_programs.sh
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native

@@ -105,6 +105,14 @@ def job():
         process.wait()
 
 
+@pytest.fixture(params=["idle", "busy"])
+def load(request, job):
+    """A machine with nothing else to do, and one with twice as much as it can do."""
+    if request.param == "busy":
+        for _ in range(2 * (os.cpu_count() or 1)):
+            job(sys.executable, "-c", "while True: pass")
+
+
 @pytest.fixture
 def cgroup():
     """A real memory cgroup (v1) with a limit; v2 is tested in tests/vm."""

@@ -295,11 +295,11 @@ def test_on_a_narrow_terminal_the_level_is_one_line_that_fits(nilo, job):
     target = held(job, 50)
     command = ["env", "NILO_NVML=", NILO, "monitor", "--all", "--pid", str(target.pid)]
     terminal = Terminal(command, nilo.folder, columns=40)
-    terminal.read(until=r"\r2s \| job memory")
+    terminal.read(until=r"\x1b\[\?7l2s \| job memory")
     terminal.type("\x03")
     rest = terminal.read()
     assert terminal.wait() == 0
-    drawn = re.findall(r"\r(\d+s \|[^\x1b\r\n^]*)", terminal.text)
+    drawn = re.findall(r"\x1b\[\?7l(\d+s \|[^\x1b\r\n^]*)", terminal.text)
     assert drawn and all(len(line) < 40 for line in drawn)
     assert "\r\x1b[K" in terminal.text and "MEMORY PROFILE" in rest and "Warnings: none" in rest
 
@@ -307,7 +307,7 @@ def test_on_a_narrow_terminal_the_level_is_one_line_that_fits(nilo, job):
 def test_a_leak_check_shows_how_far_it_is_on_a_terminal(nilo, job):
     target = held(job, 50)
     terminal = Terminal(["env", "NILO_NVML=", NILO, "leak", "--check", "--pid", str(target.pid)], nilo.folder)
-    terminal.read(until=r"\r1s of 3[01]s \| job memory")
+    terminal.read(until=r"\x1b\[\?7l1s of 3[01]s \| job memory")
     terminal.type("\x03")
     terminal.read(until="it takes at least 10 seconds")
     terminal.read()

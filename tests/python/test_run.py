@@ -20,14 +20,6 @@ def test_exit_status_is_the_commands(nilo, code):
     assert (shown["status"], shown["exit_code"]) == ("exited", code)
 
 
-@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "USR1"])
-def test_a_killed_command_gives_128_and_the_signal(nilo, name):
-    number = getattr(signal, f"SIG{name}")
-    assert nilo("run", "--", "sh", "-c", f"kill -{name} $$").returncode == 128 + number
-    shown = nilo.show()
-    assert (shown["status"], shown["signal"], shown["oom"]) == ("killed", number, None)
-
-
 def test_standard_streams_belong_to_the_command(nilo):
     result = nilo("run", "--quiet", "--", "sh", "-c", "cat; echo problem >&2", input="through\n")
     assert (result.stdout, result.stderr) == ("through\n", "problem\n")
@@ -158,15 +150,6 @@ def test_a_daemon_is_left_alone_and_named(nilo):
     os.kill(left[0], 0)
     wait_until(lambda: not os.path.exists(f"/proc/{left[0]}"), "the daemon to end by itself")
     assert time.monotonic() - began > 2
-
-
-def test_wait_all_stays_until_the_daemon_ends(nilo):
-    code = "import os,time\nif os.fork()==0:\n  os.setsid();x=bytearray(50<<20);time.sleep(1.5);os._exit(0)\ntime.sleep(.2)"
-    nilo("run", "--quiet", "--wait-all", "--interval", "0.05", "--", *python(code))
-    shown = nilo.show()
-    assert shown["duration_secs"] > 1.4
-    assert shown["left_running"] == []
-    assert shown["memory"]["peak_bytes"] > 50 * MIB
 
 
 def test_sigterm_reaches_the_command(nilo):

@@ -5,8 +5,9 @@ use nilo_recorder::alerts::{
 };
 
 use crate::args::AlertArgs;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::settings::AlertTable;
+use crate::text::held_back::HeldBack;
 
 /// What may stand in the table.
 pub(crate) const KNOWN: &str = "known in [alerts]: memory_warning = 0.75, memory_critical = 0.9, gpu_warning = 0.8, gpu_critical = 0.95, leak = true, oom_risk = true, on_alert = \"CMD\", webhook = \"https://...\", signal = \"USR1\", quiet = true";
@@ -49,6 +50,7 @@ pub(crate) fn settle_alerts(
     args: &AlertArgs,
     table: &AlertTable,
     quiet: bool,
+    held_back: &HeldBack,
 ) -> Result<Option<AlertSettings>, Failure> {
     if args.no_alerts {
         return Ok(None);
@@ -70,18 +72,20 @@ pub(crate) fn settle_alerts(
         command: args.on_alert.clone().or_else(|| table.on_alert.clone()),
         webhook: webhook.cloned(),
         signal,
-        callback: (!quiet).then(|| print_news(table.quiet)),
+        callback: (!quiet).then(|| print_news(table.quiet, held_back.clone())),
     }))
 }
 
 /// A line on standard error for each alert, unless the user wants none, and for trouble in telling of them.
-fn print_news(quiet: bool) -> AlertCallback {
+fn print_news(quiet: bool, held_back: HeldBack) -> AlertCallback {
     Box::new(move |news| match news {
-        AlertNews::Alert(alert) if !quiet => failure::alert(
+        AlertNews::Alert(alert) if !quiet => held_back.alert(
             alert.severity.as_str(),
-            &format!("{}: {}", alert.kind.as_str(), alert.text),
+            alert.kind.as_str(),
+            &alert.text,
+            alert.raised,
         ),
         AlertNews::Alert(_) => {}
-        AlertNews::Trouble(text) => failure::alert("warning", text),
+        AlertNews::Trouble(text) => held_back.warn(text),
     })
 }

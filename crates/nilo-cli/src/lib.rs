@@ -5,6 +5,7 @@
 mod alerts;
 mod args;
 mod commands;
+mod end_by_signal;
 mod failure;
 mod folder;
 mod growths;

@@ -11,25 +11,15 @@ use nilo_source::Roots;
 use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::alerts::{AlertSettings, AlertWatch};
-use crate::launch::launch;
+use crate::forward::{Forwarder, forwarded_signals};
+use crate::launch::prepare;
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::{Reaped, Reaper};
 use crate::recorder::{Backend, Recorder, Scope, open_source};
-use crate::signals::{Arrived, SignalPipe};
+use crate::sentinel::Sentinel;
+use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
-
-/// Signals that a user may send to us and means for the command.
-const PASSED_ON: [i32; 8] = [
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGWINCH,
-];
 
 /// What to run and how.
 pub struct CommandSettings<'a> {
@@ -54,6 +44,8 @@ pub struct CommandSettings<'a> {
 pub struct CommandOutcome {
     /// What `nilo run` should exit with: the command's own status, or 128 and the signal.
     pub exit_code: i32,
+    /// The signal that the command died of, or that the user sent us after its end.
+    pub signal: Option<i32>,
     /// The verdict that went into `run.json`.
     pub ending: Ending,
     /// Rows that could not be stored.
@@ -75,17 +67,27 @@ pub fn run_command(
         alerts,
     } = settings;
     let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
+    let sentinel = Sentinel::start();
+    let helper = sentinel.as_ref().map(Sentinel::pid);
     let system = |what| move |source| RecorderError::System { what, source };
-    let mut listened = PASSED_ON.to_vec();
-    // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
-    listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
-    let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     let roots = Roots::default();
     let mut source = open_source(backend, &roots, Scope::OthersAndOrphans)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
+    let mut reaper = Reaper::new();
 
     let run_dir = std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
-    let child = launch(&command, &run_dir)?;
+    let waiting = prepare(&command, &run_dir)?;
+    let mut listened = forwarded_signals();
+    // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
+    listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
+    let signals = match SignalPipe::listen(&listened) {
+        Ok(signals) => signals,
+        Err(error) => {
+            waiting.cancel();
+            return Err(system("listen to signals")(error));
+        }
+    };
+    let child = waiting.begin()?;
     let child_pid = child.id();
     let now = monotonic_nanos();
     description.started_monotonic_nanos = now;
@@ -94,16 +96,19 @@ pub fn run_command(
     // A command that has already ended is a zombie without memory; its end is still ours to report.
     let known = source.add_root(child_pid).is_ok();
     nilo_source::raise_own_fd_limit().ok();
-    let mut surroundings = Surroundings::new(roots, now, child_pid);
+    let mut surroundings =
+        signals.keep_from_new_threads(|| Surroundings::new(roots, now, child_pid));
+    surroundings.add_helper(helper);
     surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.limit = surroundings.limit().cloned();
     // The file's time axis begins at the start of the command, so the description is written again.
     folder.write_description(&description).ok();
-    let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
+    let alerts = signals.keep_from_new_threads(|| {
+        alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description))
+    });
 
     let mut recorder =
         Recorder::new(source, writer, surroundings, now, false).of_command(child_pid);
-    let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
     let ended = sample_until_end(
@@ -112,11 +117,14 @@ pub fn run_command(
             pace: &mut pace,
             reaper: &mut reaper,
             signals: &signals,
+            forwarder: Forwarder::new(sentinel, &child),
         },
         &child,
         wait_for_all,
         observer,
     );
+    // What arrived up to here was meant for the command.
+    signals.take();
     let end_nanos = monotonic_nanos();
     if !known {
         recorder.event(&Event::Blind {
@@ -150,8 +158,11 @@ pub fn run_command(
         (None, Some(signal)) => 128 + signal,
         (None, None) => 1,
     };
+    let mut late = signals.take().into_iter().map(|arrived| arrived.signal);
+    let late = late.find(|signal| is_meant_for_us(*signal));
     Ok(CommandOutcome {
         exit_code,
+        signal: ended.signal.or(ended.interrupted_by).or(late),
         ending,
         dropped,
     })
@@ -162,6 +173,15 @@ struct Loop<'a> {
     pace: &'a mut Pace,
     reaper: &'a mut Reaper,
     signals: &'a SignalPipe,
+    forwarder: Forwarder,
+}
+
+/// How the loop ended.
+struct CommandEnd {
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    /// The signal that ended our wait for the daemons of a command that has ended.
+    interrupted_by: Option<i32>,
 }
 
 fn sample_until_end(
@@ -169,7 +189,7 @@ fn sample_until_end(
     child: &Child,
     wait_for_all: bool,
     observer: &mut dyn Observer,
-) -> Reaped {
+) -> CommandEnd {
     let child_pid = child.id();
     let mut ended: Option<Reaped> = None;
     let mut loss_said = false;
@@ -179,62 +199,62 @@ fn sample_until_end(
             tick(parts, now, observer, false);
             loss_said = loss_said || say_loss(parts.recorder, observer);
         }
-        let wait = parts.pace.wait_nanos(monotonic_nanos());
+        let now = monotonic_nanos();
+        let wait = parts.pace.wait_nanos(now);
+        let wait = parts
+            .forwarder
+            .wait_nanos(now)
+            .map_or(wait, |due| wait.min(due));
         let signalled = parts.recorder.sleep(wait, parts.signals);
+        let now = monotonic_nanos();
         let arrived = if signalled {
             parts.signals.take()
         } else {
             Vec::new()
         };
+        let mut interrupted_by = None;
         for arrived in arrived {
-            match arrived {
-                Arrived {
-                    signal: libc::SIGCHLD,
-                    ..
-                } => parts.reaper.collect(),
-                Arrived {
-                    signal: libc::SIGXFSZ,
-                    ..
-                } => {}
-                // The terminal sent it to the command as well: both are in the foreground group.
-                Arrived {
-                    from_terminal: true,
-                    ..
-                } => {}
-                Arrived { signal, .. } if ended.is_none() => pass_on(child_pid, signal),
-                // The command is gone and we only wait for its daemons.
-                Arrived {
-                    signal: libc::SIGINT | libc::SIGTERM,
-                    ..
-                } => {
-                    return finish(parts, ended, observer);
+            match arrived.signal {
+                libc::SIGCHLD => {
+                    parts.reaper.collect();
                 }
-                Arrived { .. } => {}
+                libc::SIGXFSZ => {}
+                _ if ended.is_none() => parts.forwarder.take(arrived, now),
+                signal if is_meant_for_us(signal) => interrupted_by = Some(signal),
+                _ => {}
             }
         }
         if ended.is_none() {
             ended = parts.reaper.get(child_pid);
         }
-        let everything_gone = parts
-            .recorder
-            .processes()
-            .iter()
-            .all(|process| process.id.pid == child_pid);
-        if ended.is_some() && (!wait_for_all || everything_gone) {
-            return finish(parts, ended, observer);
+        match ended {
+            None => parts.forwarder.forward_due(now),
+            Some(_) => parts.forwarder.forget(),
+        }
+        if let Some(ended) = ended
+            && (!wait_for_all || interrupted_by.is_some() || parts.reaper.all_ended())
+        {
+            finish(parts, ended, observer);
+            return CommandEnd {
+                exit_code: ended.exit_code,
+                signal: ended.signal,
+                interrupted_by,
+            };
         }
     }
 }
 
-fn finish(parts: &mut Loop<'_>, ended: Option<Reaped>, observer: &mut dyn Observer) -> Reaped {
+/// Whether a signal ends us where there is no command any more that it could be for.
+fn is_meant_for_us(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
+    )
+}
+
+fn finish(parts: &mut Loop<'_>, ended: Reaped, observer: &mut dyn Observer) {
     let now = monotonic_nanos();
     tick(parts, now, observer, true);
-    let ended = ended.unwrap_or(Reaped {
-        exit_code: None,
-        signal: None,
-        cpu_nanos: 0,
-        max_rss_bytes: 0,
-    });
     parts.recorder.final_mark(now, ended.max_rss_bytes);
     // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
     parts.recorder.event(&Event::CommandEnded {
@@ -242,7 +262,6 @@ fn finish(parts: &mut Loop<'_>, ended: Option<Reaped>, observer: &mut dyn Observ
         exit_code: ended.exit_code,
         signal: ended.signal,
     });
-    ended
 }
 
 fn tick(parts: &mut Loop<'_>, now: u64, observer: &mut dyn Observer, last: bool) {
@@ -272,6 +291,7 @@ pub(crate) fn run_tick(
     // Before the first process is seen and after the last has ended there is no reading to show.
     if recorder.has_reading() {
         observer.on_tick(recorder.live());
+        observer.on_processes(&mut recorder.processes().iter().map(|process| process.id.pid));
     }
     if last {
         return;
@@ -300,11 +320,6 @@ pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool
         ));
     }
     dropped > 0
-}
-
-fn pass_on(pid: u32, signal: i32) {
-    // SAFETY: sends a signal to our own child, which has not been waited for, so the PID is still its.
-    unsafe { libc::kill(pid as i32, signal) };
 }
 
 /// The kernel may delay timers by 50 µs; at a millisecond that matters. The command has started already and keeps its own slack.

@@ -8,6 +8,7 @@ pub mod alerts;
 mod attach;
 mod begin;
 mod command;
+mod forward;
 mod gpu_rows;
 mod high_water;
 mod launch;
@@ -18,6 +19,7 @@ mod pace;
 mod process_rows;
 mod reap;
 mod recorder;
+mod sentinel;
 mod signals;
 mod surroundings;
 

@@ -28,6 +28,9 @@ pub trait Observer {
     /// A tick was recorded.
     fn on_tick(&mut self, live: &Live);
 
+    /// The processes of the tree, after each tick.
+    fn on_processes(&mut self, _pids: &mut dyn Iterator<Item = u32>) {}
+
     /// Something the user should know at once, said once.
     fn on_notice(&mut self, text: &str);
 

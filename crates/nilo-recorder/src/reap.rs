@@ -1,6 +1,9 @@
 //! Collecting children that ended: the command itself and the orphans that fell to us.
 
 use std::collections::HashMap;
+use std::io;
+
+use nilo_source::{Roots, own_children};
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +20,41 @@ pub(crate) struct Reaped {
 #[derive(Debug, Default)]
 pub(crate) struct Reaper {
     ended: HashMap<u32, Reaped>,
+    /// Children that we had before the job: those of a shell that became us by `exec`, and as a container's first process our own helpers.
+    strangers: Vec<u32>,
+}
+
+/// Who is left of our children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Somebody,
+    Nobody,
 }
 
 impl Reaper {
+    /// To be called before the command is started.
+    pub(crate) fn new() -> Reaper {
+        Reaper {
+            ended: HashMap::new(),
+            strangers: own_children(&Roots::default()),
+        }
+    }
+
+    /// Whether every process of the job has ended, daemons included.
+    ///
+    /// This needs no list of them: whoever lost its parent is our child, and whoever has one lives below our children.
+    pub(crate) fn all_ended(&mut self) -> bool {
+        match self.collect() {
+            Left::Nobody => true,
+            Left::Somebody if self.strangers.is_empty() => false,
+            Left::Somebody => own_children(&Roots::default())
+                .iter()
+                .all(|child| self.strangers.contains(child)),
+        }
+    }
+
     /// Waits, without blocking, for every child that has ended.
-    pub(crate) fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) -> Left {
         loop {
             let mut status = 0;
             // SAFETY: wait4 fills the two structures, for which zero is a valid state.
@@ -33,7 +66,11 @@ impl Reaper {
                 )
             };
             if pid <= 0 {
-                return;
+                let error = io::Error::last_os_error().raw_os_error();
+                return match pid < 0 && error == Some(libc::ECHILD) {
+                    true => Left::Nobody,
+                    false => Left::Somebody,
+                };
             }
             let exited = libc::WIFEXITED(status);
             self.ended.insert(

@@ -12,8 +12,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrived {
     pub(crate) signal: i32,
-    /// It came from the kernel (a key on the terminal), so the whole foreground group has it already.
-    pub(crate) from_terminal: bool,
+    /// It came from the kernel, as for a key on the terminal.
+    pub(crate) from_kernel: bool,
 }
 
 /// The end of the pipe that handlers write to; -1 while nobody listens.
@@ -29,8 +29,8 @@ pub(crate) struct SignalPipe {
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO.
     let code = unsafe { (*info).si_code };
-    let from_terminal = u8::from(code == 0x80); // SI_KERNEL
-    let message = [signal as u8, from_terminal];
+    let from_kernel = u8::from(code == 0x80); // SI_KERNEL
+    let message = [signal as u8, from_kernel];
     let pipe = PIPE.load(Ordering::Relaxed);
     if pipe >= 0 {
         // SAFETY: write(2) is async-signal-safe, and errno is restored for the interrupted code.
@@ -59,6 +59,8 @@ impl SignalPipe {
                 let mut new: libc::sigaction = std::mem::zeroed();
                 new.sa_sigaction = note as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
+                // One after the other: a handler that interrupts another would turn their order round.
+                libc::sigfillset(&mut new.sa_mask);
                 if libc::sigaction(signal, &new, std::ptr::null_mut()) != 0 {
                     return Err(io::Error::last_os_error());
                 }
@@ -72,6 +74,24 @@ impl SignalPipe {
         })
     }
 
+    /// Keeps signals from threads that are started meanwhile; those of the caller come afterwards.
+    ///
+    /// With two threads that take signals their order would be lost.
+    pub(crate) fn keep_from_new_threads<T>(&self, start: impl FnOnce() -> T) -> T {
+        // SAFETY: changes the mask of this thread, and restores it below.
+        let before = unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+            before
+        };
+        let started = start();
+        // SAFETY: as above.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+        started
+    }
+
     /// What arrived since the last call.
     pub(crate) fn take(&self) -> Vec<Arrived> {
         let mut arrived = Vec::new();
@@ -82,7 +102,7 @@ impl SignalPipe {
             }
             arrived.extend(buffer[..length].chunks_exact(2).map(|message| Arrived {
                 signal: i32::from(message[0]),
-                from_terminal: message[1] == 1,
+                from_kernel: message[1] == 1,
             }));
         }
         arrived

@@ -181,6 +181,11 @@ impl Surroundings {
         self.delivery_session = session;
     }
 
+    /// This process is ours, though it is no part of the job.
+    pub(crate) fn add_helper(&mut self, pid: Option<u32>) {
+        self.company.extend(pid);
+    }
+
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
     }
@@ -499,9 +504,10 @@ impl Membership {
 }
 
 fn session_of(pid: u32) -> Option<u32> {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
-    let session = rustix::process::getsid(Some(pid)).ok()?;
-    u32::try_from(session.as_raw_nonzero().get()).ok()
+    // Not through rustix, which takes no 0: that is the answer for a session led from outside of our PID namespace.
+    // SAFETY: a plain system call.
+    let session = unsafe { libc::getsid(i32::try_from(pid).ok()?) };
+    u32::try_from(session).ok().filter(|session| *session > 0)
 }
 
 /// Our own PID and those of our parents up to the first process.

@@ -37,7 +37,11 @@ mod limits;
 mod linux;
 #[cfg(target_os = "linux")]
 mod listing;
+#[cfg(target_os = "linux")]
+mod own_children;
 mod roots;
+#[cfg(target_os = "linux")]
+mod write_calls;
 
 pub use error::SourceError;
 pub use names::display_name;
@@ -61,3 +65,7 @@ pub use limits::{limiting_cgroup, resolve_limits};
 pub use linux::{ProcessTree, TreeOptions};
 #[cfg(target_os = "linux")]
 pub use listing::{ProcessListing, list_processes, process_id};
+#[cfg(target_os = "linux")]
+pub use own_children::own_children;
+#[cfg(target_os = "linux")]
+pub use write_calls::write_calls;

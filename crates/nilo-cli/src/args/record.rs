@@ -27,11 +27,11 @@ pub(crate) struct Sampling {
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Print neither the live line nor the summary
+    /// Print no summary and show nothing while the job runs
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// When to show the live line
+    /// When to show memory use while the job runs
     #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
     pub(crate) live: Live,
 
@@ -70,7 +70,7 @@ pub(crate) struct AlertArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Live {
-    /// When standard error is a terminal
+    /// On a terminal: `watch` draws a line; `run` leaves the text to the command and sets the window title, in pauses of its output
     Auto,
     /// Also into pipes and files, one line a second
     Always,
@@ -86,7 +86,9 @@ pub(crate) enum Source {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command sees NILO_RUN_DIR, so `nilo mark` works from inside it.\n\n\
+    after_help = "The command sees NILO_RUN_DIR, so `nilo mark` works from inside it.\n\
+The exit status is the command's. When a signal such as INT or TERM ends the command, nilo ends by the same signal; \
+after a crash (SEGV, ABRT, ...) or KILL it exits with 128 + signal.\n\n\
 Examples:\n  nilo run -- python train.py --epochs 3\n  nilo run --interval 0.01 --memory-log mem.csv -- ./job.sh\n  \
 nilo run --name base --tag lr=3e-4 -- torchrun --nproc-per-node 2 train.py"
 )]
@@ -101,7 +103,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Go on until every process of the tree has ended, daemons included
+    /// Wait until every process of the job has ended, daemons included
     #[arg(long)]
     pub(crate) wait_all: bool,
 

@@ -14,9 +14,11 @@ use nilo_sample::RunDescription;
 
 use crate::alerts::settle_alerts;
 use crate::args::{RunArgs, Sampling, Source};
+use crate::end_by_signal::end_by_signal;
 use crate::failure::{self, Failure};
 use crate::folder::{load, runs_root};
 use crate::settings::Settings;
+use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
 use crate::text::summary::{FEW, write_summary};
 
@@ -28,7 +30,8 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
     check_writable(sampling.json.as_deref(), "summary")?;
-    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet)?;
+    let held_back = HeldBack::for_command();
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &held_back)?;
     let words: Vec<String> = args
         .command
         .iter()
@@ -42,7 +45,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         return Err(run_unrecorded(&args.command));
     };
 
-    let mut live = LiveLine::new(sampling.live, quiet, true, log);
+    let mut live = LiveLine::commands_terminal(sampling.live, quiet, log, held_back.clone());
     let outcome = run_command(
         CommandSettings {
             command: args.command.clone(),
@@ -55,7 +58,8 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         },
         &mut live,
     );
-    live.clear();
+    drop(live);
+    held_back.release();
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -70,6 +74,9 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     };
     report(&folder, quiet, sampling.json.as_deref());
+    if let Some(signal) = outcome.signal {
+        end_by_signal(signal);
+    }
     Ok(outcome.exit_code as u8)
 }
 

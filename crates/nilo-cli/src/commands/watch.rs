@@ -13,6 +13,7 @@ use crate::commands::run::{
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
 use crate::settings::Settings;
+use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
 use crate::whom::{ALL_TOGETHER, match_name};
 
@@ -22,7 +23,8 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     let sampling = &args.sampling;
     let quiet = sampling.quiet || settings.quiet;
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
-    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet)?;
+    let held_back = HeldBack::default();
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &held_back)?;
     let roots = Roots::default();
     let listing = list_processes(&roots);
     let pids = match &args.name_pattern {
@@ -65,7 +67,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     }
 
-    let mut live = LiveLine::new(sampling.live, quiet, false, log);
+    let mut live = LiveLine::own_terminal(sampling.live, quiet, log);
     let outcome = watch_processes(
         WatchSettings {
             pids,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use nilo_analysis::lookout::Verdict;
 use nilo_sample::units::{format_bytes, to_secs};
 
-use crate::text::live_line::may_draw;
+use crate::text::live_line::{InPlace, may_draw};
 use crate::text::one_line::one_line;
 
 /// In a pipe a line comes this often.
@@ -33,7 +33,7 @@ enum Style {
 pub(crate) struct LevelLine {
     style: Style,
     next_nanos: u64,
-    is_drawn: bool,
+    line: InPlace,
 }
 
 impl LevelLine {
@@ -49,7 +49,7 @@ impl LevelLine {
         LevelLine {
             style,
             next_nanos: 0,
-            is_drawn: false,
+            line: InPlace::default(),
         }
     }
 
@@ -82,14 +82,7 @@ impl LevelLine {
             }
             Style::InPlace if may_draw() => {
                 let text = level_text(outlooks, now_nanos, duration_nanos);
-                let width = terminal_size::terminal_size_of(io::stderr())
-                    .map_or(80, |(width, _)| usize::from(width.0));
-                let text: String = text.chars().take(width.saturating_sub(1)).collect();
-                let mut stderr = io::stderr().lock();
-                // A terminal that went away ends nothing: the signal for that does.
-                write!(stderr, "\r{text}\x1b[K\r").ok();
-                stderr.flush().ok();
-                self.is_drawn = true;
+                self.line.draw(&text);
                 Ok(())
             }
             _ => Ok(()),
@@ -97,9 +90,7 @@ impl LevelLine {
     }
 
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.is_drawn) {
-            write!(io::stderr().lock(), "\r\x1b[K").ok();
-        }
+        self.line.clear();
     }
 }
 

@@ -1,4 +1,7 @@
-//! The line that shows the level while a job runs, and the CSV log beside it.
+//! What shows the level while a job runs, and the CSV log beside it.
+//!
+//! In a terminal of our own it is a line that is drawn over again.
+//! A terminal that a command of ours writes to belongs to the command: the level is in the title of its window.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -7,16 +10,18 @@ use nilo_export::CsvLog;
 use nilo_recorder::{Live, Observer};
 use nilo_sample::units::{format_bytes, to_secs};
 
+use super::held_back::HeldBack;
+use super::terminal_title::TerminalTitle;
 use crate::args::Live as When;
-use crate::failure;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How the line is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the level is shown.
 enum Style {
     /// One line that is drawn over again.
-    InPlace,
+    InPlace(InPlace),
+    /// In the title of the window.
+    Title(TerminalTitle),
     /// A line of its own each second.
     Lines,
     Off,
@@ -25,94 +30,103 @@ enum Style {
 /// Shows readings and logs them.
 pub(crate) struct LiveLine {
     style: Style,
-    /// The command shares our terminal: draw rarely, and not while it runs full-screen.
-    shared: bool,
+    every_nanos: u64,
     next_nanos: u64,
-    drawn: bool,
+    /// For the title, until the processes are known that it waits for.
+    title: Option<String>,
     log: Option<CsvLog<File>>,
     log_failed: bool,
     /// Whether notices are wanted.
     quiet: bool,
+    held_back: HeldBack,
 }
 
 impl LiveLine {
-    /// `shared`: a command of ours writes to the same terminal.
-    pub(crate) fn new(
-        when: When,
-        quiet: bool,
-        shared: bool,
-        log: Option<CsvLog<File>>,
-    ) -> LiveLine {
+    /// For a terminal that nobody else writes to.
+    pub(crate) fn own_terminal(when: When, quiet: bool, log: Option<CsvLog<File>>) -> LiveLine {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = std::io::stderr().is_terminal() && !dumb;
         let style = match when {
             _ if quiet => Style::Off,
             When::Never => Style::Off,
-            When::Auto | When::Always if terminal => Style::InPlace,
+            When::Auto | When::Always if terminal => Style::InPlace(InPlace::default()),
             When::Always => Style::Lines,
             When::Auto => Style::Off,
         };
-        let shared = shared && std::io::stdout().is_terminal();
+        LiveLine::new(style, quiet, log, HeldBack::default())
+    }
+
+    /// For a terminal that our command writes to.
+    pub(crate) fn commands_terminal(
+        when: When,
+        quiet: bool,
+        log: Option<CsvLog<File>>,
+        held_back: HeldBack,
+    ) -> LiveLine {
+        let title = match when {
+            When::Auto | When::Always if !quiet => TerminalTitle::open(),
+            _ => None,
+        };
+        let style = match (title, when) {
+            (Some(title), _) => Style::Title(title),
+            (None, When::Always) if !quiet => Style::Lines,
+            _ => Style::Off,
+        };
+        LiveLine::new(style, quiet, log, held_back)
+    }
+
+    fn new(style: Style, quiet: bool, log: Option<CsvLog<File>>, held_back: HeldBack) -> LiveLine {
         LiveLine {
+            every_nanos: match style {
+                Style::InPlace(_) => SECOND / 10,
+                _ => SECOND,
+            },
             style,
-            shared,
             next_nanos: 0,
-            drawn: false,
+            title: None,
             log,
             log_failed: false,
             quiet,
+            held_back,
         }
     }
 
     /// Takes the line away, so that the summary starts on a clean one.
     pub(crate) fn clear(&mut self) {
-        if self.drawn && self.style == Style::InPlace {
-            write!(std::io::stderr().lock(), "\r\x1b[K").ok();
+        if let Style::InPlace(line) = &mut self.style {
+            line.clear();
         }
-        self.drawn = false;
     }
 
     fn draw(&mut self, live: &Live) {
-        if self.style == Style::Off || live.time_nanos < self.next_nanos {
+        if live.time_nanos < self.next_nanos {
             return;
         }
-        let every = match (self.style, self.shared) {
-            (Style::InPlace, false) => SECOND / 10,
-            _ => SECOND,
-        };
         // A command that ends within a second gets its summary and nothing else.
-        let first = self.next_nanos == 0 && every == SECOND;
-        self.next_nanos = live.time_nanos - live.time_nanos % every + every;
-        if first || (self.style == Style::InPlace && !may_draw()) {
+        let first = self.next_nanos == 0 && self.every_nanos == SECOND;
+        self.next_nanos = live.time_nanos - live.time_nanos % self.every_nanos + self.every_nanos;
+        if first {
             return;
         }
-        let text = live_text(live);
-        let mut stderr = std::io::stderr().lock();
-        match self.style {
-            Style::InPlace => {
-                let width = terminal_size::terminal_size_of(std::io::stderr())
-                    .map_or(80, |(width, _)| usize::from(width.0));
-                let text: String = text.chars().take(width.saturating_sub(1)).collect();
-                // Back to the first column, so that the command's next line starts where it would have.
-                write!(stderr, "\r{text}\x1b[K\r").ok();
-                stderr.flush().ok();
-            }
+        match &mut self.style {
+            Style::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
             Style::Lines => {
-                writeln!(stderr, "{text}").ok();
+                let text = live_text(live, usize::MAX);
+                writeln!(std::io::stderr(), "{text}").ok();
             }
-            Style::Off => {}
+            Style::Title(_) => self.title = Some(title_text(live, &self.held_back)),
+            _ => {}
         }
-        self.drawn = true;
     }
 
     fn write_log(&mut self, live: &Live) {
         let Some(log) = &mut self.log else { return };
         let written = log.row(live.time_nanos, live.memory_bytes as f64, live.cpu_percent);
         if let Err(error) = written
-            && !self.log_failed
+            && !std::mem::replace(&mut self.log_failed, true)
         {
-            self.log_failed = true;
-            failure::warn(&format!("the memory log has holes from here on: {error}"));
+            let text = format!("the memory log has holes from here on: {error}");
+            self.held_back.warn(&text);
         }
     }
 }
@@ -123,22 +137,97 @@ impl Observer for LiveLine {
         self.draw(live);
     }
 
+    fn on_processes(&mut self, pids: &mut dyn Iterator<Item = u32>) {
+        if let Some(text) = self.title.take()
+            && let Style::Title(title) = &self.style
+        {
+            title.show(text, pids.collect());
+        }
+    }
+
     fn on_notice(&mut self, text: &str) {
         if !self.quiet {
             self.clear();
-            failure::warn(text);
+            self.held_back.warn(text);
         }
     }
 }
 
-/// `Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB | CPU:  85.3%`
-pub(crate) fn live_text(live: &Live) -> String {
+/// A line that is drawn over again, with the cursor in its first column.
+#[derive(Debug, Default)]
+pub(crate) struct InPlace {
+    drawn_chars: usize,
+}
+
+impl InPlace {
+    /// Draws a line over the one before.
+    pub(crate) fn draw(&mut self, text: &str) {
+        let width = columns();
+        let text: String = text.chars().take(width).collect();
+        // Without wrapping: a terminal may tell us later than its screen that it has become narrower (tmux takes up to 250 ms).
+        let line = format!("{}\x1b[?7l{text}\x1b[?7h\r", self.erasing(width + 1));
+        self.drawn_chars = text.chars().count();
+        // In one piece, so that nothing is seen half drawn.
+        std::io::stderr().write_all(line.as_bytes()).ok();
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if self.drawn_chars > 0 {
+            let erasing = self.erasing(columns() + 1);
+            std::io::stderr().write_all(erasing.as_bytes()).ok();
+        }
+        self.drawn_chars = 0;
+    }
+
+    /// Erases every row that the line takes: a window that became narrower has wrapped it.
+    ///
+    /// Not with "everything below the cursor", which tmux moves into its history where the line is on the first row.
+    fn erasing(&self, width: usize) -> String {
+        let more_rows = self.drawn_chars.saturating_sub(1) / width.max(1);
+        let mut sequence = "\r\x1b[K".to_owned();
+        if more_rows > 0 {
+            sequence += &"\x1b[B\x1b[K".repeat(more_rows);
+            sequence += &format!("\x1b[{more_rows}A");
+        }
+        sequence
+    }
+}
+
+/// The width that a line may have on standard error without being wrapped.
+pub(crate) fn columns() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr())
+        .map_or(79, |(width, _)| usize::from(width.0).saturating_sub(1))
+}
+
+/// `Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB | CPU:  85.3%`, with fewer fields where there is no room.
+pub(crate) fn live_text(live: &Live, most: usize) -> String {
+    let time = format!("Time: {:6.1}s", to_secs(live.time_nanos));
+    let memory = format!("Memory: {:>11}", format_bytes(live.memory_bytes as f64));
+    let peak = format!("Peak: {:>11}", format_bytes(live.peak_bytes as f64));
+    let cpu = format!("CPU: {:5.1}%", live.cpu_percent);
+    let bytes = format_bytes(live.memory_bytes as f64);
+    let choices: [&[&str]; 5] = [
+        &[&time, &memory, &peak, &cpu],
+        &[&time, &memory, &peak],
+        &[&memory, &peak],
+        &[&memory],
+        &[&bytes],
+    ];
+    let mut texts = choices.iter().map(|fields| fields.join(" | "));
+    texts.find(|text| text.len() <= most).unwrap_or_default()
+}
+
+/// As for the line, with what matters most where the title is cut.
+fn title_text(live: &Live, held_back: &HeldBack) -> String {
+    let alert = held_back.current_alert();
     format!(
-        "Time: {:6.1}s | Memory: {:>11} | Peak: {:>11} | CPU: {:5.1}%",
-        to_secs(live.time_nanos),
+        "{}Memory: {} | Peak: {} | CPU: {:.1}% | Time: {:.0}s",
+        alert.map_or(String::new(), |alert| format!("[{alert}] ")),
         format_bytes(live.memory_bytes as f64),
         format_bytes(live.peak_bytes as f64),
         live.cpu_percent,
+        to_secs(live.time_nanos),
     )
 }
 
@@ -169,8 +258,23 @@ mod tests {
             ..Live::default()
         };
         assert_eq!(
-            live_text(&live),
+            live_text(&live, 79),
             "Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB | CPU:  85.3%"
         );
+        assert_eq!(
+            live_text(&live, 59),
+            "Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB"
+        );
+        assert_eq!(live_text(&live, 20), "Memory:   45.67 MiB");
+        assert_eq!(live_text(&live, 10), "45.67 MiB");
+        assert_eq!(live_text(&live, 5), "");
+    }
+
+    #[test]
+    fn a_wrapped_line_is_erased_row_by_row() {
+        let line = InPlace { drawn_chars: 70 };
+        assert_eq!(line.erasing(80), "\r\x1b[K");
+        assert_eq!(line.erasing(70), "\r\x1b[K");
+        assert_eq!(line.erasing(30), "\r\x1b[K\x1b[B\x1b[K\x1b[B\x1b[K\x1b[2A");
     }
 }

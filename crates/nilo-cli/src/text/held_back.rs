@@ -1,0 +1,61 @@
+//! What we have to say while the command has the terminal: kept until it has ended.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::failure;
+
+#[derive(Debug, Default)]
+struct Held {
+    warnings: Vec<String>,
+    alert: Option<String>,
+}
+
+/// Keeps warnings back where a command shares our terminal, and prints them at once elsewhere.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HeldBack {
+    held: Option<Arc<Mutex<Held>>>,
+}
+
+impl HeldBack {
+    /// For a command that inherits our standard error.
+    pub(crate) fn for_command() -> HeldBack {
+        let shares = std::io::stderr().is_terminal();
+        HeldBack {
+            held: shares.then(Arc::default),
+        }
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        match self.lock() {
+            Some(mut held) => held.warnings.push(text.to_owned()),
+            None => failure::alert("warning", text),
+        }
+    }
+
+    /// An alert that begins or is over. Kept back, it is in the title of the window meanwhile, and among the alerts of the summary.
+    pub(crate) fn alert(&self, severity: &str, kind: &str, text: &str, raised: bool) {
+        match self.lock() {
+            Some(mut held) => held.alert = raised.then(|| format!("{severity}: {kind}")),
+            None => failure::alert(severity, &format!("{kind}: {text}")),
+        }
+    }
+
+    /// The latest alert that was raised and is not over.
+    pub(crate) fn current_alert(&self) -> Option<String> {
+        self.lock()?.alert.clone()
+    }
+
+    /// Prints what was kept back.
+    pub(crate) fn release(&self) {
+        let Some(mut held) = self.lock() else { return };
+        for text in std::mem::take(&mut held.warnings) {
+            failure::warn(&text);
+        }
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Held>> {
+        let held = self.held.as_ref()?;
+        Some(held.lock().unwrap_or_else(|broken| broken.into_inner()))
+    }
+}
