@@ -106,6 +106,7 @@ impl PortableTree {
             family: family.unwrap_or(FamilyKey::Founder(id.pid)),
             reading,
             faults: 0,
+            is_newborn: true,
         });
         self.processes.push(TrackedProcess {
             id,

@@ -15,25 +15,14 @@ pub(crate) enum FamilyKey {
 }
 
 /// A family.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Family {
     pub(crate) members: usize,
     /// How often somebody joined or left.
     pub(crate) changes: u64,
     pub(crate) anon: SharedSet,
-    /// Which share of faults without growth turned out to be copies.
-    pub(crate) copied_share: f64,
-}
-
-impl Default for Family {
-    fn default() -> Family {
-        Family {
-            members: 0,
-            changes: 0,
-            anon: SharedSet::default(),
-            copied_share: 1.0,
-        }
-    }
+    /// Which share of faults without growth turned out to be copies, once measured.
+    pub(crate) copied_share: Option<f64>,
 }
 
 impl Family {

@@ -1,5 +1,6 @@
 //! What one process holds, and what is not proved about it.
 
+use super::Newcomer;
 use super::family::{FamilyKey, LEARN_FROM_BYTES};
 use super::shared_set::Part;
 use crate::source::ProcessReading;
@@ -8,13 +9,8 @@ use crate::source::ProcessReading;
 const PAGES_AROUND_A_FAULT: u64 = 16;
 /// Even where no fault has turned out to be a copy, the next may be.
 const LEAST_DOUBT_SHARE: f64 = 0.02;
-
-/// A counter of minor faults with the memory at that time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Faults {
-    pub(crate) count: u64,
-    pub(crate) reading: ProcessReading,
-}
+/// A process that was just forked copies its stack and what it counts references in; more than that has to be proved.
+const COPIED_AT_BIRTH_BYTES: u64 = 2 << 20;
 
 /// What was measured of a process's anonymous memory.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +42,13 @@ pub(crate) struct Holding {
     pub(crate) copied_unproved: u64,
     /// All faults since the last measurement that may have been copies, in bytes.
     claimed: u64,
-    copied_share: f64,
-    faults: Faults,
+    /// Which share of such faults turned out to be copies; `None` before anything was measured.
+    copied_share: Option<f64>,
+    /// Minor faults when they were last counted.
+    faults: u64,
+    /// Growth since then, whatever was freed in between: of anonymous memory and of file pages.
+    grown_bytes: u64,
+    mapped_bytes: u64,
 }
 
 impl Holding {
@@ -67,42 +68,37 @@ impl Holding {
             is_unmeasurable: false,
             copied_unproved: 0,
             claimed: 0,
-            copied_share: 1.0,
-            faults: Faults {
-                count: faults,
-                reading,
-            },
+            copied_share: None,
+            faults,
+            grown_bytes: 0,
+            mapped_bytes: 0,
         }
     }
 
-    /// A forked process holds what its parent held, less what it has copied since; says how much that is.
+    /// A forked process holds what its parent held, less what it has copied since; says by how much that may be off.
+    ///
+    /// The faults of a newborn are copies; of one that has lived for some time before it was seen, nobody knows.
     pub(crate) fn forked(
-        family: FamilyKey,
-        reading: ProcessReading,
-        faults: u64,
+        newcomer: &Newcomer,
         parent: &mut Holding,
-        copied_share: f64,
+        copied_share: Option<f64>,
         page_bytes: u64,
     ) -> (Holding, u64) {
-        let mut holding = Holding::fresh(family, reading, faults);
+        let mut holding = Holding::fresh(newcomer.family, newcomer.reading, 0);
         let inherited = holding.anon.bytes.min(parent.anon.bytes);
         holding.anon.alone = holding.anon.bytes - inherited;
-        holding.copied_share = copied_share;
-        holding.faults = Faults {
-            count: 0,
-            reading: ProcessReading {
-                rss_bytes: inherited,
-                ..ProcessReading::default()
-            },
-        };
+        holding.grown_bytes = holding.anon.alone;
+        holding.mapped_bytes = holding.file.bytes;
         // All that the parent had is the child's as well.
         parent.anon.alone = parent.anon.alone.saturating_sub(inherited);
-        let now = Faults {
-            count: faults,
-            reading,
-        };
-        let copied = holding.count_faults(now, true, page_bytes);
-        (holding, copied.doubted)
+        let possible = holding.unexplained_bytes(newcomer.faults, page_bytes);
+        holding.claimed = possible;
+        if newcomer.is_newborn {
+            holding.copied_unproved = possible.min(COPIED_AT_BIRTH_BYTES);
+            holding.anon.alone += holding.copied_unproved;
+        }
+        holding.copied_share = copied_share;
+        (holding, possible / 2)
     }
 
     /// After `exec`: everything is its own.
@@ -111,35 +107,49 @@ impl Holding {
         self.anon.alone = self.anon.bytes;
         self.copied_unproved = 0;
         self.claimed = 0;
-        self.copied_share = 1.0;
-        self.faults.count = faults;
+        self.copied_share = None;
+        self.faults = faults;
     }
 
-    /// Faults that growth does not explain are copies of shared pages, or of no consequence: measurements tell how many.
-    pub(crate) fn count_faults(&mut self, now: Faults, shares: bool, page_bytes: u64) -> Copied {
-        let before = std::mem::replace(&mut self.faults, now);
+    /// Memory grew or shrank; faults that grew it copied nothing.
+    pub(crate) fn follow(&mut self, reading: ProcessReading) {
+        let anon_bytes = reading.rss_bytes.saturating_sub(reading.shared_bytes);
+        self.grown_bytes += anon_bytes.saturating_sub(self.anon.bytes);
+        self.mapped_bytes += reading.shared_bytes.saturating_sub(self.file.bytes);
+        self.anon.grow_or_shrink(anon_bytes);
+        self.file.overlap(reading.shared_bytes);
+    }
+
+    /// What faults since the last count may have copied at most: those that growth does not explain, of what is shared.
+    fn unexplained_bytes(&mut self, faults: u64, page_bytes: u64) -> u64 {
+        let new = faults.saturating_sub(std::mem::replace(&mut self.faults, faults));
+        let grown = std::mem::take(&mut self.grown_bytes) / page_bytes;
+        let mapped = std::mem::take(&mut self.mapped_bytes) / page_bytes / PAGES_AROUND_A_FAULT;
+        let unexplained = new.saturating_sub(grown + mapped);
+        unexplained
+            .saturating_mul(page_bytes)
+            .min(self.anon.pooled())
+    }
+
+    /// Faults that growth does not explain are copies of shared pages, or of no consequence: memory that came and went
+    /// between two samples. Measurements tell how many; until then none is counted, and all are in doubt:
+    /// a peak once claimed is never taken back.
+    pub(crate) fn count_faults(&mut self, faults: u64, shares: bool, page_bytes: u64) -> Copied {
+        let possible = self.unexplained_bytes(faults, page_bytes);
         if !shares {
             return Copied::default();
         }
-        let new = now.count.saturating_sub(before.count);
-        let anon = |reading: ProcessReading| reading.rss_bytes.saturating_sub(reading.shared_bytes);
-        let grown = anon(now.reading).saturating_sub(anon(before.reading)) / page_bytes;
-        let mapped = now
-            .reading
-            .shared_bytes
-            .saturating_sub(before.reading.shared_bytes)
-            / page_bytes
-            / PAGES_AROUND_A_FAULT;
-        let unexplained = new
-            .saturating_sub(grown + mapped)
-            .saturating_mul(page_bytes);
-        let possible = unexplained.min(self.anon.pooled());
-        let counted = (possible as f64 * self.copied_share) as u64;
+        let counted = (possible as f64 * self.copied_share.unwrap_or(0.0)) as u64;
         self.anon.alone += counted;
         self.copied_unproved += counted;
         self.claimed += possible;
-        let doubted = (possible as f64 * (self.copied_share / 2.0).max(LEAST_DOUBT_SHARE)) as u64;
-        Copied { counted, doubted }
+        let doubt = self
+            .copied_share
+            .map_or(0.5, |share| (share / 2.0).max(LEAST_DOUBT_SHARE));
+        Copied {
+            counted,
+            doubted: (possible as f64 * doubt) as u64,
+        }
     }
 
     /// What a measurement says of the faults before it: bytes that were copied, and bytes that might have been.
@@ -152,7 +162,10 @@ impl Holding {
         let copied = measured.anon_alone_bytes.saturating_sub(known).min(claimed);
         if claimed > LEARN_FROM_BYTES {
             let share = copied as f64 / claimed as f64;
-            self.copied_share = (self.copied_share + share) / 2.0;
+            self.copied_share = Some(
+                self.copied_share
+                    .map_or(share, |known| (known + share) / 2.0),
+            );
         }
         Some((copied, claimed))
     }

@@ -25,6 +25,7 @@ fn newcomer(
         family,
         reading: reading(anon_pages, file_pages),
         faults,
+        is_newborn: true,
     }
 }
 
@@ -88,24 +89,59 @@ fn a_parent_that_ends_first_leaves_its_memory_to_its_children() {
     assert_eq!(pages(&mut holdings), 0);
 }
 
-#[test]
-fn faults_without_growth_are_copies_until_a_measurement_says_otherwise() {
-    let mut holdings = loader(1);
-    let faults = |count| Faults {
-        count,
-        reading: reading(400, 0),
-    };
-    holdings.count_faults(2, faults(100));
-    assert_eq!(pages(&mut holdings), 500);
-    let measured = |alone: u64, pss: u64| Measured {
+fn measured(alone: u64, pss: u64) -> Measured {
+    Measured {
         anon_bytes: 400 * PAGE,
         anon_pss_bytes: pss * PAGE,
         anon_alone_bytes: alone * PAGE,
-    };
-    // Only 30 of them were.
+    }
+}
+
+fn family_doubt(holdings: &Holdings) -> u64 {
+    holdings.family_doubts().map(|(_, doubt)| doubt).sum()
+}
+
+#[test]
+fn faults_without_growth_are_in_doubt_and_a_measurement_tells_how_many_were_copies() {
+    let mut holdings = loader(1);
+    assert!(family_doubt(&holdings) < 2 * PAGE);
+    holdings.count_faults(2, 100);
+    assert_eq!(pages(&mut holdings), 400);
+    assert!(family_doubt(&holdings) >= 50 * PAGE);
+    // 30 of them were, of 400 pages that two processes share.
     let round = HashMap::from([(1, measured(30, 215)), (2, measured(30, 215))]);
     holdings.take_anon(ONE, 2, &round);
-    assert_eq!(pages(&mut holdings), 430);
+    assert_eq!((pages(&mut holdings), family_doubt(&holdings)), (430, 0));
+}
+
+#[test]
+fn what_measurements_taught_is_counted_from_then_on() {
+    let mut holdings = Holdings::new(PAGE);
+    let pages_of = |part: u64| part * 1000;
+    for pid in [1, 2] {
+        holdings.join(newcomer(pid, ONE, pages_of(4), 0, 0));
+    }
+    holdings.count_faults(2, pages_of(1));
+    let half = Measured {
+        anon_bytes: pages_of(4) * PAGE,
+        anon_pss_bytes: 2250 * PAGE,
+        anon_alone_bytes: 500 * PAGE,
+    };
+    holdings.take_anon(ONE, 2, &HashMap::from([(1, half), (2, half)]));
+    assert_eq!(pages(&mut holdings), 4500);
+    holdings.count_faults(2, pages_of(2));
+    assert_eq!(pages(&mut holdings), 5000);
+}
+
+#[test]
+fn memory_that_came_and_went_explains_its_faults() {
+    let mut holdings = loader(1);
+    for round in 1..=10 {
+        holdings.update(1, reading(500, 0));
+        holdings.update(1, reading(400, 0));
+        holdings.count_faults(1, 500 + round * 100);
+        assert_eq!(pages(&mut holdings), 400);
+    }
 }
 
 #[test]
@@ -238,8 +274,7 @@ proptest! {
                 Happening::Fault(pid, count) => {
                     if let Some(process) = alive.get_mut(&pid) {
                         process.3 += count;
-                        let faults = Faults { count: process.3, reading: reading(process.1, process.2) };
-                        holdings.count_faults(pid, faults);
+                        holdings.count_faults(pid, process.3);
                     }
                 }
             }

@@ -16,7 +16,7 @@ mod shared_set;
 
 use std::collections::HashMap;
 
-pub(crate) use holding::{Faults, Holding, Measured};
+pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
 pub(crate) use family::FamilyKey;
@@ -36,6 +36,8 @@ pub(crate) struct Newcomer {
     pub(crate) reading: ProcessReading,
     /// Minor faults since its birth.
     pub(crate) faults: u64,
+    /// It was born since the last tick.
+    pub(crate) is_newborn: bool,
 }
 
 /// What the tree holds, and how sure that is.
@@ -57,29 +59,23 @@ impl Holdings {
 
     /// A process joined: by `fork` when a relative is in the tree, otherwise with memory of its own.
     pub(crate) fn join(&mut self, newcomer: Newcomer) {
-        let Newcomer {
-            pid,
-            parent,
-            family: key,
-            reading,
-            faults,
-        } = newcomer;
+        let key = newcomer.family;
         let family = self.families.entry(key).or_default();
         let relatives = self.processes.iter_mut();
         let relatives = relatives.filter(|(_, other)| other.family == key);
         // Where the parent has ended or was never seen, the relative with most stands for it.
-        let parent = relatives.max_by_key(|(pid, other)| (**pid == parent, other.anon.bytes));
+        let parent =
+            relatives.max_by_key(|(pid, other)| (**pid == newcomer.parent, other.anon.bytes));
         let holding = match parent {
             Some((_, parent)) => {
-                let copied_share = family.copied_share;
-                let (holding, copied) =
-                    Holding::forked(key, reading, faults, parent, copied_share, self.page_bytes);
+                let (holding, doubted) =
+                    Holding::forked(&newcomer, parent, family.copied_share, self.page_bytes);
                 family.anon.add(holding.anon.alone);
-                family.doubt(holding.anon.bytes / CHANGE_PART + copied);
+                family.doubt(holding.anon.bytes / CHANGE_PART + doubted);
                 holding
             }
             None => {
-                let holding = Holding::fresh(key, reading, faults);
+                let holding = Holding::fresh(key, newcomer.reading, newcomer.faults);
                 family.anon.add(holding.anon.bytes);
                 holding
             }
@@ -89,7 +85,7 @@ impl Holdings {
         }
         self.files.include(holding.file.bytes);
         family.enter();
-        self.processes.insert(pid, holding);
+        self.processes.insert(newcomer.pid, holding);
     }
 
     /// A process left: what it held alone is gone.
@@ -140,20 +136,17 @@ impl Holdings {
         if anon_bytes == holding.anon.bytes && reading.shared_bytes == holding.file.bytes {
             return;
         }
+        let (anon_before, file_before) = (holding.anon, holding.file);
+        holding.follow(reading);
         if let Some(family) = self.families.get_mut(&holding.family) {
-            let fell = holding.anon.bytes.saturating_sub(anon_bytes);
-            let alone = holding.anon.alone;
-            holding.anon.grow_or_shrink(anon_bytes);
-            family.anon.follow(alone, holding.anon.alone);
+            family.anon.follow(anon_before.alone, holding.anon.alone);
             if family.members > 1 {
-                family.doubt(fell / 2);
+                family.doubt(anon_before.bytes.saturating_sub(anon_bytes) / 2);
             }
         }
         let file_bytes = reading.shared_bytes;
-        let moved = file_bytes.abs_diff(holding.file.bytes);
-        let alone = holding.file.alone;
-        holding.file.overlap(file_bytes);
-        self.files.follow(alone, holding.file.alone);
+        let moved = file_bytes.abs_diff(file_before.bytes);
+        self.files.follow(file_before.alone, holding.file.alone);
         self.files.include(file_bytes);
         if shares_files {
             self.files.doubt(moved);
@@ -161,7 +154,7 @@ impl Holdings {
     }
 
     /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.
-    pub(crate) fn count_faults(&mut self, pid: u32, faults: Faults) -> u64 {
+    pub(crate) fn count_faults(&mut self, pid: u32, faults: u64) -> u64 {
         let Some(holding) = self.processes.get_mut(&pid) else {
             return 0;
         };
@@ -313,7 +306,7 @@ impl Holdings {
             most_pooled = most_pooled.max(holding.anon.pooled());
         }
         if claimed > family::LEARN_FROM_BYTES {
-            family.copied_share = copied as f64 / claimed as f64;
+            family.copied_share = Some(copied as f64 / claimed as f64);
         }
         let nested = alone + most_pooled;
         // Where strangers share the pages too, proportional shares are too small, and nesting is the better guess.

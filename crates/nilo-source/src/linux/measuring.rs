@@ -301,6 +301,7 @@ mod tests {
                 },
                 // Ten megabytes of what was inherited may have been copied.
                 faults: 2560,
+                is_newborn: true,
             });
         }
         holdings.settle();

@@ -8,7 +8,7 @@ use nilo_sample::process::ProcessId;
 
 use crate::descriptors::descriptor_allowance;
 use crate::error::SourceError;
-use crate::holdings::{FamilyKey, Faults, Holdings, Measured, Newcomer};
+use crate::holdings::{FamilyKey, Holdings, Measured, Newcomer};
 use crate::linux::blind::BlindSpots;
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
@@ -197,11 +197,7 @@ impl ProcessTree {
             self.has_moved = true;
             return;
         }
-        let faults = Faults {
-            count,
-            reading: process.reading,
-        };
-        let doubted = self.holdings.count_faults(pid, faults);
+        let doubted = self.holdings.count_faults(pid, count);
         self.has_moved |= doubted > 0;
         let (soon, seldom) = FAULTS_NANOS;
         let wait = if doubted > self.holdings.bytes() / DOUBT_OF_ACCOUNT {
@@ -279,6 +275,7 @@ impl ProcessTree {
             family: family_of(stat.layout(), pid, family),
             reading,
             faults: stat.minor_faults,
+            is_newborn: self.has_ticked,
         });
         self.has_moved = true;
         self.members.pids.insert(pid);
