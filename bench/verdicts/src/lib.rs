@@ -6,6 +6,7 @@
 
 pub mod baselines;
 pub mod contest;
+pub mod deadlines;
 pub mod dump;
 pub mod leak_tables;
 pub mod machine;

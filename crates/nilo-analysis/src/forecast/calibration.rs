@@ -41,13 +41,24 @@ pub(crate) struct Times {
     pub(crate) high: f64,
 }
 
+/// What a time is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// A line through the level.
+    Line,
+    /// A level that rises in jumps, whose times are known half as well.
+    Stairs,
+}
+
 /// The interval around a time: the shorter it is against what it was learned from, the wider in proportion.
-/// `stairs` are levels that rise in jumps, whose times are known half as well.
-pub(crate) fn times(secs: f64, lasted_secs: f64, stairs: bool) -> Times {
+pub(crate) fn times(secs: f64, lasted_secs: f64, spread: Spread) -> Times {
     let lasted = lasted_secs.max(1e-3);
     let expected = (secs * EARLY).max(LEAST_SHARE * lasted);
     let share = expected / lasted;
-    let doubt = if stairs { 2.0 } else { 1.0 };
+    let doubt = match spread {
+        Spread::Line => 1.0,
+        Spread::Stairs => 2.0,
+    };
     let below = doubt * (0.28 + 0.025 / share).min(1.1);
     let above = doubt * (0.1 + 0.03 / share).min(2.0);
     Times {
@@ -72,8 +83,8 @@ mod tests {
 
     #[test]
     fn the_interval_holds_its_time_and_is_wider_for_stairs() {
-        let plain = times(300.0, 1000.0, false);
-        let stairs = times(300.0, 1000.0, true);
+        let plain = times(300.0, 1000.0, Spread::Line);
+        let stairs = times(300.0, 1000.0, Spread::Stairs);
         assert!(plain.low < plain.expected && plain.expected < plain.high);
         assert!(stairs.low < plain.low && stairs.high > plain.high);
     }

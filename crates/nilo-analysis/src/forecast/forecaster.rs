@@ -1,11 +1,13 @@
 //! Puts readings in, gives a forecast out. Cost and memory are bounded, however long the series is.
 
-use super::calibration::{ALARM_FROM, confidence, times};
+use super::calibration::{ALARM_FROM, Spread, Times, confidence, times};
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, growth, is_too_young, may_be_loading};
+use super::growth::{Growth, GrowthKind, growth, is_too_young, leak_lasted_secs, may_be_loading};
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
+use super::stairs::{Stairs, StairsFinder};
+use super::swings::Rise;
 use super::track::{Outlook, Track};
 
 /// Alarms look this far ahead.
@@ -16,8 +18,15 @@ const CRITICAL_SECS: f64 = 120.0;
 const MODERATE_SECS: f64 = 1800.0;
 /// ... if it comes true this often.
 const WORTH_A_WORD: f64 = 0.2;
-/// A growth that is sure to be a leak alarms from here on, however short it has lasted.
-const LEAK_HORIZON_SECS: f64 = 300.0;
+/// A leak is established when it has lasted for this long, or for so many steps.
+const ESTABLISHED_SECS: f64 = 30.0;
+const ESTABLISHED_STEPS: f64 = 50.0;
+/// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
+/// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
+const LEAK_AHEAD: f64 = 1.2;
+/// Where steps show that it is no loading, a little more.
+const LEAK_AHEAD_IN_TRAINING: f64 = 1.35;
+const ESTABLISHED_PART: f64 = 0.65;
 /// Growth that may end with the epoch alarms only this near.
 const RESET_HORIZON_SECS: f64 = 150.0;
 /// ... and is believed this much.
@@ -25,14 +34,21 @@ const MAY_RESET: f64 = 0.75;
 /// Odds that growth at the very beginning ends below the limit, how fast they fall with age ...
 const WARM_UP_ODDS: f64 = 12.0;
 const WARM_UP_SECS: f64 = 120.0;
-/// ... and with steps made.
+/// ... and with steps made, if they take up this share of the growth.
+const MOSTLY: f64 = 0.5;
 const WARM_UP_STEPS: f64 = 20.0;
 /// A reserve that grows stops as often as other growth with this much room.
 const CACHE_ROOM: f64 = 0.3;
-/// Growth of less than this share of the level began in a program that held something already.
-const PART_OF_LEVEL: f64 = 0.5;
-/// Likelihoods below this are not worth a closer look.
-const WORTH_A_LOOK: f64 = 0.3;
+/// A leak has grown by at least this share of the limit.
+const LEAST_LEAK: f64 = 0.02;
+/// Each step to go is as unlikely as this many that were seen are likely.
+const STEPS_AGAINST: f64 = 2.0;
+/// A staircase whose steps come more slowly than before by this factor ends.
+const SLOWING_STAIRS: f64 = 1.6;
+/// Standing still for this many of the longest times between steps, a program had done with loading.
+const STILL_BEFORE_STAIRS: f64 = 3.0;
+/// A staircase that was given back before is believed this much.
+const STAIRS_SEEN_BEFORE: f64 = 0.25;
 /// Levels this far above a limit show that it does not hold; what is less is rounding.
 const ABOVE: f64 = 1.01;
 /// What lasts no longer than this is an evaluation or a checkpoint as likely as a leak.
@@ -69,12 +85,39 @@ pub struct Forecaster {
     last: Reading,
     last_boundary_secs: Option<f64>,
     first_step: Option<i64>,
+    /// When the first training step ended.
+    training_since_secs: Option<f64>,
+    stairs: StairsFinder,
     gate: Gate,
     next_judgement_secs: f64,
     /// The level at the newest judgement.
     judged_bytes: f64,
     forecast: Forecast,
     ignored: u64,
+}
+
+/// A way to the limit, weighed.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    times: Times,
+    likelihood: f64,
+    /// Whether it is worth an alarm.
+    dangerous: bool,
+    cause: Cause,
+    bytes_per_sec: f64,
+    lasted_secs: f64,
+    height_bytes: f64,
+}
+
+impl Course {
+    /// What is worth an alarm comes first, then what is sooner; otherwise what is likelier.
+    fn outranks(&self, other: &Course) -> bool {
+        match (self.dangerous, other.dangerous) {
+            (true, true) => self.times.expected < other.times.expected,
+            (false, false) => self.likelihood > other.likelihood,
+            (mine, _) => mine,
+        }
+    }
 }
 
 impl Forecaster {
@@ -120,6 +163,9 @@ impl Forecaster {
                 .put(secs, own, limit, interval);
         }
         self.first_step = self.first_step.or(reading.step);
+        if self.training_since_secs.is_none() && self.first_step != reading.step {
+            self.training_since_secs = Some(secs);
+        }
         let has_fallen = reading.needed_bytes() < FALLEN * self.judged_bytes;
         if secs >= self.next_judgement_secs || has_fallen {
             self.judged_bytes = reading.needed_bytes();
@@ -193,26 +239,19 @@ impl Forecaster {
                 ..quiet
             };
         }
-        let Some((outlook, cause)) = self.outlook(limit) else {
-            self.gate.pass(false);
-            return quiet;
+        let line = self.line(limit);
+        let course = match (line, self.stairs(limit)) {
+            (Some(line), Some(stairs)) if stairs.outranks(&line) => stairs,
+            (Some(line), _) => line,
+            (None, Some(stairs)) => stairs,
+            (None, None) => {
+                self.gate.pass(false);
+                return quiet;
+            }
         };
-        let confidence = confidence(outlook.likelihood);
-        let horizon = match cause {
-            Cause::Workers => RESET_HORIZON_SECS,
-            _ => HORIZON_SECS,
-        };
-        let times = times(
-            outlook.secs,
-            outlook.lasted_secs,
-            cause == Cause::Fragmentation,
-        );
-        let likely = outlook.likelihood >= ALARM_FROM
-            || (times.expected <= outlook.lasted_secs.min(LEAK_HORIZON_SECS)
-                && self.leaks(&outlook, cause));
-        let dangerous = times.expected <= horizon && likely && self.has_lasted(&outlook);
-        let alarm = self.gate.pass(dangerous);
-        let level = match times.expected {
+        let alarm = self.gate.pass(course.dangerous);
+        let confidence = confidence(course.likelihood);
+        let level = match course.times.expected {
             secs if alarm && secs <= CRITICAL_SECS => RiskLevel::Critical,
             _ if alarm => RiskLevel::High,
             secs if secs <= MODERATE_SECS && confidence >= WORTH_A_WORD => RiskLevel::Moderate,
@@ -220,30 +259,124 @@ impl Forecaster {
         };
         Forecast {
             level,
-            seconds: Some(times.expected),
-            seconds_low: Some(times.low),
-            seconds_high: Some(times.high),
+            seconds: Some(course.times.expected),
+            seconds_low: Some(course.times.low),
+            seconds_high: Some(course.times.high),
             confidence,
-            cause: Some(self.told(cause, &outlook)),
-            bytes_per_sec: Some(outlook.trend.line.slope),
-            lasted_secs: Some(outlook.lasted_secs),
-            peak_height_bytes: outlook.transient.recurring,
+            cause: Some(course.cause),
+            bytes_per_sec: Some(course.bytes_per_sec),
+            lasted_secs: Some(course.lasted_secs),
+            peak_height_bytes: course.height_bytes,
             ..quiet
         }
     }
 
-    /// Whether the growth is one that is sure to be a leak, in a program that had begun before.
-    ///
-    /// Loading and warming up begin with little; what has grown by a part of what was already there is none of them.
-    fn leaks(&self, outlook: &Outlook, cause: Cause) -> bool {
-        let grown = outlook.trend.line.slope * outlook.lasted_secs;
-        let had_begun = grown <= PART_OF_LEVEL * self.last.needed_bytes();
-        let is_growth = matches!(cause, Cause::Growth | Cause::Peaks);
-        let sure = |growth: Growth| growth.kind == GrowthKind::Leak;
-        is_growth
-            && had_begun
-            && outlook.likelihood >= WORTH_A_LOOK
-            && self.growth(grown / 2.0).is_some_and(sure)
+    /// Where growth along a line leads.
+    fn line(&mut self, limit: f64) -> Option<Course> {
+        let (mut outlook, cause) = self.outlook(limit)?;
+        let horizon = match cause {
+            Cause::Workers => RESET_HORIZON_SECS,
+            _ => HORIZON_SECS,
+        };
+        let spread = match cause {
+            Cause::Fragmentation => Spread::Stairs,
+            _ => Spread::Line,
+        };
+        let times = times(outlook.secs, outlook.lasted_secs, spread);
+        let near = times.expected <= horizon;
+        let mut dangerous = near && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
+        if near
+            && !dangerous
+            && let Some(lasted_secs) = self.leak_that_reaches(&outlook, cause, limit)
+        {
+            dangerous = true;
+            outlook.lasted_secs = lasted_secs;
+            outlook.likelihood = outlook.likelihood.max(ALARM_FROM);
+        }
+        Some(Course {
+            times,
+            likelihood: outlook.likelihood,
+            dangerous,
+            cause: self.told(cause, &outlook),
+            bytes_per_sec: outlook.trend.line.slope,
+            lasted_secs: outlook.lasted_secs,
+            height_bytes: outlook.transient.recurring,
+        })
+    }
+
+    /// Where growth in steps leads.
+    fn stairs(&mut self, limit: f64) -> Option<Course> {
+        if self.last.swap().is_some() {
+            return None;
+        }
+        let reserve = self.cache.as_ref().map(|cache| &cache.envelope);
+        let now_secs = self.need.now_secs;
+        let stairs = self
+            .stairs
+            .find(&self.need.envelope, reserve, limit, now_secs)?;
+        let (to_go, secs) = stairs.until(limit)?;
+        let rate = stairs.next_height / stairs.every_secs;
+        let rise = Rise {
+            level: stairs.level,
+            slope: rate,
+            grown: rate * stairs.lasted_secs,
+        };
+        let seen = self.need.swings.seen_before(&rise, 0.0, f64::INFINITY);
+        let steps = stairs.steps as f64;
+        let likelihood = steps / (steps + STEPS_AGAINST * (to_go - 1) as f64 + 1.0)
+            * (SLOWING_STAIRS / stairs.slowing).min(1.0)
+            * if seen { STAIRS_SEEN_BEFORE } else { 1.0 }
+            * self.stairs_past_the_beginning(&stairs, limit);
+        let times = times(
+            secs.max(0.5 * stairs.every_secs),
+            stairs.lasted_secs,
+            Spread::Stairs,
+        );
+        Some(Course {
+            times,
+            likelihood,
+            dangerous: likelihood >= ALARM_FROM && times.expected <= HORIZON_SECS,
+            cause: Cause::Stairs,
+            bytes_per_sec: rate,
+            lasted_secs: stairs.lasted_secs,
+            height_bytes: stairs.next_height,
+        })
+    }
+
+    /// For how long the growth has leaked, if it is an established leak that reaches the limit soon against that.
+    fn leak_that_reaches(&mut self, outlook: &Outlook, cause: Cause, limit: f64) -> Option<f64> {
+        if !matches!(cause, Cause::Growth | Cause::Peaks) || outlook.seen_before {
+            return None;
+        }
+        let now_secs = self.need.now_secs;
+        let trained_secs = self
+            .training_since_secs
+            .map_or(0.0, |since| now_secs - since);
+        let steps = self.steps_seen();
+        let has_stepped = steps >= ESTABLISHED_STEPS;
+        let fifty_steps_secs = ESTABLISHED_STEPS * trained_secs / steps.max(1.0);
+        let is_soon = |lasted_secs: f64| {
+            let soon = |lasted: f64, established: f64, ahead: f64| {
+                lasted >= established
+                    && outlook.secs <= ahead * (lasted - ESTABLISHED_PART * established)
+            };
+            let trained_secs = lasted_secs.min(trained_secs);
+            soon(lasted_secs, ESTABLISHED_SECS, LEAK_AHEAD)
+                || (has_stepped && soon(trained_secs, fifty_steps_secs, LEAK_AHEAD_IN_TRAINING))
+        };
+        // Most growth is far from it, and this saves a closer look.
+        if !is_soon(self.need.age_secs()) {
+            return None;
+        }
+        let shortest_secs = match has_stepped {
+            true => fifty_steps_secs.min(ESTABLISHED_SECS),
+            false => ESTABLISHED_SECS,
+        };
+        let mut finder = std::mem::take(&mut self.need.finder);
+        let lasted_secs =
+            leak_lasted_secs(&self.need, &mut finder, LEAST_LEAK * limit, shortest_secs);
+        self.need.finder = finder;
+        lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))
     }
 
     /// The likeliest way to the limit, and what it is.
@@ -283,25 +416,43 @@ impl Forecaster {
             || (steps >= A_PHASE_STEPS && share > 0.1)
     }
 
+    /// The same for a staircase: model shards are loaded in steps, but no training step is made meanwhile, and nothing is given back.
+    fn stairs_past_the_beginning(&self, stairs: &Stairs, limit: f64) -> f64 {
+        let began_secs = self.need.now_secs - stairs.lasted_secs;
+        let trained = self
+            .training_since_secs
+            .is_some_and(|since| since <= began_secs + stairs.every_secs);
+        let waited = stairs.still_secs > STILL_BEFORE_STAIRS * stairs.longest_secs;
+        if trained || waited {
+            return 1.0;
+        }
+        self.past_warm_up(0.0, 1.0 - stairs.level / limit)
+    }
+
     /// How likely a growth is more than loading and warming up.
     ///
     /// Programs begin with growth, and most stop somewhere below the limit. The older the program, the more steps it has made
     /// and the less room is left to stop in, the less likely that is.
     fn past_the_beginning(&self, outlook: &Outlook, cause: Cause, limit: f64) -> f64 {
-        let age = self.need.age_secs();
-        if outlook.lasted_secs < 0.6 * age {
-            return 1.0;
-        }
         // An allocator's reserve settles with the rarest of steps, not with the first, and as well at the brim as below it.
         let (steps, room) = match cause {
             Cause::Fragmentation => (0.0, CACHE_ROOM),
-            _ => (self.steps_seen(), 1.0 - self.last.needed_bytes() / limit),
+            _ => (
+                self.steps_within(outlook.lasted_secs),
+                1.0 - self.last.needed_bytes() / limit,
+            ),
         };
-        let young = (-age / WARM_UP_SECS)
+        if outlook.lasted_secs < 0.6 * self.need.age_secs() {
+            return 1.0;
+        }
+        self.past_warm_up(steps, room)
+    }
+
+    fn past_warm_up(&self, steps: f64, room: f64) -> f64 {
+        let young = (-self.need.age_secs() / WARM_UP_SECS)
             .exp()
             .min((-steps / WARM_UP_STEPS).exp());
-        let room = room.clamp(0.0, 1.0);
-        1.0 / (1.0 + WARM_UP_ODDS * young * room)
+        1.0 / (1.0 + WARM_UP_ODDS * young * room.clamp(0.0, 1.0))
     }
 
     fn cause(&self, outlook: &Outlook) -> Cause {
@@ -332,6 +483,15 @@ impl Forecaster {
         match (cause, rise(&self.need.envelope), kept) {
             (Cause::Fragmentation, Some(held), Some(kept)) if held > FILLED * kept => Cause::Growth,
             _ => cause,
+        }
+    }
+
+    /// Steps made, if training takes up most of this time back from now: what grew before was loading.
+    fn steps_within(&self, secs: f64) -> f64 {
+        let trained = |since: f64| self.need.now_secs - since >= MOSTLY * secs;
+        match self.training_since_secs.is_some_and(trained) {
+            true => self.steps_seen(),
+            false => 0.0,
         }
     }
 

@@ -12,6 +12,7 @@ mod gate;
 mod growth;
 mod reading;
 mod risk;
+mod stairs;
 mod swings;
 mod theil_sen;
 mod track;

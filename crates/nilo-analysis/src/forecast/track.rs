@@ -10,7 +10,7 @@ use super::trend::{Trend, TrendFinder};
 pub(crate) struct Track {
     pub(crate) envelope: Envelope,
     pub(crate) swings: Swings,
-    finder: TrendFinder,
+    pub(crate) finder: TrendFinder,
     trends: Vec<Trend>,
     first_secs: Option<f64>,
     pub(crate) now_secs: f64,

@@ -28,6 +28,9 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
         Cause::Peaks => format!(
             "the base of {what} grows{rate}{lasted}, and the heights of {height} that come again above it will not fit"
         ),
+        Cause::Stairs => format!(
+            "{what} rises in steps{lasted}, and the next ones of about {height} will not fit"
+        ),
         Cause::Fragmentation => format!(
             "what the allocator keeps of {what} grows{rate}{lasted}, although what is allocated does not"
         ),
@@ -77,6 +80,13 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Look for what is kept from step to step (`nilo leak`)",
             "Ask for more memory next time (`nilo request`)",
         ],
+        (Some(Cause::Stairs), true) => &[
+            "Stop raising the batch size or the sequence length, or raise them in smaller steps",
+        ],
+        (Some(Cause::Stairs), false) => &[
+            "Stop raising what grows in steps (batch size, sequence length), or look for what each epoch keeps (`nilo leak`)",
+            "Ask for more memory next time (`nilo request`)",
+        ],
         (Some(Cause::Fragmentation), _) => &[
             "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
             "Avoid shapes that vary, or pad them to a few sizes",
@@ -124,10 +134,11 @@ pub fn growth_in_words(growth: &Growth) -> String {
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 8] = [
+    const EVERY: [Cause; 9] = [
         Cause::Growth,
         Cause::Workers,
         Cause::Peaks,
+        Cause::Stairs,
         Cause::Fragmentation,
         Cause::Swap,
         Cause::Neighbour,
