@@ -19,7 +19,7 @@ pub enum LeakKind {
     UnderASawtooth,
     /// After two minutes without any growth.
     AfterAPlateau,
-    /// A twelfth of it every twelfth of the time: each epoch keeps something.
+    /// The same base, and a twelfth of the leak every twelfth of the time: each epoch keeps something.
     InSteps,
 }
 
@@ -76,13 +76,17 @@ const TOOTH_SECS: f64 = 1.7;
 const STEPS_OF_A_STAIRCASE: f64 = 12.0;
 
 impl LeakCase {
-    /// Every kind at every pace, with and without steps, sampled ten times a second and once a second.
+    /// Every kind at every pace, with and without steps, sampled ten times a second; the slower ones once a second as well.
     pub fn all() -> Vec<LeakCase> {
         let mut cases = Vec::new();
         for kind in LEAK_KINDS {
             for kill_secs in KILL_SECS {
                 for step_secs in [None, Some(0.25)] {
                     for interval_secs in [0.1, 1.0] {
+                        // Once a second is too seldom for a leak that kills within a minute.
+                        if interval_secs * 100.0 > kill_secs {
+                            continue;
+                        }
                         cases.push(LeakCase {
                             kind,
                             kill_secs,
@@ -108,8 +112,8 @@ impl LeakCase {
     fn level_mib(&self, secs: f64) -> f64 {
         let progress = ((secs - self.begins_secs()) / self.kill_secs).max(0.0);
         let (base, tooth) = match self.kind {
-            LeakKind::FromTheStart | LeakKind::InSteps => (12.0, 0.0),
-            LeakKind::OverABase => (250.0 * (secs / 2.0).min(1.0), 0.0),
+            LeakKind::FromTheStart => (12.0, 0.0),
+            LeakKind::OverABase | LeakKind::InSteps => (250.0 * (secs / 2.0).min(1.0), 0.0),
             LeakKind::UnderASawtooth => (60.0, 80.0),
             LeakKind::AfterAPlateau => (300.0 * (secs / 3.0).min(1.0), 0.0),
         };
@@ -118,11 +122,19 @@ impl LeakCase {
             _ => progress,
         };
         let full_base = match self.kind {
-            LeakKind::OverABase => 250.0,
+            LeakKind::OverABase | LeakKind::InSteps => 250.0,
             LeakKind::AfterAPlateau => 300.0,
             _ => base,
         };
         base + leaked * (LIMIT_MIB - full_base - tooth) + tooth * (secs / TOOTH_SECS).fract()
+    }
+
+    /// A leak in steps is seen when the next one comes.
+    fn unseen_secs(&self) -> f64 {
+        match self.kind {
+            LeakKind::InSteps => self.kill_secs / STEPS_OF_A_STAIRCASE,
+            _ => 0.0,
+        }
     }
 
     /// Plays it to a forecaster.
@@ -155,7 +167,7 @@ impl LeakCase {
         LeakAlarm {
             established_secs,
             alarm_secs,
-            deadline_secs: (established_secs + self.kill_secs) / 2.0,
+            deadline_secs: (established_secs + self.kill_secs) / 2.0 + self.unseen_secs(),
         }
     }
 }

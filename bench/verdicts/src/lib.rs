@@ -26,3 +26,4 @@ mod surroundings;
 pub mod table;
 pub mod tables;
 pub mod trace;
+pub mod workloads;

@@ -19,14 +19,14 @@ const MODERATE_SECS: f64 = 1800.0;
 /// ... if it comes true this often.
 const WORTH_A_WORD: f64 = 0.2;
 /// A leak is established when it has lasted for this long, or for so many steps.
-const ESTABLISHED_SECS: f64 = 30.0;
+const ESTABLISHED_SECS: f64 = 25.0;
 const ESTABLISHED_STEPS: f64 = 50.0;
 /// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
 /// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
 const LEAK_AHEAD: f64 = 1.2;
 /// Where steps show that it is no loading, a little more.
-const LEAK_AHEAD_IN_TRAINING: f64 = 1.35;
-const ESTABLISHED_PART: f64 = 0.65;
+const LEAK_AHEAD_IN_TRAINING: f64 = 1.5;
+const ESTABLISHED_PART: f64 = 0.75;
 /// Growth that may end with the epoch alarms only this near.
 const RESET_HORIZON_SECS: f64 = 150.0;
 /// ... and is believed this much.
@@ -47,6 +47,9 @@ const STEPS_AGAINST: f64 = 2.0;
 const SLOWING_STAIRS: f64 = 1.6;
 /// Standing still for this many of the longest times between steps, a program had done with loading.
 const STILL_BEFORE_STAIRS: f64 = 3.0;
+/// Models come in fewer pieces than this, and begin with less than this share of what is loaded.
+const MANY_PIECES: usize = 12;
+const LITTLE: f64 = 0.3;
 /// A staircase that was given back before is believed this much.
 const STAIRS_SEEN_BEFORE: f64 = 0.25;
 /// Levels this far above a limit show that it does not hold; what is less is rounding.
@@ -239,11 +242,13 @@ impl Forecaster {
                 ..quiet
             };
         }
-        let line = self.line(limit);
-        let course = match (line, self.stairs(limit)) {
-            (Some(line), Some(stairs)) if stairs.outranks(&line) => stairs,
+        let stairs = self.stairs_now(limit);
+        let line = self.line(limit, stairs.as_ref());
+        let steps = stairs.and_then(|stairs| self.climb(&stairs, limit));
+        let course = match (line, steps) {
+            (Some(line), Some(steps)) if steps.outranks(&line) => steps,
             (Some(line), _) => line,
-            (None, Some(stairs)) => stairs,
+            (None, Some(steps)) => steps,
             (None, None) => {
                 self.gate.pass(false);
                 return quiet;
@@ -272,7 +277,7 @@ impl Forecaster {
     }
 
     /// Where growth along a line leads.
-    fn line(&mut self, limit: f64) -> Option<Course> {
+    fn line(&mut self, limit: f64, stairs: Option<&Stairs>) -> Option<Course> {
         let (mut outlook, cause) = self.outlook(limit)?;
         let horizon = match cause {
             Cause::Workers => RESET_HORIZON_SECS,
@@ -282,12 +287,19 @@ impl Forecaster {
             Cause::Fragmentation => Spread::Stairs,
             _ => Spread::Line,
         };
-        let times = times(outlook.secs, outlook.lasted_secs, spread);
+        let times = times(
+            outlook.secs,
+            outlook.lasted_secs,
+            spread,
+            outlook.trend.wobble(),
+        );
         let near = times.expected <= horizon;
         let mut dangerous = near && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
         if near
             && !dangerous
-            && let Some(lasted_secs) = self.leak_that_reaches(&outlook, cause, limit)
+            && !stairs.is_some_and(|stairs| self.may_load_pieces(stairs))
+            && let Some(lasted_secs) =
+                self.leak_that_reaches(&outlook, cause, limit, stairs.is_some())
         {
             dangerous = true;
             outlook.lasted_secs = lasted_secs;
@@ -304,16 +316,19 @@ impl Forecaster {
         })
     }
 
-    /// Where growth in steps leads.
-    fn stairs(&mut self, limit: f64) -> Option<Course> {
+    /// The staircase that the level is on.
+    fn stairs_now(&mut self, limit: f64) -> Option<Stairs> {
+        // What does not fit goes to swap, and its level says nothing.
         if self.last.swap().is_some() {
             return None;
         }
         let reserve = self.cache.as_ref().map(|cache| &cache.envelope);
-        let now_secs = self.need.now_secs;
-        let stairs = self
-            .stairs
-            .find(&self.need.envelope, reserve, limit, now_secs)?;
+        let (envelope, now_secs) = (&self.need.envelope, self.need.now_secs);
+        self.stairs.find(envelope, reserve, limit, now_secs)
+    }
+
+    /// Where growth in steps leads.
+    fn climb(&self, stairs: &Stairs, limit: f64) -> Option<Course> {
         let (to_go, secs) = stairs.until(limit)?;
         let rate = stairs.next_height / stairs.every_secs;
         let rise = Rise {
@@ -326,11 +341,12 @@ impl Forecaster {
         let likelihood = steps / (steps + STEPS_AGAINST * (to_go - 1) as f64 + 1.0)
             * (SLOWING_STAIRS / stairs.slowing).min(1.0)
             * if seen { STAIRS_SEEN_BEFORE } else { 1.0 }
-            * self.stairs_past_the_beginning(&stairs, limit);
+            * self.stairs_past_the_beginning(stairs, limit);
         let times = times(
             secs.max(0.5 * stairs.every_secs),
             stairs.lasted_secs,
             Spread::Stairs,
+            0.0,
         );
         Some(Course {
             times,
@@ -344,7 +360,13 @@ impl Forecaster {
     }
 
     /// For how long the growth has leaked, if it is an established leak that reaches the limit soon against that.
-    fn leak_that_reaches(&mut self, outlook: &Outlook, cause: Cause, limit: f64) -> Option<f64> {
+    fn leak_that_reaches(
+        &mut self,
+        outlook: &Outlook,
+        cause: Cause,
+        limit: f64,
+        in_steps: bool,
+    ) -> Option<f64> {
         if !matches!(cause, Cause::Growth | Cause::Peaks) || outlook.seen_before {
             return None;
         }
@@ -373,8 +395,14 @@ impl Forecaster {
             false => ESTABLISHED_SECS,
         };
         let mut finder = std::mem::take(&mut self.need.finder);
-        let lasted_secs =
-            leak_lasted_secs(&self.need, &mut finder, LEAST_LEAK * limit, shortest_secs);
+        let lasted_secs = leak_lasted_secs(
+            &self.need,
+            &mut finder,
+            LEAST_LEAK * limit,
+            outlook.trend.line.slope,
+            shortest_secs,
+            in_steps,
+        );
         self.need.finder = finder;
         lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))
     }
@@ -416,17 +444,27 @@ impl Forecaster {
             || (steps >= A_PHASE_STEPS && share > 0.1)
     }
 
-    /// The same for a staircase: model shards are loaded in steps, but no training step is made meanwhile, and nothing is given back.
+    /// The same for a staircase.
     fn stairs_past_the_beginning(&self, stairs: &Stairs, limit: f64) -> f64 {
+        match self.had_begun(stairs) {
+            true => 1.0,
+            false => self.past_warm_up(0.0, 1.0 - stairs.level / limit),
+        }
+    }
+
+    /// Whether the program had done with loading when a staircase began: it made training steps, or the level stood still.
+    fn had_begun(&self, stairs: &Stairs) -> bool {
         let began_secs = self.need.now_secs - stairs.lasted_secs;
         let trained = self
             .training_since_secs
             .is_some_and(|since| since <= began_secs + stairs.every_secs);
-        let waited = stairs.still_secs > STILL_BEFORE_STAIRS * stairs.longest_secs;
-        if trained || waited {
-            return 1.0;
-        }
-        self.past_warm_up(0.0, 1.0 - stairs.level / limit)
+        trained || stairs.still_secs > STILL_BEFORE_STAIRS * stairs.longest_secs
+    }
+
+    /// Whether a staircase may be the pieces of a model, which are loaded one by one: it begins with little and has few steps.
+    fn may_load_pieces(&self, stairs: &Stairs) -> bool {
+        let from_little = stairs.base < LITTLE * stairs.level;
+        from_little && stairs.steps < MANY_PIECES && !self.had_begun(stairs)
     }
 
     /// How likely a growth is more than loading and warming up.

@@ -30,7 +30,8 @@ const FARTHEST: usize = 16;
 pub(crate) struct Stairs {
     /// Steps seen.
     pub(crate) steps: usize,
-    /// Level of the newest flat part.
+    /// Level before the first step, and of the newest flat part.
+    pub(crate) base: f64,
     pub(crate) level: f64,
     /// Height of the next step, and what each further one is multiplied by.
     pub(crate) next_height: f64,
@@ -164,6 +165,7 @@ impl StairsFinder {
         let (next_height, growth) = next_height(flats, &mut self.sorted)?;
         Some(Stairs {
             steps,
+            base: flats[0].level,
             level: newest.level,
             next_height,
             growth,
