@@ -91,7 +91,7 @@ def _forecast_words(forecast: Forecast, cause: str) -> str:
         "swap": "memory is full and swap grows",
         "neighbour": "other programs fill the device",
     }.get(cause, "memory grows")
-    return f"{what} by {rate * 60 / _MB:.1f} MiB a minute, for {lasted:.0f} s so far"
+    return f"{what} by {rate * 60 / _MB:.1f} MiB/min, for {lasted:.0f} s so far"
 
 
 _BATCH = "Consider reducing batch size"

@@ -64,7 +64,7 @@ pub(crate) fn raised(
         Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
-                "{resource} leaks {} a minute and has for {}",
+                "{resource} leaks {}/min and has for {}",
                 format_bytes(growth.bytes_per_sec * 60.0),
                 spell(growth.lasted_secs)
             );
@@ -148,6 +148,9 @@ fn risk_advice(cause: Option<Cause>) -> Vec<String> {
         }
         Some(Cause::Peaks) => {
             "what comes again and again (an evaluation, a checkpoint) will not fit: make it smaller or run it apart"
+        }
+        Some(Cause::Stairs) => {
+            "stop raising the batch size or the sequence length: the next steps will not fit"
         }
         Some(Cause::Fragmentation) => {
             "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths"

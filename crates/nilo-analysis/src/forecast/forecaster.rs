@@ -12,6 +12,8 @@ use super::track::{Outlook, Track};
 
 /// Alarms look this far ahead.
 const HORIZON_SECS: f64 = 600.0;
+/// ... and know that far that it is not later than this: uneven growth that may take twice as long often ends.
+const LATEST_SECS: f64 = 1200.0;
 /// Nearer than this is critical.
 const CRITICAL_SECS: f64 = 120.0;
 /// Nearer than this is worth a word ...
@@ -21,6 +23,8 @@ const WORTH_A_WORD: f64 = 0.2;
 /// A leak is established when it has lasted for this long, or for so many steps.
 const ESTABLISHED_SECS: f64 = 25.0;
 const ESTABLISHED_STEPS: f64 = 50.0;
+/// Leaks that fill everything faster than this, with nothing that comes and goes above them, are not told from one large step.
+const SHORTEST_LEAK_SECS: f64 = 55.0;
 /// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
 /// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
 const LEAK_AHEAD: f64 = 1.2;
@@ -294,7 +298,9 @@ impl Forecaster {
             outlook.trend.wobble(),
         );
         let near = times.expected <= horizon;
-        let mut dangerous = near && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
+        let known = times.high <= LATEST_SECS || cause == Cause::Fragmentation;
+        let mut dangerous =
+            near && known && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
         if near
             && !dangerous
             && !stairs.is_some_and(|stairs| self.may_load_pieces(stairs))
@@ -386,6 +392,11 @@ impl Forecaster {
             soon(lasted_secs, ESTABLISHED_SECS, LEAK_AHEAD)
                 || (has_stepped && soon(trained_secs, fifty_steps_secs, LEAK_AHEAD_IN_TRAINING))
         };
+        // What fills everything within a minute from its first moment on may be the first of many training steps.
+        let fills_secs = self.need.age_secs() + outlook.secs;
+        if fills_secs < SHORTEST_LEAK_SECS && cause != Cause::Peaks {
+            return None;
+        }
         // Most growth is far from it, and this saves a closer look.
         if !is_soon(self.need.age_secs()) {
             return None;

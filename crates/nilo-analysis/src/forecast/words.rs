@@ -112,7 +112,7 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
     advice
 }
 
-/// What a growth is: `leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds`.
+/// What a growth is: `leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds`.
 pub fn growth_in_words(growth: &Growth) -> String {
     let rate = rate_in_words(
         growth.bytes_per_sec,
@@ -168,7 +168,7 @@ mod tests {
             .collect();
         assert_eq!(
             reasons[0],
-            "GPU 0 grows by 14.2 MiB a minute, for 5 minutes so far"
+            "GPU 0 grows by 14.2 MiB/min, for 5 minutes so far"
         );
         for (at, text) in reasons.iter().enumerate() {
             assert!(text.contains("GPU 0"), "{text}");
@@ -214,7 +214,7 @@ mod tests {
             grown_bytes: 1.3 * 1073741824.0,
             lasted_secs: 50.0,
         };
-        let leak = "leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds";
+        let leak = "leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds";
         assert_eq!(growth_in_words(&growth), leak);
         growth.kind = GrowthKind::Growth;
         assert!(growth_in_words(&growth).ends_with("too early to call it a leak"));
