@@ -202,7 +202,7 @@ fn a_leak_of_381_mib_a_minute_under_900_mib_alarms_by_half_of_the_time_left() {
 /// A batch that is raised every 25 seconds: peaks rise in steps of `height` GiB over a base that stays.
 fn ramp(t: f64, steps: f64, height: f64) -> Reading {
     let raised = ((t - 100.0) / 25.0).ceil().clamp(0.0, steps);
-    let is_peak = t as u32 % 3 == 0;
+    let is_peak = (t as u32).is_multiple_of(3);
     Reading {
         step: Some((t / 0.5) as i64),
         ..reading(t, 3.0 + if is_peak { 1.0 + height * raised } else { 0.0 })
