@@ -56,7 +56,7 @@ def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_
     assert kind == "leak" and growth_mb < 10_000
     assert mb_per_minute == pytest.approx(told["rate"], rel=0.3)
     assert (told["kind"], told["after"], told["is_leak"]) == ("leak", "leak", True)
-    assert "MiB a minute" in told["text"]
+    assert "MiB/min" in told["text"]
 
 
 def test_a_program_that_has_just_begun_and_makes_no_steps_grows_but_does_not_leak(tmp_path):
@@ -111,7 +111,7 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     told = json.loads(result.stdout)
     assert told["level"] == "critical" and told["usage"] < 90
     assert told["range"][0] < told["seconds"] < told["range"][1]
-    assert told["cause"] == "growth" and "iB a minute" in told["reason"] and "threshold" not in told["reason"]
+    assert told["cause"] == "growth" and "iB/min" in told["reason"] and "threshold" not in told["reason"]
     assert cgroup.path in told["source"] and told["advice"]
     lines = told["text"].split("\n")
     assert lines[:2] == ["[WARNING] OOM Warning: host memory", "   Risk Level: critical"]

@@ -6,6 +6,7 @@
 
 pub mod baselines;
 pub mod contest;
+pub mod deadlines;
 pub mod dump;
 pub mod leak_tables;
 pub mod machine;
@@ -25,3 +26,4 @@ mod surroundings;
 pub mod table;
 pub mod tables;
 pub mod trace;
+pub mod workloads;

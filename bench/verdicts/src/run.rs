@@ -7,15 +7,15 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use jiff::Zoned;
 
-use crate::contest::{contest, measure_costs};
+use crate::contest::{Entry, contest, measure_costs};
+use crate::deadlines;
 use crate::dump::dump;
 use crate::leak_tables;
 use crate::machine;
 use crate::ours::predictors;
 use crate::page::{About, page};
 use crate::recorded::{committed_folders, read_folder};
-use crate::settings::Settings;
-use crate::shapes::{SHAPES, draw};
+use crate::settings::{Generator, Settings};
 use crate::table::Table;
 use crate::tables;
 use crate::trace::Trace;
@@ -24,9 +24,11 @@ use crate::trace::Trace;
 pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
     if let Some(folder) = &settings.dump {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        for trace in drawn(settings) {
-            dump(&trace, folder)
-                .with_context(|| format!("cannot write into {}", folder.display()))?;
+        for generator in settings.generators() {
+            for trace in drawn(settings, generator) {
+                dump(&trace, folder)
+                    .with_context(|| format!("cannot write into {}", folder.display()))?;
+            }
         }
         return Ok(());
     }
@@ -48,41 +50,78 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
         let opened = fs::OpenOptions::new().create(true).append(true).open(path);
         opened.with_context(|| refused(path))?;
     }
-    let mut entries = contest(&makers, drawn(settings));
-    measure_costs(&makers, &mut entries);
+    let mut contests = Vec::new();
+    for generator in settings.generators() {
+        let mut entries = contest(&makers, drawn(settings, generator));
+        if contests.is_empty() {
+            measure_costs(&makers, &mut entries);
+        }
+        contests.push((generator, entries));
+    }
     let recordings = contest(&makers, traces.into_iter());
     if let Some(path) = &settings.markdown {
-        let text = page(&about(settings), &entries, &recordings);
+        let text = page(&about(settings), &contests, &recordings);
         fs::write(path, text).with_context(|| refused(path))?;
     }
-    let mut show = |title: &str, table: Table| -> anyhow::Result<()> {
-        if !table.is_empty() {
-            writeln!(output, "{title}\n{}", table.text())?;
-        }
-        Ok(())
-    };
-    show("Alarms", tables::alarms(&entries))?;
+    for (generator, entries) in &contests {
+        writeln!(output, "== {} ==\n", generator.as_str())?;
+        show_drawn(settings, entries, output)?;
+    }
     show(
-        "Times, probabilities and what they cost",
-        tables::forecasts(&entries),
-    )?;
-    show("Leaks", leak_tables::quality(&entries))?;
-    show(
-        "Alarms by shape: hits/OOMs +false",
-        tables::by_shape(&entries),
+        "Alarms in recordings",
+        tables::by_trace(&recordings),
+        output,
     )?;
     show(
-        "Leaks by shape: found/leaks +imagined",
-        leak_tables::by_shape(&entries),
+        "Leaks in recordings",
+        leak_tables::by_trace(&recordings),
+        output,
     )?;
-    show("Alarms in recordings", tables::by_trace(&recordings))?;
-    show("Leaks in recordings", leak_tables::by_trace(&recordings))?;
+    if settings.shape.is_none() {
+        let title = "Leaks that kill: seconds from its beginning to the alarm, of those allowed";
+        show(title, deadlines::table(), output)?;
+    }
+    Ok(())
+}
+
+fn show(title: &str, table: Table, output: &mut impl Write) -> anyhow::Result<()> {
+    if !table.is_empty() {
+        writeln!(output, "{title}\n{}", table.text())?;
+    }
+    Ok(())
+}
+
+/// The tables of one generator's traces.
+fn show_drawn(
+    settings: &Settings,
+    entries: &[Entry],
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    let parts = [
+        ("Alarms", tables::alarms(entries)),
+        (
+            "Times, probabilities and what they cost",
+            tables::forecasts(entries),
+        ),
+        ("Leaks", leak_tables::quality(entries)),
+        (
+            "Alarms by shape: hits/OOMs +false",
+            tables::by_shape(entries),
+        ),
+        (
+            "Leaks by shape: found/leaks +imagined",
+            leak_tables::by_shape(entries),
+        ),
+    ];
+    for (title, table) in parts {
+        show(title, table, output)?;
+    }
     if settings.details {
-        for entry in &entries {
+        for entry in entries {
             let title = format!("Reliability of {}", entry.name);
-            show(&title, tables::reliability(entry))?;
+            show(&title, tables::reliability(entry), output)?;
         }
-        show("What went wrong", tables::details(&entries))?;
+        show("What went wrong", tables::details(entries), output)?;
     }
     Ok(())
 }
@@ -113,12 +152,12 @@ fn about(settings: &Settings) -> About {
     }
 }
 
-/// The traces that the settings ask for, drawn one by one.
-fn drawn(settings: &Settings) -> impl Iterator<Item = Trace> {
-    let shapes = match settings.shape {
-        Some(shape) => shape..=shape,
-        None => 1..=SHAPES,
+/// The traces of one generator that the settings ask for, drawn one by one.
+fn drawn(settings: &Settings, generator: Generator) -> impl Iterator<Item = Trace> {
+    let kinds = match settings.shape {
+        Some(kind) => kind..=kind.min(generator.kinds()),
+        None => 1..=generator.kinds(),
     };
     let seeds = settings.seeds.for_each_shape(settings.traces_per_shape);
-    shapes.flat_map(move |shape| seeds.clone().map(move |seed| draw(shape, seed)))
+    kinds.flat_map(move |kind| seeds.clone().map(move |seed| generator.draw(kind, seed)))
 }

@@ -21,6 +21,8 @@ fn tables_come_on_standard_output_and_the_page_as_a_file() {
     let output = run(&[
         "--traces-per-shape",
         "1",
+        "--generator",
+        "shapes",
         "--details",
         "--markdown",
         page.to_str().unwrap(),
@@ -39,7 +41,9 @@ fn tables_come_on_standard_output_and_the_page_as_a_file() {
         assert!(page.contains(part), "{part}");
     }
     assert!(tables.contains("What went wrong"));
-    assert!(page.contains("nilo-verdict-bench --seeds tuning --traces-per-shape 1 --markdown"));
+    assert!(page.contains(
+        "nilo-verdict-bench --seeds tuning --traces-per-shape 1 --generator shapes --markdown"
+    ));
     assert!(page.contains("24 traces of 24 shapes (seeds 1000 to 1000 of each)"));
 }
 
@@ -53,6 +57,23 @@ fn one_shape_and_one_predictor_are_scored_alone() {
             && !tables.contains("OLS 600")
             && !tables.contains("real/")
     );
+}
+
+#[test]
+fn simulated_jobs_have_tables_of_their_own() {
+    let output = run(&[
+        "--generator",
+        "workloads",
+        "--shape",
+        "6",
+        "--only",
+        "nilometer",
+        "--seeds",
+        "1-2",
+    ]);
+    let tables = text(&output.stdout);
+    assert!(tables.contains("== workloads ==") && tables.contains("06-ramp-too-far"));
+    assert!(!tables.contains("== shapes ==") && !tables.contains("01-leak"));
 }
 
 #[test]

@@ -7,8 +7,10 @@ use nilo_verdict_bench::ours::predictors;
 use nilo_verdict_bench::recorded::{committed_folders, read_folder};
 use nilo_verdict_bench::shapes::{SHAPES, draw};
 use nilo_verdict_bench::trace::Trace;
+use nilo_verdict_bench::workloads::{WORKLOADS, simulate};
 
 const SEEDS: std::ops::Range<u64> = 500_000..500_005;
+const JOB_SEEDS: std::ops::Range<u64> = 500_000..500_010;
 
 fn ours(traces: impl Iterator<Item = Trace>) -> Entry {
     let mut makers = predictors();
@@ -35,6 +37,18 @@ fn drawn_traces_are_judged_as_well_as_the_page_says() {
     at_least("coverage", total.coverage(), 0.65);
     at_least("leaks found", total.leaks.recall(), 0.9);
     at_least("leaks that are some", total.leaks.precision(), 0.9);
+}
+
+#[test]
+fn simulated_jobs_are_judged_as_well_as_the_page_says() {
+    let jobs = (1..=WORKLOADS).flat_map(|kind| JOB_SEEDS.map(move |seed| simulate(kind, seed)));
+    let total = ours(jobs).total;
+    let coverage = total.coverage().unwrap_or(f64::NAN);
+    assert!((0.7..0.95).contains(&coverage), "coverage: {coverage:.3}");
+    let recall = total.recall().unwrap_or(f64::NAN);
+    assert!(recall >= 0.8, "recall: {recall:.3}");
+    let precision = total.precision().unwrap_or(f64::NAN);
+    assert!(precision >= 0.6, "precision: {precision:.3}");
 }
 
 #[test]

@@ -12,19 +12,25 @@ fn committed() -> Vec<Trace> {
         .collect()
 }
 
+/// Whether the batch size grows.
+fn is_ramp(trace: &Trace) -> bool {
+    trace.name.contains("ramp") || trace.name.contains("doubling")
+}
+
 #[test]
 fn every_committed_trace_is_read() {
     let traces = committed();
-    assert_eq!(traces.len(), 17);
+    assert_eq!(traces.len(), 22);
     for trace in &traces {
         assert!(trace.points.len() > 400, "{}", trace.name);
-        assert!(trace.truth.leak.is_some(), "{}", trace.name);
+        // Whether a ramp of the batch size leaks is a matter of definition.
+        assert_eq!(trace.truth.leak.is_none(), is_ramp(trace), "{}", trace.name);
         assert!(trace.duration_secs() < 60.0, "{}", trace.name);
     }
     let killed = traces
         .iter()
         .filter(|trace| trace.truth.oom_at_nanos.is_some());
-    assert_eq!(killed.count(), 5);
+    assert_eq!(killed.count(), 8);
 }
 
 #[test]
@@ -39,12 +45,10 @@ fn killed_processes_were_at_their_limit_and_the_others_were_not() {
             .fold(0.0, f64::max);
         match trace.truth.oom_at_nanos {
             Some(at) => {
-                assert!(
-                    share(last.used_bytes, last.limit_bytes) > 0.95,
-                    "{}",
-                    trace.name
-                );
-                let beyond = at as f64 / 1e9 - last.seconds();
+                // What a ramp's last step asked for was refused, and no sample has it.
+                let last = share(last.used_bytes, last.limit_bytes);
+                assert!(last > 0.95 || is_ramp(&trace), "{}", trace.name);
+                let beyond = at as f64 / 1e9 - trace.duration_secs();
                 assert!((0.0..0.1).contains(&beyond), "{}: {beyond}", trace.name);
             }
             None => assert!(top < 1.0, "{}: {top}", trace.name),

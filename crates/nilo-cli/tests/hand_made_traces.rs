@@ -94,11 +94,45 @@ fn a_leak_with_four_minutes_left_is_warned_of_and_named_a_leak_at_any_noise() {
 fn a_program_that_has_only_begun_to_load_is_not_warned_of() {
     let (text, status) = judged(
         "oom",
-        &rows(120, |secs| 50.0 + 9.0 * secs),
+        &rows(90, |secs| 50.0 + 9.0 * secs),
         &["--limit", "2GiB"],
     );
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("low risk"), "{text}");
+}
+
+/// 381 MiB/min under 900 MiB: killed after 140 seconds. Established at 30 seconds, it is warned of by half of what is left.
+#[test]
+fn a_leak_and_a_limit_are_a_forecast() {
+    let leak = |secs: f64| 12.0 + 381.0 / 60.0 * secs;
+    let limit = ["--limit", "900MiB"];
+    let (text, status) = judged("oom", &rows(30, leak), &limit);
+    assert_eq!(status, Some(0), "{text}");
+    for seconds in [86, 100, 120, 139] {
+        let (text, status) = judged("oom", &rows(seconds, leak), &limit);
+        assert_eq!(status, Some(1), "{seconds}: {text}");
+        assert!(
+            text.contains("rss_mb grows by 381 MiB/min"),
+            "{seconds}: {text}"
+        );
+    }
+}
+
+/// Every ten seconds a tenth of the limit more, from three tenths on.
+#[test]
+fn a_staircase_is_warned_of_before_the_step_that_does_not_fit_and_not_once_it_has_ended() {
+    let level = |steps: f64| 300.0 + 100.0 * steps;
+    let step = |secs: f64| ((secs - 60.0) / 10.0).floor().clamp(0.0, 5.0);
+    let climbing = rows(118, |secs| level(step(secs)));
+    let (text, status) = judged("oom", &climbing, &["--limit", "880MiB"]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("rises in steps"), "{text}");
+    let ended = rows(180, |secs| level(step(secs)));
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("trace.csv"), ended).unwrap();
+    let arguments = ["oom", "--csv", "trace.csv", "--limit", "880MiB"];
+    let (oom, _) = answer(root.path(), &arguments);
+    assert_eq!(oom["resources"][0]["level"], "low", "{oom}");
 }
 
 #[test]
@@ -125,7 +159,7 @@ fn growth_below_the_threshold_is_said_to_be_so() {
     let trace = rows(300, |secs| 1000.0 + 2.0 * secs);
     let (text, status) = judged("leak", &trace, &["--threshold", "1000"]);
     assert_eq!(status, Some(0));
-    let line = "rss_mb: grows 120 MiB a minute, 575 MiB so far, which is below the threshold";
+    let line = "rss_mb: grows 120 MiB/min, 575 MiB so far, which is below the threshold";
     assert!(text.contains(line), "{text}");
     let (text, status) = judged("leak", &trace, &["--threshold", "1000", "--check"]);
     assert_eq!(status, Some(0));
@@ -162,7 +196,7 @@ fn columns_of_one_name_are_told_apart() {
     }
     let (text, _) = judged("leak", &trace, &[]);
     assert!(
-        text.contains("rss_mb (column 2): leaks 60 MiB a minute"),
+        text.contains("rss_mb (column 2): leaks 60 MiB/min"),
         "{text}"
     );
     assert!(
@@ -236,7 +270,7 @@ fn a_leak_stays_one_when_the_program_gives_everything_back_at_its_end() {
     let trace = rows(1200, |secs| 500.0 + 0.8 * secs) + "1200,300\n1201,200\n1202,120\n";
     let (text, status) = judged("leak", &trace, &[]);
     assert_eq!(status, Some(1), "{text}");
-    assert!(text.contains("leaks 48 MiB a minute"), "{text}");
+    assert!(text.contains("leaks 48 MiB/min"), "{text}");
     let (text, status) = judged("oom", &trace, &["--limit", "1500MiB"]);
     assert_eq!(status, Some(0), "{text}");
     assert!(

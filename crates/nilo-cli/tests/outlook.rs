@@ -133,7 +133,7 @@ fn a_check_is_one_line_and_the_threshold_counts_mebibytes() {
     let (status, text) = check(&[]);
     assert_eq!(status, 1);
     assert!(
-        text.starts_with("leak found: rss_mb leaks 120 MiB a minute"),
+        text.starts_with("leak found: rss_mb leaks 120 MiB/min"),
         "{text}"
     );
     assert_eq!(check(&["--threshold", "1000"]).0, 1);

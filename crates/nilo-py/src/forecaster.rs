@@ -206,6 +206,7 @@ fn cause_word(cause: Cause) -> &'static str {
         Cause::Growth => "growth",
         Cause::Workers => "workers",
         Cause::Peaks => "peaks",
+        Cause::Stairs => "stairs",
         Cause::Fragmentation => "fragmentation",
         Cause::Swap => "swap",
         Cause::Neighbour => "neighbour",

@@ -49,9 +49,9 @@ pub fn clock_time(nanos: u64) -> String {
     format!("{:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
 }
 
-/// A growth and its interval, such as `14.2 MiB a minute (13.1–15)`; slow ones by the hour or the day.
+/// A growth and its interval, such as `14.2 MiB/min (80 % interval 13.1–15)`; slow ones by the hour or the day.
 pub fn rate_in_words(bytes_per_sec: f64, low: f64, high: f64) -> String {
-    let times = [("minute", 60.0), ("hour", 3600.0), ("day", 86_400.0)];
+    let times = [("min", 60.0), ("h", 3600.0), ("day", 86_400.0)];
     let (time, secs) = times
         .into_iter()
         .find(|(_, secs)| bytes_per_sec.abs() * secs >= MIB as f64)
@@ -59,16 +59,12 @@ pub fn rate_in_words(bytes_per_sec: f64, low: f64, high: f64) -> String {
     let rate = bytes_per_sec * secs;
     let (unit, size) = byte_unit(rate);
     let number = |value: f64| short(value * secs / size as f64);
-    let article = if time == "hour" { "an" } else { "a" };
     let (low, high) = (number(low), number(high));
     let interval = match low == high {
         true => String::new(),
-        false => format!(" ({low}–{high})"),
+        false => format!(" (80 % interval {low}–{high})"),
     };
-    format!(
-        "{} {unit} {article} {time}{interval}",
-        number(bytes_per_sec)
-    )
+    format!("{} {unit}/{time}{interval}", number(bytes_per_sec))
 }
 
 /// `1536` becomes `1.5 KiB`: three digits, for sentences.
@@ -121,11 +117,11 @@ mod tests {
     fn rates_are_told_by_the_minute_the_hour_or_the_day() {
         let mib = MIB as f64;
         let minute = rate_in_words(14.2 * mib / 60.0, 13.0 * mib / 60.0, 15.04 * mib / 60.0);
-        assert_eq!(minute, "14.2 MiB a minute (13–15)");
+        assert_eq!(minute, "14.2 MiB/min (80 % interval 13–15)");
         let slow = mib / 600.0;
-        assert_eq!(rate_in_words(slow, slow, slow), "6 MiB an hour");
+        assert_eq!(rate_in_words(slow, slow, slow), "6 MiB/h");
         let slowest = mib / 43_200.0;
-        assert_eq!(rate_in_words(slowest, slowest, slowest), "2 MiB a day");
+        assert_eq!(rate_in_words(slowest, slowest, slowest), "2 MiB/day");
         assert_eq!(bytes_in_words(1.305 * GIB as f64), "1.3 GiB");
         assert_eq!(bytes_in_words(100.0 * mib), "100 MiB");
     }

@@ -43,7 +43,7 @@ class LeakReport:
         text = f"{self.device}: {word} by {self.growth_mb:+.1f} MiB (threshold {self.threshold_bytes / _MB:.0f} MiB)"
         if self.mb_per_minute is not None and self.lasted_secs is not None:
             word = "leaks" if self.kind == "leak" else "grows by"
-            text += f"; {word} {self.mb_per_minute:.1f} MiB a minute, for {self.lasted_secs:.0f} s so far"
+            text += f"; {word} {self.mb_per_minute:.1f} MiB/min, for {self.lasted_secs:.0f} s so far"
         if self.object_growth:
             text += "; more objects: " + ", ".join(f"{name} +{more}" for name, more in self.object_growth.items())
         return text

@@ -65,7 +65,7 @@ pub(crate) fn raised(
         Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
-                "{resource} leaks {} a minute and has for {}",
+                "{resource} leaks {}/min and has for {}",
                 format_bytes(growth.bytes_per_sec * 60.0),
                 spell(growth.lasted_secs)
             );

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
+use nilo_sample::words::rate_in_words;
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     let end = verdict.reading.time_nanos;
     let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
     let since = end.saturating_sub(lasted);
-    let rate = format!("{} a minute", format_bytes(growth.bytes_per_sec * 60.0));
+    let rate = format!("{}/min", format_bytes(growth.bytes_per_sec * 60.0));
     let steps = StepClock::of(recording);
     let at = |time: u64| match steps.step(time) {
         Some(step) => format!("step {step} ({})", format_duration(time)),
@@ -41,11 +42,14 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         (None, None) => String::new(),
     };
     let mut evidence = vec![format!(
-        "what is held at the lowest point of each cycle rose by {} since {}, {} to {} a minute in four of five cases",
+        "what is held at the lowest point of each cycle rose by {} since {}, {}",
         format_bytes(growth.grown_bytes),
         at(since),
-        format_bytes(growth.bytes_per_sec_low * 60.0),
-        format_bytes(growth.bytes_per_sec_high * 60.0),
+        rate_in_words(
+            growth.bytes_per_sec,
+            growth.bytes_per_sec_low,
+            growth.bytes_per_sec_high
+        ),
     )];
     if let (Some(first), Some(last)) = (steps.step(since), steps.step(end))
         && last > first

@@ -133,6 +133,15 @@ impl Envelope {
         &self.scales
     }
 
+    /// The highest level that ended before a time, as far as it is remembered.
+    pub(crate) fn highest_before(&self, secs: f64) -> f64 {
+        let buckets = self.scales.iter().flat_map(|scale| &scale.buckets);
+        buckets
+            .filter(|bucket| bucket.last_secs < secs)
+            .map(|bucket| bucket.high)
+            .fold(0.0, f64::max)
+    }
+
     /// How far the lower edge rose over the window of the scale with this width.
     pub(crate) fn rise(&self, width_secs: f64) -> Option<f64> {
         let scale = self

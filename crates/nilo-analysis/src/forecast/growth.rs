@@ -52,6 +52,16 @@ const DYING: f64 = 0.5;
 const LEAK_TAU: f64 = 0.75;
 /// The first two thirds of a leak foretell the last at least this well.
 const LEAK_SKILL: f64 = 0.3;
+/// Slopes within this range of factors are those of one leak.
+const SAME_PACE: std::ops::Range<f64> = 0.6..1.6;
+/// What a forecast rests on is more even than that: halves differ by no more than this, the newest quarter goes on like the rest ...
+const EVEN: std::ops::Range<f64> = 0.75..1.7;
+const GOING_ON: std::ops::Range<f64> = 0.5..2.0;
+/// ... its points lie within this share of the growth around the line, and its first two thirds foretell the last this well.
+const STRAIGHT: f64 = 0.05;
+/// In regular steps, within this share.
+const STRAIGHT_IN_STEPS: f64 = 0.08;
+const FORETOLD: f64 = 0.4;
 /// The last share of a life is its end.
 const THE_END: f64 = 0.02;
 /// Shares of a scale's buckets that are tried as warm-up.
@@ -74,6 +84,44 @@ pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
 /// Whether a program may still be loading: growth so far is no leak to anybody who did not ask.
 pub(crate) fn may_be_loading(track: &Track, steps: f64) -> bool {
     track.age_secs() < LOADING_SECS && steps < FEWEST_STEPS
+}
+
+/// For how long a leak at about this pace has lasted that began at least `established_secs` ago, for the forecaster, which cannot wait for a part of the program's life.
+///
+/// The evidence is that of [`growth`]: a straight rise that gives nothing back, from the beginning on or after a time of standing still.
+pub(crate) fn leak_lasted_secs(
+    track: &Track,
+    finder: &mut TrendFinder,
+    least_bytes: f64,
+    bytes_per_sec: f64,
+    established_secs: f64,
+    in_steps: bool,
+) -> Option<f64> {
+    let straight = if in_steps {
+        STRAIGHT_IN_STEPS
+    } else {
+        STRAIGHT
+    };
+    // The rise of one training step is not the leak beneath it.
+    let is_same = |trend: &Trend| SAME_PACE.contains(&(trend.line.slope / bytes_per_sec));
+    let mut longest: Option<f64> = None;
+    for scale in track.envelope.scales().iter().rev() {
+        let buckets = scale.settled().len();
+        for warm_up in WARM_UPS {
+            let skipped = (warm_up * buckets as f64) as usize;
+            let span_secs = (buckets - skipped) as f64 * scale.width_secs;
+            if span_secs < established_secs.max(longest.unwrap_or(0.0)) {
+                break;
+            }
+            let trend = finder.rise(scale, least_bytes, skipped);
+            if let Some(trend) = trend
+                .filter(|trend| is_same(trend) && goes_on(trend, straight) && is_leak(track, trend))
+            {
+                longest = Some(longest.unwrap_or(0.0).max(trend.span_secs));
+            }
+        }
+    }
+    longest
 }
 
 /// The lasting growth of a track, of at least `least_bytes`.
@@ -118,6 +166,14 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         grown_bytes,
         lasted_secs: (grown_bytes / trend.line.slope).min(trend.span_secs),
     })
+}
+
+/// Whether a rise goes on as it began: a jump that a window still shows does not.
+fn goes_on(trend: &Trend, straight: f64) -> bool {
+    EVEN.contains(&trend.pace)
+        && GOING_ON.contains(&trend.fresh)
+        && trend.skill > FORETOLD
+        && trend.line.scatter < straight * trend.grown()
 }
 
 fn is_leak(track: &Track, trend: &Trend) -> bool {

@@ -3,15 +3,18 @@
 //! `reading.rs` is what goes in, `risk.rs` what comes out, `forecaster.rs` the way between:
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
+//! `stairs.rs` finds growth in steps, and `course.rs` weighs these ways to the limit;
 //! `growth.rs` tells a leak from growth that ends, and `words.rs` says all of it in sentences.
 
 mod calibration;
+mod course;
 mod envelope;
 mod forecaster;
 mod gate;
 mod growth;
 mod reading;
 mod risk;
+mod stairs;
 mod swings;
 mod theil_sen;
 mod track;

@@ -39,6 +39,8 @@ pub enum Cause {
     Workers,
     /// The base grows slowly, and recurring heights above it will not fit.
     Peaks,
+    /// It rises in steps, and one of the next will not fit.
+    Stairs,
     /// The allocator's reserve grows although what is allocated does not.
     Fragmentation,
     /// Memory moves to swap, which fills.

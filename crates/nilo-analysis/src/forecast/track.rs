@@ -10,7 +10,7 @@ use super::trend::{Trend, TrendFinder};
 pub(crate) struct Track {
     pub(crate) envelope: Envelope,
     pub(crate) swings: Swings,
-    finder: TrendFinder,
+    pub(crate) finder: TrendFinder,
     trends: Vec<Trend>,
     first_secs: Option<f64>,
     pub(crate) now_secs: f64,
@@ -42,6 +42,8 @@ const SAME_SLOPE: f64 = 1.6;
 const NOISE: f64 = 1.5;
 /// More scatter than this share of the limit is not noise but the shape of the curve.
 const MOST_NOISE: f64 = 0.006;
+/// A level is at most this many times the scatter below its line.
+const LAG: f64 = 2.5;
 /// Heights from this share of the limit on have a rhythm of their own.
 const RARE_HEIGHT: f64 = 0.05;
 /// The newest quarter of a rise that goes on brings at least this share of what the line says; one that has stopped is believed this much.
@@ -95,6 +97,8 @@ impl Track {
         if self.level < level - FALLEN * trend.grown() - trend.line.scatter {
             return None;
         }
+        // Nor does a rise that slows down stand where its line ends.
+        let level = level.min(self.newest_low(trend) + LAG * trend.line.scatter);
         let high = level + transient.recurring + NOISE * trend.line.scatter.min(MOST_NOISE * limit);
         let (crossing, going_on) = trend.seconds_to_rise(limit - high)?;
         // Once the heights do not fit any more, the next one kills.
@@ -122,6 +126,14 @@ impl Track {
             seen_before,
             likelihood,
         })
+    }
+
+    /// The lower edge at the end of a trend.
+    fn newest_low(&self, trend: &Trend) -> f64 {
+        let mut scales = self.envelope.scales().iter();
+        let scale = scales.find(|scale| scale.width_secs == trend.width_secs);
+        let newest = scale.and_then(|scale| scale.settled().last());
+        newest.map_or(self.level, |bucket| bucket.low)
     }
 
     /// From the lowest level that is remembered to the highest there was.

@@ -31,6 +31,11 @@ pub(crate) struct Trend {
 }
 
 impl Trend {
+    /// How far the rise is from a line that goes on: what its first part missed of its last, and the factor from half to half.
+    pub(crate) fn wobble(&self) -> f64 {
+        (1.0 - self.skill) + self.pace.clamp(0.25, 4.0).log2().abs()
+    }
+
     /// What it has risen by over the window.
     pub(crate) fn grown(&self) -> f64 {
         self.line.slope * self.span_secs

@@ -28,6 +28,9 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
         Cause::Peaks => format!(
             "the base of {what} grows{rate}{lasted}, and the heights of {height} that come again above it will not fit"
         ),
+        Cause::Stairs => format!(
+            "{what} rises in steps{lasted}, and the next ones of about {height} will not fit"
+        ),
         Cause::Fragmentation => format!(
             "what the allocator keeps of {what} grows{rate}{lasted}, although what is allocated does not"
         ),
@@ -77,6 +80,13 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Look for what is kept from step to step (`nilo leak`)",
             "Ask for more memory next time (`nilo request`)",
         ],
+        (Some(Cause::Stairs), true) => &[
+            "Stop raising the batch size or the sequence length, or raise them in smaller steps",
+        ],
+        (Some(Cause::Stairs), false) => &[
+            "Stop raising what grows in steps (batch size, sequence length), or look for what each epoch keeps (`nilo leak`)",
+            "Ask for more memory next time (`nilo request`)",
+        ],
         (Some(Cause::Fragmentation), _) => &[
             "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
             "Avoid shapes that vary, or pad them to a few sizes",
@@ -102,7 +112,7 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
     advice
 }
 
-/// What a growth is: `leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds`.
+/// What a growth is: `leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds`.
 pub fn growth_in_words(growth: &Growth) -> String {
     let rate = rate_in_words(
         growth.bytes_per_sec,
@@ -124,10 +134,11 @@ pub fn growth_in_words(growth: &Growth) -> String {
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 8] = [
+    const EVERY: [Cause; 9] = [
         Cause::Growth,
         Cause::Workers,
         Cause::Peaks,
+        Cause::Stairs,
         Cause::Fragmentation,
         Cause::Swap,
         Cause::Neighbour,
@@ -157,7 +168,7 @@ mod tests {
             .collect();
         assert_eq!(
             reasons[0],
-            "GPU 0 grows by 14.2 MiB a minute, for 5 minutes so far"
+            "GPU 0 grows by 14.2 MiB/min, for 5 minutes so far"
         );
         for (at, text) in reasons.iter().enumerate() {
             assert!(text.contains("GPU 0"), "{text}");
@@ -203,7 +214,7 @@ mod tests {
             grown_bytes: 1.3 * 1073741824.0,
             lasted_secs: 50.0,
         };
-        let leak = "leaks 14.2 MiB a minute (13–15), 1.3 GiB in 50 seconds";
+        let leak = "leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds";
         assert_eq!(growth_in_words(&growth), leak);
         growth.kind = GrowthKind::Growth;
         assert!(growth_in_words(&growth).ends_with("too early to call it a leak"));

@@ -52,7 +52,7 @@ impl fmt::Display for OddPeer {
         let others = self.others;
         write!(
             f,
-            "{} grows {rate} a minute while {others} others like it stand still",
+            "{} grows {rate}/min while {others} others like it stand still",
             self.who()
         )
     }

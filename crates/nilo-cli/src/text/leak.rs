@@ -62,7 +62,7 @@ pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> 
     }
 }
 
-/// `job memory leaks 30 MiB a minute ..., in train.py (PID 4711)`
+/// `job memory leaks 30 MiB/min ..., in train.py (PID 4711)`
 pub(crate) fn leak_in_words(growths: &Growths, grown: &Grown) -> String {
     let place = place(growths.holders_of(grown));
     format!("{} {}{place}", name(&grown.verdict), growth(grown))
