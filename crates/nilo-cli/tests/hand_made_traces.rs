@@ -130,7 +130,12 @@ fn a_staircase_is_warned_of_before_the_step_that_does_not_fit_and_not_once_it_ha
     let ended = rows(180, |secs| level(step(secs)));
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("trace.csv"), ended).unwrap();
+    // It stands at 91 %: too full for the usual threshold, but not on its way to the limit.
     let arguments = ["oom", "--csv", "trace.csv", "--limit", "880MiB"];
+    let (oom, _) = answer(root.path(), &arguments);
+    let reason = &oom["resources"][0]["reason"];
+    assert_eq!(reason, "90.9% is above the threshold of 85%", "{oom}");
+    let arguments = [&arguments[..], &["--threshold", "95"]].concat();
     let (oom, _) = answer(root.path(), &arguments);
     assert_eq!(oom["resources"][0]["level"], "low", "{oom}");
 }

@@ -151,11 +151,9 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
         Some(_) => RiskLevel::Critical,
         None => RiskLevel::Low,
     };
-    let is_worth_telling =
-        forecast.level > RiskLevel::Low || forecast.confidence >= LEAST_CONFIDENCE;
     let prediction = forecast
         .seconds
-        .filter(|_| is_worth_telling && evidence.ran_out.is_none());
+        .filter(|_| is_worth_telling(forecast) && evidence.ran_out.is_none());
     let wrong_limit = is_above_limit && evidence.is_limit_given;
     Assessment {
         name: evidence.name.to_owned(),
@@ -183,6 +181,12 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
     }
 }
 
+/// Whether anybody would bet on the forecast.
+fn is_worth_telling(forecast: &Forecast) -> bool {
+    let is_certain = matches!(forecast.cause, Some(Cause::AboveLimit));
+    is_certain || forecast.level > RiskLevel::Low || forecast.confidence >= LEAST_CONFIDENCE
+}
+
 const WRONG_LIMIT: &str =
     "the recording is above the limit that was given: check --limit and --unit";
 
@@ -200,7 +204,7 @@ fn reasons(
             short(threshold)
         )
     });
-    match (full, forecast.cause) {
+    match (full, forecast.cause.filter(|_| is_worth_telling(forecast))) {
         (Some(full), None) => full,
         (Some(full), Some(_)) => format!("{full}; {}", reason(forecast, evidence.name)),
         (None, _) => reason(forecast, evidence.name),

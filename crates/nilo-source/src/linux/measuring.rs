@@ -24,7 +24,7 @@ const LEAST_DOUBT_BYTES: u64 = 1 << 20;
 const QUIET_NANOS: u64 = NANOS_PER_SEC * 15 / 100;
 /// One that never is quiet is measured this long after the doubt arose, and sooner when it may hold more than ever before.
 const PATIENCE_NANOS: u64 = NANOS_PER_SEC;
-const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC * 3 / 10;
+const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
 const PART_FOR_QUIET_TREES: f64 = 0.5;
 /// The first measurement, of a tree that has settled.
@@ -32,6 +32,10 @@ const FIRST_NANOS: u64 = NANOS_PER_SEC / 2;
 /// A tree at rest is measured again this often, or so seldom that it takes one part in this many of a core.
 const REST_NANOS: u64 = 30 * NANOS_PER_SEC;
 const REST_COST_FACTOR: u64 = 2000;
+/// One tick measures for at most this share of the time between two, and this long, unless a single read takes longer.
+const SLICE_PART: u64 = 5;
+const SLICE_NANOS: (u64, u64) = (2_000_000, 20_000_000);
+const SLICE_AT_A_PEAK_NANOS: u64 = 60_000_000;
 /// What looking at a resident page costs until it was measured here: small pages, their descriptions not in the cache.
 const NANOS_PER_PAGE: f64 = 20.0;
 const PAGE_BYTES: f64 = 4096.0;
@@ -81,8 +85,9 @@ pub(crate) struct Measuring {
     last_cost_nanos: u64,
     /// What a resident page of this tree costs to look at.
     nanos_per_page: f64,
-    /// The most that the tree has held.
+    /// The most that the tree has held, and whether it may hold more now.
     peak_bytes: u64,
+    at_peak: bool,
 }
 
 impl Measuring {
@@ -98,6 +103,7 @@ impl Measuring {
             last_cost_nanos: 0,
             nanos_per_page: NANOS_PER_PAGE,
             peak_bytes: 0,
+            at_peak: false,
         }
     }
 
@@ -115,7 +121,16 @@ impl Measuring {
         self.round.is_some() || self.reason(holdings, scene).is_some()
     }
 
-    /// Goes on with a round, or begins one when it is due, for about `slice_nanos` of CPU time.
+    /// How long a tick may measure, when the last one was so long ago: a peak waits for nobody.
+    fn slice_nanos(&self, since_last_tick_nanos: u64) -> u64 {
+        if self.at_peak {
+            return SLICE_AT_A_PEAK_NANOS;
+        }
+        let (least, most) = SLICE_NANOS;
+        (since_last_tick_nanos / SLICE_PART).clamp(least, most)
+    }
+
+    /// Goes on with a round, or begins one when it is due, for part of the time between two ticks.
     ///
     /// `refused` is told of processes that may not be measured.
     pub(crate) fn step(
@@ -124,7 +139,7 @@ impl Measuring {
         holdings: &Holdings,
         pids: impl Iterator<Item = u32>,
         scene: Scene,
-        slice_nanos: u64,
+        since_last_tick_nanos: u64,
         mut refused: impl FnMut(u32),
     ) -> Option<Findings> {
         if self.round.is_none() {
@@ -137,6 +152,7 @@ impl Measuring {
             }
             self.round = Some(round);
         }
+        let slice_nanos = self.slice_nanos(since_last_tick_nanos);
         let round = self.round.as_mut()?;
         let began = own_thread_nanos();
         let mut spent = 0;
@@ -175,6 +191,7 @@ impl Measuring {
         self.last_round_nanos = Some(scene.now_nanos);
         self.last_cost_nanos = round.cost_nanos;
         self.doubted_since_nanos = None;
+        self.at_peak = false;
         Some(Findings {
             measured: round.measured,
             families: round.families,
@@ -228,6 +245,7 @@ impl Measuring {
         let least = (holdings.bytes() / DOUBT_PART).max(LEAST_DOUBT_BYTES);
         if doubt <= least {
             self.doubted_since_nanos = None;
+            self.at_peak = false;
             self.peak_bytes = self.peak_bytes.max(holdings.bytes());
         }
         if !self.budget.allows() || scene.processes == 0 {

@@ -26,9 +26,6 @@ const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
 const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 /// Trees of up to this many processes are read whole on each tick; in larger ones, those that stand still are looked at less often.
 const SMALL_TREE: usize = 4;
-/// One tick spends at most this share of the time between two on measuring, and this much, unless a single read takes longer.
-const MEASURING_PART: u64 = 5;
-const MEASURING_NANOS: (u64, u64) = (2_000_000, 20_000_000);
 /// So long after a process joined or left, everybody is looked at on each tick.
 const LATELY_NANOS: u64 = 250_000_000;
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
@@ -461,15 +458,13 @@ impl ProcessTree {
         if !self.measuring.is_due(&self.holdings, scene) {
             return;
         }
-        let (least, most) = MEASURING_NANOS;
-        let slice = (since_last_tick_nanos / MEASURING_PART).clamp(least, most);
         let mut refused = Vec::new();
         let findings = self.measuring.step(
             &self.proc,
             &self.holdings,
             self.processes.iter().map(|process| process.id.pid),
             scene,
-            slice,
+            since_last_tick_nanos,
             |pid| refused.push(pid),
         );
         for pid in refused {
