@@ -43,7 +43,7 @@ pub fn run(settings: &Measure, out: &mut dyn Write) -> anyhow::Result<bool> {
     if let Some(path) = &settings.markdown {
         std::fs::write(path, page::markdown(&results))?;
     }
-    Ok(!settings.check || results.iter().all(Comparison::meets_goals))
+    Ok(!settings.check || results.iter().all(Comparison::meets_stable_goals))
 }
 
 /// A folder that is removed again, with the files that jobs make in shared memory.

@@ -40,7 +40,7 @@ pub struct Measure {
     /// Processes of the fork jobs.
     #[arg(long, default_value_t = 300)]
     pub forks: u32,
-    /// Exit with status 1 when a goal is missed.
+    /// Exit with status 1 when a goal is missed at stable moments.
     #[arg(long)]
     pub check: bool,
     /// Write each moment to this CSV file.

@@ -1,5 +1,6 @@
 //! Processes that come from one another by `fork` without `exec`, and may share anonymous pages.
 
+use super::copied_share::CopiedShare;
 use super::shared_set::SharedSet;
 
 /// How much must have been claimed before a lesson is drawn from a measurement.
@@ -21,8 +22,7 @@ pub(crate) struct Family {
     /// How often somebody joined or left.
     pub(crate) changes: u64,
     pub(crate) anon: SharedSet,
-    /// Which share of faults without growth turned out to be copies, once measured.
-    pub(crate) copied_share: Option<f64>,
+    pub(crate) copied: CopiedShare,
 }
 
 impl Family {

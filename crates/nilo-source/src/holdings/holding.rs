@@ -1,14 +1,13 @@
 //! What one process holds, and what is not proved about it.
 
 use super::Newcomer;
+use super::copied_share::CopiedShare;
 use super::family::{FamilyKey, LEARN_FROM_BYTES};
 use super::shared_set::Part;
 use crate::source::ProcessReading;
 
 /// Pages that the kernel maps around a fault on a file.
 const PAGES_AROUND_A_FAULT: u64 = 16;
-/// Even where no fault has turned out to be a copy, the next may be.
-const LEAST_DOUBT_SHARE: f64 = 0.02;
 /// A process that was just forked copies its stack and what it counts references in; more than that has to be proved.
 const COPIED_AT_BIRTH_BYTES: u64 = 2 << 20;
 
@@ -20,6 +19,16 @@ pub(crate) struct Measured {
     pub(crate) anon_pss_bytes: u64,
     /// What it held alone.
     pub(crate) anon_alone_bytes: u64,
+    /// Minor faults at that time.
+    pub(crate) faults: Option<u64>,
+}
+
+impl Measured {
+    /// Whether its share is smaller than so many processes can make it, so that others share its pages too.
+    pub(crate) fn is_shared_by_more_than(&self, processes: usize) -> bool {
+        let least = self.anon_bytes / processes.max(1) as u64;
+        self.anon_pss_bytes + self.anon_bytes / 100 < least
+    }
 }
 
 /// Copies that faults tell of.
@@ -42,8 +51,7 @@ pub(crate) struct Holding {
     pub(crate) copied_unproved: u64,
     /// All faults since the last measurement that may have been copies, in bytes.
     claimed: u64,
-    /// Which share of such faults turned out to be copies; `None` before anything was measured.
-    copied_share: Option<f64>,
+    copied: CopiedShare,
     /// Minor faults when they were last counted.
     faults: u64,
     /// Growth since then, whatever was freed in between: of anonymous memory and of file pages.
@@ -68,7 +76,7 @@ impl Holding {
             is_unmeasurable: false,
             copied_unproved: 0,
             claimed: 0,
-            copied_share: None,
+            copied: CopiedShare::default(),
             faults,
             grown_bytes: 0,
             mapped_bytes: 0,
@@ -81,7 +89,7 @@ impl Holding {
     pub(crate) fn forked(
         newcomer: &Newcomer,
         parent: &mut Holding,
-        copied_share: Option<f64>,
+        copied: CopiedShare,
         page_bytes: u64,
     ) -> (Holding, u64) {
         let mut holding = Holding::fresh(newcomer.family, newcomer.reading, 0);
@@ -97,7 +105,7 @@ impl Holding {
             holding.copied_unproved = possible.min(COPIED_AT_BIRTH_BYTES);
             holding.anon.alone += holding.copied_unproved;
         }
-        holding.copied_share = copied_share;
+        holding.copied = copied;
         (holding, possible / 2)
     }
 
@@ -107,7 +115,7 @@ impl Holding {
         self.anon.alone = self.anon.bytes;
         self.copied_unproved = 0;
         self.claimed = 0;
-        self.copied_share = None;
+        self.copied = CopiedShare::default();
         self.faults = faults;
     }
 
@@ -139,16 +147,13 @@ impl Holding {
         if !shares {
             return Copied::default();
         }
-        let counted = (possible as f64 * self.copied_share.unwrap_or(0.0)) as u64;
+        let counted = (possible as f64 * self.copied.expected()) as u64;
         self.anon.alone += counted;
         self.copied_unproved += counted;
         self.claimed += possible;
-        let doubt = self
-            .copied_share
-            .map_or(0.5, |share| (share / 2.0).max(LEAST_DOUBT_SHARE));
         Copied {
             counted,
-            doubted: (possible as f64 * doubt) as u64,
+            doubted: (possible as f64 * self.copied.doubt()) as u64,
         }
     }
 
@@ -161,20 +166,24 @@ impl Holding {
         let known = self.anon.alone - self.copied_unproved.min(self.anon.alone);
         let copied = measured.anon_alone_bytes.saturating_sub(known).min(claimed);
         if claimed > LEARN_FROM_BYTES {
-            let share = copied as f64 / claimed as f64;
-            self.copied_share = Some(
-                self.copied_share
-                    .map_or(share, |known| (known + share) / 2.0),
-            );
+            self.copied.learn(copied as f64 / claimed as f64);
         }
         Some((copied, claimed))
     }
 
-    /// Starts anew from a measurement; what was read since then is its own.
+    /// Starts anew from a measurement; what was taken or freed since then is its own.
     pub(crate) fn take_anon(&mut self, measured: &Measured) {
-        let since = self.anon.bytes.saturating_sub(measured.anon_bytes);
-        self.anon.alone = (measured.anon_alone_bytes + since).min(self.anon.bytes);
+        let grown = self.anon.bytes.saturating_sub(measured.anon_bytes);
+        let freed = measured.anon_bytes.saturating_sub(self.anon.bytes);
+        let alone = (measured.anon_alone_bytes + grown).saturating_sub(freed);
+        self.anon.alone = alone.min(self.anon.bytes);
         self.copied_unproved = 0;
         self.claimed = 0;
+        // Copies up to here are in the measurement.
+        if let Some(faults) = measured.faults {
+            self.faults = faults;
+            self.grown_bytes = 0;
+            self.mapped_bytes = 0;
+        }
     }
 }

@@ -94,6 +94,7 @@ fn measured(alone: u64, pss: u64) -> Measured {
         anon_bytes: 400 * PAGE,
         anon_pss_bytes: pss * PAGE,
         anon_alone_bytes: alone * PAGE,
+        faults: None,
     }
 }
 
@@ -110,8 +111,31 @@ fn faults_without_growth_are_in_doubt_and_a_measurement_tells_how_many_were_copi
     assert!(family_doubt(&holdings) >= 50 * PAGE);
     // 30 of them were, of 400 pages that two processes share.
     let round = HashMap::from([(1, measured(30, 215)), (2, measured(30, 215))]);
-    holdings.take_anon(ONE, 2, &round);
+    let begin = holdings.state_of(ONE).unwrap();
+    holdings.take_anon(ONE, begin, &round);
     assert_eq!((pages(&mut holdings), family_doubt(&holdings)), (430, 0));
+}
+
+#[test]
+fn what_is_freed_while_others_are_measured_is_not_counted_and_stays_in_doubt() {
+    let mut holdings = loader(1);
+    holdings.update(2, reading(500, 0));
+    holdings.settle();
+    let begin = holdings.state_of(ONE).unwrap();
+    let child = Measured {
+        anon_bytes: 500 * PAGE,
+        anon_pss_bytes: 300 * PAGE,
+        anon_alone_bytes: 100 * PAGE,
+        faults: None,
+    };
+    holdings.update(2, reading(440, 0));
+    holdings.take_anon(
+        ONE,
+        begin,
+        &HashMap::from([(1, measured(0, 200)), (2, child)]),
+    );
+    assert_eq!(pages(&mut holdings), 440);
+    assert_eq!(family_doubt(&holdings), 30 * PAGE);
 }
 
 #[test]
@@ -126,8 +150,10 @@ fn what_measurements_taught_is_counted_from_then_on() {
         anon_bytes: pages_of(4) * PAGE,
         anon_pss_bytes: 2250 * PAGE,
         anon_alone_bytes: 500 * PAGE,
+        faults: None,
     };
-    holdings.take_anon(ONE, 2, &HashMap::from([(1, half), (2, half)]));
+    let begin = holdings.state_of(ONE).unwrap();
+    holdings.take_anon(ONE, begin, &HashMap::from([(1, half), (2, half)]));
     assert_eq!(pages(&mut holdings), 4500);
     holdings.count_faults(2, pages_of(2));
     assert_eq!(pages(&mut holdings), 5000);
@@ -179,10 +205,8 @@ fn a_buffer_that_workers_map_later_counts_once() {
     assert_eq!(pages(&mut holdings), 420);
     assert!(holdings.file_doubt() >= 400 * PAGE);
     // They turn out to be other pages.
-    holdings.take_files(
-        700 * PAGE,
-        &HashMap::from([(1, 300 * PAGE), (2, 300 * PAGE)]),
-    );
+    let alone = HashMap::from([(1, 300 * PAGE), (2, 300 * PAGE)]);
+    holdings.take_files(700 * PAGE, &alone, holdings.file_doubt());
     assert_eq!(pages(&mut holdings), 720);
     holdings.leave(2);
     assert_eq!(pages(&mut holdings), 410);
@@ -209,8 +233,10 @@ fn strangers_do_not_divide_what_the_tree_holds() {
         anon_bytes: 400 * PAGE,
         anon_pss_bytes: 133 * PAGE,
         anon_alone_bytes: 0,
+        faults: None,
     };
-    holdings.take_anon(ONE, 2, &HashMap::from([(1, third), (2, third)]));
+    let begin = holdings.state_of(ONE).unwrap();
+    holdings.take_anon(ONE, begin, &HashMap::from([(1, third), (2, third)]));
     assert_eq!(pages(&mut holdings), 400);
 }
 

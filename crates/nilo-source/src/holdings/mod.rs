@@ -10,6 +10,7 @@
 //! Anonymous memory is shared inside a *family*: processes forked from one another without `exec`.
 //! Pages of files and shared memory are shared by the whole tree.
 
+mod copied_share;
 mod family;
 mod holding;
 mod shared_set;
@@ -26,6 +27,8 @@ use crate::source::ProcessReading;
 
 /// The laws of fork and exit are exact as far as we see them; one part in this many of the shared memory stays in doubt.
 const CHANGE_PART: u64 = 500;
+/// Where somebody joined or left during a measurement, one part in this many stays in doubt, so that it is repeated.
+const INCOMPLETE_PART: u64 = 50;
 
 /// A process that joins.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +41,14 @@ pub(crate) struct Newcomer {
     pub(crate) faults: u64,
     /// It was born since the last tick.
     pub(crate) is_newborn: bool,
+}
+
+/// A family when it began to be measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FamilyState {
+    /// How often somebody had joined or left.
+    changes: u64,
+    doubt_bytes: u64,
 }
 
 /// What the tree holds, and how sure that is.
@@ -69,7 +80,7 @@ impl Holdings {
         let holding = match parent {
             Some((_, parent)) => {
                 let (holding, doubted) =
-                    Holding::forked(&newcomer, parent, family.copied_share, self.page_bytes);
+                    Holding::forked(&newcomer, parent, family.copied, self.page_bytes);
                 family.anon.add(holding.anon.alone);
                 family.doubt(holding.anon.bytes / CHANGE_PART + doubted);
                 holding
@@ -180,7 +191,7 @@ impl Holdings {
                 family.anon.look_at(&holding.anon);
             }
         }
-        self.files.settle_overlapping();
+        self.files.settle();
         for family in self.families.values_mut() {
             family.anon.settle();
         }
@@ -253,26 +264,29 @@ impl Holdings {
         self.processes.len() > 1
     }
 
-    /// How often somebody joined or left a family.
-    pub(crate) fn changes_of(&self, key: FamilyKey) -> Option<u64> {
-        self.families.get(&key).map(|family| family.changes)
+    /// How a family is now.
+    pub(crate) fn state_of(&self, key: FamilyKey) -> Option<FamilyState> {
+        self.families.get(&key).map(|family| FamilyState {
+            changes: family.changes,
+            doubt_bytes: family.anon.doubt_bytes(),
+        })
     }
 
     pub(crate) fn family_of(&self, pid: u32) -> Option<FamilyKey> {
         self.processes.get(&pid).map(|holding| holding.family)
     }
 
-    /// A family was measured. Proportional shares add up when nobody joined or left since it had seen so many changes.
+    /// A family was measured. Proportional shares add up when nobody joined or left since it began.
     pub(crate) fn take_anon(
         &mut self,
         key: FamilyKey,
-        changes: u64,
+        begin: FamilyState,
         measured: &HashMap<u32, Measured>,
     ) {
         let Some(family) = self.families.get_mut(&key) else {
             return;
         };
-        let complete = family.changes == changes;
+        let complete = family.changes == begin.changes;
         let is_member = |pid: &u32| {
             self.processes
                 .get(pid)
@@ -284,6 +298,7 @@ impl Holdings {
             return;
         }
         let (mut alone, mut most_pooled, mut proportional) = (0, 0, 0);
+        let mut has_strangers = false;
         let (mut copied, mut claimed) = (0, 0);
         let members = self.processes.iter_mut();
         for (pid, holding) in members.filter(|(_, holding)| holding.family == key) {
@@ -294,8 +309,11 @@ impl Holdings {
                         claimed += learned.1;
                     }
                     holding.take_anon(measured);
-                    let since = holding.anon.bytes.saturating_sub(measured.anon_bytes);
-                    proportional += measured.anon_pss_bytes + since;
+                    has_strangers |= measured.is_shared_by_more_than(family.members);
+                    let grown = holding.anon.bytes.saturating_sub(measured.anon_bytes);
+                    let freed = measured.anon_bytes.saturating_sub(holding.anon.bytes);
+                    let freed = freed.min(measured.anon_alone_bytes);
+                    proportional += (measured.anon_pss_bytes + grown).saturating_sub(freed);
                 }
                 // Not permitted: the laws are all there is.
                 None if holding.is_unmeasurable => proportional += holding.anon.alone,
@@ -306,16 +324,19 @@ impl Holdings {
             most_pooled = most_pooled.max(holding.anon.pooled());
         }
         if claimed > family::LEARN_FROM_BYTES {
-            family.copied_share = Some(copied as f64 / claimed as f64);
+            family.copied.learn(copied as f64 / claimed as f64);
         }
         let nested = alone + most_pooled;
         // Where strangers share the pages too, proportional shares are too small, and nesting is the better guess.
-        let bytes = if complete {
-            proportional.max(nested)
+        let bytes = if complete && !has_strangers {
+            proportional
         } else {
-            nested
+            proportional.max(nested)
         };
-        family.anon.measured(bytes, !complete);
+        family.anon.measured(bytes, begin.doubt_bytes);
+        if !complete {
+            family.doubt(bytes / INCOMPLETE_PART);
+        }
     }
 
     /// A process may not be measured.
@@ -326,12 +347,17 @@ impl Holdings {
     }
 
     /// File pages of the tree were counted: all distinct ones, and those that each process held alone.
-    pub(crate) fn take_files(&mut self, distinct_bytes: u64, alone: &HashMap<u32, u64>) {
+    pub(crate) fn take_files(
+        &mut self,
+        distinct_bytes: u64,
+        alone: &HashMap<u32, u64>,
+        doubt_at_begin: u64,
+    ) {
         for (pid, holding) in &mut self.processes {
             let bytes = alone.get(pid).copied().unwrap_or(0);
             holding.file.alone = bytes.min(holding.file.bytes);
         }
-        self.files.measured(distinct_bytes, false);
+        self.files.measured(distinct_bytes, doubt_at_begin);
     }
 
     /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.
@@ -351,12 +377,15 @@ impl Holdings {
                 continue;
             };
             let pool = pools.entry(holding.family).or_default();
-            let anon = holding.anon.pooled().min(*pool);
+            let scale = self.families.get(&holding.family);
+            let scale = scale.map_or(1.0, |family| family.anon.scale_of_alone());
+            let anon_alone = (holding.anon.alone as f64 * scale) as u64;
+            let anon = (holding.anon.bytes - anon_alone).min(*pool);
             *pool -= anon;
             let file_alone = (holding.file.alone as f64 * file_scale) as u64;
             let file = (holding.file.bytes - file_alone).min(file_pool);
             file_pool -= file;
-            each(index, holding.anon.alone + anon + file_alone + file);
+            each(index, anon_alone + anon + file_alone + file);
         }
     }
 }

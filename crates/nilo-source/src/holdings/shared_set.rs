@@ -39,7 +39,6 @@ pub(crate) struct SharedSet {
     sum: u64,
     sum_alone: u64,
     most: u64,
-    most_pooled: u64,
 }
 
 impl SharedSet {
@@ -82,10 +81,10 @@ impl SharedSet {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// The set was counted.
-    pub(crate) fn measured(&mut self, bytes: u64, doubtful: bool) {
+    /// The set was counted; what came into doubt after counting began stays so.
+    pub(crate) fn measured(&mut self, bytes: u64, doubt_at_begin: u64) {
         self.bytes = bytes;
-        self.doubt_bytes = if doubtful { bytes / 50 } else { 0 };
+        self.doubt_bytes = self.doubt_bytes.saturating_sub(doubt_at_begin);
     }
 
     /// How much of what members are said to hold alone fits in: less than 1 where that is out of date.
@@ -101,28 +100,17 @@ impl SharedSet {
         self.sum = 0;
         self.sum_alone = 0;
         self.most = 0;
-        self.most_pooled = 0;
     }
 
     pub(crate) fn look_at(&mut self, part: &Part) {
         self.sum += part.bytes;
         self.sum_alone += part.alone;
         self.most = self.most.max(part.bytes);
-        self.most_pooled = self.most_pooled.max(part.pooled());
     }
 
-    /// A set has at least what its members hold alone and the largest shared part, and at most the sum.
+    /// A set has at least what its largest member holds, and at most the sum.
     pub(crate) fn settle(&mut self) {
-        self.keep_within(self.sum_alone + self.most_pooled);
-    }
-
-    /// The same where a member's growth may lie on what another held alone: the largest member is the least.
-    pub(crate) fn settle_overlapping(&mut self) {
-        self.keep_within(self.most);
-    }
-
-    fn keep_within(&mut self, least: u64) {
-        self.bytes = self.bytes.clamp(least.min(self.sum), self.sum);
+        self.bytes = self.bytes.clamp(self.most, self.sum);
         self.doubt_bytes = self.doubt_bytes.min(self.sum);
     }
 }

@@ -7,11 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::descriptors::read_record;
-use crate::holdings::{FamilyKey, Holdings};
+use crate::holdings::{FamilyKey, FamilyState, Holdings};
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::file_pages::FilePages;
-use crate::linux::proc_folder::ProcFolder;
+use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
 use crate::linux::stat::{Rollup, parse_rollup};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -26,7 +26,7 @@ const QUIET_NANOS: u64 = NANOS_PER_SEC * 15 / 100;
 const PATIENCE_NANOS: u64 = NANOS_PER_SEC;
 const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
-const PART_FOR_QUIET_TREES: f64 = 0.5;
+const PART_FOR_QUIET_TREES: f64 = 0.25;
 /// The first measurement, of a tree that has settled.
 const FIRST_NANOS: u64 = NANOS_PER_SEC / 2;
 /// A tree at rest is measured again this often, or so seldom that it takes one part in this many of a core.
@@ -53,12 +53,13 @@ pub(crate) struct Scene {
 #[derive(Debug, Default)]
 struct Round {
     queue: Vec<u32>,
-    /// Families with the number of changes they had seen at the beginning.
-    families: HashMap<FamilyKey, u64>,
+    /// Families as they were at the beginning.
+    families: HashMap<FamilyKey, FamilyState>,
     /// Everybody is measured, to renew the figures of each process.
     all: bool,
-    measured: HashMap<u32, Rollup>,
+    measured: HashMap<u32, (Rollup, Option<u64>)>,
     files: Option<FilePages>,
+    file_doubt_bytes: u64,
     cost_nanos: u64,
     resident_bytes: u64,
 }
@@ -66,10 +67,13 @@ struct Round {
 /// A finished round.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) measured: HashMap<u32, Rollup>,
-    /// Families that were measured, with the number of changes they had seen at the beginning.
-    pub(crate) families: HashMap<FamilyKey, u64>,
+    /// What was read of each process, and its minor faults at that time.
+    pub(crate) measured: HashMap<u32, (Rollup, Option<u64>)>,
+    /// Families that were measured, as they were at the beginning.
+    pub(crate) families: HashMap<FamilyKey, FamilyState>,
     pub(crate) files: Option<FilePages>,
+    /// What was in doubt of file pages at the beginning.
+    pub(crate) file_doubt_bytes: u64,
 }
 
 /// The state between ticks.
@@ -161,7 +165,10 @@ impl Measuring {
             let wanted = round.all || family.is_some_and(|key| round.families.contains_key(&key));
             if wanted {
                 match read_rollup(proc, pid) {
-                    Ok(Some(rollup)) => drop(round.measured.insert(pid, rollup)),
+                    Ok(Some(rollup)) => {
+                        let faults = read_faults(proc, pid);
+                        round.measured.insert(pid, (rollup, faults));
+                    }
                     Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
                         self.refused.insert(pid);
                         refused(pid);
@@ -196,6 +203,7 @@ impl Measuring {
             measured: round.measured,
             families: round.families,
             files: round.files,
+            file_doubt_bytes: round.file_doubt_bytes,
         })
     }
 
@@ -211,9 +219,9 @@ impl Measuring {
         };
         let doubted = holdings.family_doubts();
         let all = !matches!(why, Reason::Doubt { .. });
-        let families: HashMap<FamilyKey, u64> = doubted
+        let families: HashMap<FamilyKey, FamilyState> = doubted
             .filter(|(_, doubt)| all || *doubt > least)
-            .filter_map(|(key, _)| Some((key, holdings.changes_of(key)?)))
+            .filter_map(|(key, _)| Some((key, holdings.state_of(key)?)))
             .collect();
         let files = holdings.file_doubt() > least && holdings.is_shared();
         let wanted = pids.filter(|pid| {
@@ -229,6 +237,7 @@ impl Measuring {
             families,
             all,
             files: files.then(FilePages::default),
+            file_doubt_bytes: holdings.file_doubt(),
             ..Round::default()
         }
     }
@@ -298,6 +307,12 @@ fn read_rollup(proc: &ProcFolder, pid: u32) -> rustix::io::Result<Option<Rollup>
     read_record(file, &mut buffer).map(parse_rollup)
 }
 
+/// Reads how many minor faults a process has had.
+fn read_faults(proc: &ProcFolder, pid: u32) -> Option<u64> {
+    let mut buffer = [0; STAT_BYTES];
+    proc.stat_of(pid, &mut buffer).map(|stat| stat.minor_faults)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,7 +380,7 @@ mod tests {
         measuring.doubted_since_nanos = Some(1);
         let soon = busy(PATIENCE_AT_A_PEAK_NANOS + 1);
         assert!(measuring.reason(&holdings, soon).is_some());
-        measuring.budget.spend(NANOS_PER_SEC * 3 / 4);
+        measuring.budget.spend(NANOS_PER_SEC * 4 / 5);
         assert_eq!(measuring.reason(&holdings, soon), None);
     }
 

@@ -482,25 +482,27 @@ impl ProcessTree {
     }
 
     fn take_findings(&mut self, findings: Findings) {
-        let measured = findings.measured.iter().map(|(pid, rollup)| {
+        let measured = findings.measured.iter().map(|(pid, (rollup, faults))| {
             let measured = Measured {
                 anon_bytes: rollup.anon_bytes,
                 anon_pss_bytes: rollup.anon_pss_bytes,
                 anon_alone_bytes: rollup.anon_alone_bytes,
+                faults: *faults,
             };
             (*pid, measured)
         });
         let measured = measured.collect();
-        for (family, changes) in findings.families {
-            self.holdings.take_anon(family, changes, &measured);
+        for (family, begin) in findings.families {
+            self.holdings.take_anon(family, begin, &measured);
         }
         if let Some(files) = findings.files {
             let alive = |pid| self.members.pids.contains(&pid);
             let (distinct_bytes, alone) = files.finish(self.proc.page_bytes, alive);
-            self.holdings.take_files(distinct_bytes, &alone);
+            self.holdings
+                .take_files(distinct_bytes, &alone, findings.file_doubt_bytes);
         }
         for process in &mut self.processes {
-            if let Some(rollup) = findings.measured.get(&process.id.pid) {
+            if let Some((rollup, _)) = findings.measured.get(&process.id.pid) {
                 process.detail.pss_bytes = Some(rollup.pss_bytes);
                 process.detail.uss_bytes = Some(rollup.uss_bytes);
                 process.pss_is_new = true;
