@@ -46,6 +46,8 @@ pub(crate) struct Holding {
     pub(crate) family: FamilyKey,
     pub(crate) anon: Part,
     pub(crate) file: Part,
+    /// What RSS counts of files that it has mapped more than once.
+    mapped_twice_bytes: u64,
     pub(crate) is_unmeasurable: bool,
     /// Copies that were counted on the word of faults alone.
     pub(crate) copied_unproved: u64,
@@ -73,6 +75,7 @@ impl Holding {
                 bytes: reading.shared_bytes,
                 alone: 0,
             },
+            mapped_twice_bytes: 0,
             is_unmeasurable: false,
             copied_unproved: 0,
             claimed: 0,
@@ -123,9 +126,22 @@ impl Holding {
     pub(crate) fn follow(&mut self, reading: ProcessReading) {
         let anon_bytes = reading.rss_bytes.saturating_sub(reading.shared_bytes);
         self.grown_bytes += anon_bytes.saturating_sub(self.anon.bytes);
-        self.mapped_bytes += reading.shared_bytes.saturating_sub(self.file.bytes);
+        let all_files = self.file.bytes + self.mapped_twice_bytes;
+        self.mapped_bytes += reading.shared_bytes.saturating_sub(all_files);
+        // What is unmapped first is what was mapped twice: nothing is lost with it.
+        let unmapped = all_files.saturating_sub(reading.shared_bytes);
+        self.mapped_twice_bytes = self.mapped_twice_bytes.saturating_sub(unmapped);
         self.anon.grow_or_shrink(anon_bytes);
-        self.file.overlap(reading.shared_bytes);
+        self.file
+            .overlap(reading.shared_bytes - self.mapped_twice_bytes);
+    }
+
+    /// Its pages of files were counted; what RSS has beyond them is mapped twice.
+    pub(crate) fn take_file(&mut self, counted: Part) {
+        let all_files = self.file.bytes + self.mapped_twice_bytes;
+        self.file.bytes = counted.bytes.min(all_files);
+        self.file.alone = counted.alone.min(self.file.bytes);
+        self.mapped_twice_bytes = all_files - self.file.bytes;
     }
 
     /// What faults since the last count may have copied at most: those that growth does not explain, of what is shared.

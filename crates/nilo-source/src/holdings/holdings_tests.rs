@@ -205,11 +205,39 @@ fn a_buffer_that_workers_map_later_counts_once() {
     assert_eq!(pages(&mut holdings), 420);
     assert!(holdings.file_doubt() >= 400 * PAGE);
     // They turn out to be other pages.
-    let alone = HashMap::from([(1, 300 * PAGE), (2, 300 * PAGE)]);
-    holdings.take_files(700 * PAGE, &alone, holdings.file_doubt());
+    let part = Part {
+        bytes: 400 * PAGE,
+        alone: 300 * PAGE,
+    };
+    let counted = CountedFiles {
+        distinct_bytes: 700 * PAGE,
+        held: HashMap::from([(1, part), (2, part)]),
+    };
+    holdings.take_files(&counted, holdings.file_doubt());
     assert_eq!(pages(&mut holdings), 720);
     holdings.leave(2);
     assert_eq!(pages(&mut holdings), 410);
+}
+
+#[test]
+fn a_file_that_one_process_maps_twice_counts_once() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 10, 600, 0));
+    holdings.join(newcomer(2, FamilyKey::Layout(2), 10, 0, 0));
+    let half = Part {
+        bytes: 300 * PAGE,
+        alone: 300 * PAGE,
+    };
+    let counted = CountedFiles {
+        distinct_bytes: 300 * PAGE,
+        held: HashMap::from([(1, half), (2, Part::default())]),
+    };
+    holdings.take_files(&counted, holdings.file_doubt());
+    assert_eq!(pages(&mut holdings), 320);
+    holdings.update(1, reading(10, 650));
+    assert_eq!(pages(&mut holdings), 370);
+    holdings.update(1, reading(10, 400));
+    assert_eq!(pages(&mut holdings), 370);
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
 pub(crate) use family::FamilyKey;
+pub(crate) use shared_set::Part;
 use shared_set::SharedSet;
 
 use crate::source::ProcessReading;
@@ -41,6 +42,15 @@ pub(crate) struct Newcomer {
     pub(crate) faults: u64,
     /// It was born since the last tick.
     pub(crate) is_newborn: bool,
+}
+
+/// Pages of files that a tree holds.
+#[derive(Debug, Default)]
+pub(crate) struct CountedFiles {
+    /// Each counted once.
+    pub(crate) distinct_bytes: u64,
+    /// What each process holds of them.
+    pub(crate) held: HashMap<u32, Part>,
 }
 
 /// A family when it began to be measured.
@@ -143,19 +153,15 @@ impl Holdings {
         let Some(holding) = self.processes.get_mut(&pid) else {
             return;
         };
-        let anon_bytes = reading.rss_bytes.saturating_sub(reading.shared_bytes);
-        if anon_bytes == holding.anon.bytes && reading.shared_bytes == holding.file.bytes {
-            return;
-        }
         let (anon_before, file_before) = (holding.anon, holding.file);
         holding.follow(reading);
         if let Some(family) = self.families.get_mut(&holding.family) {
             family.anon.follow(anon_before.alone, holding.anon.alone);
             if family.members > 1 {
-                family.doubt(anon_before.bytes.saturating_sub(anon_bytes) / 2);
+                family.doubt(anon_before.bytes.saturating_sub(holding.anon.bytes) / 2);
             }
         }
-        let file_bytes = reading.shared_bytes;
+        let file_bytes = holding.file.bytes;
         let moved = file_bytes.abs_diff(file_before.bytes);
         self.files.follow(file_before.alone, holding.file.alone);
         self.files.include(file_bytes);
@@ -259,6 +265,11 @@ impl Holdings {
         holding.map_or(0, |holding| holding.anon.bytes + holding.file.bytes)
     }
 
+    /// Whether pages of files are a large part of what a process alone holds: it may have mapped them twice.
+    pub(crate) fn is_mostly_files(&self) -> bool {
+        self.files.bytes() > self.bytes() / 10
+    }
+
     /// Whether there is more than one process.
     pub(crate) fn is_shared(&self) -> bool {
         self.processes.len() > 1
@@ -346,18 +357,14 @@ impl Holdings {
         }
     }
 
-    /// File pages of the tree were counted: all distinct ones, and those that each process held alone.
-    pub(crate) fn take_files(
-        &mut self,
-        distinct_bytes: u64,
-        alone: &HashMap<u32, u64>,
-        doubt_at_begin: u64,
-    ) {
+    /// File pages of the tree were counted.
+    pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: u64) {
         for (pid, holding) in &mut self.processes {
-            let bytes = alone.get(pid).copied().unwrap_or(0);
-            holding.file.alone = bytes.min(holding.file.bytes);
+            if let Some(part) = counted.held.get(pid) {
+                holding.take_file(*part);
+            }
         }
-        self.files.measured(distinct_bytes, doubt_at_begin);
+        self.files.measured(counted.distinct_bytes, doubt_at_begin);
     }
 
     /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.

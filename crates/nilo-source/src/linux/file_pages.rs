@@ -8,14 +8,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
+use crate::holdings::{CountedFiles, Part};
 use crate::kernel_text::words;
 use crate::linux::proc_folder::ProcFolder;
 
 /// Pages of one entry of [`FilePages::chunks`].
 const CHUNK_PAGES: u64 = 512;
-/// A page that nobody holds, and one that several hold; every other number is the process that holds it alone.
+/// No process has this number.
 const NOBODY: u32 = 0;
-const SEVERAL: u32 = u32::MAX;
 
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
@@ -39,12 +39,26 @@ struct Mapping {
     offset: u64,
 }
 
+/// Who holds a page: the first process that was found to, and the last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Holder {
+    first: u32,
+    last: u32,
+}
+
 /// The pages of a tree, process by process.
 #[derive(Debug, Default)]
 pub(crate) struct FilePages {
-    chunks: HashMap<(FileId, u64), Box<[u32; CHUNK_PAGES as usize]>>,
+    chunks: HashMap<(FileId, u64), Box<[Holder; CHUNK_PAGES as usize]>>,
     distinct: u64,
-    alone: HashMap<u32, u64>,
+    held: HashMap<u32, HeldPages>,
+}
+
+/// Pages of files that one process holds, each counted once however often it is mapped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct HeldPages {
+    all: u64,
+    alone: u64,
 }
 
 impl FilePages {
@@ -56,7 +70,7 @@ impl FilePages {
             .split(|byte| *byte == b'\n')
             .filter_map(parse_mapping)
             .collect();
-        self.alone.entry(pid).or_default();
+        self.held.entry(pid).or_default();
         // The parts of one library lie side by side; one search finds the pages of all of them.
         let mut rest = &mappings[..];
         while let Some(first) = rest.first() {
@@ -87,7 +101,7 @@ impl FilePages {
     /// A process holds `count` pages of a file from `place` on.
     fn hold(&mut self, file: FileId, place: u64, count: u64, pid: u32) {
         let (mut place, end) = (place, place + count);
-        let mut new = 0;
+        let (mut new, mut shared) = (0, 0);
         while place < end {
             let number = place / CHUNK_PAGES;
             let from = (place % CHUNK_PAGES) as usize;
@@ -95,43 +109,48 @@ impl FilePages {
             let chunk = self
                 .chunks
                 .entry((file, number))
-                .or_insert_with(|| Box::new([NOBODY; CHUNK_PAGES as usize]));
+                .or_insert_with(|| Box::new([Holder::default(); CHUNK_PAGES as usize]));
             for holder in &mut chunk[from..to] {
-                match *holder {
-                    NOBODY => {
-                        *holder = pid;
-                        new += 1;
-                    }
-                    SEVERAL => {}
-                    // The same file may be mapped twice.
-                    same if same == pid => {}
-                    other => {
-                        *holder = SEVERAL;
-                        if let Some(count) = self.alone.get_mut(&other) {
-                            *count -= 1;
-                        }
+                // The same file may be mapped twice.
+                if holder.last == pid {
+                    continue;
+                }
+                if holder.first == NOBODY {
+                    holder.first = pid;
+                    new += 1;
+                } else {
+                    shared += 1;
+                    if holder.last == holder.first
+                        && let Some(held) = self.held.get_mut(&holder.first)
+                    {
+                        held.alone -= 1;
                     }
                 }
+                holder.last = pid;
             }
             place = (number + 1) * CHUNK_PAGES;
         }
         self.distinct += new;
-        *self.alone.entry(pid).or_default() += new;
+        let held = self.held.entry(pid).or_default();
+        held.all += new + shared;
+        held.alone += new;
     }
 
-    /// Distinct bytes, and what each process holds alone; processes that are gone by now count no more.
-    pub(crate) fn finish(
-        self,
-        page_bytes: u64,
-        is_alive: impl Fn(u32) -> bool,
-    ) -> (u64, HashMap<u32, u64>) {
-        let gone = self.alone.iter().filter(|(pid, _)| !is_alive(**pid));
-        let gone: u64 = gone.map(|(_, pages)| pages).sum();
-        let alone = self
-            .alone
-            .iter()
-            .map(|(pid, pages)| (*pid, pages * page_bytes));
-        ((self.distinct - gone) * page_bytes, alone.collect())
+    /// Distinct bytes, and what each process holds; processes that are gone by now count no more.
+    pub(crate) fn finish(self, page_bytes: u64, is_alive: impl Fn(u32) -> bool) -> CountedFiles {
+        let gone = self.held.iter().filter(|(pid, _)| !is_alive(**pid));
+        let gone: u64 = gone.map(|(_, held)| held.alone).sum();
+        let held = self.held.iter().map(|(pid, held)| {
+            let part = Part {
+                bytes: held.all * page_bytes,
+                alone: held.alone * page_bytes,
+            };
+            (*pid, part)
+        });
+        CountedFiles {
+            distinct_bytes: (self.distinct - gone) * page_bytes,
+            held: held.collect(),
+        }
     }
 }
 
@@ -307,24 +326,35 @@ mod tests {
         assert_eq!(parse_mapping(b""), None);
     }
 
+    fn parts(counted: &CountedFiles, pid: u32) -> (u64, u64) {
+        let part = counted.held[&pid];
+        (part.bytes, part.alone)
+    }
+
     #[test]
     fn a_page_counts_once_and_is_alone_while_one_process_holds_it() {
         let mut pages = FilePages::default();
         for (pid, place) in [(10, 0), (10, 1), (10, 1), (11, 1), (12, 1), (11, 600)] {
             pages.hold(FILE, place, 1, pid);
         }
-        let (distinct, alone) = pages.finish(1, |_| true);
-        assert_eq!((distinct, alone[&10], alone[&11]), (3, 1, 1));
-        assert_eq!(alone[&12], 0);
+        let counted = pages.finish(1, |_| true);
+        assert_eq!(counted.distinct_bytes, 3);
+        assert_eq!(parts(&counted, 10), (2, 1));
+        assert_eq!(parts(&counted, 11), (2, 1));
+        assert_eq!(parts(&counted, 12), (1, 0));
     }
 
     #[test]
-    fn a_stretch_may_cross_chunks() {
+    fn a_stretch_may_cross_chunks_and_be_mapped_twice() {
         let mut pages = FilePages::default();
         pages.hold(FILE, 500, 600, 10);
+        pages.hold(FILE, 700, 100, 10);
         pages.hold(FILE, 1023, 2, 11);
-        let (distinct, alone) = pages.finish(1, |_| true);
-        assert_eq!((distinct, alone[&10]), (600, 598));
+        let counted = pages.finish(1, |_| true);
+        assert_eq!(
+            (counted.distinct_bytes, parts(&counted, 10)),
+            (600, (600, 598))
+        );
     }
 
     #[test]
@@ -333,7 +363,7 @@ mod tests {
         for (pid, place) in [(10, 0), (11, 0), (11, 1)] {
             pages.hold(FILE, place, 1, pid);
         }
-        assert_eq!(pages.finish(1, |pid| pid == 10).0, 1);
+        assert_eq!(pages.finish(1, |pid| pid == 10).distinct_bytes, 1);
     }
 
     #[test]

@@ -223,7 +223,10 @@ impl Measuring {
             .filter(|(_, doubt)| all || *doubt > least)
             .filter_map(|(key, _)| Some((key, holdings.state_of(key)?)))
             .collect();
-        let files = holdings.file_doubt() > least && holdings.is_shared();
+        let files = match holdings.is_shared() {
+            true => holdings.file_doubt() > least,
+            false => all && holdings.is_mostly_files(),
+        };
         let wanted = pids.filter(|pid| {
             let family = || holdings.family_of(*pid);
             let measured = all || files || family().is_some_and(|key| families.contains_key(&key));

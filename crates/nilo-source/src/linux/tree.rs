@@ -497,9 +497,9 @@ impl ProcessTree {
         }
         if let Some(files) = findings.files {
             let alive = |pid| self.members.pids.contains(&pid);
-            let (distinct_bytes, alone) = files.finish(self.proc.page_bytes, alive);
+            let counted = files.finish(self.proc.page_bytes, alive);
             self.holdings
-                .take_files(distinct_bytes, &alone, findings.file_doubt_bytes);
+                .take_files(&counted, findings.file_doubt_bytes);
         }
         for process in &mut self.processes {
             if let Some((rollup, _)) = findings.measured.get(&process.id.pid) {
