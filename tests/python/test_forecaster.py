@@ -41,9 +41,11 @@ def test_a_steady_leak_to_the_limit_is_forecast_in_time(interval, scale):
 
 
 def test_a_young_program_is_believed_to_warm_up_unless_it_makes_steps():
-    rising = {"level_at": lambda t: (4 + 0.2 * t) * GIB, "seconds": 45, "interval": 0.1}
-    assert followed(**rising).forecast().level is RiskLevel.MODERATE
+    rising = {"level_at": lambda t: (4 + 0.2 * t) * GIB, "seconds": 32, "interval": 0.1}
+    assert followed(**rising).forecast().level is RiskLevel.LOW
     assert followed(**rising, step=lambda t: int(10 * t)).forecast().level is RiskLevel.CRITICAL
+    # By half of the time that is left after 30 seconds it is no loading any more.
+    assert followed(**rising | {"seconds": 45}).forecast().level is RiskLevel.CRITICAL
 
 
 def test_a_flat_level_is_no_risk_even_near_the_limit():

@@ -291,3 +291,23 @@ def test_nohup_and_background_jobs_keep_ignoring(nilo):
     os.killpg(process.pid, signal.SIGHUP)
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "done\n")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT", "SIGHUP"])
+def test_a_signal_that_was_ignored_at_the_start_still_reaches_a_command_that_handles_it(nilo, name):
+    """As in `nilo run … &` in a script, or under nohup: the shell ignores the signal, and the command takes it back."""
+    code = (
+        "import pathlib, signal, time\n"
+        f"signal.signal(signal.{name}, lambda *_: pathlib.Path('got').write_text('once'))\n"
+        "pathlib.Path('ready').touch()\n"
+        "while not pathlib.Path('got').exists(): time.sleep(0.05)\n"
+    )
+
+    def ignore():
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+    process = nilo.start("run", "-q", "--", *python(code), preexec_fn=ignore)
+    wait_until((nilo.folder / "ready").exists, "the handler")
+    process.send_signal(getattr(signal, name))
+    process.communicate(timeout=60)
+    assert (nilo.folder / "got").read_text() == "once" and process.returncode == 0

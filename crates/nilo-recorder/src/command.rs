@@ -80,7 +80,7 @@ pub fn run_command(
     let mut listened = forwarded_signals();
     // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
     listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
-    let signals = match SignalPipe::listen(&listened) {
+    let signals = match SignalPipe::listen_even_if_ignored(&listened) {
         Ok(signals) => signals,
         Err(error) => {
             waiting.cancel();
@@ -159,7 +159,7 @@ pub fn run_command(
         (None, None) => 1,
     };
     let mut late = signals.take().into_iter().map(|arrived| arrived.signal);
-    let late = late.find(|signal| is_meant_for_us(*signal));
+    let late = late.find(|signal| is_meant_for_us(&signals, *signal));
     Ok(CommandOutcome {
         exit_code,
         signal: ended.signal.or(ended.interrupted_by).or(late),
@@ -220,7 +220,7 @@ fn sample_until_end(
                 }
                 libc::SIGXFSZ => {}
                 _ if ended.is_none() => parts.forwarder.take(arrived, now),
-                signal if is_meant_for_us(signal) => interrupted_by = Some(signal),
+                signal if is_meant_for_us(parts.signals, signal) => interrupted_by = Some(signal),
                 _ => {}
             }
         }
@@ -245,11 +245,12 @@ fn sample_until_end(
 }
 
 /// Whether a signal ends us where there is no command any more that it could be for.
-fn is_meant_for_us(signal: i32) -> bool {
-    matches!(
+fn is_meant_for_us(signals: &SignalPipe, signal: i32) -> bool {
+    let ends = matches!(
         signal,
         libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
-    )
+    );
+    ends && !signals.was_ignored(signal)
 }
 
 fn finish(parts: &mut Loop<'_>, ended: Reaped, observer: &mut dyn Observer) {

@@ -1,4 +1,7 @@
 //! Marks of the kernel above the samples: a spike between two ticks shows in a process's high-water mark.
+//!
+//! When it was, the mark does not tell, only that it came since the mark was read before.
+//! So the other processes count with the least that they held in that time: what is claimed was reached for certain.
 
 use std::collections::HashMap;
 
@@ -8,10 +11,13 @@ use nilo_source::TrackedProcess;
 /// What is remembered of a process between ticks.
 #[derive(Debug, Clone, Copy)]
 struct Remembered {
-    /// The high-water mark when last read; `None` for one that lived before us and was not read yet.
+    /// The high-water mark when last read; `None` before the first reading of a mark that may be older than the process in the tree.
     mark_bytes: Option<u64>,
     /// The largest RSS seen on a tick.
     sampled_peak_bytes: u64,
+    /// The least that the rest of the tree held since the mark was read.
+    least_others_bytes: u64,
+    was_forked: bool,
 }
 
 /// The marks of a tree.
@@ -22,8 +28,10 @@ pub(crate) struct HighWater {
 
 impl HighWater {
     /// A process joined; `attached` says that it lived before we came, so that its old mark is not ours.
+    ///
+    /// Neither is that of a forked one its own: between `vfork` and `exec` it is all that its parent ever held.
     pub(crate) fn join(&mut self, process: &TrackedProcess, attached: bool) {
-        let mark_bytes = match attached {
+        let mark_bytes = match attached || process.is_forked {
             true => process.detail.peak_rss_bytes,
             false => Some(0),
         };
@@ -32,6 +40,8 @@ impl HighWater {
             Remembered {
                 mark_bytes,
                 sampled_peak_bytes: process.reading.rss_bytes,
+                least_others_bytes: u64::MAX,
+                was_forked: process.is_forked,
             },
         );
     }
@@ -40,26 +50,35 @@ impl HighWater {
         self.remembered.remove(&id);
     }
 
-    /// What a mark proves beyond the samples since the last tick, for a tree that holds `memory_bytes` now.
+    /// What a mark proves beyond the samples, for a tree that holds `memory_bytes` now.
     pub(crate) fn rise(&mut self, processes: &[TrackedProcess], memory_bytes: u64) -> Option<u64> {
-        // The largest amount by which a mark of one process exceeds its level on this tick.
-        let mut beyond = 0;
+        let mut highest = None;
         for process in processes {
             let rss = process.reading.rss_bytes;
             let Some(remembered) = self.remembered.get_mut(&process.id) else {
                 continue;
             };
+            // Another program has marks of its own.
+            if remembered.was_forked && !process.is_forked {
+                remembered.was_forked = false;
+                remembered.mark_bytes = Some(0);
+                remembered.sampled_peak_bytes = rss;
+            }
+            let others = memory_bytes.saturating_sub(process.memory_bytes);
+            remembered.least_others_bytes = remembered.least_others_bytes.min(others);
             let new_mark = process.detail.peak_rss_bytes;
             if let Some(mark) = new_mark.filter(|_| process.detail_is_new) {
                 let before = remembered.mark_bytes.replace(mark);
                 let rose = before.is_some_and(|before| mark > before);
                 if rose && mark > remembered.sampled_peak_bytes.max(rss) {
-                    beyond = beyond.max(mark - rss);
+                    let own = process.memory_bytes + (mark - rss);
+                    highest = highest.max(Some(remembered.least_others_bytes + own));
                 }
+                remembered.least_others_bytes = others;
             }
             remembered.sampled_peak_bytes = remembered.sampled_peak_bytes.max(rss);
         }
-        (beyond > 0).then_some(memory_bytes + beyond)
+        highest.filter(|bytes| *bytes > memory_bytes)
     }
 }
 
@@ -85,6 +104,7 @@ mod tests {
             detail_is_new: false,
             pss_is_new: false,
             memory_bytes: rss,
+            is_forked: false,
             first_seen_nanos: 0,
         }
     }
@@ -114,5 +134,40 @@ mod tests {
             tree[0].detail.peak_rss_bytes = Some(6000);
             assert_eq!(marks.rise(&tree, 100), Some(6000));
         }
+    }
+
+    #[test]
+    fn others_count_with_the_least_they_held_since_the_mark_was_read() {
+        let mut marks = HighWater::default();
+        let mut tree = vec![process(1, 100), process(2, 50)];
+        tree.iter().for_each(|process| marks.join(process, false));
+        marks.rise(&tree, 150);
+        // The other one had 10 in between, and that may have been when the spike was.
+        tree[1].reading.rss_bytes = 10;
+        tree[1].memory_bytes = 10;
+        marks.rise(&tree, 110);
+        tree[1].reading.rss_bytes = 300;
+        tree[1].memory_bytes = 300;
+        tree[0].detail.peak_rss_bytes = Some(500);
+        tree[0].detail_is_new = true;
+        assert_eq!(marks.rise(&tree, 400), Some(510));
+    }
+
+    #[test]
+    fn a_child_does_not_bring_its_parents_mark_along() {
+        let mut marks = HighWater::default();
+        let mut tree = vec![process(1, 100), process(2, 100)];
+        tree[1].is_forked = true;
+        tree[1].memory_bytes = 0;
+        tree.iter().for_each(|process| marks.join(process, false));
+        tree[1].detail.peak_rss_bytes = Some(500);
+        tree[1].detail_is_new = true;
+        assert_eq!(marks.rise(&tree, 100), None);
+        // As another program it has a mark of its own.
+        tree[1].is_forked = false;
+        tree[1].reading.rss_bytes = 5;
+        tree[1].memory_bytes = 5;
+        tree[1].detail.peak_rss_bytes = Some(40);
+        assert_eq!(marks.rise(&tree, 105), Some(140));
     }
 }

@@ -45,6 +45,21 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc:
 impl SignalPipe {
     /// Listens to these signals. Those that were ignored (`nohup`) stay ignored, save SIGCHLD.
     pub(crate) fn listen(signals: &[i32]) -> io::Result<SignalPipe> {
+        SignalPipe::listen_as(signals, false)
+    }
+
+    /// Listens to these signals, also where they were ignored: a command may handle what a background job's shell made it inherit.
+    pub(crate) fn listen_even_if_ignored(signals: &[i32]) -> io::Result<SignalPipe> {
+        SignalPipe::listen_as(signals, true)
+    }
+
+    /// Whether a signal was ignored before we listened: it is not for us to end by it.
+    pub(crate) fn was_ignored(&self, signal: i32) -> bool {
+        let known = self.before.iter().find(|(number, _)| *number == signal);
+        known.is_some_and(|(_, old)| old.sa_sigaction == libc::SIG_IGN)
+    }
+
+    fn listen_as(signals: &[i32], even_if_ignored: bool) -> io::Result<SignalPipe> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         PIPE.store(writer.as_raw_fd(), Ordering::Relaxed);
         let mut before = Vec::new();
@@ -53,7 +68,8 @@ impl SignalPipe {
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal, std::ptr::null(), &mut old);
-                if old.sa_sigaction == libc::SIG_IGN && signal != libc::SIGCHLD {
+                let stays_ignored = !even_if_ignored && signal != libc::SIGCHLD;
+                if old.sa_sigaction == libc::SIG_IGN && stays_ignored {
                     continue;
                 }
                 let mut new: libc::sigaction = std::mem::zeroed();

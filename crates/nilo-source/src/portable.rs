@@ -116,6 +116,7 @@ impl PortableTree {
             detail_is_new: true,
             pss_is_new: false,
             memory_bytes: 0,
+            is_forked: self.holdings.has_relatives(id.pid),
             first_seen_nanos: self.now_nanos,
         });
         self.pids.push(pid);
@@ -152,6 +153,7 @@ impl PortableTree {
                         ..info
                     };
                     let pid = tracked.id.pid;
+                    tracked.is_forked = false;
                     self.holdings.exec(pid, FamilyKey::Founder(pid), 0);
                     self.changes.push(Change::Renamed(tracked.id));
                 }

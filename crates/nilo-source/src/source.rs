@@ -60,6 +60,8 @@ pub struct TrackedProcess {
     /// What it adds to the tree: pages that several processes hold count for the oldest of them.
     /// Over all processes this adds up to the distinct pages of the tree.
     pub memory_bytes: u64,
+    /// It runs in memory that it has from its parent: forked, or just about to become another program.
+    pub is_forked: bool,
     /// The tick on which it was first seen.
     pub first_seen_nanos: u64,
 }

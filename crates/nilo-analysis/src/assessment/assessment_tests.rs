@@ -122,6 +122,8 @@ fn what_ran_out_is_critical_and_says_when_limit_and_peak() {
         (assessed.level, assessed.is_warning()),
         (RiskLevel::Critical, true)
     );
+    // Of the last sample, 10 %, nothing is said: it was read while the process ended.
+    assert_eq!(assessed.used_percent.unwrap().round(), 100.0);
     assert_eq!(
         assessed.reason,
         "it ran out of memory after 78 seconds: the kernel killed train.py (PID 7); limit 900 MiB; peak 899 MiB"

@@ -160,7 +160,12 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
         level: usage_level.max(forecast.level).max(ending_level),
         usage_level,
         forecast_level: forecast.level,
-        used_percent: evidence.used_share.map(|share| 100.0 * share),
+        // The last sample of what ran out shows a process that was being taken apart.
+        used_percent: evidence
+            .ran_out
+            .and_then(RanOut::used_share)
+            .or(evidence.used_share)
+            .map(|share| 100.0 * share),
         prediction: prediction.map(|seconds| Prediction {
             seconds,
             seconds_low: forecast.seconds_low,

@@ -145,6 +145,14 @@ fn gpu_figure(recording: &Recording, index: u32, column: &str) -> Option<u64> {
     Some(most as u64)
 }
 
+impl RanOut {
+    /// The share of the limit that was used at the peak.
+    pub fn used_share(&self) -> Option<f64> {
+        let limit = self.limit_bytes.filter(|limit| *limit > 0)?;
+        Some(self.peak_bytes? as f64 / limit as f64)
+    }
+}
+
 impl fmt::Display for RanOut {
     /// `it ran out of memory after 78 seconds: the kernel killed train.py (PID 4711); limit 900 MiB, peak 899 MiB`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

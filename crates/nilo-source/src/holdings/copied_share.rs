@@ -26,12 +26,7 @@ impl CopiedShare {
         };
     }
 
-    /// How much of what may have been copied is counted: nothing before anything was measured.
-    pub(crate) fn expected(&self) -> f64 {
-        self.share.unwrap_or(0.0)
-    }
-
-    /// How much of it is in doubt.
+    /// How much of what may have been copied is in doubt.
     pub(crate) fn doubt(&self) -> f64 {
         let floor = FIRST_DOUBT / f64::from(self.confirmations.max(1));
         self.share.map_or(UNKNOWN_DOUBT, |share| {
@@ -47,7 +42,7 @@ mod tests {
     #[test]
     fn doubt_fades_only_while_measurements_find_no_copies() {
         let mut known = CopiedShare::default();
-        assert_eq!((known.expected(), known.doubt()), (0.0, UNKNOWN_DOUBT));
+        assert_eq!(known.doubt(), UNKNOWN_DOUBT);
         let doubts: Vec<f64> = (0..20)
             .map(|_| {
                 known.learn(0.0);
@@ -56,6 +51,6 @@ mod tests {
             .collect();
         assert_eq!((doubts[0], doubts[4], doubts[19]), (0.25, 0.05, 0.02));
         known.learn(0.5);
-        assert_eq!((known.expected(), known.doubt()), (0.25, 0.25));
+        assert_eq!(known.doubt(), 0.25);
     }
 }

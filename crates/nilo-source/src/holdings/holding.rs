@@ -31,15 +31,6 @@ impl Measured {
     }
 }
 
-/// Copies that faults tell of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Copied {
-    /// Counted as new memory.
-    pub(crate) counted: u64,
-    /// By how much that may be off.
-    pub(crate) doubted: u64,
-}
-
 /// One process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holding {
@@ -156,21 +147,15 @@ impl Holding {
     }
 
     /// Faults that growth does not explain are copies of shared pages, or of no consequence: memory that came and went
-    /// between two samples. Measurements tell how many; until then none is counted, and all are in doubt:
-    /// a peak once claimed is never taken back.
-    pub(crate) fn count_faults(&mut self, faults: u64, shares: bool, page_bytes: u64) -> Copied {
+    /// between two samples, a page that the last of its holders took over. None is counted until it is measured,
+    /// because a peak once claimed is never taken back; says how many bytes are in doubt.
+    pub(crate) fn count_faults(&mut self, faults: u64, shares: bool, page_bytes: u64) -> u64 {
         let possible = self.unexplained_bytes(faults, page_bytes);
         if !shares {
-            return Copied::default();
+            return 0;
         }
-        let counted = (possible as f64 * self.copied.expected()) as u64;
-        self.anon.alone += counted;
-        self.copied_unproved += counted;
         self.claimed += possible;
-        Copied {
-            counted,
-            doubted: (possible as f64 * self.copied.doubt()) as u64,
-        }
+        (possible as f64 * self.copied.doubt()) as u64
     }
 
     /// What a measurement says of the faults before it: bytes that were copied, and bytes that might have been.

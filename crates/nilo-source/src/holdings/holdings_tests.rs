@@ -139,27 +139,6 @@ fn what_is_freed_while_others_are_measured_is_not_counted_and_stays_in_doubt() {
 }
 
 #[test]
-fn what_measurements_taught_is_counted_from_then_on() {
-    let mut holdings = Holdings::new(PAGE);
-    let pages_of = |part: u64| part * 1000;
-    for pid in [1, 2] {
-        holdings.join(newcomer(pid, ONE, pages_of(4), 0, 0));
-    }
-    holdings.count_faults(2, pages_of(1));
-    let half = Measured {
-        anon_bytes: pages_of(4) * PAGE,
-        anon_pss_bytes: 2250 * PAGE,
-        anon_alone_bytes: 500 * PAGE,
-        faults: None,
-    };
-    let begin = holdings.state_of(ONE).unwrap();
-    holdings.take_anon(ONE, begin, &HashMap::from([(1, half), (2, half)]));
-    assert_eq!(pages(&mut holdings), 4500);
-    holdings.count_faults(2, pages_of(2));
-    assert_eq!(pages(&mut holdings), 5000);
-}
-
-#[test]
 fn memory_that_came_and_went_explains_its_faults() {
     let mut holdings = loader(1);
     for round in 1..=10 {

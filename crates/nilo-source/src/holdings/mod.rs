@@ -179,10 +179,9 @@ impl Holdings {
             return 0;
         };
         let shares = family.members > 1;
-        let copied = holding.count_faults(faults, shares, self.page_bytes);
-        family.anon.add(copied.counted);
-        family.doubt(copied.doubted);
-        copied.doubted
+        let doubted = holding.count_faults(faults, shares, self.page_bytes);
+        family.doubt(doubted);
+        doubted
     }
 
     /// Brings every figure inside what is possible; call once a tick, after all updates.

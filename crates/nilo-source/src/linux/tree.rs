@@ -185,10 +185,11 @@ impl ProcessTree {
     }
 
     fn take_faults(&mut self, index: usize, count: u64, replaced: bool) {
-        let (files, process) = (&mut self.files[index], &self.processes[index]);
+        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
         let pid = process.id.pid;
         files.faults_cpu_nanos = process.reading.cpu_nanos;
         if replaced {
+            process.is_forked = false;
             let family = family_of(files.layout, pid, None);
             self.holdings.exec(pid, family, count);
             self.has_moved = true;
@@ -286,6 +287,7 @@ impl ProcessTree {
             detail_is_new: false,
             pss_is_new: false,
             memory_bytes: 0,
+            is_forked: self.holdings.has_relatives(pid),
             first_seen_nanos: self.now_nanos,
         });
         self.last_coming_nanos = self.now_nanos;
