@@ -133,7 +133,9 @@ impl Forecaster {
     /// The lasting growth of what is held, if there is one of at least `least_bytes`.
     pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
         let track = self.own.as_ref().unwrap_or(&self.need);
-        let mut growth = growth(track, least_bytes, self.steps_seen())?;
+        let found = growth(track, least_bytes, self.steps_seen());
+        // A trend may rise further than what grew.
+        let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
         // What grows along with a growing file cache is the cache's keeping (pages not written yet), not the program's.
         let widest = self.files.scales().last().map(|scale| scale.width_secs);
         let cached = widest
