@@ -39,7 +39,6 @@ pub(crate) struct Holding {
     pub(crate) file: Part,
     /// What RSS counts of files that it has mapped more than once.
     mapped_twice_bytes: u64,
-    pub(crate) is_unmeasurable: bool,
     /// Copies that were counted on the word of faults alone.
     pub(crate) copied_unproved: u64,
     /// All faults since the last measurement that may have been copies, in bytes.
@@ -67,7 +66,6 @@ impl Holding {
                 alone: 0,
             },
             mapped_twice_bytes: 0,
-            is_unmeasurable: false,
             copied_unproved: 0,
             claimed: 0,
             copied: CopiedShare::default(),

@@ -139,6 +139,22 @@ fn what_is_freed_while_others_are_measured_is_not_counted_and_stays_in_doubt() {
 }
 
 #[test]
+fn who_joins_during_a_measurement_keeps_what_it_added() {
+    let mut holdings = loader(1);
+    let begin = holdings.state_of(ONE).unwrap();
+    let round = HashMap::from([(1, measured(0, 200)), (2, measured(0, 200))]);
+    for pid in 10..20 {
+        holdings.join(newcomer(pid, ONE, 410, 0, 10));
+    }
+    holdings.take_anon(ONE, begin, &round);
+    assert_eq!(pages(&mut holdings), 500);
+    for pid in 10..20 {
+        holdings.leave(pid);
+    }
+    assert_eq!(pages(&mut holdings), 400);
+}
+
+#[test]
 fn memory_that_came_and_went_explains_its_faults() {
     let mut holdings = loader(1);
     for round in 1..=10 {

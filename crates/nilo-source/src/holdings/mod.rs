@@ -325,10 +325,13 @@ impl Holdings {
                     let freed = freed.min(measured.anon_alone_bytes);
                     proportional += (measured.anon_pss_bytes + grown).saturating_sub(freed);
                 }
-                // Not permitted: the laws are all there is.
-                None if holding.is_unmeasurable => proportional += holding.anon.alone,
-                // About to go.
-                None => continue,
+                // It joined meanwhile, or may not be measured: the laws are all there is.
+                // What it shares is left out, because one that is about to go shares nothing any more.
+                None => {
+                    proportional += holding.anon.alone;
+                    alone += holding.anon.alone;
+                    continue;
+                }
             }
             alone += holding.anon.alone;
             most_pooled = most_pooled.max(holding.anon.pooled());
@@ -346,13 +349,6 @@ impl Holdings {
         family.anon.measured(bytes, begin.doubt_bytes);
         if !complete {
             family.doubt(bytes / INCOMPLETE_PART);
-        }
-    }
-
-    /// A process may not be measured.
-    pub(crate) fn refuse(&mut self, pid: u32) {
-        if let Some(holding) = self.processes.get_mut(&pid) {
-            holding.is_unmeasurable = true;
         }
     }
 

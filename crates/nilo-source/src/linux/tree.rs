@@ -470,7 +470,6 @@ impl ProcessTree {
             |pid| refused.push(pid),
         );
         for pid in refused {
-            self.holdings.refuse(pid);
             if let Some(process) = self.processes.iter().find(|process| process.id.pid == pid) {
                 self.blind
                     .refused(pid, &process.info.name, process.info.uid);
