@@ -1,20 +1,23 @@
 //! The tree: its processes, and the tick that reads them all.
 //!
 //! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due,
-//! follow what the tree holds, measure it where that is in doubt.
+//! follow what the tree holds, measure it where that is in doubt (`tree_memory.rs`).
 //! `processes` and `files` run in parallel; the first is what callers see.
+
+#[path = "tree_memory.rs"]
+mod memory;
 
 use nilo_sample::process::ProcessId;
 
 use crate::descriptors::descriptor_allowance;
 use crate::error::SourceError;
-use crate::holdings::{FamilyKey, Holdings, Measured, Newcomer};
+use crate::holdings::{FamilyKey, Holdings, Newcomer};
 use crate::linux::blind::BlindSpots;
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::describe::{Command, command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
-use crate::linux::measuring::{Findings, Measuring, Scene};
+use crate::linux::measuring::Measuring;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
 use crate::linux::process::{Attention, Keeping, ProcessFiles, Vital};
 use crate::roots::Roots;
@@ -28,12 +31,6 @@ const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 const SMALL_TREE: usize = 4;
 /// So long after a process joined or left, everybody is looked at on each tick.
 const LATELY_NANOS: u64 = 250_000_000;
-/// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
-const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
-/// Doubt of one part in this many of the tree's memory is of account.
-const DOUBT_OF_ACCOUNT: u64 = 500;
-/// A process that lost one part in this many of its memory at once may have called `exec`.
-const LOST_PART: u64 = 4;
 
 /// How a tree is watched.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,62 +158,6 @@ impl ProcessTree {
                     index += 1;
                 }
                 Vital::Ended => self.remove(index),
-            }
-        }
-    }
-
-    /// A process's memory moved. One that lost much at once may have another program's memory now.
-    fn follow_memory(&mut self, index: usize, before: ProcessReading) {
-        let process = &self.processes[index];
-        let (pid, reading) = (process.id.pid, process.reading);
-        let lost = before.rss_bytes.saturating_sub(reading.rss_bytes);
-        if lost > before.rss_bytes / LOST_PART && self.holdings.has_relatives(pid) {
-            self.count_faults(index);
-        }
-        self.holdings.update(pid, reading);
-        self.has_moved = true;
-    }
-
-    /// Counts the faults of a process that shares memory: copies of inherited pages show nowhere else.
-    fn count_faults(&mut self, index: usize) {
-        if let Some((count, replaced)) = self.files[index].read_faults(&self.proc) {
-            self.take_faults(index, count, replaced);
-        }
-    }
-
-    fn take_faults(&mut self, index: usize, count: u64, replaced: bool) {
-        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
-        let pid = process.id.pid;
-        files.faults_cpu_nanos = process.reading.cpu_nanos;
-        if replaced {
-            process.is_forked = false;
-            let family = family_of(files.layout, pid, None);
-            self.holdings.exec(pid, family, count);
-            self.has_moved = true;
-            return;
-        }
-        let doubted = self.holdings.count_faults(pid, count);
-        self.has_moved |= doubted > 0;
-        let (soon, seldom) = FAULTS_NANOS;
-        let wait = if doubted > self.holdings.bytes() / DOUBT_OF_ACCOUNT {
-            soon
-        } else {
-            (2 * files.faults_wait_nanos).clamp(soon, seldom)
-        };
-        files.faults_wait_nanos = wait;
-        files.next_faults_nanos = self.now_nanos.saturating_add(wait);
-    }
-
-    /// Counts faults where a process that shares memory has run since the last count.
-    fn follow_copies(&mut self) {
-        for index in 0..self.processes.len() {
-            let (files, process) = (&self.files[index], &self.processes[index]);
-            let has_run = process.reading.cpu_nanos != files.faults_cpu_nanos;
-            if has_run
-                && self.now_nanos >= files.next_faults_nanos
-                && self.holdings.has_relatives(process.id.pid)
-            {
-                self.count_faults(index);
             }
         }
     }
@@ -448,85 +389,6 @@ impl ProcessTree {
             self.changes.push(Change::Renamed(process.id));
         }
         process.info = info;
-    }
-
-    /// Measures what is in doubt, as far as the budget goes.
-    fn measure(&mut self, since_last_tick_nanos: u64) {
-        let scene = Scene {
-            now_nanos: self.now_nanos,
-            last_coming_nanos: self.last_coming_nanos,
-            processes: self.processes.len(),
-        };
-        if !self.measuring.is_due(&self.holdings, scene) {
-            return;
-        }
-        let mut refused = Vec::new();
-        let findings = self.measuring.step(
-            &self.proc,
-            &self.holdings,
-            self.processes.iter().map(|process| process.id.pid),
-            scene,
-            since_last_tick_nanos,
-            |pid| refused.push(pid),
-        );
-        for pid in refused {
-            if let Some(process) = self.processes.iter().find(|process| process.id.pid == pid) {
-                self.blind
-                    .refused(pid, &process.info.name, process.info.uid);
-            }
-        }
-        if let Some(findings) = findings {
-            // Who ended meanwhile left its pages to others, and must not be counted beside them.
-            self.read_all(Attention::Usual);
-            self.take_findings(findings);
-        }
-    }
-
-    fn take_findings(&mut self, findings: Findings) {
-        let measured = findings.measured.iter().map(|(pid, (rollup, faults))| {
-            let measured = Measured {
-                anon_bytes: rollup.anon_bytes,
-                anon_pss_bytes: rollup.anon_pss_bytes,
-                anon_alone_bytes: rollup.anon_alone_bytes,
-                faults: *faults,
-            };
-            (*pid, measured)
-        });
-        let measured = measured.collect();
-        for (family, begin) in findings.families {
-            self.holdings.take_anon(family, begin, &measured);
-        }
-        if let Some(files) = findings.files {
-            let alive = |pid| self.members.pids.contains(&pid);
-            let counted = files.finish(self.proc.page_bytes, alive);
-            self.holdings
-                .take_files(&counted, findings.file_doubt_bytes);
-        }
-        for process in &mut self.processes {
-            if let Some((rollup, _)) = findings.measured.get(&process.id.pid) {
-                process.detail.pss_bytes = Some(rollup.pss_bytes);
-                process.detail.uss_bytes = Some(rollup.uss_bytes);
-                process.pss_is_new = true;
-            }
-        }
-        self.has_moved = true;
-    }
-
-    /// Says what each process adds to the tree, the oldest first.
-    fn share_out(&mut self) {
-        self.holdings.settle();
-        let mut oldest_first: Vec<usize> = (0..self.processes.len()).collect();
-        oldest_first.sort_unstable_by_key(|index| {
-            let id = self.processes[*index].id;
-            (id.start_ticks, id.pid)
-        });
-        let pids: Vec<u32> = oldest_first
-            .iter()
-            .map(|index| self.processes[*index].id.pid)
-            .collect();
-        self.holdings.share_out(pids.into_iter(), |place, bytes| {
-            self.processes[oldest_first[place]].memory_bytes = bytes;
-        });
     }
 }
 
