@@ -109,10 +109,10 @@ pub fn compare(
 ) -> Comparison {
     let first = truth.first().map_or(0, |truth| truth.from_nanos);
     let moments = truth.iter().enumerate().filter_map(|(index, now)| {
-        // The last sample before counting began: what a user would have seen then.
+        // The last sample that was surely read before counting began: another one came after it.
         // A later one may tell of processes that left while their pages were counted.
-        let after = curve.partition_point(|(time, _)| *time <= now.from_nanos);
-        let recorded_bytes = curve[..after].last()?.1;
+        let before = curve.partition_point(|(time, _)| *time <= now.from_nanos);
+        let recorded_bytes = curve.get(before.checked_sub(2)?)?.1;
         Some(Moment {
             nanos: now.from_nanos - first,
             truth_bytes: now.bytes,
@@ -190,8 +190,10 @@ mod tests {
     #[test]
     fn what_changes_while_pages_are_counted_is_held_against_nobody() {
         let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
-        let mut curve: Vec<(u64, f64)> = (0..46).map(|n| (n * SECOND / 10, 1000.0)).collect();
+        let mut curve: Vec<(u64, f64)> = (0..45).map(|n| (n * SECOND / 10, 1000.0)).collect();
+        // One sample began before the count and was held up, the other came in the middle of it.
         let last = truth.last().unwrap();
+        curve.push((last.from_nanos - 1, 300.0));
         curve.push((last.to_nanos - 1, 300.0));
         let compared = compare(String::new(), &truth, &curve, 1000, 0.0);
         assert!(compared.moments[9].stable && compared.meets_goals());

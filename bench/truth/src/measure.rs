@@ -1,7 +1,7 @@
 //! Records jobs with `nilo run` and counts their pages meanwhile.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use nilo_sample::Subject;
 
 use crate::compare::{Comparison, Truth, compare};
 use crate::descendants::job_processes;
+use crate::freezer::Freezer;
 use crate::jobs::{MIB, SHARED_FILE_BYTES, monotonic_nanos, shared_file_in};
 use crate::page;
 use crate::pages::PageCounter;
@@ -113,12 +114,21 @@ fn measure(
         .args(["--seed", &seed.to_string()]);
     command.args(["--seconds", &settings.seconds.to_string()]);
     command.args(["--forks", &settings.forks.to_string()]);
+    let freezer =
+        Freezer::new(&scratch.name).context("cannot make a cgroup to freeze the job in")?;
+    freezer.hold(&mut command)?;
     let child = command
         .stdin(Stdio::null())
         .spawn()
         .context("cannot start nilo")?;
     let mut recorded = Recorded(child);
-    let truth = follow(&mut recorded.0, kind, &nilo, &scratch.path, counter)?;
+    let mut count = |top| {
+        freezer.frozen(|| {
+            let processes = job_processes(top, &nilo);
+            (counter.distinct_bytes(&processes), processes)
+        })
+    };
+    let truth = follow(&mut recorded.0, kind, &scratch.path, &mut count)?;
     let (peak_bytes, recorder_percent) = shown(&nilo, &runs)?;
     let curve = curve_of(&runs)?;
     let label = match kind {
@@ -133,9 +143,8 @@ fn measure(
 fn follow(
     child: &mut Child,
     kind: JobKind,
-    nilo: &Path,
     folder: &Path,
-    counter: &mut PageCounter,
+    count: &mut dyn FnMut(u32) -> io::Result<(u64, Vec<u32>)>,
 ) -> anyhow::Result<Vec<Truth>> {
     let began = monotonic_nanos();
     let mut truth = Vec::new();
@@ -160,8 +169,7 @@ fn follow(
             stranger = Some(region);
         }
         let from = monotonic_nanos();
-        let processes = job_processes(child.id(), nilo);
-        let bytes = counter.distinct_bytes(&processes);
+        let (bytes, processes) = count(child.id())?;
         let to = monotonic_nanos();
         if bytes > 0 {
             truth.push(Truth {

@@ -56,7 +56,7 @@ pub fn markdown(results: &[Comparison]) -> String {
         "# Is the curve right?\n\n\
          Measured on {} by `make bench-truth`.\n\
          Real process trees are recorded with `nilo run` at 10 Hz.\n\
-         Every half second the harness counts the distinct page frames that the tree holds, from `/proc/PID/pagemap` as root; that is the truth.\n\
+         Every half second the harness counts the distinct page frames that the tree holds, from `/proc/PID/pagemap` as root, while tree and recorder are frozen; that is the truth.\n\
          A moment is *stable* when neither the processes nor more than 0.5 % of the memory changed in the second before.\n\
          Goals, at stable moments: p95 of the error at most 3 %, worst at most 10 %; the recorded peak never more than 1 % below the largest count.\n\n\
          | job | stable moments | p95 error | worst error | peak against the largest count | recorder, % of a core | goals |\n\

@@ -21,6 +21,8 @@ pub(crate) struct Measured {
     pub(crate) anon_alone_bytes: u64,
     /// Minor faults at that time.
     pub(crate) faults: Option<u64>,
+    /// Those since the first of its relatives was measured: what they copied is not in the figures of the others.
+    pub(crate) faults_since_begin: u64,
 }
 
 impl Measured {
@@ -153,7 +155,12 @@ impl Holding {
             return 0;
         }
         self.claimed += possible;
-        (possible as f64 * self.copied.doubt()) as u64
+        self.doubted_copies(possible)
+    }
+
+    /// How many bytes are in doubt when so many may have been copied.
+    pub(crate) fn doubted_copies(&self, possible: u64) -> u64 {
+        (possible.min(self.anon.pooled()) as f64 * self.copied.doubt()) as u64
     }
 
     /// What a measurement says of the faults before it: bytes that were copied, and bytes that might have been.

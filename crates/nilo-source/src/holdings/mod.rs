@@ -10,6 +10,7 @@
 //! Anonymous memory is shared inside a *family*: processes forked from one another without `exec`.
 //! Pages of files and shared memory are shared by the whole tree.
 
+mod bias;
 mod copied_share;
 mod family;
 mod holding;
@@ -21,8 +22,8 @@ pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
 pub(crate) use family::FamilyKey;
-pub(crate) use shared_set::Part;
 use shared_set::SharedSet;
+pub(crate) use shared_set::{Doubt, Part};
 
 use crate::source::ProcessReading;
 
@@ -58,7 +59,7 @@ pub(crate) struct CountedFiles {
 pub(crate) struct FamilyState {
     /// How often somebody had joined or left.
     changes: u64,
-    doubt_bytes: u64,
+    doubt: Doubt,
 }
 
 /// What the tree holds, and how sure that is.
@@ -158,7 +159,9 @@ impl Holdings {
         if let Some(family) = self.families.get_mut(&holding.family) {
             family.anon.follow(anon_before.alone, holding.anon.alone);
             if family.members > 1 {
-                family.doubt(anon_before.bytes.saturating_sub(holding.anon.bytes) / 2);
+                // No more can have been shared than was.
+                let freed = anon_before.bytes.saturating_sub(holding.anon.bytes);
+                family.doubt(freed.min(anon_before.pooled()) / 2);
             }
         }
         let file_bytes = holding.file.bytes;
@@ -245,8 +248,13 @@ impl Holdings {
     }
 
     /// Bytes by which file pages may be off.
-    pub(crate) fn file_doubt(&self) -> u64 {
+    pub(crate) fn file_doubt_bytes(&self) -> u64 {
         self.files.doubt_bytes()
+    }
+
+    /// What is open about file pages now.
+    pub(crate) fn file_doubt(&self) -> Doubt {
+        self.files.open()
     }
 
     /// Whether a process has relatives with whom it may share anonymous memory.
@@ -278,7 +286,7 @@ impl Holdings {
     pub(crate) fn state_of(&self, key: FamilyKey) -> Option<FamilyState> {
         self.families.get(&key).map(|family| FamilyState {
             changes: family.changes,
-            doubt_bytes: family.anon.doubt_bytes(),
+            doubt: family.anon.open(),
         })
     }
 
@@ -310,6 +318,7 @@ impl Holdings {
         let (mut alone, mut most_pooled, mut proportional) = (0, 0, 0);
         let mut has_strangers = false;
         let (mut copied, mut claimed) = (0, 0);
+        let mut copied_meanwhile = 0;
         let members = self.processes.iter_mut();
         for (pid, holding) in members.filter(|(_, holding)| holding.family == key) {
             match measured.get(pid) {
@@ -318,6 +327,8 @@ impl Holdings {
                         copied += learned.0;
                         claimed += learned.1;
                     }
+                    let possible = measured.faults_since_begin * self.page_bytes;
+                    copied_meanwhile += holding.doubted_copies(possible);
                     holding.take_anon(measured);
                     has_strangers |= measured.is_shared_by_more_than(family.members);
                     let grown = holding.anon.bytes.saturating_sub(measured.anon_bytes);
@@ -346,14 +357,15 @@ impl Holdings {
         } else {
             proportional.max(nested)
         };
-        family.anon.measured(bytes, begin.doubt_bytes);
+        family.anon.measured(bytes, begin.doubt);
+        family.anon.doubt_again(copied_meanwhile);
         if !complete {
-            family.doubt(bytes / INCOMPLETE_PART);
+            family.anon.doubt_again(bytes / INCOMPLETE_PART);
         }
     }
 
     /// File pages of the tree were counted.
-    pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: u64) {
+    pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: Doubt) {
         for (pid, holding) in &mut self.processes {
             if let Some(part) = counted.held.get(pid) {
                 holding.take_file(*part);

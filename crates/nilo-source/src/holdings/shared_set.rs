@@ -1,5 +1,10 @@
 //! Distinct pages that a group of processes holds together, followed between measurements.
 
+use super::bias::Bias;
+
+/// Corrections for the bias stay within one part in this many of the set: between measurements nothing proves them.
+const MOST_CORRECTED_PART: u64 = 20;
+
 /// What one process holds of a set: some of it alone, the rest with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Part {
@@ -31,11 +36,23 @@ impl Part {
     }
 }
 
+/// By how much a set may be off.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doubt {
+    /// Left open by the laws.
+    by_laws: u64,
+    /// Left open by a measurement.
+    by_measuring: u64,
+}
+
 /// The distinct pages of a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SharedSet {
     bytes: u64,
-    doubt_bytes: u64,
+    doubt: Doubt,
+    bias: Bias,
+    /// What was added for the bias since the last measurement.
+    corrected_bytes: i64,
     sum: u64,
     sum_alone: u64,
     most: u64,
@@ -51,16 +68,34 @@ impl SharedSet {
         self.bytes.saturating_sub(self.sum_alone)
     }
 
+    /// By how much it may be off, as far as measurements have shown what the laws are worth here.
     pub(crate) fn doubt_bytes(&self) -> u64 {
-        self.doubt_bytes
+        (self.doubt.by_laws as f64 * self.bias.weight()) as u64 + self.doubt.by_measuring
     }
 
+    /// What is open now.
+    pub(crate) fn open(&self) -> Doubt {
+        self.doubt
+    }
+
+    /// The laws leave this much open; what measurements have taught of such cases is added.
     pub(crate) fn doubt(&mut self, bytes: u64) {
-        self.doubt_bytes = self.doubt_bytes.saturating_add(bytes);
+        self.doubt.by_laws = self.doubt.by_laws.saturating_add(bytes);
+        let most = (self.bytes / MOST_CORRECTED_PART) as i64;
+        let before = self.corrected_bytes;
+        self.corrected_bytes = (before + self.bias.of(bytes)).clamp(-most, most);
+        let moved = self.corrected_bytes - before;
+        self.bytes = self.bytes.saturating_add_signed(moved);
+    }
+
+    /// A measurement left this much open: it should be repeated.
+    pub(crate) fn doubt_again(&mut self, bytes: u64) {
+        self.doubt.by_measuring = self.doubt.by_measuring.saturating_add(bytes);
     }
 
     pub(crate) fn be_certain(&mut self) {
-        self.doubt_bytes = 0;
+        self.doubt = Doubt::default();
+        self.corrected_bytes = 0;
     }
 
     pub(crate) fn add(&mut self, bytes: u64) {
@@ -82,9 +117,13 @@ impl SharedSet {
     }
 
     /// The set was counted; what came into doubt after counting began stays so.
-    pub(crate) fn measured(&mut self, bytes: u64, doubt_at_begin: u64) {
+    pub(crate) fn measured(&mut self, bytes: u64, at_begin: Doubt) {
+        let by_laws = self.bytes.saturating_add_signed(-self.corrected_bytes);
+        self.bias.learn(by_laws, bytes, at_begin.by_laws);
         self.bytes = bytes;
-        self.doubt_bytes = self.doubt_bytes.saturating_sub(doubt_at_begin);
+        self.corrected_bytes = 0;
+        self.doubt.by_laws = self.doubt.by_laws.saturating_sub(at_begin.by_laws);
+        self.doubt.by_measuring -= self.doubt.by_measuring.min(at_begin.by_measuring);
     }
 
     /// How much of what members are said to hold alone fits in: less than 1 where that is out of date.
@@ -111,6 +150,7 @@ impl SharedSet {
     /// A set has at least what its largest member holds, and at most the sum.
     pub(crate) fn settle(&mut self) {
         self.bytes = self.bytes.clamp(self.most, self.sum);
-        self.doubt_bytes = self.doubt_bytes.min(self.sum);
+        self.doubt.by_laws = self.doubt.by_laws.min(self.sum);
+        self.doubt.by_measuring = self.doubt.by_measuring.min(self.sum);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::descriptors::read_record;
-use crate::holdings::{FamilyKey, FamilyState, Holdings};
+use crate::holdings::{Doubt, FamilyKey, FamilyState, Holdings};
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
 use crate::linux::file_pages::FilePages;
@@ -27,6 +27,11 @@ const PATIENCE_NANOS: u64 = NANOS_PER_SEC;
 const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
 const PART_FOR_QUIET_TREES: f64 = 0.25;
+/// A measurement that moves the tree by less than one part in this many has confirmed the laws: the next one waits,
+/// twice as long each time, unless processes come or go or this part of the tree is in doubt.
+const CONFIRMED_PART: u64 = 200;
+const PAUSE_NANOS: (u64, u64) = (NANOS_PER_SEC / 2, 10 * NANOS_PER_SEC);
+const MUCH_DOUBT_PART: u64 = 10;
 /// The first measurement, of a tree that has settled.
 const FIRST_NANOS: u64 = NANOS_PER_SEC / 2;
 /// A tree at rest is measured again this often, or so seldom that it takes one part in this many of a core.
@@ -57,23 +62,57 @@ struct Round {
     families: HashMap<FamilyKey, FamilyState>,
     /// Everybody is measured, to renew the figures of each process.
     all: bool,
-    measured: HashMap<u32, (Rollup, Option<u64>)>,
+    /// The tree may hold more than ever before.
+    at_peak: bool,
+    /// Minor faults of each process at the beginning.
+    began: HashMap<u32, u64>,
+    measured: HashMap<u32, MeasuredProcess>,
     files: Option<FilePages>,
-    file_doubt_bytes: u64,
+    file_doubt: Doubt,
     cost_nanos: u64,
     resident_bytes: u64,
+}
+
+impl Round {
+    /// Reads how many faults the processes have had that may share memory with others.
+    fn count_faults(&mut self, proc: &ProcFolder, holdings: &Holdings) {
+        for &pid in &self.queue {
+            if holdings.has_relatives(pid)
+                && let Some(faults) = read_faults(proc, pid)
+            {
+                self.began.insert(pid, faults);
+            }
+        }
+    }
+
+    /// How long a tick may measure, when the last one was so long ago: a peak waits for nobody.
+    fn slice_nanos(&self, since_last_tick_nanos: u64) -> u64 {
+        if self.at_peak {
+            return SLICE_AT_A_PEAK_NANOS;
+        }
+        let (least, most) = SLICE_NANOS;
+        (since_last_tick_nanos / SLICE_PART).clamp(least, most)
+    }
+}
+
+/// What was read of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MeasuredProcess {
+    pub(crate) rollup: Rollup,
+    /// Minor faults when the round began, and when its turn came.
+    pub(crate) faults_at_begin: Option<u64>,
+    pub(crate) faults: Option<u64>,
 }
 
 /// A finished round.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// What was read of each process, and its minor faults at that time.
-    pub(crate) measured: HashMap<u32, (Rollup, Option<u64>)>,
+    pub(crate) measured: HashMap<u32, MeasuredProcess>,
     /// Families that were measured, as they were at the beginning.
     pub(crate) families: HashMap<FamilyKey, FamilyState>,
     pub(crate) files: Option<FilePages>,
     /// What was in doubt of file pages at the beginning.
-    pub(crate) file_doubt_bytes: u64,
+    pub(crate) file_doubt: Doubt,
 }
 
 /// The state between ticks.
@@ -87,11 +126,12 @@ pub(crate) struct Measuring {
     doubted_since_nanos: Option<u64>,
     last_round_nanos: Option<u64>,
     last_cost_nanos: u64,
+    /// How long moderate doubts wait since then.
+    pause_nanos: u64,
     /// What a resident page of this tree costs to look at.
     nanos_per_page: f64,
-    /// The most that the tree has held, and whether it may hold more now.
+    /// The most that the tree has held for certain.
     peak_bytes: u64,
-    at_peak: bool,
 }
 
 impl Measuring {
@@ -105,10 +145,20 @@ impl Measuring {
             doubted_since_nanos: None,
             last_round_nanos: None,
             last_cost_nanos: 0,
+            pause_nanos: 0,
             nanos_per_page: NANOS_PER_PAGE,
             peak_bytes: 0,
-            at_peak: false,
         }
+    }
+
+    /// The tree was said to hold so much before a measurement, and does so after it.
+    pub(crate) fn learn(&mut self, before_bytes: u64, after_bytes: u64) {
+        let (least, most) = PAUSE_NANOS;
+        let confirmed = before_bytes.abs_diff(after_bytes) < after_bytes / CONFIRMED_PART;
+        self.pause_nanos = match confirmed {
+            true => (2 * self.pause_nanos).clamp(least, most),
+            false => 0,
+        };
     }
 
     /// A process left; its number may be somebody else's soon.
@@ -125,15 +175,6 @@ impl Measuring {
         self.round.is_some() || self.reason(holdings, scene).is_some()
     }
 
-    /// How long a tick may measure, when the last one was so long ago: a peak waits for nobody.
-    fn slice_nanos(&self, since_last_tick_nanos: u64) -> u64 {
-        if self.at_peak {
-            return SLICE_AT_A_PEAK_NANOS;
-        }
-        let (least, most) = SLICE_NANOS;
-        (since_last_tick_nanos / SLICE_PART).clamp(least, most)
-    }
-
     /// Goes on with a round, or begins one when it is due, for part of the time between two ticks.
     ///
     /// `refused` is told of processes that may not be measured.
@@ -146,6 +187,7 @@ impl Measuring {
         since_last_tick_nanos: u64,
         mut refused: impl FnMut(u32),
     ) -> Option<Findings> {
+        let mut began_now = false;
         if self.round.is_none() {
             let why = self.reason(holdings, scene)?;
             let round = self.begin(holdings, pids, why);
@@ -155,19 +197,27 @@ impl Measuring {
                 return None;
             }
             self.round = Some(round);
+            began_now = true;
         }
-        let slice_nanos = self.slice_nanos(since_last_tick_nanos);
         let round = self.round.as_mut()?;
+        let slice_nanos = round.slice_nanos(since_last_tick_nanos);
         let began = own_thread_nanos();
         let mut spent = 0;
+        if began_now {
+            round.count_faults(proc, holdings);
+        }
         while let Some(pid) = round.queue.pop() {
             let family = holdings.family_of(pid);
             let wanted = round.all || family.is_some_and(|key| round.families.contains_key(&key));
             if wanted {
                 match read_rollup(proc, pid) {
                     Ok(Some(rollup)) => {
-                        let faults = read_faults(proc, pid);
-                        round.measured.insert(pid, (rollup, faults));
+                        let measured = MeasuredProcess {
+                            rollup,
+                            faults_at_begin: round.began.get(&pid).copied(),
+                            faults: read_faults(proc, pid),
+                        };
+                        round.measured.insert(pid, measured);
                     }
                     Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
                         self.refused.insert(pid);
@@ -198,12 +248,11 @@ impl Measuring {
         self.last_round_nanos = Some(scene.now_nanos);
         self.last_cost_nanos = round.cost_nanos;
         self.doubted_since_nanos = None;
-        self.at_peak = false;
         Some(Findings {
             measured: round.measured,
             families: round.families,
             files: round.files,
-            file_doubt_bytes: round.file_doubt_bytes,
+            file_doubt: round.file_doubt,
         })
     }
 
@@ -213,9 +262,12 @@ impl Measuring {
         pids: impl Iterator<Item = u32>,
         why: Reason,
     ) -> Round {
-        let least = match why {
-            Reason::Doubt { least_bytes } => least_bytes,
-            Reason::First | Reason::Rest => 0,
+        let (least, at_peak) = match why {
+            Reason::Doubt {
+                least_bytes,
+                at_peak,
+            } => (least_bytes, at_peak),
+            Reason::First | Reason::Rest => (0, false),
         };
         let doubted = holdings.family_doubts();
         let all = !matches!(why, Reason::Doubt { .. });
@@ -224,7 +276,7 @@ impl Measuring {
             .filter_map(|(key, _)| Some((key, holdings.state_of(key)?)))
             .collect();
         let files = match holdings.is_shared() {
-            true => holdings.file_doubt() > least,
+            true => holdings.file_doubt_bytes() > least,
             false => all && holdings.is_mostly_files(),
         };
         let wanted = pids.filter(|pid| {
@@ -239,17 +291,26 @@ impl Measuring {
             queue,
             families,
             all,
+            at_peak,
             files: files.then(FilePages::default),
-            file_doubt_bytes: holdings.file_doubt(),
+            file_doubt: holdings.file_doubt(),
             ..Round::default()
         }
+    }
+
+    /// Whether the laws were confirmed not long ago, for the processes that are there.
+    fn is_pausing(&self, scene: Scene) -> bool {
+        self.last_round_nanos.is_some_and(|last| {
+            scene.last_coming_nanos <= last
+                && scene.now_nanos.saturating_sub(last) < self.pause_nanos
+        })
     }
 
     /// Why a round should begin now, if it should.
     fn reason(&mut self, holdings: &Holdings, scene: Scene) -> Option<Reason> {
         let now = scene.now_nanos;
         let doubt: u64 = holdings.family_doubts().map(|(_, doubt)| doubt).sum();
-        let doubt = doubt + holdings.file_doubt();
+        let doubt = doubt + holdings.file_doubt_bytes();
         if doubt > self.last_doubt {
             self.doubt_rose_nanos = now;
         }
@@ -257,7 +318,6 @@ impl Measuring {
         let least = (holdings.bytes() / DOUBT_PART).max(LEAST_DOUBT_BYTES);
         if doubt <= least {
             self.doubted_since_nanos = None;
-            self.at_peak = false;
             self.peak_bytes = self.peak_bytes.max(holdings.bytes());
         }
         if !self.budget.allows() || scene.processes == 0 {
@@ -265,18 +325,22 @@ impl Measuring {
         }
         let since = |then: u64| now.saturating_sub(then);
         if doubt > least {
+            if self.is_pausing(scene) && doubt < holdings.bytes() / MUCH_DOUBT_PART {
+                return None;
+            }
             let doubted_since = *self.doubted_since_nanos.get_or_insert(now);
             let quiet = since(scene.last_coming_nanos.max(self.doubt_rose_nanos)) >= QUIET_NANOS;
-            let patience = if holdings.bytes() + doubt > self.peak_bytes {
-                PATIENCE_AT_A_PEAK_NANOS
-            } else {
-                PATIENCE_NANOS
+            let at_peak = holdings.bytes() + doubt > self.peak_bytes;
+            let patience = match at_peak {
+                true => PATIENCE_AT_A_PEAK_NANOS,
+                false => PATIENCE_NANOS,
             };
             let unquiet =
                 since(doubted_since) >= patience && self.budget.saved_part() > PART_FOR_QUIET_TREES;
             if quiet || unquiet {
                 return Some(Reason::Doubt {
                     least_bytes: least / 8,
+                    at_peak,
                 });
             }
             return None;
@@ -296,7 +360,7 @@ enum Reason {
     /// Nothing was measured yet.
     First,
     /// The estimate may be off; sets in which less than this is in doubt are left alone.
-    Doubt { least_bytes: u64 },
+    Doubt { least_bytes: u64, at_peak: bool },
     /// The last measurement is old.
     Rest,
 }
@@ -385,6 +449,44 @@ mod tests {
         assert!(measuring.reason(&holdings, soon).is_some());
         measuring.budget.spend(NANOS_PER_SEC * 4 / 5);
         assert_eq!(measuring.reason(&holdings, soon), None);
+    }
+
+    #[test]
+    fn a_round_at_a_possible_peak_is_not_drawn_out() {
+        let holdings = tree(2);
+        for (peak_bytes, slice_nanos) in [(0, SLICE_AT_A_PEAK_NANOS), (u64::MAX, SLICE_NANOS.0)] {
+            let mut measuring = measuring();
+            measuring.peak_bytes = peak_bytes;
+            measuring.reason(&holdings, scene(0));
+            let why = measuring.reason(&holdings, scene(QUIET_NANOS)).unwrap();
+            let round = measuring.begin(&holdings, 1..=2, why);
+            assert_eq!(round.slice_nanos(0), slice_nanos);
+        }
+    }
+
+    #[test]
+    fn doubts_wait_while_measurements_confirm_the_laws() {
+        let holdings = tree(2);
+        let mut measuring = measuring();
+        measuring.last_round_nanos = Some(1);
+        measuring.reason(&holdings, scene(1));
+        let soon = scene(NANOS_PER_SEC / 4);
+        measuring.learn(100 * MIB, 100 * MIB);
+        // Ten of 110 MiB are in doubt.
+        assert_eq!(measuring.reason(&holdings, soon), None);
+        // Whoever comes or goes changes what the laws are worth.
+        let changed = Scene {
+            last_coming_nanos: 2,
+            ..soon
+        };
+        assert!(measuring.reason(&holdings, changed).is_some());
+        measuring.learn(100 * MIB, 102 * MIB);
+        assert!(measuring.reason(&holdings, soon).is_some());
+        // The pause grows and has an end.
+        (0..9).for_each(|_| measuring.learn(100 * MIB, 100 * MIB));
+        assert_eq!(measuring.pause_nanos, PAUSE_NANOS.1);
+        let later = scene(PAUSE_NANOS.1 + 1);
+        assert!(measuring.reason(&holdings, later).is_some());
     }
 
     #[test]

@@ -98,17 +98,22 @@ impl ProcessTree {
         if let Some(findings) = findings {
             // Who ended meanwhile left its pages to others, and must not be counted beside them.
             self.read_all(Attention::Usual);
+            let before = self.holdings.bytes();
             self.take_findings(findings);
+            self.holdings.settle();
+            self.measuring.learn(before, self.holdings.bytes());
         }
     }
 
     fn take_findings(&mut self, findings: Findings) {
-        let measured = findings.measured.iter().map(|(pid, (rollup, faults))| {
+        let measured = findings.measured.iter().map(|(pid, read)| {
+            let since_begin = read.faults.zip(read.faults_at_begin);
             let measured = Measured {
-                anon_bytes: rollup.anon_bytes,
-                anon_pss_bytes: rollup.anon_pss_bytes,
-                anon_alone_bytes: rollup.anon_alone_bytes,
-                faults: *faults,
+                anon_bytes: read.rollup.anon_bytes,
+                anon_pss_bytes: read.rollup.anon_pss_bytes,
+                anon_alone_bytes: read.rollup.anon_alone_bytes,
+                faults: read.faults,
+                faults_since_begin: since_begin.map_or(0, |(now, begin)| now.saturating_sub(begin)),
             };
             (*pid, measured)
         });
@@ -119,13 +124,12 @@ impl ProcessTree {
         if let Some(files) = findings.files {
             let alive = |pid| self.members.pids.contains(&pid);
             let counted = files.finish(self.proc.page_bytes, alive);
-            self.holdings
-                .take_files(&counted, findings.file_doubt_bytes);
+            self.holdings.take_files(&counted, findings.file_doubt);
         }
         for process in &mut self.processes {
-            if let Some((rollup, _)) = findings.measured.get(&process.id.pid) {
-                process.detail.pss_bytes = Some(rollup.pss_bytes);
-                process.detail.uss_bytes = Some(rollup.uss_bytes);
+            if let Some(read) = findings.measured.get(&process.id.pid) {
+                process.detail.pss_bytes = Some(read.rollup.pss_bytes);
+                process.detail.uss_bytes = Some(read.rollup.uss_bytes);
                 process.pss_is_new = true;
             }
         }
