@@ -81,6 +81,8 @@ pub struct Summary {
     pub advice: Vec<serde_json::Value>,
     /// Alerts as they were raised and cleared.
     pub alerts: Vec<Alert>,
+    /// Alerts that did not reach the alert command or the webhook, by reason.
+    pub alerts_not_delivered: Vec<UndeliveredAlerts>,
     /// The user's marks.
     pub marks: Vec<MarkSummary>,
     /// Processes that went on after the command ended.
@@ -172,6 +174,15 @@ pub struct ProcessSummary {
     pub written_bytes: Option<u64>,
 }
 
+/// Alerts that did not arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UndeliveredAlerts {
+    /// How many.
+    pub alerts: u64,
+    /// Why.
+    pub reason: String,
+}
+
 /// A mark set by the user.
 #[derive(Debug, Clone, Serialize)]
 pub struct MarkSummary {
@@ -240,6 +251,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         findings: find(recording, ending),
         advice: Vec::new(),
         alerts: alerts(recording),
+        alerts_not_delivered: alerts_not_delivered(recording),
         marks: marks(recording),
         left_running: ending.left_running.clone(),
         blind_spots: blind_spots(recording),
@@ -472,6 +484,23 @@ fn alerts(recording: &Recording) -> Vec<Alert> {
             _ => None,
         });
     alerts.collect()
+}
+
+fn alerts_not_delivered(recording: &Recording) -> Vec<UndeliveredAlerts> {
+    let mut by_reason: Vec<UndeliveredAlerts> = Vec::new();
+    for timed in &recording.events {
+        let Event::AlertsNotDelivered { alerts, reason } = &timed.event else {
+            continue;
+        };
+        match by_reason.iter_mut().find(|known| known.reason == *reason) {
+            Some(known) => known.alerts += alerts,
+            None => by_reason.push(UndeliveredAlerts {
+                alerts: *alerts,
+                reason: reason.clone(),
+            }),
+        }
+    }
+    by_reason
 }
 
 fn marks(recording: &Recording) -> Vec<MarkSummary> {

@@ -11,6 +11,7 @@ mod command;
 mod forward;
 mod gpu_rows;
 mod high_water;
+mod inherited_descriptors;
 mod launch;
 mod live;
 mod own_memory;

@@ -130,6 +130,13 @@ pub enum Event {
     },
     /// An alert was raised, or one that was raised is over.
     Alert(Box<Alert>),
+    /// Alerts that did not reach the alert command or the webhook.
+    AlertsNotDelivered {
+        /// How many.
+        alerts: u64,
+        /// Why.
+        reason: String,
+    },
     /// A program raised an exception that nobody caught.
     Exception(Box<UnhandledException>),
     /// Something that a later version knows.
