@@ -98,7 +98,7 @@ pub struct Summary {
 pub struct MemorySummary {
     /// The largest level, from the kernel where it keeps one.
     pub peak_bytes: Option<u64>,
-    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-pss`, `sampled-estimate` (shared pages not measured yet) or `sampled-rss`.
+    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-distinct-pages` (every page of the tree counted once), `sampled-estimate` (shared pages not measured yet), `sampled-rss` (one process) or `unstored` (a sample for which there was no room).
     pub peak_kind: Option<&'static str>,
     /// When it was reached, as nearly as it is known.
     pub peak_secs: Option<f64>,
@@ -112,7 +112,7 @@ pub struct MemorySummary {
     pub growth_bytes: Option<i64>,
     /// How many samples.
     pub samples: u64,
-    /// What the samples are: `pss` (pages that processes share counted once) or `rss`.
+    /// What the samples are: `distinct-pages` (every page of the tree counted once) or `rss` (one process, or shared pages not measured).
     pub sample_kind: &'static str,
     /// The largest swap.
     pub swap_peak_bytes: Option<u64>,
@@ -203,6 +203,9 @@ pub struct RecorderSummary {
     pub peak_rss_bytes: Option<u64>,
     /// Rows that could not be stored.
     pub dropped_samples: u64,
+    /// Why the last of them could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_reason: Option<String>,
     /// Ticks that came later than half an interval.
     pub late_ticks: u64,
     /// The asked-for interval.
@@ -312,7 +315,7 @@ fn memory(recording: &Recording) -> MemorySummary {
         .series("pss_processes")
         .and_then(|series| series.max())
         .is_some_and(|(_, n)| n > 0.0);
-    summary.sample_kind = if shared_once { "pss" } else { "rss" };
+    summary.sample_kind = if shared_once { "distinct-pages" } else { "rss" };
     summary.samples = level.present().count() as u64;
     summary.mean_bytes = time_weighted_mean(level).and_then(whole);
     summary.min_bytes = minimum(level).and_then(whole);
@@ -330,11 +333,8 @@ fn memory(recording: &Recording) -> MemorySummary {
         summary.peak_bytes = whole(peak.bytes);
         summary.peak_kind = Some(peak.kind);
         summary.peak_secs = Some(to_secs(peak.time_nanos));
-        let first = level
-            .present()
-            .next()
-            .map_or(peak.bytes, |(_, first)| first);
-        summary.growth_bytes = Some((peak.bytes - first) as i64);
+        let first = level.present().next();
+        summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
     }
     summary
 }
@@ -556,6 +556,14 @@ pub fn damage(recording: &Recording) -> Vec<String> {
     damage
 }
 
+fn dropped_reason(recording: &Recording) -> Option<String> {
+    let mut events = recording.events.iter().rev();
+    events.find_map(|timed| match &timed.event {
+        Event::Lost { reason, .. } => Some(reason.clone()),
+        _ => None,
+    })
+}
+
 fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
     let gaps = recording
         .events
@@ -564,6 +572,7 @@ fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
         .count();
     let mut summary = RecorderSummary {
         dropped_samples: recording.dropped_rows,
+        dropped_reason: dropped_reason(recording),
         interval_secs: to_secs(recording.description.interval_nanos),
         gaps: gaps as u64,
         slowed: paces(recording),

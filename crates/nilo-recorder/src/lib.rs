@@ -23,6 +23,7 @@ mod recorder;
 mod sentinel;
 mod signals;
 mod surroundings;
+mod wait_for_ends;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};

@@ -53,6 +53,9 @@ pub enum Event {
         /// The signal that killed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
+        /// The most memory that the recorder saw, also where its samples could not be stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peak_bytes: Option<u64>,
     },
     /// A word from the user: `nilo mark "epoch 3"`.
     Mark {

@@ -90,6 +90,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     if !quiet && outcome.end == WatchEnd::AllGone {
         note("the watched processes have ended");
     }
-    report(&folder, quiet, sampling.json.as_deref());
+    let ending = (&outcome.ending, outcome.dropped);
+    report(&folder, ending, quiet, sampling.json.as_deref());
     Ok(0)
 }
