@@ -303,7 +303,7 @@ def test_closed_pipes_are_no_errors(nilo):
 def test_a_finished_run_that_lost_its_tail_is_damaged(nilo):
     damaged_copy(nilo, lambda segment: os.truncate(segment, 3000))
     result = nilo("verify")
-    assert result.returncode == 1 and "stops before it" in result.stdout
+    assert result.returncode == 1 and "the recording stops before that" in result.stdout
     assert nilo.show()["recorder"]["damage"]
 
 

@@ -551,7 +551,7 @@ pub fn damage(recording: &Recording) -> Vec<String> {
     let lost_rows = recording.dropped_rows > 0;
     let finished = recording.description.ending.is_some();
     if recorded && finished && !lost_rows && !recording.events.iter().any(ended) {
-        damage.push("the run came to its end, but the record stops before it".to_owned());
+        damage.push("the run ended, but the recording stops before that".to_owned());
     }
     damage
 }

@@ -133,7 +133,7 @@ pub fn run_command(
     let end_nanos = monotonic_nanos();
     if !known {
         recorder.event(&Event::Blind {
-            text: "the command ended before it could be read".to_owned(),
+            text: "the command ended before its first sample".to_owned(),
         });
     }
     let left_running = still_running(&mut recorder, &mut reaper);
@@ -325,10 +325,7 @@ pub(crate) fn run_tick(
     let done = monotonic_nanos();
     if let Some(change) = pace.finish(done, done - now) {
         let secs = nilo_sample::units::to_secs(change.interval_nanos);
-        observer.on_notice(&format!(
-            "sampling every {secs} s from here on: {}",
-            change.reason
-        ));
+        observer.on_notice(&format!("now sampling every {secs} s: {}", change.reason));
         recorder.event(&Event::Interval {
             nanos: change.interval_nanos,
             reason: change.reason,

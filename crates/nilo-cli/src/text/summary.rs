@@ -98,7 +98,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
             write_line(
                 out,
                 "Exception",
-                &format!("in {who}, not the end of it: {text}"),
+                &format!("in {who}, did not end the run: {text}"),
             )
         });
     };
@@ -135,7 +135,7 @@ fn peak_words(kind: &str, summary: &Summary) -> String {
     let of_several = memory.peak_bytes > largest;
     match kind {
         "vmhwm" if of_several => {
-            "a high-water mark of the kernel (VmHWM), other processes as sampled".to_owned()
+            "the kernel's high-water mark of a process (VmHWM), samples of the others".to_owned()
         }
         "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
         "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
@@ -184,10 +184,10 @@ fn ending_words(summary: &Summary) -> String {
         }
         ("oom-killed", _, _) => format!("OOM-killed{at}"),
         ("exited", Some(code), _) => format!("exited with {code}"),
-        ("exited", None, _) => "ended; its exit code is known to its parent only".to_owned(),
+        ("exited", None, _) => "ended; exit code unknown (only its parent can read it)".to_owned(),
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
         ("running", _, _) => "still running".to_owned(),
-        ("detached", _, _) => "watching ended, the processes went on".to_owned(),
+        ("detached", _, _) => "stopped watching while the processes were running".to_owned(),
         _ if summary.recorder.dropped_samples > 0 => {
             let reason = summary.recorder.dropped_reason.as_deref();
             let reason = reason.unwrap_or("samples could not be stored");
@@ -275,7 +275,7 @@ fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
         }
     }
     for text in &summary.blind_spots {
-        writeln!(out, "not seen: {text}")?;
+        writeln!(out, "not recorded: {text}")?;
     }
     for text in &summary.recorder.slowed {
         writeln!(out, "slowed: {text}")?;

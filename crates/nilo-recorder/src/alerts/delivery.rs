@@ -333,7 +333,7 @@ fn signal_descendants(signal: i32) {
 }
 
 /// Said when a destination is slower than the alerts.
-const TOO_MANY: &str = "alerts come faster than they can be delivered; some are not delivered";
+const TOO_MANY: &str = "alerts come faster than they can be delivered; some are dropped";
 fn report(socket: &OwnedFd, text: &str) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     send(socket, text.as_bytes(), flags).ok();

@@ -29,7 +29,7 @@ const LEAKS_EVERY: Duration = Duration::from_secs(10);
 /// At the end, whoever listens gets this long to hear everything.
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// Said when there is no process that delivers alerts, or none that answers.
-const NOBODY_DELIVERS: &str = "the process that delivers alerts does not take them";
+const NOBODY_DELIVERS: &str = "the process that delivers alerts does not respond";
 
 /// What was prepared before the job started.
 pub(crate) struct AlertPreparation {
@@ -67,7 +67,7 @@ impl AlertWatch {
                 Ok(started) => delivery = Some(started),
                 Err(error) => {
                     trouble = Some(format!(
-                        "alerts reach neither command nor webhook: no process for them: {error}"
+                        "alerts will not be delivered: could not start a process for them: {error}"
                     ));
                 }
             }
@@ -231,7 +231,7 @@ impl Station {
             let unheard = teller.finish(LAST_WORD);
             if unheard > 0 {
                 let text = format!(
-                    "{unheard} alerts were raised while nobody took them: standard error, or what listened, was blocked"
+                    "{unheard} alerts were not shown: standard error or the callback was blocked"
                 );
                 append_event(&self.run_dir, &Event::Blind { text }).ok();
             }

@@ -65,7 +65,7 @@ impl Recording {
             if let Err(error) = written
                 && !std::mem::replace(&mut log_failed, true)
             {
-                warn(&format!("the memory log has holes from here on: {error}"));
+                warn(&format!("the memory log has gaps from here on: {error}"));
             }
         };
         match record_own_process(&folder, description, interval, on_tick) {
