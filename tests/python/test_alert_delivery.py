@@ -1,6 +1,8 @@
 """The process that runs alert commands: nothing that it started is left when it is over."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -96,6 +98,46 @@ def test_what_a_command_leaves_in_the_background_may_finish(nilo, limited):
     recording.wait(timeout=120)
     wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
     assert (nilo.folder / "finished").read_text().splitlines() == ["done"] * 2
+
+
+def undelivered(summary):
+    return sum(missed["alerts"] for missed in summary["alerts_not_delivered"])
+
+
+def test_alerts_behind_a_busy_command_are_counted_at_the_end(nilo, limited):
+    """The first command waits for a file; what queues behind it cannot be delivered before the end."""
+    command = "cat >> got; while [ ! -e go ]; do sleep 0.1; done"
+    job = python(HOLD.format(seconds=4))
+    recording = nilo.start("run", "--json", "summary.json", "--on-alert", command, "--", *job, preexec_fn=limited.enter)
+    _, said = recording.communicate(timeout=120)
+    (nilo.folder / "go").touch()
+    summary = json.loads((nilo.folder / "summary.json").read_text())
+    begun = len((nilo.folder / "got").read_text().splitlines())
+    assert begun == 1 and len(summary["alerts"]) > 1
+    missed = len(summary["alerts"]) - begun
+    assert summary["alerts_not_delivered"] == [{"alerts": missed, "reason": "the alert command was still busy when the recording ended"}]
+    assert re.search(rf"^{missed} alerts? (was|were) not delivered: the alert command was still busy when the recording ended$", said, re.MULTILINE), said
+    wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
+    assert nilo.show()["alerts_not_delivered"] == summary["alerts_not_delivered"]
+
+
+def test_alerts_behind_a_slow_command_are_delivered_after_the_end(nilo, limited):
+    """Each takes a second; the recorder waits for those that are queued."""
+    recording = record(nilo, limited, "sleep 1; cat >> got", 3)
+    recording.wait(timeout=120)
+    wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
+    shown = nilo.show()
+    assert len((nilo.folder / "got").read_text().splitlines()) == len(shown["alerts"]) > 1
+    assert shown["alerts_not_delivered"] == []
+
+
+def test_alerts_whose_command_fails_are_counted(nilo, limited):
+    recording = record(nilo, limited, "exit 3", 3)
+    recording.wait(timeout=120)
+    wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
+    shown = nilo.show()
+    assert undelivered(shown) == len(shown["alerts"]) > 1
+    assert all("exit status: 3" in missed["reason"] for missed in shown["alerts_not_delivered"])
 
 
 def name(pid):

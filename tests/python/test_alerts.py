@@ -210,7 +210,7 @@ def test_a_command_in_trouble_disturbs_nobody(nilo, limited, command, said):
     assert kinds(shown) == ["memory-warning", "memory-critical"]
     assert shown["recorder"]["dropped_samples"] == 0
     if said:
-        assert result.stderr.count("the alert command failed") == 1 and said in result.stderr
+        assert result.stderr.count("warning: the alert command failed") == 1 and said in result.stderr
 
 
 def test_a_command_in_trouble_does_not_change_the_status(nilo, limited):

@@ -20,7 +20,7 @@ def test_oom_of_a_device_monitors_it(nilo, driver):
     driver.say(gpu_line(2 * GIB))
     process = nilo.start("oom", "--devices", "0", "--threshold", "90", extra_env=driver.environment)
     try:
-        assert "looking at this machine every 0.1 s; Ctrl+C to stop" in process.stderr.readline()
+        assert "monitoring this machine every 0.1 s; Ctrl+C to stop" in process.stderr.readline()
         # Longer than a short look takes: the warning can only come from one that goes on.
         with pytest.raises(Exception):
             process.wait(4)
@@ -50,7 +50,7 @@ def test_leak_check_without_a_run_looks_at_what_runs_now(nilo):
     result = nilo("leak", "--check", "--threshold", "100", extra_env={"NILO_NVML": ""}, timeout=180)
     assert result.returncode in (0, 1), result.stderr
     assert re.fullmatch(r"(no )?leak found.*\n", result.stdout), result.stdout
-    assert "looking at" in result.stderr and " for 30 seconds" in result.stderr
+    assert "monitoring " in result.stderr and " for 30 seconds" in result.stderr
 
 
 def test_leak_check_with_runs_judges_the_last_one(nilo):

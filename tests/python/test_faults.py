@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
@@ -161,6 +162,50 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
     assert "warning:" in result.stderr and "panicked" not in result.stderr
 
 
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A real file system of 64 KiB: too small for a run, its log and its summary."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        unavailable(f"cannot mount a tiny tmpfs: {mounted.stderr}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
+    """Neither `run.json` nor a further segment can be written; the summary and a later reader know the end and the peak all the same."""
+    code = "import time\nx=[]\nfor i in range(60): x.append(bytearray(1<<20)); time.sleep(.02)\nx.append(bytearray(80<<20)); time.sleep(1); raise SystemExit(3)"
+    files = ["--dir", tiny_disk, "--memory-log", tiny_disk / "log.csv", "--json", tiny_disk / "summary.json"]
+    result = nilo("run", "--interval", "0.005", *files, "--", *python(code))
+    assert result.returncode == 3
+    assert "How It Ended:         exited with 3\n" in result.stderr and "still running" not in result.stderr, result.stderr
+    assert "samples are being lost: disk full; the command goes on" in result.stderr
+    shown = nilo.show("last", "--dir", tiny_disk)
+    assert "ending" not in json.loads(next(tiny_disk.glob("2*/run.json")).read_text()), "the disk was not full"
+    assert (shown["status"], shown["exit_code"], shown["recorder"]["dropped_reason"]) == ("exited", 3, "disk full")
+    assert shown["memory"]["peak_bytes"] > 140 * MIB
+    assert shown["recorder"]["dropped_samples"] > 0
+    assert "the memory curve has gaps; the peak is not affected" in nilo("show", "--dir", tiny_disk).stdout
+    checked = nilo("verify", "--dir", tiny_disk)
+    assert checked.returncode == 0
+    assert f"incomplete: {shown['recorder']['dropped_samples']} rows could not be stored" in checked.stdout and ": whole" not in checked.stdout
+
+
+def test_an_end_that_could_not_be_stored_is_put_down_to_the_full_disk(nilo, tiny_disk):
+    """The recorder is killed while the disk is full, so nobody writes an end."""
+    process = nilo.start("run", "--dir", tiny_disk, "--interval", "0.001", "--", "sleep", "600", stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list(tiny_disk.glob("2*/run.json"))) == 1, "the run")
+    wait_until(lambda: nilo.show("last", "--dir", tiny_disk)["recorder"]["dropped_samples"] > 0, "lost samples")
+    root = nilo.show("last", "--dir", tiny_disk)["processes"][0]["pid"]
+    process.kill()
+    process.wait()
+    os.kill(root, signal.SIGKILL)
+    shown = nilo("show", "--dir", tiny_disk).stdout
+    assert "How It Ended:         its end was not recorded: samples could not be stored\n" in shown, shown
+
+
 def test_the_status_is_known_when_run_json_could_not_be_written_again(nilo):
     """A full disk may refuse the last `run.json`; the run file has the status all the same."""
     nilo("run", "--quiet", "--", "sh", "-c", "exit 6")
@@ -258,7 +303,7 @@ def test_closed_pipes_are_no_errors(nilo):
 def test_a_finished_run_that_lost_its_tail_is_damaged(nilo):
     damaged_copy(nilo, lambda segment: os.truncate(segment, 3000))
     result = nilo("verify")
-    assert result.returncode == 1 and "stops before it" in result.stdout
+    assert result.returncode == 1 and "the recording stops before that" in result.stdout
     assert nilo.show()["recorder"]["damage"]
 
 

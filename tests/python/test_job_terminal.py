@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 
@@ -266,6 +267,23 @@ def test_ctrl_c(tmux, tmp_path):
     shells.expect("status 130")
     alone, recorded = shells.lines()
     assert recorded == alone
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 40, 59, 60, 61, 120])
+def test_the_summary_begins_on_a_line_of_its_own(tmux, length):
+    """Whatever the command left unfinished is kept, and there is no empty line where it left nothing."""
+    text = "".join("0123456789"[index % 10] for index in range(length))
+    code = f"print('begins')\nprint({text!r}, end='', flush=True)"
+    pane = tmux.run("one", recorded([sys.executable, "-c", code]), columns=60).wait()
+    lines = pane.screen().splitlines()
+    assert lines[:1] == ["begins"]
+    left = [text[start : start + 60] for start in range(0, length, 60)]
+    assert lines[1 : len(left) + 3] == [*left, "=" * 50, "MEMORY USAGE STATISTICS"]
+
+
+def test_pipes_get_the_summary_alone(tmp_path):
+    done = subprocess.run(recorded(["printf", "loss 0.3"]), cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "loss 0.3" and done.stderr.startswith("=" * 50 + "\n") and "\x1b" not in done.stderr and "\r" not in done.stderr
 
 
 @pytest.mark.parametrize("quiet", ["-q", "--live=auto"])

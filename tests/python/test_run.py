@@ -297,6 +297,20 @@ def test_nobody_is_said_to_run_who_does_not(nilo):
     assert nilo.show()["left_running"] == []
 
 
+def test_helpers_that_end_right_after_the_command_are_not_said_to_run(nilo):
+    """The resource tracker of multiprocessing ends when it sees the end of the program."""
+    code = (
+        "import multiprocessing, time\nfrom multiprocessing import shared_memory\n"
+        "block = shared_memory.SharedMemory(create=True, size=4096)\ntime.sleep(.3)\nblock.close(); block.unlink()"
+    )
+    for _ in range(10):
+        result = nilo("run", "--interval", "0.02", "--", *python(code))
+        assert "still running" not in result.stderr, result.stderr
+        shown = nilo.show()
+        assert shown["left_running"] == [] and len(shown["processes"]) >= 2
+        assert all(process["ended_secs"] is not None for process in shown["processes"]), shown["processes"]
+
+
 def test_cpu_of_short_lived_children_is_counted(nilo):
     burn = "import time\nt=time.process_time()\nwhile time.process_time()-t<.1: pass"
     script = f"for i in 1 2 3 4 5 6 7 8 9 10; do {sys.executable} -S -c '{burn}'; done"

@@ -73,13 +73,15 @@ class Terminal:
 TITLE = r"(?:\x1b\[22;2t)?\x1b\]2;([^\x07\x1b]*)\x07"
 OLD_TITLE = "\x1b[23;2t"
 SUMMARY = "=" * 50
+# What goes before the summary in a window of 100 columns, so that it begins on a line of its own.
+FRESH_LINE = " " * 100 + "\r\x1b[K"
 
 
 class JobText:
     """What the terminal got before the summary: the job's text without our titles, and where in it they were."""
 
     def __init__(self, text):
-        text = text.split(SUMMARY)[0]
+        text = text.split(FRESH_LINE + SUMMARY)[0]
         assert text.count(OLD_TITLE) <= 1
         text = text.replace(OLD_TITLE, "")
         self.titles = re.findall(TITLE, text)
@@ -120,7 +122,7 @@ def test_quiet_and_never_give_the_terminal_no_byte(nilo):
     alone, _ = read_all(python(code), nilo.folder)
     assert read_all([NILO, "run", "--quiet", "--", *python(code)], nilo.folder)[0] == alone
     never, _ = read_all([NILO, "run", "--live", "never", "--", *python(code)], nilo.folder)
-    assert never.split(SUMMARY)[0] == alone
+    assert never.split(FRESH_LINE + SUMMARY)[0] == alone
 
 
 def test_a_job_that_writes_all_the_time_gets_no_title_in_between(nilo):

@@ -108,7 +108,8 @@ def test_what_runs_out_while_it_is_watched_is_said_in_the_results(nilo, cgroup, 
     target = job(*python("import time\ntime.sleep(1.5)\n" + HOG), preexec_fn=cgroup.enter)
     options = ["--threshold", "100", "--interval", "0.05", "--pid", target.pid, "--format", "json"]
     result = nilo("oom", "--monitor", *options, extra_env=NO_GPU)
-    *_, warning, end = [json.loads(line) for line in result.stdout.splitlines()]
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    *_, warning, end = events
     assert result.returncode == 1
     assert (warning["event"], warning["level"], warning["ran_out"]["kind"]) == ("warning", "critical", "oom-kill")
-    assert end["oom_killed"] and end["warnings"] >= 1
+    assert end["oom_killed"] and end["warnings"] == sum(event["event"] == "warning" for event in events)

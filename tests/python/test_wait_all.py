@@ -123,7 +123,45 @@ def test_the_wait_for_a_daemon_can_be_interrupted(nilo, job, name):
     assert shown["exit_code"] == 0 and len(shown["left_running"]) == 1
 
 
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_before_the_end_of_the_command_is_for_the_command(nilo, job, name):
+    """The command is told and ends; its daemons are waited for all the same. A second signal ends the wait, not the daemons."""
+    script = f"(trap '' {name}; echo $BASHPID > daemon; while [ ! -e go ]; do sleep 0.05; done) & trap 'echo told >> told; exit 7' {name}; echo > ready; while :; do sleep 0.05; done"
+    daemon = lambda: int((nilo.folder / "daemon").read_text())  # noqa: E731
+    number = getattr(signal, f"SIG{name}")
+
+    def start():
+        process = job(NILO, "run", "--quiet", "--wait-all", "--", "bash", "-c", script, cwd=nilo.folder, env=nilo.environment)
+        wait_until(lambda: (nilo.folder / "ready").exists() and (nilo.folder / "daemon").exists() and (nilo.folder / "daemon").read_text(), "the job")
+        os.kill(process.pid, number)
+        wait_until((nilo.folder / "told").exists, "the command to be told")
+        wait_until(lambda: children(process.pid) == [daemon()], "the command to end")
+        return process
+
+    process = start()
+    assert process.poll() is None
+    (nilo.folder / "go").touch()
+    assert process.wait(60) == 7
+    assert (nilo.folder / "told").read_text() == "told\n"
+    assert nilo.show()["left_running"] == []
+
+    for file in ["go", "ready", "told", "daemon"]:
+        (nilo.folder / file).unlink()
+    process = start()
+    os.kill(process.pid, number)
+    assert process.wait(60) == -number
+    os.kill(daemon(), 0)
+    shown = nilo.show()
+    assert shown["exit_code"] == 7 and daemon() in shown["left_running"]
+    (nilo.folder / "go").touch()
+
+
+def children(pid):
+    """Living and ended ones, as long as they are not waited for."""
+    return [int(child) for task in os.listdir(f"/proc/{pid}/task") for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
+
+
 def ended_commands(pid):
     """1 as soon as `sleep` is the only child that is left."""
-    children = [child for task in os.listdir(f"/proc/{pid}/task") for child in open(f"/proc/{pid}/task/{task}/children").read().split()]
-    return len(children) if all(open(f"/proc/{child}/comm").read() == "sleep\n" for child in children) else 0
+    found = children(pid)
+    return len(found) if all(open(f"/proc/{child}/comm").read() == "sleep\n" for child in found) else 0

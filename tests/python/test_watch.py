@@ -169,7 +169,7 @@ def test_as_another_user_we_see_what_we_may_and_say_what_not(nilo, job):
     shown = json.loads((nilo.folder / "o.json").read_text())
     assert shown["memory"]["peak_bytes"] > 40 * MIB
     assert shown["blind_spots"], shown
-    assert "not seen:" in result.stderr
+    assert "not recorded:" in result.stderr
 
 
 def test_ps_lists_candidates(nilo, job, tmp_path):

@@ -14,7 +14,7 @@ const MARGIN: f64 = 1.001;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Peak {
     pub(crate) bytes: f64,
-    /// `vmhwm`, `rusage`, `sampled-pss`, `sampled-estimate` or `sampled-rss`.
+    /// `vmhwm`, `rusage`, `sampled-distinct-pages`, `sampled-estimate`, `sampled-rss` or `unstored`.
     pub(crate) kind: &'static str,
     /// As nearly as it is known, and never after the process ended.
     pub(crate) time_nanos: u64,
@@ -57,8 +57,27 @@ pub(crate) fn tree_peak(recording: &Recording) -> Option<Peak> {
     let largest = process_peaks(recording)
         .into_values()
         .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
-    let candidates = [sampled, marked, largest];
+    let candidates = [sampled, marked, largest, told_at_the_end(recording)];
     candidates.into_iter().flatten().reduce(larger)
+}
+
+/// The recorder's own account, which has the samples that could not be stored.
+fn told_at_the_end(recording: &Recording) -> Option<Peak> {
+    recording
+        .events
+        .iter()
+        .rev()
+        .find_map(|timed| match timed.event {
+            Event::CommandEnded {
+                peak_bytes: Some(bytes),
+                ..
+            } if recording.dropped_rows > 0 => Some(Peak {
+                bytes: bytes as f64,
+                kind: "unstored",
+                time_nanos: timed.time_nanos,
+            }),
+            _ => None,
+        })
 }
 
 /// What the sample of this time is: of one process, of several measured ones, or of some that were not measured yet.
@@ -67,7 +86,7 @@ fn sample_kind(tree: &RecordedTable, time_nanos: u64) -> &'static str {
     let at = |column: &str| tree.series(column)?.values.get(row).copied();
     match (at("processes"), at("pss_processes")) {
         (Some(processes), _) if processes <= 1.0 => "sampled-rss",
-        (Some(processes), Some(measured)) if measured >= processes => "sampled-pss",
+        (Some(processes), Some(measured)) if measured >= processes => "sampled-distinct-pages",
         (Some(_), Some(_)) => "sampled-estimate",
         _ => "sampled-rss",
     }

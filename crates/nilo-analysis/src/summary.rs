@@ -81,6 +81,8 @@ pub struct Summary {
     pub advice: Vec<serde_json::Value>,
     /// Alerts as they were raised and cleared.
     pub alerts: Vec<Alert>,
+    /// Alerts that did not reach the alert command or the webhook, by reason.
+    pub alerts_not_delivered: Vec<UndeliveredAlerts>,
     /// The user's marks.
     pub marks: Vec<MarkSummary>,
     /// Processes that went on after the command ended.
@@ -96,7 +98,7 @@ pub struct Summary {
 pub struct MemorySummary {
     /// The largest level, from the kernel where it keeps one.
     pub peak_bytes: Option<u64>,
-    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-pss`, `sampled-estimate` (shared pages not measured yet) or `sampled-rss`.
+    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-distinct-pages` (every page of the tree counted once), `sampled-estimate` (shared pages not measured yet), `sampled-rss` (one process) or `unstored` (a sample for which there was no room).
     pub peak_kind: Option<&'static str>,
     /// When it was reached, as nearly as it is known.
     pub peak_secs: Option<f64>,
@@ -110,7 +112,7 @@ pub struct MemorySummary {
     pub growth_bytes: Option<i64>,
     /// How many samples.
     pub samples: u64,
-    /// What the samples are: `pss` (pages that processes share counted once) or `rss`.
+    /// What the samples are: `distinct-pages` (every page of the tree counted once) or `rss` (one process, or shared pages not measured).
     pub sample_kind: &'static str,
     /// The largest swap.
     pub swap_peak_bytes: Option<u64>,
@@ -172,6 +174,15 @@ pub struct ProcessSummary {
     pub written_bytes: Option<u64>,
 }
 
+/// Alerts that did not arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UndeliveredAlerts {
+    /// How many.
+    pub alerts: u64,
+    /// Why.
+    pub reason: String,
+}
+
 /// A mark set by the user.
 #[derive(Debug, Clone, Serialize)]
 pub struct MarkSummary {
@@ -192,6 +203,9 @@ pub struct RecorderSummary {
     pub peak_rss_bytes: Option<u64>,
     /// Rows that could not be stored.
     pub dropped_samples: u64,
+    /// Why the last of them could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_reason: Option<String>,
     /// Ticks that came later than half an interval.
     pub late_ticks: u64,
     /// The asked-for interval.
@@ -240,6 +254,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         findings: find(recording, ending),
         advice: Vec::new(),
         alerts: alerts(recording),
+        alerts_not_delivered: alerts_not_delivered(recording),
         marks: marks(recording),
         left_running: ending.left_running.clone(),
         blind_spots: blind_spots(recording),
@@ -300,7 +315,7 @@ fn memory(recording: &Recording) -> MemorySummary {
         .series("pss_processes")
         .and_then(|series| series.max())
         .is_some_and(|(_, n)| n > 0.0);
-    summary.sample_kind = if shared_once { "pss" } else { "rss" };
+    summary.sample_kind = if shared_once { "distinct-pages" } else { "rss" };
     summary.samples = level.present().count() as u64;
     summary.mean_bytes = time_weighted_mean(level).and_then(whole);
     summary.min_bytes = minimum(level).and_then(whole);
@@ -318,11 +333,8 @@ fn memory(recording: &Recording) -> MemorySummary {
         summary.peak_bytes = whole(peak.bytes);
         summary.peak_kind = Some(peak.kind);
         summary.peak_secs = Some(to_secs(peak.time_nanos));
-        let first = level
-            .present()
-            .next()
-            .map_or(peak.bytes, |(_, first)| first);
-        summary.growth_bytes = Some((peak.bytes - first) as i64);
+        let first = level.present().next();
+        summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
     }
     summary
 }
@@ -474,6 +486,23 @@ fn alerts(recording: &Recording) -> Vec<Alert> {
     alerts.collect()
 }
 
+fn alerts_not_delivered(recording: &Recording) -> Vec<UndeliveredAlerts> {
+    let mut by_reason: Vec<UndeliveredAlerts> = Vec::new();
+    for timed in &recording.events {
+        let Event::AlertsNotDelivered { alerts, reason } = &timed.event else {
+            continue;
+        };
+        match by_reason.iter_mut().find(|known| known.reason == *reason) {
+            Some(known) => known.alerts += alerts,
+            None => by_reason.push(UndeliveredAlerts {
+                alerts: *alerts,
+                reason: reason.clone(),
+            }),
+        }
+    }
+    by_reason
+}
+
 fn marks(recording: &Recording) -> Vec<MarkSummary> {
     let marks = recording
         .events
@@ -522,9 +551,17 @@ pub fn damage(recording: &Recording) -> Vec<String> {
     let lost_rows = recording.dropped_rows > 0;
     let finished = recording.description.ending.is_some();
     if recorded && finished && !lost_rows && !recording.events.iter().any(ended) {
-        damage.push("the run came to its end, but the record stops before it".to_owned());
+        damage.push("the run ended, but the recording stops before that".to_owned());
     }
     damage
+}
+
+fn dropped_reason(recording: &Recording) -> Option<String> {
+    let mut events = recording.events.iter().rev();
+    events.find_map(|timed| match &timed.event {
+        Event::Lost { reason, .. } => Some(reason.clone()),
+        _ => None,
+    })
 }
 
 fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
@@ -535,6 +572,7 @@ fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
         .count();
     let mut summary = RecorderSummary {
         dropped_samples: recording.dropped_rows,
+        dropped_reason: dropped_reason(recording),
         interval_secs: to_secs(recording.description.interval_nanos),
         gaps: gaps as u64,
         slowed: paces(recording),

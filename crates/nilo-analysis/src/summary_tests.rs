@@ -165,6 +165,7 @@ fn the_mean_of_the_cpu_never_exceeds_its_maximum() {
             exit_code: Some(0),
             signal: None,
             cpu_nanos: Some(1_000_000),
+            peak_bytes: None,
         },
     }];
     let cpu = summary_of(&recording).cpu;

@@ -50,7 +50,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Run a command and record the memory of its whole process tree
     Run(RunArgs),
-    /// Attach to processes that already run and record them
+    /// Attach to running processes and record them
     Watch(WatchArgs),
     /// List processes that could be watched
     Ps(PsArgs),
@@ -58,15 +58,15 @@ pub(crate) enum Verb {
     Mark(MarkArgs),
     /// List recorded runs
     Runs(RunsArgs),
-    /// Show what a run took, who took it and how it ended
+    /// Show the memory use of a run, its processes and how it ended
     Show(ShowArgs),
     /// Compare runs with the first of them
     Compare(CompareArgs),
     /// Say how much memory to ask a scheduler for, from recorded runs of a job
     Request(RequestArgs),
-    /// Say whether memory runs out, when, and how sure that is
+    /// Predict whether and when memory runs out
     Oom(OomArgs),
-    /// Find memory that grows without end
+    /// Find memory leaks
     Leak(LeakArgs),
     /// Measure GPUs, the host and processes for a while and write a report
     Profile(ProfileArgs),

@@ -82,6 +82,7 @@ fn plain_run(root: &Path, name: &str, level: impl Fn(f64) -> f64) -> RunFolder {
     }
     let ended = nilo_sample::Event::CommandEnded {
         cpu_nanos: None,
+        peak_bytes: None,
         exit_code: Some(0),
         signal: None,
     };

@@ -2,7 +2,7 @@
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, Event, RunDescription};
+use nilo_sample::{Ending, RunDescription};
 use nilo_source::Roots;
 
 use crate::RecorderError;
@@ -156,11 +156,7 @@ pub fn watch_processes(
         counters: recorder.surroundings().counters(),
         ..Aftermath::default()
     };
-    recorder.event(&Event::CommandEnded {
-        cpu_nanos: None,
-        exit_code: None,
-        signal: None,
-    });
+    recorder.end(None);
     let dropped = recorder.dropped().0;
     recorder.close();
     if let Some(alerts) = alerts {

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::process::Child;
+use std::time::Duration;
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, Event, RunDescription};
+use nilo_sample::{Ending, Event, ProcessId, RunDescription};
 use nilo_source::Roots;
 
 use crate::RecorderError;
@@ -20,6 +21,10 @@ use crate::recorder::{Backend, Recorder, Scope, open_source};
 use crate::sentinel::Sentinel;
 use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
+use crate::wait_for_ends::wait_for_ends;
+
+/// A process that ends within this time of the command is not said to go on.
+const ABOUT_TO_END: Duration = Duration::from_millis(200);
 
 /// What to run and how.
 pub struct CommandSettings<'a> {
@@ -128,17 +133,21 @@ pub fn run_command(
     let end_nanos = monotonic_nanos();
     if !known {
         recorder.event(&Event::Blind {
-            text: "the command ended before it could be read".to_owned(),
+            text: "the command ended before its first sample".to_owned(),
         });
     }
-    let left_running: Vec<u32> = recorder
-        .processes()
-        .iter()
-        .map(|process| process.id.pid)
-        .collect();
+    let left_running = still_running(&mut recorder, &mut reaper);
+    // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
+    recorder.end(Some(ended.command));
+    let CommandEnd {
+        command: Reaped {
+            exit_code, signal, ..
+        },
+        interrupted_by,
+    } = ended;
     let aftermath = Aftermath {
-        exit_code: ended.exit_code,
-        signal: ended.signal,
+        exit_code,
+        signal,
         time_nanos: Some(end_nanos.saturating_sub(description.started_monotonic_nanos)),
         counters: recorder.surroundings().counters(),
         left_running,
@@ -153,7 +162,7 @@ pub fn run_command(
         alerts.finish();
     }
     let ending = conclude(folder, description, aftermath);
-    let exit_code = match (ended.exit_code, ended.signal) {
+    let exit_code = match (exit_code, signal) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
         (None, None) => 1,
@@ -162,10 +171,33 @@ pub fn run_command(
     let late = late.find(|signal| is_meant_for_us(&signals, *signal));
     Ok(CommandOutcome {
         exit_code,
-        signal: ended.signal.or(ended.interrupted_by).or(late),
+        signal: signal.or(interrupted_by).or(late),
         ending,
         dropped,
     })
+}
+
+/// The processes that go on after the command. Those that are about to end are not among them: helpers of a program,
+/// such as the resource tracker of Python's `multiprocessing`, see its end and follow.
+fn still_running(recorder: &mut Recorder, reaper: &mut Reaper) -> Vec<u32> {
+    let left: Vec<ProcessId> = recorder
+        .processes()
+        .iter()
+        .map(|process| process.id)
+        .collect();
+    let pids: Vec<u32> = left.iter().map(|id| id.pid).collect();
+    let running = wait_for_ends(&pids, ABOUT_TO_END);
+    reaper.collect();
+    for id in left.iter().filter(|id| !running.contains(&id.pid)) {
+        let reaped = reaper.take(id.pid);
+        recorder.event(&Event::ProcessEnded {
+            id: *id,
+            peak_rss_bytes: None,
+            exit_code: reaped.and_then(|reaped| reaped.exit_code),
+            signal: reaped.and_then(|reaped| reaped.signal),
+        });
+    }
+    running
 }
 
 struct Loop<'a> {
@@ -178,8 +210,7 @@ struct Loop<'a> {
 
 /// How the loop ended.
 struct CommandEnd {
-    exit_code: Option<i32>,
-    signal: Option<i32>,
+    command: Reaped,
     /// The signal that ended our wait for the daemons of a command that has ended.
     interrupted_by: Option<i32>,
 }
@@ -236,8 +267,7 @@ fn sample_until_end(
         {
             finish(parts, ended, observer);
             return CommandEnd {
-                exit_code: ended.exit_code,
-                signal: ended.signal,
+                command: ended,
                 interrupted_by,
             };
         }
@@ -253,16 +283,11 @@ fn is_meant_for_us(signals: &SignalPipe, signal: i32) -> bool {
     ends && !signals.was_ignored(signal)
 }
 
+/// The last sample.
 fn finish(parts: &mut Loop<'_>, ended: Reaped, observer: &mut dyn Observer) {
     let now = monotonic_nanos();
     tick(parts, now, observer, true);
     parts.recorder.final_mark(now, ended.max_rss_bytes);
-    // Also in the run file: its room is reserved, while a full disk may refuse to take `run.json` again.
-    parts.recorder.event(&Event::CommandEnded {
-        cpu_nanos: Some(ended.cpu_nanos).filter(|nanos| *nanos > 0),
-        exit_code: ended.exit_code,
-        signal: ended.signal,
-    });
 }
 
 fn tick(parts: &mut Loop<'_>, now: u64, observer: &mut dyn Observer, last: bool) {
@@ -300,10 +325,7 @@ pub(crate) fn run_tick(
     let done = monotonic_nanos();
     if let Some(change) = pace.finish(done, done - now) {
         let secs = nilo_sample::units::to_secs(change.interval_nanos);
-        observer.on_notice(&format!(
-            "sampling every {secs} s from here on: {}",
-            change.reason
-        ));
+        observer.on_notice(&format!("now sampling every {secs} s: {}", change.reason));
         recorder.event(&Event::Interval {
             nanos: change.interval_nanos,
             reason: change.reason,

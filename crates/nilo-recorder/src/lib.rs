@@ -11,6 +11,7 @@ mod command;
 mod forward;
 mod gpu_rows;
 mod high_water;
+mod inherited_descriptors;
 mod launch;
 mod live;
 mod own_memory;
@@ -22,6 +23,7 @@ mod recorder;
 mod sentinel;
 mod signals;
 mod surroundings;
+mod wait_for_ends;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, Event, RunDescription};
+use nilo_sample::{Ending, RunDescription};
 use nilo_source::Roots;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -150,11 +150,7 @@ fn sample_until_stopped(
         observer,
         true,
     );
-    recorder.event(&Event::CommandEnded {
-        cpu_nanos: None,
-        exit_code: None,
-        signal: None,
-    });
+    recorder.end(None);
     let aftermath = Aftermath {
         gone: true,
         time_nanos: Some(end_nanos.saturating_sub(started_nanos)),

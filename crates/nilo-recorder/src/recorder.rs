@@ -181,6 +181,17 @@ impl Recorder {
         self.writer.event(monotonic_nanos(), event);
     }
 
+    /// Writes how the recording ended: the last event.
+    pub(crate) fn end(&mut self, command: Option<Reaped>) {
+        let event = Event::CommandEnded {
+            cpu_nanos: command.map(|ended| ended.cpu_nanos).filter(|n| *n > 0),
+            exit_code: command.and_then(|ended| ended.exit_code),
+            signal: command.and_then(|ended| ended.signal),
+            peak_bytes: Some(self.live.peak_bytes).filter(|bytes| *bytes > 0),
+        };
+        self.writer.last_event(monotonic_nanos(), &event);
+    }
+
     pub(crate) fn dropped(&self) -> (u64, Option<&str>) {
         (self.writer.dropped(), self.writer.dropped_reason())
     }

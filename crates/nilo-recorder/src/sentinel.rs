@@ -8,12 +8,14 @@
 //! It is handed to the init process before we become the tree's reaper, so that it is neither part of the job nor waited for, and it ends when our end of the socket closes.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
+
+use crate::inherited_descriptors::close_all_but;
 
 /// No sentinel that runs needs this long for an answer, on however busy a machine.
 const LONGEST_ANSWER: Timespec = Timespec {
@@ -72,7 +74,7 @@ impl Sentinel {
             let child = libc::fork();
             if child == 0 {
                 if libc::fork() == 0 {
-                    serve(detach(theirs.as_raw_fd()));
+                    serve(close_all_but(theirs.as_raw_fd()));
                 }
                 libc::_exit(0);
             }
@@ -122,33 +124,6 @@ impl Sentinel {
     }
 }
 
-/// Lets go of everything but the socket, so that nobody waits for the end of a pipe because of us.
-///
-/// # Safety
-/// For a process that has just been forked and uses no descriptor but this one.
-unsafe fn detach(socket: RawFd) -> RawFd {
-    const PLACE: RawFd = 3;
-    // SAFETY: descriptors of a process that nobody else runs in.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        for standard in 0..PLACE {
-            libc::dup2(null, standard);
-        }
-        if socket != PLACE {
-            libc::dup2(socket, PLACE);
-        }
-        libc::syscall(
-            libc::SYS_close_range,
-            PLACE as libc::c_uint + 1,
-            libc::c_uint::MAX,
-            0,
-        );
-        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
-        replace_command_line();
-    }
-    PLACE
-}
-
 /// Shows [`NAME`] as the command line: `pkill -f train.py` or `pkill -f 'nilo run'` must not hit the copy of ours.
 ///
 /// # Safety
@@ -175,9 +150,12 @@ unsafe fn replace_command_line() {
 }
 
 /// Answers until the recorder is gone.
-fn serve(socket: RawFd) -> ! {
-    // SAFETY: system calls on our own buffers and the one descriptor that is left.
+fn serve(socket: OwnedFd) -> ! {
+    let socket = socket.as_raw_fd();
+    // SAFETY: system calls on our own buffers and the one descriptor that is left; nobody uses our arguments any more.
     unsafe {
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr(), 0, 0, 0);
+        replace_command_line();
         let pid = std::process::id().to_ne_bytes();
         libc::send(socket, pid.as_ptr().cast(), pid.len(), libc::MSG_NOSIGNAL);
         let mut all: libc::sigset_t = std::mem::zeroed();

@@ -22,6 +22,10 @@ pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
 /// The least that is worth a file of its own; a full disk is probed down to this size.
 pub(crate) const MIN_SEGMENT_BYTES: u64 = 16 << 10;
 
+/// Kept free in every segment for the last events of the stream: what was lost, and how it ended.
+/// On a full disk there is no other place for them. The two take about 300 bytes.
+pub(crate) const RESERVED_BYTES: usize = 512;
+
 enum Backing {
     Mapped(MmapMut),
     Written { scratch: Vec<u8> },
@@ -98,9 +102,14 @@ impl Segment {
         self.used as u64
     }
 
-    /// Bytes that still fit.
+    /// Bytes that still fit, without those that are reserved.
     #[inline]
     pub(crate) fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.used + RESERVED_BYTES)
+    }
+
+    /// Bytes that still fit, for the last events of the stream.
+    pub(crate) fn last_room(&self) -> usize {
         self.capacity.saturating_sub(self.used)
     }
 

@@ -17,7 +17,7 @@ use crate::housekeeping::Housekeeper;
 use crate::opening::{Identity, first_segment, open_segment};
 use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
-use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Segment};
+use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, RESERVED_BYTES, Segment};
 
 /// How long a full disk is left alone before the next try.
 const RETRY_NANOS: u64 = 1_000_000_000;
@@ -31,6 +31,13 @@ const MAX_COLUMNS: usize = (MAX_BODY_LEN - 20) / 8;
 pub struct TableId {
     slot: u32,
     wire: u32,
+}
+
+/// Which part of a segment a record may lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Usual,
+    Reserved,
 }
 
 struct DefinedTable {
@@ -258,6 +265,26 @@ impl RunWriter {
         }
     }
 
+    /// Stores the last event of the stream, which also fits when the disk is full: room is reserved for it.
+    pub fn last_event(&mut self, time_nanos: u64, event: &Event) -> bool {
+        if !self.generation.is_current() {
+            return self.drop_row("this process is a fork of the one that opened the writer");
+        }
+        if self.unreported > 0 {
+            self.report_losses(time_nanos, Room::Reserved);
+        }
+        let record = serde_json::to_vec(event)
+            .ok()
+            .and_then(|json| record::encode_event(time_nanos, &json));
+        let Some(record) = record else {
+            return self.drop_row("the event is too long");
+        };
+        match self.store(&record, Room::Reserved) {
+            Ok(()) => true,
+            Err(error) => self.fail(&error),
+        }
+    }
+
     /// Forgets a table whose subject has ended and frees its memory; the rows stay.
     pub fn forget(&mut self, table: TableId) {
         if let Some(entry) = self.tables.get_mut(table.slot as usize)
@@ -314,7 +341,7 @@ impl RunWriter {
         }
         if self.unreported > 0 {
             let is_too_early = clock::monotonic_nanos() < self.retry_at_nanos;
-            if is_too_early || !self.report_losses(time_nanos) {
+            if is_too_early || !self.report_losses(time_nanos, Room::Usual) {
                 return self.drop_row_again();
             }
         }
@@ -330,8 +357,8 @@ impl RunWriter {
         }
     }
 
-    /// Writes the `Lost` event for what was dropped, in a segment with room for it.
-    fn report_losses(&mut self, time_nanos: u64) -> bool {
+    /// Writes the `Lost` event for what was dropped.
+    fn report_losses(&mut self, time_nanos: u64, allowed: Room) -> bool {
         let event = Event::Lost {
             rows: self.unreported,
             reason: self.dropped_reason.clone().unwrap_or_default(),
@@ -342,20 +369,7 @@ impl RunWriter {
         let Some(record) = record else {
             return false;
         };
-        let room = self.segment.as_ref().map_or(0, Segment::room);
-        let outcome = if record.len() <= room {
-            Ok(())
-        } else {
-            self.next_segment(record.len())
-        };
-        let outcome = outcome.and_then(|()| match &mut self.segment {
-            Some(segment) => {
-                segment.trim_failed_write();
-                segment.append_record(&record)
-            }
-            None => Err(io::ErrorKind::NotConnected.into()),
-        });
-        match outcome {
+        match self.store(&record, allowed) {
             Ok(()) => {
                 self.unreported = 0;
                 true
@@ -367,13 +381,34 @@ impl RunWriter {
         }
     }
 
+    /// Appends a record, in the next segment where this one is full.
+    fn store(&mut self, record: &[u8], allowed: Room) -> io::Result<()> {
+        let (room, last_room) = self
+            .segment
+            .as_ref()
+            .map_or((0, 0), |segment| (segment.room(), segment.last_room()));
+        if record.len() > room {
+            let opened = self.next_segment(record.len());
+            if allowed == Room::Usual || record.len() > last_room {
+                opened?;
+            }
+        }
+        match &mut self.segment {
+            Some(segment) => {
+                segment.trim_failed_write();
+                segment.append_record(record)
+            }
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
     /// Seals the segment and opens the next, smaller when the disk is nearly full.
     fn next_segment(&mut self, needed: usize) -> io::Result<()> {
         let Some(current) = &self.segment else {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let number = current.number() + 1;
-        let least = (needed + HEADER_LEN) as u64;
+        let least = (needed + HEADER_LEN + RESERVED_BYTES) as u64;
         let wanted = current
             .capacity()
             .saturating_mul(2)
@@ -397,7 +432,11 @@ impl RunWriter {
 
     fn note_failure(&mut self, error: &io::Error) {
         self.retry_at_nanos = clock::monotonic_nanos().saturating_add(RETRY_NANOS);
-        self.dropped_reason = Some(error.to_string());
+        self.dropped_reason = Some(match error.kind() {
+            io::ErrorKind::StorageFull => "disk full".to_owned(),
+            io::ErrorKind::QuotaExceeded => "disk quota exceeded".to_owned(),
+            _ => error.to_string(),
+        });
     }
 
     #[cold]
@@ -435,7 +474,7 @@ impl Drop for RunWriter {
             return;
         }
         if self.unreported > 0 {
-            self.report_losses(clock::monotonic_nanos());
+            self.report_losses(clock::monotonic_nanos(), Room::Reserved);
         }
         if let Some(segment) = self.segment.take() {
             let number = segment.number();

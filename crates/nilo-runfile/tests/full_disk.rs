@@ -100,7 +100,7 @@ fn fill_and_recover(mode: WriteMode, compact: bool) {
     };
     append(&mut writer, 60_000);
     assert!(writer.dropped() > 0, "the disk should be full");
-    assert!(writer.dropped_reason().unwrap().contains("space"));
+    assert_eq!(writer.dropped_reason(), Some("disk full"));
     let dropped_while_full = writer.dropped();
 
     // Even now everything that fitted is readable, and the loss is counted in the file.
@@ -139,6 +139,47 @@ fn a_full_disk_drops_rows_and_recovers_when_written() {
 #[test]
 fn a_full_disk_drops_rows_and_recovers_when_compacting() {
     fill_and_recover(WriteMode::Mapped, true);
+}
+
+#[test]
+fn the_last_event_and_the_losses_fit_on_a_full_disk() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let run = RunFolder::create(&disk.path, &description(monotonic_nanos())).unwrap();
+    disk.fill(100 << 10);
+    let options = WriterOptions {
+        mode: WriteMode::Mapped,
+        ..small_segments(false)
+    };
+    let mut writer = RunWriter::create(run.path(), "w", options).unwrap();
+    // Rows of several sizes, so that the segment is full whatever is left of it.
+    let (wide, narrow) = (
+        writer.define(&metrics("wide", 40)),
+        writer.define(&metrics("narrow", 1)),
+    );
+    while writer.append(wide, monotonic_nanos(), None, &[1.0; 40]) {}
+    std::thread::sleep(Duration::from_millis(1100));
+    while writer.append(narrow, monotonic_nanos(), None, &[1.0]) {}
+    let ended = Event::CommandEnded {
+        cpu_nanos: Some(u64::MAX),
+        exit_code: Some(137),
+        signal: None,
+        peak_bytes: Some(u64::MAX),
+    };
+    assert!(writer.last_event(monotonic_nanos(), &ended));
+    let dropped = writer.dropped();
+    assert!(dropped > 0);
+    writer.close();
+    let recording = run.load().unwrap();
+    assert_eq!(recording.damage, Vec::<String>::new());
+    assert_eq!(recording.dropped_rows, dropped);
+    let told: Vec<&Event> = recording.events.iter().map(|timed| &timed.event).collect();
+    assert_eq!(told.last(), Some(&&ended), "{told:?}");
+    assert!(
+        told.iter()
+            .any(|event| matches!(event, Event::Lost { reason, .. } if reason == "disk full"))
+    );
 }
 
 #[test]

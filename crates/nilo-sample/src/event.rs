@@ -53,6 +53,9 @@ pub enum Event {
         /// The signal that killed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
+        /// The most memory that the recorder saw, also where its samples could not be stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peak_bytes: Option<u64>,
     },
     /// A word from the user: `nilo mark "epoch 3"`.
     Mark {
@@ -130,6 +133,13 @@ pub enum Event {
     },
     /// An alert was raised, or one that was raised is over.
     Alert(Box<Alert>),
+    /// Alerts that did not reach the alert command or the webhook.
+    AlertsNotDelivered {
+        /// How many.
+        alerts: u64,
+        /// Why.
+        reason: String,
+    },
     /// A program raised an exception that nobody caught.
     Exception(Box<UnhandledException>),
     /// Something that a later version knows.

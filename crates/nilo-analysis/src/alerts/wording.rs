@@ -65,7 +65,7 @@ pub(crate) fn raised(
         Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
-                "{resource} leaks {}/min and has for {}",
+                "{resource} has been leaking {}/min for {}",
                 format_bytes(growth.bytes_per_sec * 60.0),
                 spell(growth.lasted_secs)
             );
@@ -102,7 +102,7 @@ pub(crate) fn cleared(
     let mut alert = blank(kind, Severity::Info, resource, time_nanos, reading);
     alert.raised = false;
     alert.text = match kind {
-        AlertKind::MemoryLeak => format!("{resource} does not grow any more"),
+        AlertKind::MemoryLeak => format!("{resource} has stopped growing"),
         AlertKind::OomRisk => format!(
             "{resource} is no longer likely to run out; it is at {}",
             level_words(&alert)

@@ -148,6 +148,52 @@ fn a_leak_is_found_with_its_rate_and_its_processes() {
 }
 
 #[test]
+fn a_leak_from_the_first_sample_on_began_at_the_start() {
+    // How far back the growth is followed depends on the length.
+    let texts: Vec<String> = (100..200)
+        .step_by(5)
+        .flat_map(|secs| {
+            let mut run = recording();
+            run.tables = vec![tree(|t| 500.0 + t * 1.5, secs)];
+            find(&run, &ending(secs))
+        })
+        .filter(|finding| finding.kind == "leak")
+        .map(|finding| finding.text)
+        .collect();
+    let from_the_start = texts
+        .iter()
+        .filter(|text| text.contains("/min since the start"));
+    assert!(from_the_start.count() > 0, "{texts:?}");
+    let tiny = texts
+        .iter()
+        .any(|text| text.contains("µs") || text.contains(" ms"));
+    assert!(!tiny, "{texts:?}");
+}
+
+#[test]
+fn lost_samples_leave_gaps_and_the_peak_that_the_recorder_told() {
+    let mut run = recording();
+    run.tables = vec![tree(|_| 500.0, 10)];
+    run.dropped_rows = 1;
+    let text = |run: &Recording| find(run, &ending(10))[0].text.clone();
+    assert_eq!(
+        text(&run),
+        "1 sample could not be stored: the memory curve has gaps; the real peak may be higher"
+    );
+    run.events.push(TimedEvent {
+        time_nanos: 10,
+        event: Event::CommandEnded {
+            cpu_nanos: None,
+            exit_code: Some(0),
+            signal: None,
+            peak_bytes: Some(900 << 20),
+        },
+    });
+    assert!(text(&run).ends_with("the peak is not affected"));
+    assert_eq!(crate::summary::peak_memory_bytes(&run), Some(900 << 20));
+}
+
+#[test]
 fn growth_that_levels_off_is_no_leak() {
     let mut run = recording();
     run.tables = vec![tree(
@@ -158,7 +204,7 @@ fn growth_that_levels_off_is_no_leak() {
 }
 
 #[test]
-fn a_leak_towards_the_limit_was_foreseen() {
+fn a_leak_towards_the_limit_was_predicted() {
     let mut run = recording();
     run.description.limit = limited(2000.0);
     run.tables = vec![tree(|t| 500.0 + t * 1.5, 995)];
@@ -173,7 +219,7 @@ fn a_leak_towards_the_limit_was_foreseen() {
         .iter()
         .find(|finding| finding.kind == "oom-risk")
         .unwrap();
-    assert!(risk.text.contains("was foreseen"), "{}", risk.text);
+    assert!(risk.text.contains("was predicted"), "{}", risk.text);
     assert_eq!(risk.severity, "info");
     let running = find(
         &run,

@@ -51,7 +51,7 @@ fn describe(table: &RecordedTable, device: u32) -> Option<Finding> {
         kind: "fragmentation",
         severity: "warning",
         text: format!(
-            "PyTorch's reserve on GPU {device} crept up to {} while no more than {} was ever allocated: it is in pieces",
+            "PyTorch's reserved memory on GPU {device} grew to {} while at most {} was allocated: it is fragmented",
             format_bytes(reserved),
             format_bytes(allocated)
         ),

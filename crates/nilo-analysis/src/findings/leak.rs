@@ -28,7 +28,9 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     let since = end.saturating_sub(lasted);
     let rate = format!("{}/min", format_bytes(growth.bytes_per_sec * 60.0));
     let steps = StepClock::of(recording);
+    // When growth began is known to about a hundredth of the run.
     let at = |time: u64| match steps.step(time) {
+        _ if time < (end / 100).max(2 * NANOS_PER_SEC) => "the start".to_owned(),
         Some(step) => format!("step {step} ({})", format_duration(time)),
         None => format_duration(time),
     };
@@ -42,7 +44,7 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         (None, None) => String::new(),
     };
     let mut evidence = vec![format!(
-        "what is held at the lowest point of each cycle rose by {} since {}, {}",
+        "memory held at the lowest point of each cycle rose by {} since {}, {}",
         format_bytes(growth.grown_bytes),
         at(since),
         rate_in_words(
@@ -78,7 +80,7 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
             kind: "growth",
             severity: "info",
             text: match verdict.may_be_loading {
-                true => format!("{resource} grows {rate}{place}: in its first minute and without steps, a program may be loading or leaking"),
+                true => format!("{resource} grows {rate}{place}: in the first minute of a program without steps this may be loading or a leak"),
                 false => format!("{resource} grows {rate}{place}; too early to call it a leak"),
             },
             evidence,

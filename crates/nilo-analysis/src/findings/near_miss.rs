@@ -38,7 +38,7 @@ pub(super) fn find(recording: &Recording, ending: &Ending) -> Option<Finding> {
     )];
     if hits >= 1.0 {
         evidence.push(format!(
-            "usage ran into the limit {hits:.0} times, and the kernel made room"
+            "usage hit the limit {hits:.0} times and the kernel reclaimed memory"
         ));
     }
     Some(Finding {

@@ -27,7 +27,7 @@ fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Fi
     let said = raised.forecast.seconds.unwrap_or(0.0);
     let seconds = verdict.forecast.seconds.unwrap_or(0.0);
     let foretold = format!(
-        "foreseen at {}, when it said {} with confidence {:.2}",
+        "predicted at {}: {} (confidence {:.2})",
         format_duration(raised.time_nanos),
         spell(said),
         raised.forecast.confidence,
@@ -36,7 +36,7 @@ fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Fi
         RunStatus::OomKilled => (
             "info",
             format!(
-                "running out of {resource} was foreseen {} before the kill",
+                "running out of {resource} was predicted {} before the kill",
                 spell(to_secs(ahead))
             ),
         ),
@@ -47,7 +47,7 @@ fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Fi
         _ => (
             "warning",
             format!(
-                "where the recording stops, {resource} was {} from running out",
+                "when the recording stopped, {resource} was {} from running out",
                 spell(seconds)
             ),
         ),

@@ -32,7 +32,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         kind: "memory-pressure",
         severity: if worst > 0.5 { "warning" } else { "info" },
         text: format!(
-            "everything on the machine stood still for {} because memory was short",
+            "every process on the machine stalled for {} waiting for memory",
             format_duration(stalled as u64)
         ),
         evidence: vec![format!(

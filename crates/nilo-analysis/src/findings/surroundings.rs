@@ -36,7 +36,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         kind: "neighbour",
         severity: "warning",
         text: format!(
-            "others took {} of the machine's memory while this job ran; {} were left",
+            "other processes took {} of the machine's memory while this job ran, leaving {}",
             format_bytes(taken - own),
             format_bytes(least)
         ),

@@ -40,7 +40,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
             format_bytes(total)
         ),
         evidence: vec![format!(
-            "up to {} of it were this job's",
+            "up to {} of it was this job's",
             format_bytes(of_job)
         )],
         advice: Vec::new(),

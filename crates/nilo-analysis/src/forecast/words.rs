@@ -11,8 +11,8 @@ use super::risk::{Cause, Forecast};
 pub fn reason(forecast: &Forecast, what: &str) -> String {
     let Some(cause) = forecast.cause else {
         return match forecast.used_share {
-            Some(_) => format!("{what} does not move towards its limit"),
-            None => format!("no limit of {what} is known"),
+            Some(_) => format!("{what} is not growing towards its limit"),
+            None => format!("{what} has no known limit"),
         };
     };
     let rate = forecast.bytes_per_sec.map_or(String::new(), |rate| {
@@ -26,18 +26,18 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
         Cause::Growth => format!("{what} grows{rate}{lasted}"),
         Cause::Workers => format!("{what} grows{rate} in worker processes{lasted}"),
         Cause::Peaks => format!(
-            "the base of {what} grows{rate}{lasted}, and the heights of {height} that come again above it will not fit"
+            "the lowest level of {what} grows{rate}{lasted}, and the recurring spikes of {height} above it will not fit"
         ),
         Cause::Stairs => format!(
             "{what} rises in steps{lasted}, and the next ones of about {height} will not fit"
         ),
-        Cause::Fragmentation => format!(
-            "what the allocator keeps of {what} grows{rate}{lasted}, although what is allocated does not"
-        ),
+        Cause::Fragmentation => {
+            format!("{what} grows{rate}{lasted} by fragmentation: what is allocated does not grow")
+        }
         Cause::Swap => format!("{what} is full, and swap fills{rate}{lasted}"),
-        Cause::Neighbour => format!("{what} fills{rate}{lasted}, and not through this job"),
+        Cause::Neighbour => format!("{what} fills{rate}{lasted}, but not because of this job"),
         Cause::Jump => {
-            format!("something as large as before ({height}) would not fit into {what} again")
+            format!("another spike as large as the last ({height}) would not fit into {what}")
         }
         Cause::AboveLimit => format!("{what} is above its limit already"),
     }
@@ -71,12 +71,12 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
         ],
         (Some(Cause::Peaks), true) => {
             &[
-                "Look at the phase of the spike; evaluate or save in smaller pieces",
+                "Find the phase with the spike; evaluate or save in smaller pieces",
                 "Look for what is kept from step to step (`nilo leak`)",
             ]
         }
         (Some(Cause::Peaks), false) => &[
-            "Look at the phase of the spike; write checkpoints or evaluate in pieces",
+            "Find the phase with the spike; write checkpoints or evaluate in pieces",
             "Look for what is kept from step to step (`nilo leak`)",
             "Ask for more memory next time (`nilo request`)",
         ],
@@ -92,20 +92,20 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Avoid shapes that vary, or pad them to a few sizes",
         ],
         (Some(Cause::Swap), _) => &[
-            "Take less memory or fewer processes at once: memory is full and swap is filling",
+            "Use less memory or fewer processes at once: memory is full and swap is filling",
             "Ask for more memory next time (`nilo request`)",
         ],
         (Some(Cause::Neighbour), _) => &[
-            "Look for another job on this machine; it is what takes the memory",
+            "Look for another job on this machine that takes the memory",
             "Ask the scheduler for a limit of its own, or for the whole machine",
         ],
-        (Some(Cause::Jump), true) => &["Free what is held before taking as much again, or take less at once"],
+        (Some(Cause::Jump), true) => &["Free memory before the next spike, or allocate less at once"],
         (Some(Cause::Jump), false) | (None, false) => &[
-            "Free what is held before taking as much again, or take less at once",
+            "Free memory before the next spike, or allocate less at once",
             "Ask for more memory next time (`nilo request`)",
         ],
         (Some(Cause::AboveLimit), _) => &[
-            "Look whether the limit is the right one: what is above it goes on by somebody's leave",
+            "Check the limit: usage is already above it",
         ],
         (None, true) => &[],
     });
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(time_left(&Forecast::default()), None);
         assert_eq!(
             reason(&Forecast::default(), "rss"),
-            "no limit of rss is known"
+            "rss has no known limit"
         );
     }
 

@@ -7,23 +7,23 @@ use nilo_sample::units::parse_duration;
 
 use super::{Place, TextOrJson, interval};
 
-const LIVE: &str = "Looking at what runs";
+const LIVE: &str = "Monitoring running processes";
 
 /// Whom to look at while it runs. Without a process it is the machine: the host, the cgroup that this is started in, and the GPUs.
 #[derive(Debug, Args)]
 pub(crate) struct LiveArgs {
-    /// Processes to look at, with all their descendants
+    /// Processes to monitor, with all their descendants
     #[arg(
         long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..), help_heading = LIVE
     )]
     pub(crate) pid: Vec<u32>,
 
-    /// Look at the process whose name or command line contains this; * and ? stand for anything
+    /// Monitor the process whose name or command line contains this; * and ? are wildcards
     #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern", conflicts_with = "pid", help_heading = LIVE)]
     pub(crate) name_pattern: Option<String>,
 
-    /// GPUs by the driver's index, such as 0 1 [default: those of the processes; of the machine all]
+    /// GPUs by the driver's index, such as 0 1 [default: those that the processes use; all if no process is named]
     #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', help_heading = LIVE)]
     pub(crate) devices: Vec<u32>,
 
@@ -35,7 +35,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) interval: Option<u64>,
 
-    /// Keep no run; without a process none is kept anyway
+    /// Do not keep a run; without a process none is kept anyway
     #[arg(long, help_heading = LIVE)]
     pub(crate) no_record: bool,
 
@@ -97,7 +97,7 @@ pub(crate) struct MonitorArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// Every part; so it is too when no part is named
+    /// Enable everything (the default)
     #[arg(long, short, conflicts_with_all = ["oom", "leak", "profile"])]
     pub(crate) all: bool,
 
@@ -105,19 +105,19 @@ pub(crate) struct MonitorArgs {
     #[arg(long)]
     pub(crate) oom: bool,
 
-    /// Tell of growth without end
+    /// Report memory leaks
     #[arg(long)]
     pub(crate) leak: bool,
 
-    /// Sum up levels at the end
+    /// Print a memory profile at the end
     #[arg(long)]
     pub(crate) profile: bool,
 
-    /// Warn of everything that is fuller than this, above 0 and up to 100
+    /// Warn when usage is above this percentage (above 0, at most 100)
     #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
-    /// Leave out growth of fewer MiB than this [default: 1 % of the limit, or 5 % of the level where no limit is known]
+    /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]
     #[arg(long, value_name = "MB")]
     pub(crate) leak_threshold: Option<f64>,
 
@@ -125,7 +125,7 @@ pub(crate) struct MonitorArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Form of the output; json is one object a line
+    /// Output format; json is one object per line
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }

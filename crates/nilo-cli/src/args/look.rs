@@ -14,7 +14,7 @@ pub(crate) struct RunsArgs {
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 }
@@ -27,7 +27,7 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "RUN", help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 
@@ -45,7 +45,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "RUN", num_args = 2.., required = true)]
     pub(crate) runs: Vec<String>,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 

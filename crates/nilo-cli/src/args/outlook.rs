@@ -20,32 +20,32 @@ pub(crate) struct Judged {
     #[arg(value_name = "RUN", help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
     pub(crate) run: Option<String>,
 
-    /// Judge this file instead: CSV with a header, or what psrecord, mprof or nvidia-smi wrote
+    /// Analyse this file instead of a run: CSV with a header, or output of psrecord, mprof or nvidia-smi
     #[arg(long, value_name = "FILE", conflicts_with = "run", conflicts_with_all = LIVE_ONLY)]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Column of the file; may be given several times [default: every column that is memory]
+    /// Column to analyse; may be given several times [default: every memory column]
     #[arg(long = "column", value_name = "NAME", requires = "csv")]
     pub(crate) columns: Vec<String>,
 
-    /// Unit of the columns: bytes, kb, mb, gb or tb, all binary [default: as the names say]
+    /// Unit of the columns: bytes, kb, mb, gb or tb, all binary [default: from the column names]
     #[arg(long, value_name = "UNIT", requires = "csv")]
     pub(crate) unit: Option<ByteUnit>,
 
-    /// Where the memory of the file ends, such as 24GiB [default: as a column of the file says]
+    /// Memory limit to assume, such as 24GiB [default: from a column of the file]
     #[arg(long, value_name = "SIZE", requires = "csv", value_parser = limit)]
     pub(crate) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A warning is printed for everything whose risk is high (likely within ten minutes) or critical (within two), \
-and for everything that is fuller than the threshold; one line for everything else.\n\n\
-Without a run, a file or anything else it judges the last run. With --pid or --name it looks at what runs for three seconds, or for --duration. \
-With --monitor, and with --devices alone, it looks until Ctrl+C or for --duration, and prints a warning when it begins and a line when it is over. \
---monitor without a process looks at the host, the cgroup that it is started in and the GPUs; --devices alone at those GPUs. \
-With --monitor and a process what is seen is kept as a run, as `nilo watch` does, unless --no-record.\n\n\
-Exit status: 0 nothing to warn of at the end (with --monitor: ever), 1 a warning, 2 could not.\n\n\
+    after_help = "Prints a warning for each resource that is likely to run out within ten minutes (high risk) or two (critical), \
+or whose usage is above the threshold, and one line for every other.\n\n\
+The default is the last run. With --pid or --name it monitors running processes for three seconds, or for --duration. \
+With --monitor, or --devices alone, it monitors until Ctrl+C or for --duration, and prints a warning when one begins or gets worse and a line when it is over. \
+--monitor without a process monitors the host, the cgroup it is started in and the GPUs; --devices alone only those GPUs. \
+--monitor with a process keeps what it measures as a run, as `nilo watch` does, unless --no-record is given.\n\n\
+Exit status: 0 no warning at the end (with --monitor: at any time), 1 a warning, 2 an error.\n\n\
 Examples:\n  nilo oom\n  nilo oom base --threshold 90\n  nilo oom --threshold 85 --monitor\n  nilo oom --devices 0 --threshold 90\n  \
 nilo oom --csv trace.csv --column reserved --column allocated --limit 24GiB\n  nilo oom --csv nvidia-smi.csv --format json"
 )]
@@ -56,15 +56,15 @@ pub(crate) struct OomArgs {
     #[command(flatten)]
     pub(crate) live: LiveArgs,
 
-    /// Go on looking, and warn when something becomes dangerous
+    /// Keep monitoring, and warn when memory runs short
     #[arg(long, conflicts_with_all = ["run", "csv"])]
     pub(crate) monitor: bool,
 
-    /// Also warn of everything that is fuller than this, above 0 and up to 100
+    /// Also warn when usage is above this percentage (above 0, at most 100)
     #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
-    /// Form of the output; json is one object, with --monitor one a line
+    /// Output format; json is one object, or with --monitor one per line
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }
@@ -84,14 +84,14 @@ impl OomArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A leak is growth of what is still held at the lowest point of each cycle, which lasts, does not slow down \
-and is not given back. Ten seconds or fifty training steps are the least that a verdict takes.\n\n\
-Without anything named it judges the last run. Where nothing has been recorded yet it looks at what runs now: all your Python programs, \
-or the host and the GPUs when there is none. \
-With --pid or --name it looks at processes that run, for 30 seconds or for --duration (ten at least), and names who grows; \
-with --duration alone it looks at what runs now. What is seen is kept as a run, as `nilo watch` does, unless --no-record. \
-A program that is still loading looks like one that leaks: look when it is at work.\n\n\
-Exit status: 0 no leak, 1 a leak, 2 could not.\n\n\
+    after_help = "A leak is lasting growth of the memory held at the lowest point of each cycle that does not slow down \
+and is not given back. Detecting one takes at least ten seconds or fifty training steps.\n\n\
+The default is the last run. If nothing has been recorded yet, it monitors all your running Python programs, \
+or the host and the GPUs if there are none; the same with --duration alone. \
+With --pid or --name it monitors running processes for 30 seconds, or for --duration (at least ten), and names those that grow. \
+What it measures is kept as a run, as `nilo watch` does, unless --no-record is given. \
+A program that is still loading looks like one that leaks: start once it has loaded.\n\n\
+Exit status: 0 no leak, 1 a leak, 2 an error.\n\n\
 Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --check --threshold 100 --pid 4711\n  nilo leak --csv mprofile_20261115.dat\n  \
 nilo leak --csv memory.csv --column rss --unit mb --format json"
 )]
@@ -106,11 +106,11 @@ pub(crate) struct LeakArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Leave out growth of fewer MiB than this [default: 1 % of the limit, or 5 % of the level where no limit is known]
+    /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]
     #[arg(long, value_name = "MB")]
     pub(crate) threshold: Option<f64>,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }

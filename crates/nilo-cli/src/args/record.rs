@@ -63,7 +63,7 @@ pub(crate) struct AlertArgs {
     #[arg(long, help_heading = ALERTS, value_name = "NAME")]
     pub(crate) alert_signal: Option<String>,
 
-    /// Do not look for anything to alert of
+    /// Disable alerts
     #[arg(long, help_heading = ALERTS, conflicts_with_all = ["on_alert", "alert_signal"])]
     pub(crate) no_alerts: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) struct AlertArgs {
 pub(crate) enum Live {
     /// On a terminal: `watch` draws a line; `run` leaves the text to the command and sets the window title, in pauses of its output
     Auto,
-    /// Also into pipes and files, one line a second
+    /// Also into pipes and files, one line per second
     Always,
     /// Not at all
     Never,
@@ -104,6 +104,9 @@ pub(crate) struct RunArgs {
     pub(crate) name: Option<String>,
 
     /// Wait until every process of the job has ended, daemons included
+    ///
+    /// While the command runs, INT and TERM go to it as usual, and the processes it leaves behind are still waited for.
+    /// After that, INT, TERM, HUP or QUIT ends the wait: what still runs is left alone and listed in the summary, and nilo ends by that signal.
     #[arg(long)]
     pub(crate) wait_all: bool,
 
@@ -134,7 +137,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, short, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
 
-    /// Watch the process whose name or command line contains this; * and ? stand for anything
+    /// Watch the process whose name or command line contains this; * and ? are wildcards
     #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern")]
     pub(crate) name_pattern: Option<String>,
 
@@ -167,7 +170,7 @@ pub(crate) struct PsArgs {
     #[arg(long, short)]
     pub(crate) all: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 }

@@ -56,7 +56,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) sacct: Option<PathBuf>,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 }

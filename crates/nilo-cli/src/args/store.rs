@@ -17,7 +17,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, conflicts_with = "run")]
     pub(crate) all: bool,
 
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
 }

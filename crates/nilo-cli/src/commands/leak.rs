@@ -47,8 +47,8 @@ pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Fai
     let sensible = |mib: f64| mib > 0.0 && mib.is_finite();
     if let Some(mib) = threshold_mib.filter(|mib| !sensible(*mib)) {
         return Err(
-            Failure::new(format!("a threshold of {mib} MB means nothing"))
-                .hint("it is more than 0; growth below it is left out"),
+            Failure::new(format!("a threshold of {mib} MB is out of range"))
+                .hint("use a value above 0; growth below it is ignored"),
         );
     }
     Ok(threshold_mib.map(|mib| mib * MIB as f64))

@@ -72,7 +72,7 @@ pub(crate) fn run(
         let secs = duration_in_words(growths.watched_secs());
         let what = match seen.is_over() {
             true => "it ended before that",
-            false => "--duration says for how long to look",
+            false => "set a longer time with --duration",
         };
         return Err(Failure::new(format!(
             "memory of {} was measured for {secs}, which is too short to detect a leak",

@@ -36,8 +36,8 @@ pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
     if percent > 0.0 && percent <= 100.0 {
         return Ok(());
     }
-    let sentence = format!("a threshold of {percent} percent means nothing");
-    Err(Failure::new(sentence).hint("it lies above 0 and is at most 100; 85 is usual"))
+    let sentence = format!("a threshold of {percent} percent is out of range");
+    Err(Failure::new(sentence).hint("use a value above 0 and up to 100, such as 85"))
 }
 
 /// Says how everything stands; the status is 1 where there is something to warn of.

@@ -60,9 +60,9 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         writeln!(std::io::stdout().lock(), "{end}")?;
     } else if !quiet {
         let given = match warnings {
-            0 => "no warning was given".to_owned(),
-            1 => "one warning was given".to_owned(),
-            more => format!("{more} warnings were given"),
+            0 => "no warnings".to_owned(),
+            1 => "1 warning".to_owned(),
+            more => format!("{more} warnings"),
         };
         note(&format!("{given} in {secs:.0} s"));
     }

@@ -158,7 +158,7 @@ fn peak(summary: &Summary) -> Option<Peak> {
     let kind = match memory.peak_kind? {
         "vmhwm" => "VmHWM",
         "rusage" => "ru_maxrss",
-        "sampled-pss" => "samples",
+        "sampled-distinct-pages" | "unstored" => "samples",
         "sampled-estimate" => "estimate",
         _ => "RSS",
     };

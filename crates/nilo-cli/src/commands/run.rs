@@ -10,14 +10,15 @@ use nilo_recorder::{
     Backend, CommandSettings, Place, RecorderError, create_run_folder, describe_run, run_command,
 };
 use nilo_runfile::RunFolder;
-use nilo_sample::RunDescription;
+use nilo_sample::{Ending, RunDescription};
 
 use crate::alerts::settle_alerts;
 use crate::args::{RunArgs, Sampling, Source};
 use crate::end_by_signal::end_by_signal;
 use crate::failure::{self, Failure};
-use crate::folder::{load, runs_root};
+use crate::folder::runs_root;
 use crate::settings::Settings;
+use crate::text::fresh_line::begin_line;
 use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
 use crate::text::summary::{FEW, write_summary};
@@ -73,7 +74,8 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
             return Err(explain(error));
         }
     };
-    report(&folder, quiet, sampling.json.as_deref());
+    let ending = (&outcome.ending, outcome.dropped);
+    report(&folder, ending, quiet, sampling.json.as_deref());
     if let Some(signal) = outcome.signal {
         end_by_signal(signal);
     }
@@ -81,18 +83,29 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
 }
 
 /// Prints the summary and writes it where asked; trouble here never changes the command's status.
-pub(crate) fn report(folder: &RunFolder, quiet: bool, json: Option<&Path>) {
+///
+/// The ending and the number of lost rows are those that the recorder knows: on a full disk the folder has neither.
+pub(crate) fn report(
+    folder: &RunFolder,
+    (ending, dropped): (&Ending, u64),
+    quiet: bool,
+    json: Option<&Path>,
+) {
     if quiet && json.is_none() {
         return;
     }
-    let (recording, ending) = match load(folder) {
-        Ok(loaded) => loaded,
-        Err(failure) => {
-            failure.report();
+    if !quiet {
+        begin_line();
+    }
+    let mut recording = match folder.load() {
+        Ok(recording) => recording,
+        Err(error) => {
+            Failure::from(error).report();
             return;
         }
     };
-    let summary = summarize(&recording, &ending);
+    recording.dropped_rows = recording.dropped_rows.max(dropped);
+    let summary = summarize(&recording, ending);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&summary).unwrap_or_default();
         if let Err(error) = std::fs::write(path, text + "\n") {

@@ -41,8 +41,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
             Ok((path, verification, missing)) => {
                 all_whole &= verification.ok;
                 if args.format == Output::Text {
-                    let verdict = if verification.ok { "whole" } else { "damaged" };
-                    writeln!(out, "{}: {verdict}", path.display())?;
+                    writeln!(out, "{}: {}", path.display(), verdict(&verification))?;
                     write_files(&mut out, &verification)?;
                     for text in &missing {
                         writeln!(out, "    damaged: {text}")?;
@@ -66,6 +65,21 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         out.write_all(b"\n")?;
     }
     Ok(if all_whole { 0 } else { FOUND })
+}
+
+fn verdict(verification: &Verification) -> String {
+    let files = verification.files.iter();
+    let lost: u64 = files.map(|file| file.dropped_rows).sum();
+    match (verification.ok, lost) {
+        (false, _) => "damaged".to_owned(),
+        (true, 0) => "whole".to_owned(),
+        (true, 1) => {
+            "incomplete: 1 row could not be stored; what was stored is undamaged".to_owned()
+        }
+        (true, _) => {
+            format!("incomplete: {lost} rows could not be stored; what was stored is undamaged")
+        }
+    }
 }
 
 fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Result<()> {

@@ -52,8 +52,9 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     description.name = args.run_name;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
-        return Err(Failure::new("there is no place to record to")
-            .hint("name a writable folder with --dir"));
+        return Err(
+            Failure::new("no folder to record to").hint("name a writable folder with --dir")
+        );
     };
     if !quiet {
         for pid in &pids {
@@ -90,6 +91,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     if !quiet && outcome.end == WatchEnd::AllGone {
         note("the watched processes have ended");
     }
-    report(&folder, quiet, sampling.json.as_deref());
+    let ending = (&outcome.ending, outcome.dropped);
+    report(&folder, ending, quiet, sampling.json.as_deref());
     Ok(0)
 }

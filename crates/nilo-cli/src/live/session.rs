@@ -83,7 +83,7 @@ impl Session<'_> {
             };
             let every = to_secs(interval_nanos);
             note(&format!(
-                "looking at {} every {every} s{long}; Ctrl+C to stop",
+                "monitoring {} every {every} s{long}; Ctrl+C to stop",
                 target.label
             ));
         }
@@ -122,7 +122,7 @@ impl Session<'_> {
         let live = onlooker.live;
         drop(onlooker);
         let Ok(station) = thread.join() else {
-            return Err(Failure::new("looking on went wrong"));
+            return Err(Failure::new("monitoring failed"));
         };
         let outcome = outcome.map_err(|error| {
             shelf.give_up();
@@ -222,8 +222,10 @@ impl Shelf {
                 folder,
                 scrap: None,
             }),
-            None => Err(Failure::new("there is no place to record to")
-                .hint("name a writable folder with --dir")),
+            None => {
+                Err(Failure::new("no folder to record to")
+                    .hint("name a writable folder with --dir"))
+            }
         }
     }
 
@@ -235,7 +237,7 @@ impl Shelf {
         made.map_err(|error| {
             let folder = scrap.display();
             Failure::new(format!("cannot make the folder {folder}: {error}"))
-                .hint("TMPDIR says where folders that are thrown away may lie")
+                .hint("set TMPDIR to a folder for temporary files")
         })?;
         let folder = RunFolder::create(&scrap, description).inspect_err(|_| {
             std::fs::remove_dir_all(&scrap).ok();

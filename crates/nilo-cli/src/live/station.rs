@@ -66,7 +66,7 @@ pub(crate) struct Station {
     standing: BTreeMap<String, Standing>,
     pub(crate) lookout: Lookout,
     pub(crate) changes: Vec<Change>,
-    /// How many warnings began.
+    /// How many warnings were printed.
     pub(crate) warnings: u64,
     /// Leaks as they were told.
     pub(crate) leaks: Vec<Alert>,
@@ -177,7 +177,6 @@ impl Station {
                 false => Ok(()),
             };
         }
-        let begins = standing.reasons.is_empty();
         standing.reasons.insert(alert.kind);
         let named = |outlook: &&Verdict| outlook.resource.to_string() == alert.resource;
         let Some(outlook) = outlooks.iter().find(named) else {
@@ -188,7 +187,7 @@ impl Station {
             return Ok(());
         }
         standing.level = assessment.level;
-        self.warnings += u64::from(begins);
+        self.warnings += 1;
         let danger = Danger {
             verdict: outlook.clone(),
             assessment,
@@ -197,7 +196,7 @@ impl Station {
         self.plan.voice.warning(&danger, alert.time_nanos)
     }
 
-    /// Says what ran out while it was watched, and counts it as a warning where none was given before.
+    /// Says what ran out while it was watched: one more warning.
     pub(crate) fn say_ran_out(&mut self, ran_out: &RanOut) -> io::Result<()> {
         let mut verdicts = self.lookout.outlooks();
         verdicts.retain(|verdict| verdict.resource == ran_out.resource);
@@ -208,8 +207,7 @@ impl Station {
             verdict,
             history: Vec::new(),
         };
-        let before = self.standing.get(&danger.assessment.name);
-        self.warnings += u64::from(before.is_none_or(|standing| standing.reasons.is_empty()));
+        self.warnings += 1;
         self.plan.voice.warning(&danger, ran_out.time_nanos)
     }
 }

@@ -168,10 +168,8 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
     let (recording, ending) = load_where(&folder, &needed)?;
     let (lookout, changes) = Lookout::over(&recording);
     if lookout.verdicts(None).is_empty() {
-        return Err(
-            Failure::new("this run has no memory in it that could be judged")
-                .hint("record one with `nilo run -- COMMAND`"),
-        );
+        return Err(Failure::new("no memory samples to analyse")
+            .hint("record one with `nilo run -- COMMAND`"));
     }
     Ok(Outlook {
         source: Source::Run {

@@ -11,10 +11,9 @@ pub(crate) fn write_alerts(
     summary: &Summary,
     most: usize,
 ) -> std::io::Result<()> {
-    if summary.alerts.is_empty() {
-        return Ok(());
+    if !summary.alerts.is_empty() {
+        writeln!(out, "Alerts:")?;
     }
-    writeln!(out, "Alerts:")?;
     for alert in summary.alerts.iter().take(most) {
         let kind = alert.kind.as_str();
         let over = if alert.raised { "" } else { " is over" };
@@ -25,6 +24,14 @@ pub(crate) fn write_alerts(
     let rest = summary.alerts.len().saturating_sub(most);
     if rest > 0 {
         writeln!(out, "  and {rest} more")?;
+    }
+    for missed in &summary.alerts_not_delivered {
+        let (were, count) = match missed.alerts {
+            1 => ("alert was", 1),
+            count => ("alerts were", count),
+        };
+        let reason = missed.reason.replace(char::is_control, " ");
+        writeln!(out, "{count} {were} not delivered: {reason}")?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::failure;
+use crate::text::fresh_line::begin_line;
 
 #[derive(Debug, Default)]
 struct Held {
@@ -49,6 +50,9 @@ impl HeldBack {
     /// Prints what was kept back.
     pub(crate) fn release(&self) {
         let Some(mut held) = self.lock() else { return };
+        if !held.warnings.is_empty() {
+            begin_line();
+        }
         for text in std::mem::take(&mut held.warnings) {
             failure::warn(&text);
         }

@@ -72,7 +72,7 @@ pub(crate) fn leak_in_words(growths: &Growths, grown: &Grown) -> String {
 fn name(verdict: &Verdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
     match (&verdict.resource, verdict.reading.own_bytes) {
-        (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("the job's part of {name}"),
+        (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("this job's share of {name}"),
         _ => name,
     }
 }
@@ -97,7 +97,7 @@ fn growth(grown: &Grown) -> String {
             format!("grows {rate}, {so_far} so far, which is below the threshold")
         }
         (None, None) if verdict.too_young => format!(
-            "too short to say ({}; it takes 10 seconds or 50 steps)",
+            "too short to detect a leak ({}; at least 10 seconds or 50 steps are needed)",
             samples_in_words(verdict.readings, verdict.watched_secs)
         ),
         (None, None) => "no lasting growth".to_owned(),

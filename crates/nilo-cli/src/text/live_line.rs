@@ -125,7 +125,7 @@ impl LiveLine {
         if let Err(error) = written
             && !std::mem::replace(&mut self.log_failed, true)
         {
-            let text = format!("the memory log has holes from here on: {error}");
+            let text = format!("the memory log has gaps from here on: {error}");
             self.held_back.warn(&text);
         }
     }

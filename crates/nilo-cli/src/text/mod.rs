@@ -4,6 +4,7 @@ pub(crate) mod alerts;
 pub(crate) mod bars;
 pub(crate) mod compared;
 pub(crate) mod exception;
+pub(crate) mod fresh_line;
 pub(crate) mod gpus;
 pub(crate) mod held_back;
 pub(crate) mod leak;

@@ -44,7 +44,7 @@ pub(crate) fn write_outlook(
         writeln!(out)?;
         writeln!(
             out,
-            "Without a limit nobody can say when memory runs out: --limit SIZE says how much there is."
+            "Without a limit it cannot be predicted when memory runs out; give one with --limit SIZE."
         )?;
     }
     Ok(())
@@ -63,7 +63,7 @@ pub(crate) fn heading(outlook: &Outlook) -> String {
         }
         Source::Live { label, is_over } => {
             let ended = if *is_over { "ended, " } else { "" };
-            format!("{label}: {ended}looked at for {after}")
+            format!("{label}: {ended}monitored for {after}")
         }
         Source::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
@@ -87,7 +87,7 @@ fn calm_line(danger: &Danger) -> String {
         // Where only the machine limits a job, the line about the machine says the rest.
         return match verdict.resource {
             Resource::Job => format!("{level}, no limit of its own"),
-            _ => format!("{level}, no limit is known"),
+            _ => format!("{level}, no known limit"),
         };
     };
     let level = assessment.level.as_str();
@@ -101,12 +101,12 @@ fn calm_line(danger: &Danger) -> String {
         }
         None if verdict.too_young => {
             let samples = samples_in_words(verdict.readings, verdict.watched_secs);
-            format!("{used}, too short to say more ({samples})")
+            format!("{used}, too short for a forecast ({samples})")
         }
         None if verdict.forecast.seconds.is_some() => {
-            format!("{used}, nothing sure points to the limit")
+            format!("{used}, no reliable trend towards the limit")
         }
-        None => format!("{used}, nothing points to the limit"),
+        None => format!("{used}, no trend towards the limit"),
     }
 }
 

@@ -55,15 +55,21 @@ fn duration_words(summary: &Summary) -> String {
 /// Memory, limit, CPU, the end and what the recording cost.
 fn write_figures(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
     let memory = &summary.memory;
-    let bytes =
-        |value: Option<u64>| value.map_or("unknown".to_owned(), |value| format_bytes(value as f64));
+    let or = |absent: &'static str| {
+        move |value: Option<u64>| {
+            value.map_or(absent.to_owned(), |value| format_bytes(value as f64))
+        }
+    };
+    let (bytes, sampled) = (or("unknown"), or("no samples"));
     let mut line = |label: &str, text: &str| write_line(out, label, text);
     line("Peak Memory Usage", &bytes(memory.peak_bytes))?;
-    line("Average Memory Usage", &bytes(memory.mean_bytes))?;
-    line("Minimum Memory Usage", &bytes(memory.min_bytes))?;
-    let growth = memory.growth_bytes.map_or("unknown".to_owned(), |value| {
-        format_bytes_signed(value as f64)
-    });
+    line("Average Memory Usage", &sampled(memory.mean_bytes))?;
+    line("Minimum Memory Usage", &sampled(memory.min_bytes))?;
+    let growth = memory
+        .growth_bytes
+        .map_or("no samples".to_owned(), |value| {
+            format_bytes_signed(value as f64)
+        });
     line("Memory Growth", &growth)?;
     line("Total Samples", &memory.samples.to_string())?;
     line("Monitoring Duration", &duration_words(summary))?;
@@ -92,7 +98,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
             write_line(
                 out,
                 "Exception",
-                &format!("in {who}, not the end of it: {text}"),
+                &format!("in {who}, did not end the run: {text}"),
             )
         });
     };
@@ -129,12 +135,13 @@ fn peak_words(kind: &str, summary: &Summary) -> String {
     let of_several = memory.peak_bytes > largest;
     match kind {
         "vmhwm" if of_several => {
-            "a high-water mark of the kernel (VmHWM), other processes as sampled".to_owned()
+            "the kernel's high-water mark of a process (VmHWM), samples of the others".to_owned()
         }
         "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
         "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
-        "sampled-pss" => "samples, shared pages counted once".to_owned(),
+        "sampled-distinct-pages" => "samples, shared pages counted once".to_owned(),
         "sampled-estimate" => "samples, shared pages estimated".to_owned(),
+        "unstored" => "a sample that could not be stored".to_owned(),
         _ if memory.samples == 1 => "one sample (RSS)".to_owned(),
         _ => "samples (RSS)".to_owned(),
     }
@@ -177,11 +184,16 @@ fn ending_words(summary: &Summary) -> String {
         }
         ("oom-killed", _, _) => format!("OOM-killed{at}"),
         ("exited", Some(code), _) => format!("exited with {code}"),
-        ("exited", None, _) => "ended; its exit code is known to its parent only".to_owned(),
+        ("exited", None, _) => "ended; exit code unknown (only its parent can read it)".to_owned(),
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
         ("running", _, _) => "still running".to_owned(),
-        ("detached", _, _) => "watching ended, the processes went on".to_owned(),
-        _ => "unknown: the record stops without an end".to_owned(),
+        ("detached", _, _) => "stopped watching while the processes were running".to_owned(),
+        _ if summary.recorder.dropped_samples > 0 => {
+            let reason = summary.recorder.dropped_reason.as_deref();
+            let reason = reason.unwrap_or("samples could not be stored");
+            format!("its end was not recorded: {}", one_line(reason, 200))
+        }
+        _ => "unknown: the recording stopped before the end".to_owned(),
     }
 }
 
@@ -263,7 +275,7 @@ fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
         }
     }
     for text in &summary.blind_spots {
-        writeln!(out, "not seen: {text}")?;
+        writeln!(out, "not recorded: {text}")?;
     }
     for text in &summary.recorder.slowed {
         writeln!(out, "slowed: {text}")?;

@@ -82,6 +82,7 @@ pub fn record_memory(folder: &RunFolder, secs: u64) {
     }
     let ended = Event::CommandEnded {
         cpu_nanos: None,
+        peak_bytes: None,
         exit_code: Some(0),
         signal: None,
     };

@@ -7,12 +7,12 @@
 //! Nothing that it started outlives it. The socket closes when the recorder ends, however that ends; what is under way then has a time limit, and after it
 //! every process below this one is ended. It is the reaper of its own tree, so processes that moved to another group or session are found as well.
 //!
-//! Messages and reports travel over a socket pair that keeps packets apart; what does not fit in it is counted as dropped.
+//! Messages and reports travel over a socket pair that keeps packets apart.
+//! An alert that does not arrive is counted in the run, whatever the reason.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,16 +23,24 @@ use rustix::net::{
     socketpair,
 };
 
+use nilo_runfile::append_event;
+use nilo_sample::Event;
 use nilo_source::{Roots, descendants_of};
 
 use super::command::{GRACE, TIME_LIMIT, run_alert_command};
+use super::delivery_queue::DeliveryQueue;
 use super::webhook::Webhook;
+use crate::inherited_descriptors::close_all_but;
 
-/// Alerts that may wait for a command or a webhook that is busy.
-const MOST_WAITING: usize = 16;
 /// No alert is this long.
 const LARGEST_PACKET: usize = 64 << 10;
-/// What still waits when the recorder has ended gets this long.
+/// When the recorder has ended, it waits this long for what is under way ...
+const RECORDER_WAITS: Duration = Duration::from_secs(2);
+/// ... and this long while alerts wait behind it. Those that are not begun by then are counted as not delivered.
+const LAST_START: Duration = Duration::from_secs(5);
+/// No answer comes after this long: the process that delivers is gone, or the machine is far too busy.
+pub(crate) const LONGEST_FINISH: Duration = Duration::from_secs(LAST_START.as_secs() + 3);
+/// What is under way when the recorder has ended gets this long.
 const AFTER_THE_END: Duration = Duration::from_secs(10);
 /// A process that is killed and still there after this long cannot be helped: it hangs in the kernel.
 const UNKILLABLE: Duration = Duration::from_secs(10);
@@ -70,7 +78,10 @@ impl AlertDelivery {
                 0 => {
                     libc::setsid();
                     if libc::fork() == 0 {
-                        let socket = detach(theirs.as_raw_fd());
+                        let socket = close_all_but(theirs.as_raw_fd());
+                        libc::prctl(libc::PR_SET_NAME, c"nilo-alerts".as_ptr(), 0, 0, 0);
+                        // Whatever a command leaves behind becomes our child, and is ended with us.
+                        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
                         serve(socket, destinations);
                     }
                     libc::_exit(0);
@@ -111,10 +122,10 @@ impl AlertDelivery {
         reports
     }
 
-    /// Waits this long for what is under way; the rest goes on without us for a while.
-    pub(crate) fn finish(self, limit: Duration) -> Vec<String> {
+    /// Waits until every alert is delivered or counted as not delivered; what is under way may go on without us for a while.
+    pub(crate) fn finish(self) -> Vec<String> {
         shutdown(&self.socket, Shutdown::Write).ok();
-        let until = Instant::now() + limit;
+        let until = Instant::now() + LONGEST_FINISH;
         let mut reports = Vec::new();
         let mut buffer = [0; 4096];
         loop {
@@ -135,36 +146,6 @@ impl AlertDelivery {
                 _ => return reports,
             }
         }
-    }
-}
-
-/// Leaves everything of the recorder behind but the socket.
-///
-/// # Safety
-/// For a process that has just been forked and uses no descriptor but this one.
-unsafe fn detach(socket: RawFd) -> OwnedFd {
-    use std::os::fd::FromRawFd;
-    const PLACE: RawFd = 3;
-    // SAFETY: descriptors of a process that nobody else runs in.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        for standard in 0..PLACE {
-            libc::dup2(null, standard);
-        }
-        if socket != PLACE {
-            libc::dup2(socket, PLACE);
-        }
-        libc::fcntl(PLACE, libc::F_SETFD, libc::FD_CLOEXEC);
-        libc::syscall(
-            libc::SYS_close_range,
-            PLACE as libc::c_uint + 1,
-            libc::c_uint::MAX,
-            0,
-        );
-        libc::prctl(libc::PR_SET_NAME, c"nilo-alerts".as_ptr(), 0, 0, 0);
-        // Whatever a command leaves behind becomes our child, and is ended with us.
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        OwnedFd::from_raw_fd(PLACE)
     }
 }
 
@@ -196,59 +177,103 @@ fn serve(socket: OwnedFd, destinations: Destinations) -> ! {
     let socket = Arc::new(socket);
     let deadline = Deadline::default();
     end_on_signals(&socket, &deadline);
-    let (commands_done, all_commands_done) = channel::<()>();
-    let (posts_done, all_posts_done) = channel::<()>();
-    let mut lanes = Vec::new();
-    if let Some(command) = destinations.command {
-        let (run_dir, end) = (destinations.run_dir, deadline.clone());
-        let deliver = move |message: &[u8]| {
-            let own = Instant::now() + TIME_LIMIT;
-            let until = || end.get().map_or(own, |end| own.min(end));
-            run_alert_command(&command, message, &run_dir, until)
-        };
-        lanes.push(deliver_one_by_one(
-            deliver,
-            &socket,
-            &deadline,
-            commands_done,
-        ));
-    } else {
-        drop(commands_done);
-    }
-    if let Some(address) = destinations.webhook {
-        let mut webhook = None;
-        let deliver = move |message: &[u8]| {
-            let webhook = webhook.get_or_insert_with(|| Webhook::new(&address));
-            webhook.post(message)
-        };
-        lanes.push(deliver_one_by_one(deliver, &socket, &deadline, posts_done));
-    } else {
-        drop(posts_done);
-    }
+    let queues = start_queues(&destinations, &socket, &deadline);
     let mut buffer = vec![0; LARGEST_PACKET];
     loop {
         match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
             Err(rustix::io::Errno::INTR) => {}
             Ok((length, _)) if length > 0 => {
-                for lane in &lanes {
-                    if lane.try_send(buffer[..length].to_vec()).is_err() {
+                for (name, queue) in &queues {
+                    if !queue.push(buffer[..length].to_vec()) {
                         report(&socket, TOO_MANY);
+                        let reason = format!("{name} was still busy with earlier ones");
+                        count_undelivered(&destinations.run_dir, 1, reason);
                     }
                 }
             }
             _ => break,
         }
     }
-    drop(lanes);
-    let end = deadline.set(Instant::now() + AFTER_THE_END);
-    // Each thread holds a sender and lets go of it at its end. Commands end by their own limits; this one is for a system that cannot end them.
-    let rest = end.saturating_duration_since(Instant::now());
-    all_commands_done.recv_timeout(rest + UNKILLABLE).ok();
-    let rest = end.saturating_duration_since(Instant::now());
-    all_posts_done.recv_timeout(rest + GRACE).ok();
+    let ended_at = Instant::now();
+    let end = deadline.set(ended_at + AFTER_THE_END);
+    for (_, queue) in &queues {
+        queue.close();
+    }
+    for (name, queue) in &queues {
+        queue.wait_until_empty(end.min(ended_at + LAST_START));
+        let reason = format!("{name} was still busy when the recording ended");
+        count_undelivered(&destinations.run_dir, queue.discard(), reason);
+    }
+    for (_, queue) in &queues {
+        queue.wait_until_ended(end.min(ended_at + RECORDER_WAITS));
+    }
+    // The recorder need not wait for what is under way.
+    shutdown(&socket, Shutdown::Both).ok();
+    for (_, queue) in &queues {
+        // Commands end by their own limits; this one is for a system that cannot end them.
+        queue.wait_until_ended(end + UNKILLABLE);
+    }
     end_children(end);
     // SAFETY: ends this process, whatever its threads do.
     unsafe { libc::_exit(0) }
+}
+
+/// A queue for each destination, with the name that users read.
+fn start_queues(
+    destinations: &Destinations,
+    socket: &Arc<OwnedFd>,
+    deadline: &Deadline,
+) -> Vec<(&'static str, DeliveryQueue)> {
+    let mut queues = Vec::new();
+    if let Some(command) = destinations.command.clone() {
+        let (run_dir, end) = (destinations.run_dir.clone(), deadline.clone());
+        let deliver = move |message: &[u8]| {
+            let own = Instant::now() + TIME_LIMIT;
+            let until = || end.get().map_or(own, |end| own.min(end));
+            run_alert_command(&command, message, &run_dir, until)
+        };
+        let queue = start_queue(deliver, destinations, socket, deadline);
+        queues.push(("the alert command", queue));
+    }
+    if let Some(address) = destinations.webhook.clone() {
+        let mut webhook = None;
+        let deliver = move |message: &[u8]| {
+            let webhook = webhook.get_or_insert_with(|| Webhook::new(&address));
+            webhook.post(message)
+        };
+        let queue = start_queue(deliver, destinations, socket, deadline);
+        queues.push(("the webhook", queue));
+    }
+    queues
+}
+
+/// A queue whose failures are told to the recorder and counted in the run. Nothing is begun after the deadline.
+fn start_queue(
+    mut deliver: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
+    destinations: &Destinations,
+    socket: &Arc<OwnedFd>,
+    deadline: &Deadline,
+) -> DeliveryQueue {
+    let (socket, deadline) = (Arc::clone(socket), deadline.clone());
+    let run_dir = destinations.run_dir.clone();
+    DeliveryQueue::start(move |message| {
+        if deadline.has_passed() {
+            return false;
+        }
+        if let Err(text) = deliver(message) {
+            report(&socket, &text);
+            count_undelivered(&run_dir, 1, text);
+        }
+        true
+    })
+}
+
+/// Writes into the run that alerts did not arrive. From here, because the recorder may have ended.
+pub(crate) fn count_undelivered(run_dir: &Path, alerts: u64, reason: String) {
+    if alerts > 0 {
+        let event = Event::AlertsNotDelivered { alerts, reason };
+        append_event(run_dir, &event).ok();
+    }
 }
 
 /// Somebody who ends this process ends its commands too, and at once.
@@ -308,37 +333,8 @@ fn signal_descendants(signal: i32) {
 }
 
 /// Said when a destination is slower than the alerts.
-pub(crate) const TOO_MANY: &str =
-    "alerts come faster than they can be delivered; some are not delivered";
-/// Said when the recording ended before everything was delivered.
-const TOO_LATE: &str = "the recording ended before every alert could be delivered";
-
+const TOO_MANY: &str = "alerts come faster than they can be delivered; some are dropped";
 fn report(socket: &OwnedFd, text: &str) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     send(socket, text.as_bytes(), flags).ok();
-}
-
-/// A thread that delivers messages to one destination, one at a time. What still waits at the deadline is not delivered.
-fn deliver_one_by_one(
-    mut deliver: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
-    socket: &Arc<OwnedFd>,
-    deadline: &Deadline,
-    done: Sender<()>,
-) -> SyncSender<Vec<u8>> {
-    let (sender, messages): (_, Receiver<Vec<u8>>) = sync_channel(MOST_WAITING);
-    let (socket, deadline) = (Arc::clone(socket), deadline.clone());
-    let work = move || {
-        let _done = done;
-        for message in messages {
-            if deadline.has_passed() {
-                report(&socket, TOO_LATE);
-                return;
-            }
-            if let Err(text) = deliver(&message) {
-                report(&socket, &text);
-            }
-        }
-    };
-    thread::Builder::new().spawn(work).ok();
-    sender
 }

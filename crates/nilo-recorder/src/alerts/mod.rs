@@ -2,12 +2,13 @@
 //!
 //! `watch.rs` is a thread that follows the run file and asks the watchman of `nilo-analysis`.
 //! What it raises is written into the run and told in four ways, none of which can hold up sampling or the job:
-//! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`delivery.rs`),
-//! `command.rs` and `webhook.rs`.
+//! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`delivery.rs`,
+//! with a `delivery_queue.rs` for each), `command.rs` and `webhook.rs`. An alert that does not reach one of these two is counted in the run.
 
 mod callback;
 mod command;
 mod delivery;
+mod delivery_queue;
 mod message;
 mod signal;
 mod watch;

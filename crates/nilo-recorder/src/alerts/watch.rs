@@ -14,7 +14,7 @@ use nilo_sample::{Alert, Event, RunDescription};
 
 use super::AlertSettings;
 use super::callback::{AlertNews, Teller};
-use super::delivery::{AlertDelivery, Destinations, TOO_MANY};
+use super::delivery::{AlertDelivery, Destinations, LONGEST_FINISH, count_undelivered};
 use super::message::message;
 use super::signal::SignalTargets;
 
@@ -26,10 +26,10 @@ const LOOK_RARELY: Duration = Duration::from_secs(2);
 const NEAR_SHARE: f64 = 0.5;
 /// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
 const LEAKS_EVERY: Duration = Duration::from_secs(10);
-/// At the end, what is under way gets this long.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// ... and whoever listens this long to hear what went wrong with it.
-const LAST_WORD: Duration = Duration::from_millis(300);
+/// At the end, whoever listens gets this long to hear everything.
+const LAST_WORD: Duration = Duration::from_secs(2);
+/// Said when there is no process that delivers alerts, or none that answers.
+const NOBODY_DELIVERS: &str = "the process that delivers alerts does not respond";
 
 /// What was prepared before the job started.
 pub(crate) struct AlertPreparation {
@@ -67,7 +67,7 @@ impl AlertWatch {
                 Ok(started) => delivery = Some(started),
                 Err(error) => {
                     trouble = Some(format!(
-                        "alerts reach neither command nor webhook: no process for them: {error}"
+                        "alerts will not be delivered: could not start a process for them: {error}"
                     ));
                 }
             }
@@ -121,7 +121,8 @@ impl AlertWatch {
     /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
     pub(crate) fn finish(self) {
         drop(self.stop);
-        self.ended.recv_timeout(PATIENCE + LOOK_EVERY).ok();
+        let longest = LOOK_EVERY + LONGEST_FINISH + LAST_WORD;
+        self.ended.recv_timeout(longest).ok();
     }
 }
 
@@ -202,7 +203,8 @@ impl Station {
         if let Some(delivery) = &self.delivery {
             let run_dir = self.run_dir.to_string_lossy();
             if !delivery.send(&message(&self.description, &run_dir, &alert)) {
-                self.said_once(Some(TOO_MANY.to_owned()));
+                count_undelivered(&self.run_dir, 1, NOBODY_DELIVERS.to_owned());
+                self.said_once(Some(NOBODY_DELIVERS.to_owned()));
             }
         }
         if let Some(teller) = &mut self.teller {
@@ -220,18 +222,16 @@ impl Station {
     }
 
     fn finish(mut self) {
-        let until = Instant::now() + PATIENCE;
         if let Some(delivery) = self.delivery.take() {
-            for report in delivery.finish(PATIENCE) {
+            for report in delivery.finish() {
                 self.said_once(Some(report));
             }
         }
         if let Some(teller) = self.teller.take() {
-            let rest = until.saturating_duration_since(Instant::now());
-            let unheard = teller.finish(rest.max(LAST_WORD));
+            let unheard = teller.finish(LAST_WORD);
             if unheard > 0 {
                 let text = format!(
-                    "{unheard} alerts were raised while nobody took them: standard error, or what listened, was blocked"
+                    "{unheard} alerts were not shown: standard error or the callback was blocked"
                 );
                 append_event(&self.run_dir, &Event::Blind { text }).ok();
             }

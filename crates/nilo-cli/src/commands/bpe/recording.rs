@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_recorder::{OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
+use nilo_sample::Ending;
 
 use crate::args::OwnRecording;
 use crate::commands::run::{create_folder, open_log, report};
@@ -26,7 +27,7 @@ struct Running {
 
 /// A recording that has ended.
 pub(super) struct Recorded {
-    folder: Option<RunFolder>,
+    run: Option<(RunFolder, Ending)>,
     /// The largest level until the very end, if it is known.
     pub(super) peak_bytes: Option<u64>,
 }
@@ -64,7 +65,7 @@ impl Recording {
             if let Err(error) = written
                 && !std::mem::replace(&mut log_failed, true)
             {
-                warn(&format!("the memory log has holes from here on: {error}"));
+                warn(&format!("the memory log has gaps from here on: {error}"));
             }
         };
         match record_own_process(&folder, description, interval, on_tick) {
@@ -88,13 +89,13 @@ impl Recording {
     pub(super) fn finish(self, exit_code: u8) -> Recorded {
         let Some(running) = self.0 else {
             return Recorded {
-                folder: None,
+                run: None,
                 peak_bytes: None,
             };
         };
-        running.recorder.stop(Some(i32::from(exit_code)));
+        let ending = running.recorder.stop(Some(i32::from(exit_code)));
         Recorded {
-            folder: Some(running.folder),
+            run: ending.map(|ending| (running.folder, ending)),
             peak_bytes: Some(running.peak_bytes.load(Ordering::Relaxed)),
         }
     }
@@ -103,8 +104,8 @@ impl Recording {
 impl Recorded {
     /// Prints the block of memory figures.
     pub(super) fn report(&self) {
-        if let Some(folder) = &self.folder {
-            report(folder, false, None);
+        if let Some((folder, ending)) = &self.run {
+            report(folder, (ending, 0), false, None);
         }
     }
 }
