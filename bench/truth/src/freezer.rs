@@ -6,16 +6,28 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A cgroup that can be frozen; removed in the end.
+/// Waits for the end of its input, which comes with the end of the harness, however that ends;
+/// then it ends everybody in the cgroup of its first argument. The rest is how to thaw.
+const CLEAN_UP: &str = r#"trap '' INT TERM HUP
+read -r _
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    for process in $(cat "$1/cgroup.procs"); do kill -KILL "$process"; done
+    echo "$3" > "$2"
+    rmdir "$1" && exit
+    sleep 0.1
+done"#;
+
+/// A cgroup that can be frozen; its processes end with it.
 #[derive(Debug)]
 pub(crate) struct Freezer {
     folder: PathBuf,
     control: PathBuf,
     /// What is written to freeze and to thaw.
     words: (&'static str, &'static str),
+    clean_up: Child,
 }
 
 impl Freezer {
@@ -35,10 +47,19 @@ impl Freezer {
         };
         let folder = root.join(name);
         fs::create_dir(&folder)?;
+        let control = folder.join(control);
+        let clean_up = Command::new("sh")
+            .args(["-c", CLEAN_UP, "sh"])
+            .args([&folder, &control])
+            .arg(words.1)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         Ok(Freezer {
-            control: folder.join(control),
             folder,
+            control,
             words,
+            clean_up,
         })
     }
 
@@ -80,15 +101,7 @@ impl Freezer {
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        fs::write(&self.control, self.words.1).ok();
-        // Whoever was there has just ended; the kernel may need a moment to notice.
-        for _ in 0..100 {
-            match fs::remove_dir(&self.folder) {
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                _ => return,
-            }
-        }
+        drop(self.clean_up.stdin.take());
+        self.clean_up.wait().ok();
     }
 }

@@ -26,7 +26,11 @@ const STRANGER_AFTER_NANOS: u64 = 4_000_000_000;
 pub fn run(settings: &Measure, out: &mut dyn Write) -> anyhow::Result<bool> {
     let mut counter = PageCounter::new().context("cannot count pages")?;
     let mut results = Vec::new();
-    for &kind in &settings.jobs {
+    let kinds: &[JobKind] = match settings.command.is_empty() {
+        true => &settings.jobs,
+        false => &[JobKind::Command],
+    };
+    for &kind in kinds {
         let seeds: &[u64] = match kind {
             JobKind::Random => &settings.seeds,
             _ => &[1],
@@ -106,14 +110,17 @@ fn measure(
         .args(["run", "--quiet", "--interval", "0.1", "--dir"])
         .arg(&runs)
         .arg("--");
-    command
-        .arg(std::env::current_exe()?)
-        .args(["job", kind.name(), "--folder"]);
-    command
-        .arg(&scratch.path)
-        .args(["--seed", &seed.to_string()]);
-    command.args(["--seconds", &settings.seconds.to_string()]);
-    command.args(["--forks", &settings.forks.to_string()]);
+    if kind == JobKind::Command {
+        command.args(&settings.command);
+    } else {
+        command
+            .arg(std::env::current_exe()?)
+            .args(["job", kind.name(), "--folder"])
+            .arg(&scratch.path)
+            .args(["--seed", &seed.to_string()])
+            .args(["--seconds", &settings.seconds.to_string()])
+            .args(["--forks", &settings.forks.to_string()]);
+    }
     let freezer =
         Freezer::new(&scratch.name).context("cannot make a cgroup to freeze the job in")?;
     freezer.hold(&mut command)?;

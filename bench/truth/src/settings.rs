@@ -49,6 +49,9 @@ pub struct Measure {
     /// Write the page of results.
     #[arg(long)]
     pub markdown: Option<PathBuf>,
+    /// A command to measure instead of the jobs.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// The job to be.
@@ -88,6 +91,9 @@ pub enum JobKind {
     SharedFile,
     /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
     Random,
+    /// The command after `--`.
+    #[value(skip)]
+    Command,
 }
 
 impl JobKind {
@@ -98,6 +104,7 @@ impl JobKind {
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
             JobKind::Random => "random",
+            JobKind::Command => "command",
         }
     }
 }

@@ -252,6 +252,15 @@ impl Holdings {
         self.files.doubt_bytes()
     }
 
+    /// Bytes by which all of it may be off, as far as measurements have shown what the laws are worth here.
+    pub(crate) fn likely_doubt_bytes(&self) -> u64 {
+        let families = self.families.values();
+        let anon: u64 = families
+            .map(|family| family.anon.likely_doubt_bytes())
+            .sum();
+        anon + self.files.likely_doubt_bytes()
+    }
+
     /// What is open about file pages now.
     pub(crate) fn file_doubt(&self) -> Doubt {
         self.files.open()

@@ -68,8 +68,13 @@ impl SharedSet {
         self.bytes.saturating_sub(self.sum_alone)
     }
 
-    /// By how much it may be off, as far as measurements have shown what the laws are worth here.
+    /// By how much it may be off.
     pub(crate) fn doubt_bytes(&self) -> u64 {
+        self.doubt.by_laws + self.doubt.by_measuring
+    }
+
+    /// The same, as far as measurements have shown what the laws are worth here.
+    pub(crate) fn likely_doubt_bytes(&self) -> u64 {
         (self.doubt.by_laws as f64 * self.bias.weight()) as u64 + self.doubt.by_measuring
     }
 

@@ -325,7 +325,8 @@ impl Measuring {
         }
         let since = |then: u64| now.saturating_sub(then);
         if doubt > least {
-            if self.is_pausing(scene) && doubt < holdings.bytes() / MUCH_DOUBT_PART {
+            let likely = holdings.likely_doubt_bytes();
+            if self.is_pausing(scene) && likely < holdings.bytes() / MUCH_DOUBT_PART {
                 return None;
             }
             let doubted_since = *self.doubted_since_nanos.get_or_insert(now);
@@ -335,8 +336,9 @@ impl Measuring {
                 true => PATIENCE_AT_A_PEAK_NANOS,
                 false => PATIENCE_NANOS,
             };
-            let unquiet =
-                since(doubted_since) >= patience && self.budget.saved_part() > PART_FOR_QUIET_TREES;
+            let unquiet = likely > least
+                && since(doubted_since) >= patience
+                && self.budget.saved_part() > PART_FOR_QUIET_TREES;
             if quiet || unquiet {
                 return Some(Reason::Doubt {
                     least_bytes: least / 8,
