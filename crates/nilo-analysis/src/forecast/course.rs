@@ -65,6 +65,8 @@ pub(super) struct Course {
     pub(super) likelihood: f64,
     /// Whether it is worth an alarm.
     pub(super) dangerous: bool,
+    /// Whether that is because it is an established leak.
+    pub(super) is_leak: bool,
     pub(super) cause: Cause,
     pub(super) bytes_per_sec: f64,
     pub(super) lasted_secs: f64,
@@ -102,6 +104,7 @@ impl Forecaster {
         );
         let near = times.expected <= horizon;
         let known = times.high <= LATEST_SECS || cause == Cause::Fragmentation;
+        let mut is_leak = false;
         let mut dangerous =
             near && known && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
         if near
@@ -111,6 +114,7 @@ impl Forecaster {
                 self.leak_that_reaches(&outlook, cause, limit, stairs.is_some())
         {
             dangerous = true;
+            is_leak = true;
             outlook.lasted_secs = lasted_secs;
             outlook.likelihood = outlook.likelihood.max(ALARM_FROM);
         }
@@ -118,6 +122,7 @@ impl Forecaster {
             times,
             likelihood: outlook.likelihood,
             dangerous,
+            is_leak,
             cause: self.told(cause, &outlook),
             bytes_per_sec: outlook.trend.line.slope,
             lasted_secs: outlook.lasted_secs,
@@ -161,6 +166,7 @@ impl Forecaster {
             times,
             likelihood,
             dangerous: likelihood >= ALARM_FROM && times.expected <= HORIZON_SECS,
+            is_leak: false,
             cause: Cause::Stairs,
             bytes_per_sec: rate,
             lasted_secs: stairs.lasted_secs,

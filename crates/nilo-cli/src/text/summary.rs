@@ -176,6 +176,9 @@ fn ending_words(summary: &Summary) -> String {
             format!("OOM-killed{at}; the command itself exited with {code}")
         }
         ("oom-killed", _, _) => format!("OOM-killed{at}"),
+        ("exited", Some(code), _) if summary.has_run_out() => {
+            format!("exited with {code}, out of memory{at}")
+        }
         ("exited", Some(code), _) => format!("exited with {code}"),
         ("exited", None, _) => "ended; its exit code is known to its parent only".to_owned(),
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
