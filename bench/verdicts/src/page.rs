@@ -94,15 +94,16 @@ fn generated(about: &About, generator: Generator, entries: &[Entry]) -> String {
         total.hours,
         total.ooms,
     );
-    let costs = match generator {
+    let times = goals::of_times(entries);
+    let under_times = match generator {
         Generator::Shapes => format!(
-            "{}Cost is CPU time of one thread with {SERIES} series that take turns.\n",
+            "{}\nCost is CPU time of one thread with {SERIES} series that take turns.\n{times}",
             notes[1]
         ),
-        Generator::Workloads => String::new(),
+        Generator::Workloads => times,
     };
     let of = |title: &str| format!("{title} ({name})");
-    let goals = goals::in_words(first);
+    let goals = goals::of_alarms(first);
     let under_alarms = format!("{}{goals}", notes[0]);
     text.push_str(&section(
         &of("Alarms"),
@@ -112,7 +113,7 @@ fn generated(about: &About, generator: Generator, entries: &[Entry]) -> String {
     text.push_str(&section(
         &of("Times and probabilities"),
         &tables::forecasts(entries),
-        &costs,
+        &under_times,
     ));
     for entry in with_probabilities(entries) {
         text.push_str(&section(
@@ -211,8 +212,6 @@ const FORECASTS: &str = "\
 - *median |log2(predicted/true)|*: over judgements under alarm with the OOM at most 20 minutes ahead; 1 is a factor of two.
 - *Brier score*: mean squared difference between the confidence and what came, an OOM within ten minutes or not; 0 is perfect. \
 The confidence of a baseline is 1 or 0.
-
-Goal: an error of at most 0.25, a coverage of 0.75 to 0.90 on the traces of both generators, a better Brier score than anyone else's.
 ";
 
 const LEAKS: &str = "\
