@@ -110,9 +110,13 @@ def test_a_leak_with_a_limit_ahead_is_a_risk_while_it_runs(nilo, cgroup, job):
     cgroup.limit(2000 * MIB)
     recorded = job(NILO, "run", "-q", "--", *python(LEAK), "3", preexec_fn=cgroup.enter, cwd=nilo.folder, stdout=subprocess.DEVNULL)
 
+    # Before there is a run, `nilo leak` looks at what runs now, and that would be the last run.
+    wait_until(nilo.runs, "the run to begin")
+
     def leaks():
         said = nilo("leak", "--format", "json")
-        return said.returncode == 1 and json.loads(said.stdout)
+        assert said.returncode in (0, 1) and recorded.poll() is None, said.stderr
+        return said.returncode == 1
 
     wait_until(leaks, "the leak to be found", 120)
     oom = nilo("oom", "--format", "json")
