@@ -22,6 +22,7 @@ ESTABLISHED_SECS = 30
 
 # What each leak does before it begins, what it keeps a second in MiB, and what it takes and frees above that.
 LEAKS = {
+    "within-a-minute": dict(rate=19.5),
     "fast": dict(rate=14.0),
     "steady": dict(rate=381 / 60),
     "sawtooth": dict(rate=6.0, tooth=80),

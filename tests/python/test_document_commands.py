@@ -3,9 +3,11 @@
 import json
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
-from conftest import wait_until
+from conftest import NILO, Nilo, unavailable, wait_until
 from fake_nvml import GIB, FakeDriver, gpu_line
 
 
@@ -46,11 +48,37 @@ def test_a_gpu_that_stands_still_is_judged(nilo, driver):
     assert (leak.returncode, out) == (0, "no leak found\n"), err
 
 
-def test_leak_check_without_a_run_looks_at_what_runs_now(nilo):
-    result = nilo("leak", "--check", "--threshold", "100", extra_env={"NILO_NVML": ""}, timeout=180)
-    assert result.returncode in (0, 1), result.stderr
-    assert re.fullmatch(r"(no )?leak found.*\n", result.stdout), result.stdout
-    assert "monitoring " in result.stderr and " for 30 seconds" in result.stderr
+LEAKS = "kept = []\nimport time\nwhile True: kept.append(bytearray(b'x') * (1 << 20)); time.sleep(0.1)\n"
+STANDS_STILL = "kept = bytearray(b'x') * (64 << 20)\nimport time\nwhile True: time.sleep(0.1)\n"
+
+
+def test_leak_check_without_a_run_looks_at_what_runs_now(tmp_path):
+    """In a PID namespace of its own for each program: nobody else's programs run there."""
+
+    def check(name, code):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.py").write_text(code)
+        script = '"$0" "$1" & "$2" leak --check --threshold 100; exit $?'
+        alone = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, sys.executable, f"{name}.py", NILO]
+        environment = Nilo(folder).environment | {"NILO_NVML": ""}
+        return subprocess.Popen(alone, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode != 0:
+        unavailable("no PID namespace of its own to be had")
+    leaking, standing = check("leaks", LEAKS), check("stands", STANDS_STILL)
+    try:
+        out, err = leaking.communicate(timeout=180)
+        assert leaking.returncode == 1, err
+        assert re.fullmatch(r"leak found: job memory leaks .* in .*leaks\.py \(PID \d+\)\n", out), out
+        assert re.search(r"monitoring .*leaks\.py \(PID \d+\) every 0.1 s for 30 seconds", err), err
+        out, err = standing.communicate(timeout=180)
+        assert (standing.returncode, out) == (0, "no leak found\n"), err
+        assert re.search(r"monitoring .*stands\.py \(PID \d+\)", err), err
+    finally:
+        for process in (leaking, standing):
+            process.kill()
+            process.wait()
 
 
 def test_leak_check_with_runs_judges_the_last_one(nilo):

@@ -196,6 +196,21 @@ def test_a_run_that_is_left_by_an_exception_knows_it(record):
     assert shown["exception"]["message"] == "inside"
 
 
+def test_a_run_that_is_told_of_an_exception_later_knows_it(record):
+    code = """
+        import nilometer
+        run = nilometer.init()
+        run.log({"loss": 1})
+        try:
+            raise ValueError("inside")
+        except ValueError as error:
+            kept = error
+        run.__exit__(type(kept), kept, kept.__traceback__)
+    """
+    shown = record(code, expect=0)
+    assert [found["message"] for found in shown["exceptions"]] == ["inside"]
+
+
 def test_a_run_that_is_finished_on_the_way_out_knows_why(record):
     code = """
         import nilometer

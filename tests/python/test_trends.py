@@ -111,7 +111,7 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     told = json.loads(result.stdout)
     assert told["level"] == "critical" and told["usage"] < 90
     assert told["range"][0] < told["seconds"] < told["range"][1]
-    assert told["cause"] == "growth" and "iB/min" in told["reason"] and "threshold" not in told["reason"]
+    assert told["cause"] == "leak" and "iB/min" in told["reason"] and "threshold" not in told["reason"]
     assert cgroup.path in told["source"] and told["advice"]
     lines = told["text"].split("\n")
     assert lines[:2] == ["[WARNING] OOM Warning: host memory", "   Risk Level: critical"]

@@ -11,6 +11,7 @@ use crate::contest::{Entry, contest, measure_costs};
 use crate::deadlines;
 use crate::dump::dump;
 use crate::leak_tables;
+use crate::loads;
 use crate::machine;
 use crate::ours::predictors;
 use crate::page::{About, page};
@@ -80,6 +81,10 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
     if settings.shape.is_none() {
         let title = "Leaks that kill: seconds from its beginning to the alarm, of those allowed";
         show(title, deadlines::table(), output)?;
+        let title = "Leaks that kill within a minute: the same";
+        show(title, deadlines::short_table(), output)?;
+        let title = "Loading that ends below the limit: seconds of false alarm";
+        show(title, loads::table(), output)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A leak that kills within one to ten minutes is alarmed of by half of the time that was left when it was established.
 
-use nilo_verdict_bench::deadlines::LeakCase;
+use nilo_verdict_bench::deadlines::{LeakCase, LeakKind, SHORT_KILL_SECS};
+use nilo_verdict_bench::loads::false_alarm_secs;
 
 #[test]
 fn every_leak_that_kills_is_alarmed_of_in_time_and_until_the_kill() {
@@ -11,4 +12,31 @@ fn every_leak_that_kills_is_alarmed_of_in_time_and_until_the_kill() {
         .map(|(case, alarm)| format!("{case:?}: {alarm:?}"))
         .collect();
     assert!(late.is_empty(), "{}", late.join("\n"));
+}
+
+/// Sooner than a minute, growth over a base may be the first of many training steps: only what has nothing beneath it is told in time.
+#[test]
+fn leaks_that_kill_within_a_minute_are_alarmed_of_in_time_from_the_start_and_after_a_plateau() {
+    for kind in [LeakKind::FromTheStart, LeakKind::AfterAPlateau] {
+        for kill_secs in SHORT_KILL_SECS {
+            let case = LeakCase {
+                kind,
+                kill_secs,
+                step_secs: None,
+                interval_secs: 0.1,
+            };
+            let alarm = case.play();
+            assert!(alarm.is_in_time(), "{case:?}: {alarm:?}");
+        }
+    }
+}
+
+#[test]
+fn loading_for_less_than_half_a_minute_raises_no_alarm_up_to_nine_tenths_of_the_limit() {
+    for load_secs in [5.0, 10.0, 20.0] {
+        for end_share in [0.6, 0.8, 0.9] {
+            let secs = false_alarm_secs(load_secs, end_share);
+            assert_eq!(secs, 0.0, "{load_secs} s to {end_share}");
+        }
+    }
 }

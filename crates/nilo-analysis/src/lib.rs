@@ -13,6 +13,7 @@ mod json_number;
 pub mod lookout;
 pub mod metric_history;
 pub mod metrics;
+pub mod oom_summary;
 mod owned_cgroup;
 mod peak;
 pub mod phases;

@@ -5,14 +5,17 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
-use nilo_sample::{Alert, Ending, Event, OomKill, ProcessId, ProcessInfo, Recording, Subject};
+use nilo_sample::{Alert, Ending, Event, ProcessId, ProcessInfo, Recording, Subject};
 use serde::Serialize;
 
+use crate::assessment::ran_out;
 use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
-use crate::findings::{Finding, find};
+use crate::findings::{Finding, Seen, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
+use crate::lookout::Lookout;
 use crate::metrics::{MetricSummary, summarize_metrics};
+use crate::oom_summary::OomSummary;
 use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
@@ -49,8 +52,8 @@ pub struct Summary {
     pub signal: Option<i32>,
     /// From start to end.
     pub duration_secs: f64,
-    /// The OOM kill, if there was one.
-    pub oom: Option<OomKill>,
+    /// Memory ran out: the kernel killed, or an exception says so. A kill of which it is not sure that it was the job's is here too.
+    pub oom: Option<OomSummary>,
     /// The unhandled exception that ended the program, where it uses the Python package.
     pub exception: Option<ExceptionSummary>,
     /// Every unhandled exception, those of other threads and processes too.
@@ -225,6 +228,15 @@ pub const SHOW_SCHEMA: &str = "nilo.show/1";
 pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     let description = &recording.description;
     let duration_nanos = ending.time_nanos.max(1);
+    let (mut lookout, changes) = Lookout::over(recording);
+    let ran_out = ran_out(recording, ending, &mut lookout);
+    let seen = Seen {
+        recording,
+        ending,
+        ran_out: ran_out.as_ref(),
+        verdicts: lookout.verdicts(None),
+        changes,
+    };
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
@@ -239,7 +251,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         exit_code: ending.exit_code,
         signal: ending.signal,
         duration_secs: to_secs(duration_nanos),
-        oom: ending.oom.clone(),
+        oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
         exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
         memory: memory(recording),
@@ -251,7 +263,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         metrics: summarize_metrics(recording),
         phases: summarize_phases(recording, duration_nanos),
         throughput: summarize_throughput(recording),
-        findings: find(recording, ending),
+        findings: find(&seen),
         advice: Vec::new(),
         alerts: alerts(recording),
         alerts_not_delivered: alerts_not_delivered(recording),
@@ -263,6 +275,12 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
 }
 
 impl Summary {
+    /// Whether it ended because memory ran out.
+    pub fn has_run_out(&self) -> bool {
+        let of_something = |oom: &OomSummary| oom.resource.is_some();
+        self.oom.as_ref().is_some_and(of_something)
+    }
+
     /// The metric to draw when nobody names one: the loss, or else the first.
     pub fn usual_metric(&self) -> Option<String> {
         let names = || self.metrics.iter().map(|metric| metric.name.as_str());

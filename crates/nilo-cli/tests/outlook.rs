@@ -225,7 +225,7 @@ fn real_gpu_traces_that_leak_are_found_and_the_others_are_not() {
         if dies == 1 {
             assert_eq!(
                 (&only["level"], &only["cause"]),
-                (&json!("critical"), &json!("growth"))
+                (&json!("critical"), &json!("leak"))
             );
             assert!(only["warnings"][0]["before_end_secs"].as_f64().unwrap() > 1.0);
         }

@@ -89,7 +89,10 @@ impl Forecaster {
         used_share: Option<f64>,
         threshold_percent: f64,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let forecast = *self.locked().forecast();
+        let (own_level, forecast) = py.detach(|| {
+            let following = self.locked();
+            (following.forecast().level, following.forecast_with_growth())
+        });
         let evidence = Evidence {
             name,
             is_gpu,
@@ -102,7 +105,8 @@ impl Forecaster {
         let prediction = assessment.prediction;
         let dict = PyDict::new(py);
         dict.set_item("level", assessment.level.as_str())?;
-        dict.set_item("forecast_level", assessment.forecast_level.as_str())?;
+        // What stands is over by the forecaster's own level, as in the recorder's alerts.
+        dict.set_item("forecast_level", own_level.as_str())?;
         dict.set_item("is_warning", assessment.is_warning())?;
         dict.set_item("used_percent", assessment.used_percent)?;
         dict.set_item("seconds", prediction.map(|told| told.seconds))?;
@@ -204,6 +208,7 @@ pub(crate) fn warning_text(
 fn cause_word(cause: Cause) -> &'static str {
     match cause {
         Cause::Growth => "growth",
+        Cause::Leak => "leak",
         Cause::Workers => "workers",
         Cause::Peaks => "peaks",
         Cause::Stairs => "stairs",

@@ -59,6 +59,15 @@ impl UnhandledException {
         named || said.iter().any(|text| self.message.contains(text))
     }
 
+    /// Whether the system refused memory: Python's own error, or NumPy's.
+    pub fn is_host_out_of_memory(&self) -> bool {
+        let name = self.type_name.rsplit('.').next().unwrap_or_default();
+        matches!(
+            name,
+            "MemoryError" | "_ArrayMemoryError" | "ArrayMemoryError"
+        )
+    }
+
     /// The line to look at first: the user's own.
     pub fn place(&self) -> Option<&CodePlace> {
         self.user_code.as_ref().or(self.raised_at.as_ref())
@@ -122,7 +131,11 @@ mod tests {
         ] {
             assert!(exception(type_name, message).is_gpu_out_of_memory());
         }
-        assert!(!exception("MemoryError", "").is_gpu_out_of_memory());
+        for type_name in ["MemoryError", "numpy._core._exceptions._ArrayMemoryError"] {
+            let refused = exception(type_name, "Unable to allocate 1.00 TiB");
+            assert!(refused.is_host_out_of_memory() && !refused.is_gpu_out_of_memory());
+        }
+        assert!(!exception("app.OutOfMemoryErrorLog", "").is_host_out_of_memory());
         assert!(!exception("RuntimeError", "shapes do not match").is_gpu_out_of_memory());
     }
 

@@ -12,6 +12,7 @@ fn at(resource: Resource, second: u64, used: f64) -> Verdict {
     Verdict {
         too_young: false,
         may_be_loading: false,
+        led_to_end: false,
         readings: 1,
         watched_secs: 0.0,
         resource,
@@ -191,6 +192,7 @@ fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> Verdict {
         bytes_per_sec_low: 1.0,
         bytes_per_sec_high: 3.0,
         grown_bytes: 100.0,
+        level_bytes: None,
         lasted_secs: 50.0,
     });
     verdict

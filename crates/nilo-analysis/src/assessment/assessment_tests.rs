@@ -23,10 +23,13 @@ fn killed() -> RanOut {
         resource: Resource::Job,
         kind: RanOutKind::OomKill,
         time_nanos: 78_000_000_000,
-        who: Some("train.py (PID 7)".to_owned()),
+        pid: Some(7),
+        name: Some("train.py".to_owned()),
         limit_bytes: Some(900 << 20),
         peak_bytes: Some(899 << 20),
-        is_certain: true,
+        certainty: nilo_sample::Certainty::Certain,
+        growth: None,
+        evidence: Vec::new(),
     }
 }
 

@@ -188,7 +188,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
 
 /// Whether anybody would bet on the forecast.
 fn is_worth_telling(forecast: &Forecast) -> bool {
-    let is_certain = matches!(forecast.cause, Some(Cause::AboveLimit));
+    let is_certain = matches!(forecast.cause, Some(Cause::AboveLimit | Cause::Leak));
     is_certain || forecast.level > RiskLevel::Low || forecast.confidence >= LEAST_CONFIDENCE
 }
 

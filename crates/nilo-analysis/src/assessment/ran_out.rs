@@ -1,4 +1,6 @@
 //! What ran out of memory before the recording ended: nobody has to forecast that.
+//!
+//! The kernel killed, or the program died of an exception that says so. `nilo show`, `runs`, `oom`, `leak` and Python all ask [`ran_out`].
 
 use std::fmt;
 
@@ -9,13 +11,18 @@ use nilo_sample::{
 };
 use serde::Serialize;
 
-use crate::ending::limit_in_force;
+use crate::ending::{limit_in_force, name_of};
 use crate::exceptions::ending_exception;
-use crate::lookout::Resource;
+use crate::forecast::Growth;
+use crate::forecast::words::growth_until_the_end;
+use crate::lookout::{Lookout, Resource, Verdict};
 use crate::summary::peak_memory_bytes;
 
+/// An exception's message is evidence up to this length; the exception itself has the rest.
+const EVIDENCE_CHARS: usize = 200;
+
 /// A resource that ran out.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RanOut {
     /// Which.
     pub resource: Resource,
@@ -23,14 +30,20 @@ pub struct RanOut {
     pub kind: RanOutKind,
     /// When, in nanoseconds since the run began.
     pub time_nanos: u64,
-    /// Who was killed or failed, such as `train.py (PID 4711)`.
-    pub who: Option<String>,
+    /// The process that was killed or failed.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub name: Option<String>,
     /// The limit that was reached.
     pub limit_bytes: Option<u64>,
     /// The most that was held.
     pub peak_bytes: Option<u64>,
     /// Whether something else may be the cause.
-    pub is_certain: bool,
+    pub certainty: Certainty,
+    /// The growth that led there.
+    pub growth: Option<Growth>,
+    /// What this rests on, one sentence each.
+    pub evidence: Vec<String>,
 }
 
 /// How running out of memory showed.
@@ -45,9 +58,22 @@ pub enum RanOutKind {
     HostAllocation,
 }
 
-/// What the run ended of, where that is memory.
-pub fn ran_out(recording: &Recording, ending: &Ending) -> Option<RanOut> {
-    of_kill(recording, ending).or_else(|| of_exception(recording, ending))
+/// What the run ended of, where that is memory. The lookout remembers it, so that its verdicts know what their growth led to.
+pub fn ran_out(recording: &Recording, ending: &Ending, lookout: &mut Lookout) -> Option<RanOut> {
+    let found = of_kill(recording, ending).or_else(|| of_exception(recording, ending));
+    let mut ran_out = found?;
+    lookout.end_with(&ran_out);
+    let verdicts = lookout.verdicts(None);
+    let led_here = |verdict: &&Verdict| verdict.led_to_end;
+    // The resource that ran out knows best; where only the machine limits a job, the growth is told of the job.
+    let own = verdicts.iter().filter(led_here).filter_map(|verdict| {
+        let is_own = verdict.resource == ran_out.resource;
+        Some((is_own, verdict.growth?))
+    });
+    ran_out.growth = own
+        .max_by_key(|(is_own, _)| *is_own)
+        .map(|(_, growth)| growth);
+    Some(ran_out)
 }
 
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
@@ -67,17 +93,16 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         resource,
         kind: RanOutKind::OomKill,
         time_nanos: oom.time_nanos.unwrap_or(ending.time_nanos),
-        who: match (&oom.victim_name, oom.victim_pid) {
-            (Some(name), Some(pid)) => Some(format!("{name} (PID {pid})")),
-            (None, Some(pid)) => Some(format!("PID {pid}")),
-            _ => None,
-        },
+        pid: oom.victim_pid,
+        name: oom.victim_name.clone(),
         limit_bytes: match own {
             Some((_, limit)) => Some(limit),
             None => oom.limit.as_ref().map(|limit| limit.bytes),
         },
         peak_bytes: peak_memory_bytes(recording),
-        is_certain: oom.certainty == Certainty::Certain,
+        certainty: oom.certainty,
+        growth: None,
+        evidence: oom.evidence.clone(),
     })
 }
 
@@ -102,29 +127,45 @@ fn own_cgroup(recording: &Recording) -> Option<(String, u64)> {
 
 fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     let (time_nanos, exception) = ending_exception(recording, ending)?;
-    let who = Some(format!("PID {}", exception.pid));
-    if exception.is_gpu_out_of_memory() {
-        let index = gpu_in(exception);
-        return Some(RanOut {
-            resource: Resource::Gpu { index },
-            kind: RanOutKind::GpuAllocation,
-            time_nanos,
-            who,
-            limit_bytes: gpu_figure(recording, index, "total_bytes"),
-            peak_bytes: gpu_figure(recording, index, "used_bytes"),
-            is_certain: true,
-        });
+    let is_gpu = exception.is_gpu_out_of_memory();
+    if !is_gpu && !exception.is_host_out_of_memory() {
+        return None;
     }
-    (exception.type_name == "MemoryError" || exception.type_name.ends_with("ArrayMemoryError"))
-        .then(|| RanOut {
-            resource: Resource::Job,
-            kind: RanOutKind::HostAllocation,
-            time_nanos,
-            who,
-            limit_bytes: None,
-            peak_bytes: peak_memory_bytes(recording),
-            is_certain: true,
-        })
+    let index = gpu_in(exception);
+    Some(RanOut {
+        resource: match is_gpu {
+            true => Resource::Gpu { index },
+            false => Resource::Job,
+        },
+        kind: match is_gpu {
+            true => RanOutKind::GpuAllocation,
+            false => RanOutKind::HostAllocation,
+        },
+        time_nanos,
+        pid: Some(exception.pid),
+        name: name_of(recording, exception.pid),
+        limit_bytes: is_gpu
+            .then(|| gpu_figure(recording, index, "total_bytes"))
+            .flatten(),
+        peak_bytes: match is_gpu {
+            true => gpu_figure(recording, index, "used_bytes"),
+            false => peak_memory_bytes(recording),
+        },
+        certainty: Certainty::Certain,
+        growth: None,
+        evidence: vec![first_line(exception)],
+    })
+}
+
+/// `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.`
+fn first_line(exception: &UnhandledException) -> String {
+    let message = exception.message.lines().next().unwrap_or_default();
+    let message: String = message.chars().take(EVIDENCE_CHARS).collect();
+    let text = match message.is_empty() {
+        true => exception.type_name.clone(),
+        false => format!("{}: {message}", exception.type_name),
+    };
+    text.replace(char::is_control, " ")
 }
 
 /// The GPU that PyTorch's message names: `GPU 1 has a total capacity of ...`; the first where none is named.
@@ -151,25 +192,65 @@ impl RanOut {
         let limit = self.limit_bytes.filter(|limit| *limit > 0)?;
         Some(self.peak_bytes? as f64 / limit as f64)
     }
+
+    /// Whether the growth of a resource led there.
+    pub(crate) fn is_led_to_by(&self, resource: &Resource) -> bool {
+        match (self.kind, resource) {
+            (RanOutKind::GpuAllocation, Resource::Torch { writer, .. }) => {
+                let of_process = |pid: u32| writer.ends_with(&format!("-{pid}"));
+                self.pid.is_some_and(of_process)
+            }
+            (RanOutKind::GpuAllocation, other) => *other == self.resource,
+            (_, Resource::Job) => true,
+            (_, other) => *other == self.resource,
+        }
+    }
+
+    /// `train.py (PID 4711)`
+    pub fn who(&self) -> String {
+        match (&self.name, self.pid) {
+            (Some(name), Some(pid)) => format!("{name} (PID {pid})"),
+            (None, Some(pid)) => format!("PID {pid}"),
+            _ => "a process".to_owned(),
+        }
+    }
+
+    /// What happened, as one sentence without a full stop.
+    pub fn what_happened(&self) -> String {
+        let who = self.who();
+        match (self.kind, self.certainty) {
+            (RanOutKind::OomKill, Certainty::Certain) => format!("the kernel killed {who}"),
+            (RanOutKind::OomKill, _) => format!("the kernel most likely killed {who}"),
+            (RanOutKind::GpuAllocation, _) => format!("an allocation on the GPU failed in {who}"),
+            (RanOutKind::HostAllocation, _) => format!("an allocation failed in {who}"),
+        }
+    }
+
+    /// The growth that led there: `job memory leaked 330 MiB/min, 380 MiB in 47 seconds, until it ran out`.
+    pub fn growth_in_words(&self) -> Option<String> {
+        let what = match &self.resource {
+            Resource::Host => &Resource::Job,
+            other => other,
+        };
+        let growth = self.growth.as_ref()?;
+        Some(format!("{what} {}", growth_until_the_end(growth)))
+    }
 }
 
 impl fmt::Display for RanOut {
     /// `it ran out of memory after 78 seconds: the kernel killed train.py (PID 4711); limit 900 MiB, peak 899 MiB`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let after = duration_in_words(to_secs(self.time_nanos));
-        let who = self.who.as_deref().unwrap_or("a process");
-        let sure = if self.is_certain { "" } else { "most likely " };
-        write!(f, "it ran out of memory after {after}: ")?;
-        match self.kind {
-            RanOutKind::OomKill => write!(f, "the kernel {sure}killed {who}")?,
-            RanOutKind::GpuAllocation => write!(f, "an allocation on the GPU failed in {who}")?,
-            RanOutKind::HostAllocation => write!(f, "an allocation failed in {who}")?,
-        }
+        let what = self.what_happened();
+        write!(f, "it ran out of memory after {after}: {what}")?;
         if let Some(limit) = self.limit_bytes {
             write!(f, "; limit {}", bytes_in_words(limit as f64))?;
         }
         if let Some(peak) = self.peak_bytes {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
+        }
+        if let Some(growth) = self.growth_in_words() {
+            write!(f, "; {growth}")?;
         }
         Ok(())
     }

@@ -1,15 +1,20 @@
 //! Each finding is found where it is, and not where it is not.
 
 use nilo_sample::{
-    ABSENT, Ending, Event, Limit, LimitSource, ProcessId, ProcessInfo, RecordedTable, Recording,
-    RunStatus, Subject, TableSpec, TimedEvent,
+    ABSENT, Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo,
+    RecordedTable, Recording, RunStatus, Subject, TableSpec, TimedEvent,
 };
 
-use super::{Finding, find};
+use super::Finding;
 use crate::summary::fixture::{recording, table, tick};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
+
+/// What `nilo show` notices in a recording that ended like this.
+fn find(recording: &Recording, ending: &Ending) -> Vec<Finding> {
+    crate::summarize(recording, ending).findings
+}
 
 fn ending(secs: u64) -> Ending {
     Ending {
@@ -19,6 +24,18 @@ fn ending(secs: u64) -> Ending {
         time_nanos: secs * SECOND,
         oom: None,
         left_running: vec![],
+    }
+}
+
+fn killed() -> OomKill {
+    OomKill {
+        certainty: Certainty::Certain,
+        limit: limited(2000.0),
+        time_nanos: None,
+        victim_pid: Some(7),
+        victim_name: None,
+        kills: 1,
+        evidence: vec!["the kernel counted an OOM kill".to_owned()],
     }
 }
 
@@ -212,6 +229,7 @@ fn a_leak_towards_the_limit_was_predicted() {
         &run,
         &Ending {
             status: RunStatus::OomKilled,
+            oom: Some(killed()),
             ..ending(1000)
         },
     );

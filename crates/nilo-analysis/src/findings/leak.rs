@@ -9,6 +9,7 @@ use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 use serde::Serialize;
 
 use super::{Finding, phase_share};
+use crate::forecast::words::growth_until_the_end;
 use crate::forecast::{Growth, GrowthKind};
 use crate::lookout::{OddPeer, Resource, Verdict};
 use crate::step_clock::StepClock;
@@ -66,26 +67,39 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     evidence.extend(verdict.odd_peers.iter().map(OddPeer::to_string));
     evidence.extend(phase_share::largest(recording, resource, since, end));
     evidence.extend(holders);
-    match growth.kind {
-        GrowthKind::Leak => Finding {
-            kind: "leak",
-            severity: "warning",
-            text: format!("{resource} leaks {rate} since {}{place}", at(since)),
-            evidence,
-            advice: vec![
-                "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
-            ],
-        },
-        GrowthKind::Growth => Finding {
-            kind: "growth",
-            severity: "info",
-            text: match verdict.may_be_loading {
-                true => format!("{resource} grows {rate}{place}: in the first minute of a program without steps this may be loading or a leak"),
-                false => format!("{resource} grows {rate}{place}; too early to call it a leak"),
-            },
-            evidence,
-            advice: Vec::new(),
-        },
+    if verdict.led_to_end && verdict.may_be_loading {
+        evidence.push(
+            "in its first minute and without steps, it may have been loading more than fits"
+                .to_owned(),
+        );
+    }
+    let (kind, severity) = match (growth.kind, verdict.led_to_end) {
+        (GrowthKind::Leak, _) => ("leak", "warning"),
+        (GrowthKind::Growth, true) => ("growth", "warning"),
+        (GrowthKind::Growth, false) => ("growth", "info"),
+    };
+    let text = match growth.kind {
+        _ if verdict.led_to_end => format!("{resource} {}{place}", growth_until_the_end(growth)),
+        GrowthKind::Leak => format!("{resource} leaks {rate} since {}{place}", at(since)),
+        GrowthKind::Growth if verdict.may_be_loading => format!(
+            "{resource} grows {rate}{place}: in the first minute of a program without steps this may be loading or a leak"
+        ),
+        GrowthKind::Growth => {
+            format!("{resource} grows {rate}{place}; too early to call it a leak")
+        }
+    };
+    let advice = match growth.kind {
+        GrowthKind::Leak => vec![
+            "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
+        ],
+        GrowthKind::Growth => Vec::new(),
+    };
+    Finding {
+        kind,
+        severity,
+        text,
+        evidence,
+        advice,
     }
 }
 

@@ -7,8 +7,8 @@ mod fragmentation;
 mod leak;
 mod lost_samples;
 mod near_miss;
-mod oom_kill;
 mod oom_risk;
+mod out_of_memory;
 mod phase_share;
 mod pressure;
 mod shared_memory;
@@ -18,7 +18,8 @@ mod swap;
 use nilo_sample::{Ending, Recording};
 use serde::Serialize;
 
-use crate::lookout::Lookout;
+use crate::assessment::RanOut;
+use crate::lookout::{Change, Verdict};
 
 pub use leak::{Holder, leak_holders};
 
@@ -38,15 +39,29 @@ pub struct Finding {
     pub advice: Vec<String>,
 }
 
+/// A recording with what was judged of it.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// The recording.
+    pub recording: &'a Recording,
+    /// How it ended.
+    pub ending: &'a Ending,
+    /// What ran out of memory.
+    pub ran_out: Option<&'a RanOut>,
+    /// What is to be said of each resource.
+    pub verdicts: Vec<Verdict>,
+    /// How their risks changed on the way.
+    pub changes: Vec<Change>,
+}
+
 /// Everything that can be noticed in a recording, the most serious first.
-pub fn find(recording: &Recording, ending: &Ending) -> Vec<Finding> {
-    let (lookout, changes) = Lookout::over(recording);
-    let verdicts = lookout.verdicts(None);
+pub fn find(seen: &Seen<'_>) -> Vec<Finding> {
+    let recording = seen.recording;
     let mut findings = Vec::new();
-    findings.extend(oom_kill::find(ending));
-    findings.extend(oom_risk::find(ending, &verdicts, &changes));
-    findings.extend(leak::find(recording, &verdicts));
-    findings.extend(near_miss::find(recording, ending));
+    findings.extend(out_of_memory::find(seen));
+    findings.extend(oom_risk::find(seen));
+    findings.extend(leak::find(recording, &seen.verdicts));
+    findings.extend(near_miss::find(seen));
     findings.extend(fragmentation::find(recording));
     findings.extend(copy_on_write::find(recording));
     findings.extend(swap::find(recording));

@@ -1,19 +1,20 @@
 //! It went well, but only just: the peak came near the limit, or the kernel had to struggle at it.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Ending, LimitSource, Recording, Subject};
+use nilo_sample::{LimitSource, Subject};
 
-use super::Finding;
+use super::{Finding, Seen};
 use crate::ending::limit_in_force;
 use crate::rate::growth;
 
 /// This share of the limit is near it.
 const NEAR: f64 = 0.95;
 
-pub(super) fn find(recording: &Recording, ending: &Ending) -> Option<Finding> {
-    if ending.oom.is_some() {
+pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
+    if seen.ending.oom.is_some() || seen.ran_out.is_some() {
         return None;
     }
+    let recording = seen.recording;
     let limit = limit_in_force(recording)?;
     let LimitSource::Cgroup { path, .. } = &limit.source else {
         return None;

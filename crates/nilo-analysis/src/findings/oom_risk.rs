@@ -1,24 +1,25 @@
 //! Memory was about to run out: foreseen before a kill, or still the outlook where the recording stops.
 
+use nilo_sample::RunStatus;
 use nilo_sample::units::{format_duration, to_secs};
-use nilo_sample::{Ending, RunStatus};
 
-use super::Finding;
-use crate::assessment::is_warning;
-use crate::lookout::{Change, Verdict};
+use super::{Finding, Seen};
+use crate::assessment::{RanOutKind, is_warning};
+use crate::lookout::Verdict;
 
-pub(super) fn find(ending: &Ending, verdicts: &[Verdict], changes: &[Change]) -> Vec<Finding> {
-    let risky = verdicts
+pub(super) fn find(seen: &Seen<'_>) -> Vec<Finding> {
+    let risky = seen
+        .verdicts
         .iter()
         .filter(|verdict| is_warning(verdict.forecast.level));
     risky
-        .filter_map(|verdict| describe(ending, verdict, changes))
+        .filter_map(|verdict| describe(seen, verdict))
         .collect()
 }
 
-fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Finding> {
-    let resource = &verdict.resource;
-    let raised = changes.iter().rev().find(|change| {
+fn describe(seen: &Seen<'_>, verdict: &Verdict) -> Option<Finding> {
+    let (ending, resource) = (seen.ending, &verdict.resource);
+    let raised = seen.changes.iter().rev().find(|change| {
         change.resource == *resource
             && !is_warning(change.before)
             && is_warning(change.forecast.level)
@@ -32,19 +33,22 @@ fn describe(ending: &Ending, verdict: &Verdict, changes: &[Change]) -> Option<Fi
         spell(said),
         raised.forecast.confidence,
     );
-    let (severity, text) = match ending.status {
-        RunStatus::OomKilled => (
-            "info",
-            format!(
-                "running out of {resource} was predicted {} before the kill",
-                spell(to_secs(ahead))
-            ),
-        ),
-        RunStatus::Running => (
+    let ran_out = seen.ran_out.map(|ran_out| ran_out.kind);
+    let (severity, text) = match (ran_out, ending.status) {
+        (Some(kind), _) => {
+            let end = match kind {
+                RanOutKind::OomKill => "the kill",
+                RanOutKind::GpuAllocation | RanOutKind::HostAllocation => "the allocation failed",
+            };
+            let ahead = spell(to_secs(ahead));
+            let text = format!("running out of {resource} was predicted {ahead} before {end}");
+            ("info", text)
+        }
+        (None, RunStatus::Running) => (
             "critical",
             format!("{resource} runs out in {}", spell(seconds)),
         ),
-        _ => (
+        (None, _) => (
             "warning",
             format!(
                 "when the recording stopped, {resource} was {} from running out",

@@ -18,6 +18,9 @@ const ESTABLISHED_SECS: f64 = 25.0;
 const ESTABLISHED_STEPS: f64 = 50.0;
 /// Leaks that fill everything faster than this, with nothing that comes and goes above them, are not told from one large step.
 const SHORTEST_LEAK_SECS: f64 = 55.0;
+/// ... unless they have come this far towards the limit with little beneath them: a training step begins on top of its model.
+const ALMOST_FULL: f64 = 0.75;
+const LITTLE_BENEATH: f64 = 0.25;
 /// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
 /// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
 const LEAK_AHEAD: f64 = 1.2;
@@ -65,6 +68,8 @@ pub(super) struct Course {
     pub(super) likelihood: f64,
     /// Whether it is worth an alarm.
     pub(super) dangerous: bool,
+    /// Whether that is because it is an established leak.
+    pub(super) is_leak: bool,
     pub(super) cause: Cause,
     pub(super) bytes_per_sec: f64,
     pub(super) lasted_secs: f64,
@@ -102,6 +107,7 @@ impl Forecaster {
         );
         let near = times.expected <= horizon;
         let known = times.high <= LATEST_SECS || cause == Cause::Fragmentation;
+        let mut is_leak = false;
         let mut dangerous =
             near && known && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
         if near
@@ -111,6 +117,7 @@ impl Forecaster {
                 self.leak_that_reaches(&outlook, cause, limit, stairs.is_some())
         {
             dangerous = true;
+            is_leak = true;
             outlook.lasted_secs = lasted_secs;
             outlook.likelihood = outlook.likelihood.max(ALARM_FROM);
         }
@@ -118,6 +125,7 @@ impl Forecaster {
             times,
             likelihood: outlook.likelihood,
             dangerous,
+            is_leak,
             cause: self.told(cause, &outlook),
             bytes_per_sec: outlook.trend.line.slope,
             lasted_secs: outlook.lasted_secs,
@@ -161,6 +169,7 @@ impl Forecaster {
             times,
             likelihood,
             dangerous: likelihood >= ALARM_FROM && times.expected <= HORIZON_SECS,
+            is_leak: false,
             cause: Cause::Stairs,
             bytes_per_sec: rate,
             lasted_secs: stairs.lasted_secs,
@@ -197,7 +206,10 @@ impl Forecaster {
         };
         // What fills everything within a minute from its first moment on may be the first of many training steps.
         let fills_secs = self.need.age_secs() + outlook.secs;
-        if fills_secs < SHORTEST_LEAK_SECS && cause != Cause::Peaks {
+        if fills_secs < SHORTEST_LEAK_SECS
+            && cause != Cause::Peaks
+            && !self.is_mostly_this(outlook, limit)
+        {
             return None;
         }
         // Most growth is far from it, and this saves a closer look.
@@ -219,6 +231,13 @@ impl Forecaster {
         );
         self.need.finder = finder;
         lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))
+    }
+
+    /// Whether memory is almost full, and nearly all of it is this growth, from the program's first moment on.
+    fn is_mostly_this(&self, outlook: &Outlook, limit: f64) -> bool {
+        let needed = self.last.needed_bytes();
+        let beneath = needed - outlook.trend.line.slope * self.need.age_secs();
+        needed >= ALMOST_FULL * limit && beneath <= LITTLE_BENEATH * needed
     }
 
     /// The likeliest way to the limit, and what it is.

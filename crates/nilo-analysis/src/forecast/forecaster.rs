@@ -4,6 +4,7 @@ use super::calibration::confidence;
 use super::envelope::Envelope;
 use super::gate::Gate;
 use super::growth::{Growth, GrowthKind, growth, is_too_young, may_be_loading};
+use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::stairs::StairsFinder;
@@ -12,9 +13,11 @@ use super::track::Track;
 /// Nearer than this is critical.
 const CRITICAL_SECS: f64 = 120.0;
 /// Nearer than this is worth a word ...
-const MODERATE_SECS: f64 = 1800.0;
+pub(super) const MODERATE_SECS: f64 = 1800.0;
 /// ... if it comes true this often.
 const WORTH_A_WORD: f64 = 0.2;
+/// Growth below this share of the limit is not worth a word.
+pub(crate) const LEAST_GROWTH_SHARE: f64 = 0.01;
 /// Levels this far above a limit show that it does not hold; what is less is rounding.
 const ABOVE: f64 = 1.01;
 /// A file cache that grows this many times faster explains a growth.
@@ -51,6 +54,8 @@ pub struct Forecaster {
     /// The level at the newest judgement.
     pub(super) judged_bytes: f64,
     pub(super) forecast: Forecast,
+    /// Whether the alarm that stands was raised because of a leak.
+    pub(super) is_leak_alarm: bool,
     pub(super) ignored: u64,
 }
 
@@ -125,6 +130,19 @@ impl Forecaster {
         &self.forecast
     }
 
+    /// The newest judgement with the growth that lasts: as [`Forecaster::forecast`], and sure of leaks that lead to the limit. It costs more.
+    pub fn forecast_with_growth(&self) -> Forecast {
+        let least_bytes = self
+            .last
+            .limit()
+            .map_or(0.0, |limit| LEAST_GROWTH_SHARE * limit);
+        leak_ahead(
+            &self.forecast,
+            self.growth(least_bytes).as_ref(),
+            &self.last,
+        )
+    }
+
     /// Readings that made no sense.
     pub fn ignored(&self) -> u64 {
         self.ignored
@@ -135,7 +153,11 @@ impl Forecaster {
         let track = self.own.as_ref().unwrap_or(&self.need);
         let found = growth(track, least_bytes, self.steps_seen());
         // A trend may rise further than what grew.
+        let found = found.or_else(|| self.growth_of_alarm());
         let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
+        if self.is_leak_alarm && self.own.is_none() {
+            growth.kind = GrowthKind::Leak;
+        }
         // What grows along with a growing file cache is the cache's keeping (pages not written yet), not the program's.
         let widest = self.files.scales().last().map(|scale| scale.width_secs);
         let cached = widest
@@ -145,6 +167,23 @@ impl Forecaster {
             growth.kind = GrowthKind::Growth;
         }
         Some(growth)
+    }
+
+    /// What an alarm about growth rests on: whoever is warned of growth does not hear that there is none.
+    fn growth_of_alarm(&self) -> Option<Growth> {
+        let forecast = &self.forecast;
+        let is_alarm = forecast.level >= RiskLevel::High && forecast.cause == Some(Cause::Growth);
+        let rate = forecast.bytes_per_sec.filter(|_| is_alarm)?;
+        let lasted_secs = forecast.lasted_secs.filter(|_| self.own.is_none())?;
+        Some(Growth {
+            kind: GrowthKind::Growth,
+            bytes_per_sec: rate,
+            bytes_per_sec_low: rate,
+            bytes_per_sec_high: rate,
+            grown_bytes: (rate * lasted_secs).min(self.need.range()),
+            lasted_secs,
+            level_bytes: None,
+        })
     }
 
     /// Whether it has seen too little to find any growth.
@@ -160,6 +199,7 @@ impl Forecaster {
     }
 
     fn judge(&mut self) -> Forecast {
+        let was_leak_alarm = std::mem::take(&mut self.is_leak_alarm);
         let Some(limit) = self.last.limit() else {
             return Forecast::default();
         };
@@ -188,6 +228,7 @@ impl Forecaster {
             }
         };
         let alarm = self.gate.pass(course.dangerous);
+        self.is_leak_alarm = alarm && (course.is_leak || was_leak_alarm && course.dangerous);
         let confidence = confidence(course.likelihood);
         let level = match course.times.expected {
             secs if alarm && secs <= CRITICAL_SECS => RiskLevel::Critical,

@@ -34,6 +34,9 @@ pub struct Growth {
     pub grown_bytes: f64,
     /// How long that window is, back from the newest sample.
     pub lasted_secs: f64,
+    /// Where its line stands by now.
+    #[serde(skip)]
+    pub level_bytes: Option<f64>,
 }
 
 /// A leak fills at least this share of the recording, after a warm-up ...
@@ -165,6 +168,7 @@ pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Grow
         bytes_per_sec_high: trend.line.slope_high,
         grown_bytes,
         lasted_secs: (grown_bytes / trend.line.slope).min(trend.span_secs),
+        level_bytes: Some(trend.level_at(track.now_secs)),
     })
 }
 

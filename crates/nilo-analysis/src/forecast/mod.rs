@@ -4,7 +4,7 @@
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
 //! `stairs.rs` finds growth in steps, and `course.rs` weighs these ways to the limit;
-//! `growth.rs` tells a leak from growth that ends, and `words.rs` says all of it in sentences.
+//! `growth.rs` tells a leak from growth that ends, `leak_ahead.rs` where a leak leads, and `words.rs` says all of it in sentences.
 
 mod calibration;
 mod course;
@@ -12,6 +12,7 @@ mod envelope;
 mod forecaster;
 mod gate;
 mod growth;
+mod leak_ahead;
 mod reading;
 mod risk;
 mod stairs;
@@ -23,6 +24,8 @@ mod trend;
 pub mod words;
 
 pub use forecaster::Forecaster;
+pub(crate) use forecaster::LEAST_GROWTH_SHARE;
 pub use growth::{Growth, GrowthKind};
+pub use leak_ahead::leak_ahead;
 pub use reading::Reading;
 pub use risk::{Cause, Forecast, RiskLevel};

@@ -35,6 +35,8 @@ impl RiskLevel {
 pub enum Cause {
     /// What is held grows.
     Growth,
+    /// It grows steadily and gives nothing back.
+    Leak,
     /// It grows in worker processes, which may give it back at the end of an epoch.
     Workers,
     /// The base grows slowly, and recurring heights above it will not fit.

@@ -24,6 +24,7 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
     let height = bytes_in_words(forecast.peak_height_bytes);
     match cause {
         Cause::Growth => format!("{what} grows{rate}{lasted}"),
+        Cause::Leak => format!("{what} leaks{rate}{lasted}"),
         Cause::Workers => format!("{what} grows{rate} in worker processes{lasted}"),
         Cause::Peaks => format!(
             "the lowest level of {what} grows{rate}{lasted}, and the recurring spikes of {height} above it will not fit"
@@ -58,10 +59,10 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
         advice.extend(["Prepare to release cache", "Consider reducing batch size"]);
     }
     advice.extend_from_slice(match (cause, gpu) {
-        (Some(Cause::Growth), true) => &[
+        (Some(Cause::Growth | Cause::Leak), true) => &[
             "Look for tensors that are kept from step to step, such as losses with their graphs (`nilo leak`)",
         ][..],
-        (Some(Cause::Growth), false) => &[
+        (Some(Cause::Growth | Cause::Leak), false) => &[
             "Look for what is kept from step to step (`nilo leak`)",
             "Ask for more memory next time (`nilo request`)",
         ],
@@ -114,28 +115,40 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
 
 /// What a growth is: `leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds`.
 pub fn growth_in_words(growth: &Growth) -> String {
+    let figures = growth_figures(growth);
+    match growth.kind {
+        GrowthKind::Leak => format!("leaks {figures}"),
+        GrowthKind::Growth => format!("grows {figures}, too early to call it a leak"),
+    }
+}
+
+/// What a growth was that led to the end: `leaked 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds, until memory ran out`.
+pub fn growth_until_the_end(growth: &Growth) -> String {
+    let figures = growth_figures(growth);
+    match growth.kind {
+        GrowthKind::Leak => format!("leaked {figures}, until memory ran out"),
+        GrowthKind::Growth => format!("grew {figures}, until memory ran out"),
+    }
+}
+
+fn growth_figures(growth: &Growth) -> String {
     let rate = rate_in_words(
         growth.bytes_per_sec,
         growth.bytes_per_sec_low,
         growth.bytes_per_sec_high,
     );
-    let so_far = format!(
-        "{} in {}",
-        bytes_in_words(growth.grown_bytes),
-        duration_in_words(growth.lasted_secs)
-    );
-    match growth.kind {
-        GrowthKind::Leak => format!("leaks {rate}, {so_far}"),
-        GrowthKind::Growth => format!("grows {rate}, {so_far}, too early to call it a leak"),
-    }
+    let grown = bytes_in_words(growth.grown_bytes);
+    let lasted = duration_in_words(growth.lasted_secs);
+    format!("{rate}, {grown} in {lasted}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 9] = [
+    const EVERY: [Cause; 10] = [
         Cause::Growth,
+        Cause::Leak,
         Cause::Workers,
         Cause::Peaks,
         Cause::Stairs,
@@ -212,6 +225,7 @@ mod tests {
             bytes_per_sec_low: 13.0 * 1048576.0 / 60.0,
             bytes_per_sec_high: 15.0 * 1048576.0 / 60.0,
             grown_bytes: 1.3 * 1073741824.0,
+            level_bytes: None,
             lasted_secs: 50.0,
         };
         let leak = "leaks 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds";

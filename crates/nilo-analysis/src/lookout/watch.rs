@@ -9,8 +9,10 @@ use serde::Serialize;
 use super::peers::{OddPeer, Peers};
 use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
-use crate::assessment::growth_while_loading;
-use crate::forecast::{Forecast, Forecaster, Growth, GrowthKind, Reading, RiskLevel};
+use crate::assessment::{RanOut, growth_while_loading};
+use crate::forecast::{
+    Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel, leak_ahead,
+};
 
 /// Watches over a run.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,7 @@ pub struct Lookout {
     watched: BTreeMap<Resource, Watched>,
     peers: Peers,
     before_endings: Option<BeforeEndings>,
+    ran_out: Option<RanOut>,
     next_repeat_nanos: u64,
 }
 
@@ -74,6 +77,8 @@ pub struct Verdict {
     pub too_young: bool,
     /// Whether the program may still be loading what it works with.
     pub may_be_loading: bool,
+    /// Whether its growth ended in running out of memory.
+    pub led_to_end: bool,
     /// How many readings this rests on.
     pub readings: u64,
     /// From the first of them to the newest.
@@ -91,9 +96,7 @@ const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
 const ENDING_NANOS: u64 = 5 * NANOS_PER_SEC;
 /// Growth that is remembered in case somebody asks for less than is usually told.
 const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
-/// Growth below this share of the limit is not worth a word ...
-const LEAST_GROWTH_SHARE: f64 = 0.01;
-/// ... nor is growth below this share of the level where no limit is known.
+/// Growth below this share of the level is not worth a word where no limit is known.
 const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 
 impl Lookout {
@@ -218,6 +221,11 @@ impl Lookout {
         }
     }
 
+    /// The run ended because memory ran out: from here on verdicts tell growth as what led to it.
+    pub(crate) fn end_with(&mut self, ran_out: &RanOut) {
+        self.ran_out = Some(ran_out.clone());
+    }
+
     /// What is to be said of every resource, the most dangerous first. `least_growth_bytes` replaces the usual threshold for growth.
     pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
         let mut verdicts: Vec<Verdict> = self
@@ -229,9 +237,12 @@ impl Lookout {
                     verdict.look_before_the_end(self.before_endings, least_growth_bytes);
                     verdict.compare_peers(self.peers.odd(least_growth_bytes));
                 }
+                let mut ran_out = self.ran_out.iter();
+                verdict.led_to_end = ran_out.any(|ran_out| ran_out.is_led_to_by(resource));
                 verdict
             })
             .collect();
+        agree_on_leaks(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
         verdicts
     }
@@ -258,6 +269,21 @@ impl Lookout {
     }
 }
 
+/// Whoever is told of a leak is told where it leads. A job without a limit of its own leaks into the machine's memory.
+fn agree_on_leaks(verdicts: &mut [Verdict]) {
+    let is_unlimited_job =
+        |verdict: &&Verdict| verdict.resource == Resource::Job && verdict.reading.limit().is_none();
+    let of_job = verdicts.iter().find(is_unlimited_job);
+    let of_job = of_job.and_then(|job| job.growth);
+    for verdict in verdicts {
+        let growth = match verdict.resource {
+            Resource::Host => verdict.growth.or(of_job),
+            _ => verdict.growth,
+        };
+        verdict.forecast = leak_ahead(&verdict.forecast, growth.as_ref(), &verdict.reading);
+    }
+}
+
 impl Verdict {
     /// Of something that no reading is there of.
     pub fn unmeasured(resource: Resource) -> Verdict {
@@ -279,7 +305,8 @@ impl Verdict {
     /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
     pub fn unasked_growth(&self) -> Option<Growth> {
         let growth = self.growth?;
-        Some(match self.may_be_loading && self.odd_peers.is_empty() {
+        let may_end = self.may_be_loading && !self.led_to_end;
+        Some(match may_end && self.odd_peers.is_empty() {
             true => growth_while_loading(growth),
             false => growth,
         })
@@ -305,6 +332,7 @@ impl Verdict {
                     bytes_per_sec_high: theirs(|odd| odd.bytes_per_sec_high),
                     grown_bytes,
                     lasted_secs: fastest.compared_secs,
+                    level_bytes: None,
                 });
             }
         }
@@ -368,6 +396,7 @@ impl Watched {
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
             may_be_loading: self.forecaster.may_be_loading(),
+            led_to_end: false,
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),
             reading,

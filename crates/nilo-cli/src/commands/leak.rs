@@ -103,6 +103,8 @@ pub(crate) struct AnswerResource<'a> {
     below_threshold: Option<Growth>,
     #[serde(skip_serializing_if = "<[OddPeer]>::is_empty")]
     odd_peers: &'a [OddPeer],
+    /// Whether the growth ended in running out of memory.
+    led_to_end: bool,
     used_bytes: f64,
     limit_bytes: Option<f64>,
     too_short: bool,
@@ -138,6 +140,7 @@ impl<'a> AnswerResource<'a> {
             odd_peers: &verdict.odd_peers,
             grown_bytes: growth.map(|growth| growth.grown_bytes),
             grown_over_secs: growth.map(|growth| growth.lasted_secs),
+            led_to_end: verdict.led_to_end && growth.is_some(),
             used_bytes: verdict.reading.needed_bytes(),
             limit_bytes: verdict.reading.limit_bytes,
             too_short: verdict.too_young,

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use nilo_analysis::assessment::{Assessment, RanOutKind, Thresholds, assess_verdict, exit_status};
-use nilo_analysis::forecast::{Cause, RiskLevel};
+use nilo_analysis::forecast::{Cause, Growth, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_sample::Certainty;
 use nilo_sample::units::to_secs;
 use serde::Serialize;
 
@@ -105,7 +106,7 @@ pub(crate) struct AnswerResource<'a> {
     confidence: f64,
     cause: Option<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ran_out: Option<AnswerRanOut<'a>>,
+    ran_out: Option<AnswerRanOut>,
     growth_bytes_per_sec: Option<f64>,
     growth_lasted_secs: Option<f64>,
     readings: u64,
@@ -117,13 +118,15 @@ pub(crate) struct AnswerResource<'a> {
 
 /// What has run out already, as JSON.
 #[derive(Serialize)]
-struct AnswerRanOut<'a> {
+struct AnswerRanOut {
     kind: RanOutKind,
     at_secs: f64,
-    who: Option<&'a str>,
+    who: Option<String>,
     limit_bytes: Option<u64>,
     peak_bytes: Option<u64>,
     certain: bool,
+    /// What led there.
+    growth: Option<Growth>,
 }
 
 #[derive(Serialize)]
@@ -164,10 +167,11 @@ impl<'a> AnswerResource<'a> {
         let ran_out = assessment.ran_out.as_ref().map(|ran_out| AnswerRanOut {
             kind: ran_out.kind,
             at_secs: to_secs(ran_out.time_nanos),
-            who: ran_out.who.as_deref(),
+            who: ran_out.pid.map(|_| ran_out.who()),
             limit_bytes: ran_out.limit_bytes,
             peak_bytes: ran_out.peak_bytes,
-            certain: ran_out.is_certain,
+            certain: ran_out.certainty == Certainty::Certain,
+            growth: ran_out.growth,
         });
         let warning = |warned: &Warned| AnswerWarning {
             at_secs: to_secs(warned.at_nanos),

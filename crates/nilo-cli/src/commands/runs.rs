@@ -24,7 +24,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             load_where(&folder, &|spec| {
                 matches!(
                     spec.subject,
-                    Subject::Tree | Subject::Cgroup { .. } | Subject::Host
+                    Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
                 )
             })
         });
@@ -106,6 +106,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
         "command": summary.command,
         "status": summary.status,
         "exit_code": summary.exit_code,
+        "oom": summary.oom,
         "exception": summary.exception,
         "started_unix_nanos": summary.started_unix_nanos,
         "duration_secs": summary.duration_secs,

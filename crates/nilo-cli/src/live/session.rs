@@ -174,6 +174,7 @@ impl Seen {
 
     /// What was seen, as `nilo oom` and `nilo leak` judge it.
     pub(crate) fn outlook(&mut self) -> Outlook {
+        let ran_out = self.ran_out();
         Outlook {
             source: Source::Live {
                 label: self.target.label.clone(),
@@ -184,14 +185,14 @@ impl Seen {
             end_nanos: self.end_nanos(),
             scope: self.target.scope(),
             recording: None,
-            ran_out: self.ran_out(),
+            ran_out,
         }
     }
 
     /// What ran out while it was watched.
-    pub(crate) fn ran_out(&self) -> Option<RanOut> {
+    pub(crate) fn ran_out(&mut self) -> Option<RanOut> {
         let recording = self.load().ok()?.0;
-        ran_out(&recording, &self.outcome.ending)
+        ran_out(&recording, &self.outcome.ending, &mut self.station.lookout)
     }
 
     fn say_how_it_ended(&self) {

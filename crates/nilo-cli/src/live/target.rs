@@ -62,7 +62,10 @@ impl Target {
             return Target::settle(args);
         }
         let listing = list_processes(&Roots::default());
-        Target::of(own_python_programs(&listing), &listing, args)
+        let mut pids = own_python_programs(&listing);
+        // Nobody asked for one that has ended since.
+        pids.retain(|pid| process_id(&Roots::default(), *pid).is_ok());
+        Target::of(pids, &listing, args)
     }
 
     fn of(

@@ -166,8 +166,10 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         )
     };
     let (recording, ending) = load_where(&folder, &needed)?;
-    let (lookout, changes) = Lookout::over(&recording);
-    if lookout.verdicts(None).is_empty() {
+    let (mut lookout, changes) = Lookout::over(&recording);
+    let ran_out = ran_out(&recording, &ending, &mut lookout);
+    // What ran out is told even where nothing was measured of it.
+    if lookout.verdicts(None).is_empty() && ran_out.is_none() {
         return Err(Failure::new("no memory samples to analyse")
             .hint("record one with `nilo run -- COMMAND`"));
     }
@@ -181,7 +183,7 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         changes,
         end_nanos: ending.time_nanos,
         scope: Scope::default(),
-        ran_out: ran_out(&recording, &ending),
+        ran_out,
         recording: Some(recording),
     })
 }

@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::forecast::words::growth_in_words;
+use nilo_analysis::forecast::words::{growth_in_words, growth_until_the_end};
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
@@ -81,11 +81,12 @@ fn growth(grown: &Grown) -> String {
     let verdict = &grown.verdict;
     match (&verdict.growth, &grown.below_threshold) {
         (Some(growth), _) => {
+            let told = match verdict.led_to_end {
+                true => growth_until_the_end(growth),
+                false => growth_in_words(growth),
+            };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
-            one_line(
-                &format!("{}{}", growth_in_words(growth), odd.collect::<String>()),
-                GROWTH_CHARS,
-            )
+            one_line(&format!("{told}{}", odd.collect::<String>()), GROWTH_CHARS)
         }
         (None, Some(small)) => {
             let rate = rate_in_words(

@@ -183,6 +183,9 @@ fn ending_words(summary: &Summary) -> String {
             format!("OOM-killed{at}; the command itself exited with {code}")
         }
         ("oom-killed", _, _) => format!("OOM-killed{at}"),
+        ("exited", Some(code), _) if summary.has_run_out() => {
+            format!("exited with {code}, out of memory{at}")
+        }
         ("exited", Some(code), _) => format!("exited with {code}"),
         ("exited", None, _) => "ended; exit code unknown (only its parent can read it)".to_owned(),
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),

@@ -1,0 +1,72 @@
+//! Memory ran out: the kernel killed, or the program died of an exception that says so.
+
+use nilo_sample::units::format_bytes;
+use nilo_sample::{Certainty, Ending};
+
+use super::{Finding, Seen};
+use crate::assessment::{RanOut, RanOutKind};
+
+pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
+    match seen.ran_out {
+        Some(ran_out) => Some(describe(seen.ending, ran_out)),
+        None => possible_kill(seen.ending),
+    }
+}
+
+fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
+    let mut evidence = ran_out.evidence.clone();
+    evidence.extend(ran_out.growth_in_words());
+    let (who, resource) = (ran_out.who(), &ran_out.resource);
+    let (kind, text) = match ran_out.kind {
+        RanOutKind::OomKill => {
+            let sure = match ran_out.certainty {
+                Certainty::Certain => "was",
+                _ => "was most likely",
+            };
+            let limit = limit_in_words(ending);
+            let text = format!("{who} {sure} killed by the kernel for lack of memory{limit}");
+            ("oom-kill", text)
+        }
+        RanOutKind::GpuAllocation => (
+            "gpu-out-of-memory",
+            format!("{resource} ran out of memory: an allocation failed in {who}"),
+        ),
+        RanOutKind::HostAllocation => (
+            "out-of-memory",
+            format!("{resource} ran out: an allocation failed in {who}"),
+        ),
+    };
+    Finding {
+        kind,
+        severity: "critical",
+        text,
+        evidence,
+        advice: Vec::new(),
+    }
+}
+
+/// A kill was counted, and somebody else may have been the victim.
+fn possible_kill(ending: &Ending) -> Option<Finding> {
+    let kill = ending.oom.as_ref()?;
+    let who = match (&kill.victim_name, kill.victim_pid) {
+        (Some(name), Some(pid)) => format!("{name} (PID {pid})"),
+        (None, Some(pid)) => format!("PID {pid}"),
+        _ => "a process".to_owned(),
+    };
+    let limit = limit_in_words(ending);
+    Some(Finding {
+        kind: "oom-kill",
+        severity: "warning",
+        text: format!("{who} may have been killed by the kernel for lack of memory{limit}"),
+        evidence: kill.evidence.clone(),
+        advice: Vec::new(),
+    })
+}
+
+fn limit_in_words(ending: &Ending) -> String {
+    let limit = ending.oom.as_ref().and_then(|kill| kill.limit.as_ref());
+    limit.map_or(String::new(), |limit| {
+        let bytes = format_bytes(limit.bytes as f64);
+        format!("; the limit is {bytes} ({})", limit.source)
+    })
+}

@@ -1,0 +1,151 @@
+//! A leak and a limit are a forecast: whoever calls a growth a leak also says when it reaches the limit.
+
+use super::calibration::{Spread, confidence, times};
+use super::forecaster::MODERATE_SECS;
+use super::growth::{Growth, GrowthKind};
+use super::reading::Reading;
+use super::risk::{Cause, Forecast, RiskLevel};
+
+/// A level this share of the growth below its line has been given back.
+const FALLEN: f64 = 0.5;
+
+/// The forecast of a resource whose growth is known.
+///
+/// A forecast that sees a risk keeps its level and its times, and calls a leak one. Of one that sees none a leak makes a moderate risk within half an hour,
+/// and a time further ahead. It never makes an alarm: that takes the care of `course.rs`.
+pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Reading) -> Forecast {
+    let is_there = |growth: &&Growth| {
+        let least = |level: f64| level - FALLEN * growth.grown_bytes;
+        let is_on_its_line = |level: f64| reading.needed_bytes() >= least(level);
+        growth.kind == GrowthKind::Leak && growth.level_bytes.is_none_or(is_on_its_line)
+    };
+    let leak = growth.filter(is_there);
+    let (Some(leak), Some(limit)) = (leak, reading.limit()) else {
+        return *forecast;
+    };
+    if forecast.level > RiskLevel::Low {
+        return Forecast {
+            cause: match forecast.cause {
+                Some(Cause::Growth) => Some(Cause::Leak),
+                other => other,
+            },
+            ..*forecast
+        };
+    }
+    // Full memory kills nobody while there is swap to go to.
+    let swap = reading.swap().map_or(0.0, |(used, total)| total - used);
+    let room = limit + swap - reading.needed_bytes() - forecast.peak_height_bytes;
+    let secs = room.max(0.0) / leak.bytes_per_sec.max(1e-3);
+    let times = times(secs, leak.lasted_secs, Spread::Line, 0.0);
+    Forecast {
+        level: match times.expected <= MODERATE_SECS {
+            true => RiskLevel::Moderate,
+            false => RiskLevel::Low,
+        },
+        seconds: Some(times.expected),
+        seconds_low: Some(times.low),
+        seconds_high: Some(times.high),
+        // What has lasted for some time lasts as long again with even odds.
+        confidence: confidence(leak.lasted_secs / (leak.lasted_secs + secs).max(1e-9)),
+        cause: Some(Cause::Leak),
+        bytes_per_sec: Some(leak.bytes_per_sec),
+        lasted_secs: Some(leak.lasted_secs),
+        ..*forecast
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn growth(kind: GrowthKind) -> Growth {
+        Growth {
+            kind,
+            bytes_per_sec: MIB,
+            bytes_per_sec_low: MIB,
+            bytes_per_sec_high: MIB,
+            grown_bytes: 60.0 * MIB,
+            lasted_secs: 60.0,
+            level_bytes: None,
+        }
+    }
+
+    fn reading(used_mib: f64, limit_mib: Option<f64>) -> Reading {
+        Reading {
+            used_bytes: used_mib * MIB,
+            limit_bytes: limit_mib.map(|limit| limit * MIB),
+            ..Reading::default()
+        }
+    }
+
+    fn of(kind: GrowthKind, limit_mib: Option<f64>) -> Forecast {
+        leak_ahead(
+            &Forecast::default(),
+            Some(&growth(kind)),
+            &reading(100.0, limit_mib),
+        )
+    }
+
+    #[test]
+    fn a_leak_that_reaches_the_limit_within_half_an_hour_is_a_moderate_risk() {
+        let forecast = of(GrowthKind::Leak, Some(1100.0));
+        assert_eq!(
+            (forecast.level, forecast.cause),
+            (RiskLevel::Moderate, Some(Cause::Leak))
+        );
+        let secs = forecast.seconds.unwrap();
+        assert!((900.0..1000.0).contains(&secs), "{secs}");
+    }
+
+    #[test]
+    fn a_leak_far_from_the_limit_is_told_with_its_time() {
+        let forecast = of(GrowthKind::Leak, Some(100_000.0));
+        assert_eq!(
+            (forecast.level, forecast.cause),
+            (RiskLevel::Low, Some(Cause::Leak))
+        );
+        assert!(forecast.seconds.is_some());
+    }
+
+    #[test]
+    fn growth_that_is_no_leak_and_memory_without_a_limit_stay_as_they_were() {
+        assert_eq!(of(GrowthKind::Growth, Some(1100.0)), Forecast::default());
+        assert_eq!(of(GrowthKind::Leak, None), Forecast::default());
+    }
+
+    #[test]
+    fn a_leak_that_was_given_back_leads_nowhere() {
+        let given_back = Growth {
+            level_bytes: Some(160.0 * MIB),
+            ..growth(GrowthKind::Leak)
+        };
+        let of = |used_mib| {
+            let reading = reading(used_mib, Some(1100.0));
+            leak_ahead(&Forecast::default(), Some(&given_back), &reading)
+        };
+        assert_eq!(of(100.0), Forecast::default());
+        assert_eq!(of(158.0).cause, Some(Cause::Leak));
+    }
+
+    #[test]
+    fn an_alarm_keeps_its_level_and_its_time_and_is_called_a_leak() {
+        let alarm = Forecast {
+            level: RiskLevel::Critical,
+            seconds: Some(30.0),
+            cause: Some(Cause::Growth),
+            ..Forecast::default()
+        };
+        let forecast = leak_ahead(
+            &alarm,
+            Some(&growth(GrowthKind::Leak)),
+            &reading(100.0, Some(200.0)),
+        );
+        let expected = Forecast {
+            cause: Some(Cause::Leak),
+            ..alarm
+        };
+        assert_eq!(forecast, expected);
+    }
+}
