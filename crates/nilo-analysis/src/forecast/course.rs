@@ -18,9 +18,6 @@ const ESTABLISHED_SECS: f64 = 25.0;
 const ESTABLISHED_STEPS: f64 = 50.0;
 /// Leaks that fill everything faster than this, with nothing that comes and goes above them, are not told from one large step.
 const SHORTEST_LEAK_SECS: f64 = 55.0;
-/// ... unless they have come this far towards the limit with little beneath them: a training step begins on top of its model.
-const ALMOST_FULL: f64 = 0.75;
-const LITTLE_BENEATH: f64 = 0.25;
 /// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
 /// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
 const LEAK_AHEAD: f64 = 1.2;
@@ -204,12 +201,9 @@ impl Forecaster {
             soon(lasted_secs, ESTABLISHED_SECS, LEAK_AHEAD)
                 || (has_stepped && soon(trained_secs, fifty_steps_secs, LEAK_AHEAD_IN_TRAINING))
         };
-        // What fills everything within a minute from its first moment on may be the first of many training steps.
+        // What fills everything within a minute from its first moment on may be loading, or the first of many training steps.
         let fills_secs = self.need.age_secs() + outlook.secs;
-        if fills_secs < SHORTEST_LEAK_SECS
-            && cause != Cause::Peaks
-            && !self.is_mostly_this(outlook, limit)
-        {
+        if fills_secs < SHORTEST_LEAK_SECS && cause != Cause::Peaks {
             return None;
         }
         // Most growth is far from it, and this saves a closer look.
@@ -231,13 +225,6 @@ impl Forecaster {
         );
         self.need.finder = finder;
         lasted_secs.filter(|lasted_secs| is_soon(*lasted_secs))
-    }
-
-    /// Whether memory is almost full, and nearly all of it is this growth, from the program's first moment on.
-    fn is_mostly_this(&self, outlook: &Outlook, limit: f64) -> bool {
-        let needed = self.last.needed_bytes();
-        let beneath = needed - outlook.trend.line.slope * self.need.age_secs();
-        needed >= ALMOST_FULL * limit && beneath <= LITTLE_BENEATH * needed
     }
 
     /// The likeliest way to the limit, and what it is.
