@@ -22,6 +22,8 @@ pub(crate) struct Family {
     /// How often somebody joined or left.
     pub(crate) changes: u64,
     pub(crate) anon: SharedSet,
+    /// What members that left since the last measurement shared with others: some of it is held by one alone now.
+    pub(crate) left_bytes: u64,
     pub(crate) copied: CopiedShare,
 }
 

@@ -241,6 +241,38 @@ fn a_buffer_that_workers_map_later_counts_once() {
 }
 
 #[test]
+fn a_process_that_left_before_it_could_be_counted_takes_nothing_along() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, 10, 400, 0));
+    holdings.join(newcomer(2, FamilyKey::Layout(2), 10, 400, 0));
+    let count = |distinct: u64, held: &[u32], alone: u64| CountedFiles {
+        distinct_bytes: distinct * PAGE,
+        held: HashMap::from_iter(held.iter().map(|pid| {
+            let part = Part {
+                bytes: 400 * PAGE,
+                alone: alone * PAGE,
+            };
+            (*pid, part)
+        })),
+    };
+    holdings.take_files(&count(700, &[1, 2], 300), holdings.file_doubt());
+    assert_eq!(pages(&mut holdings), 720);
+    // Its memory is gone already when the next count looks at it.
+    holdings.take_files(&count(400, &[1], 400), holdings.file_doubt());
+    holdings.leave(2);
+    assert_eq!(pages(&mut holdings), 410);
+}
+
+#[test]
+fn whoever_leaves_after_another_may_have_become_the_only_holder() {
+    let mut holdings = loader(3);
+    holdings.leave(2);
+    let before = family_doubt(&holdings);
+    holdings.leave(3);
+    assert!(family_doubt(&holdings) >= before + 100 * PAGE);
+}
+
+#[test]
 fn a_file_that_one_process_maps_twice_counts_once() {
     let mut holdings = Holdings::new(PAGE);
     holdings.join(newcomer(1, ONE, 10, 600, 0));

@@ -60,6 +60,7 @@ pub(crate) struct FamilyState {
     /// How often somebody had joined or left.
     changes: u64,
     doubt: Doubt,
+    left_bytes: u64,
 }
 
 /// What the tree holds, and how sure that is.
@@ -124,7 +125,11 @@ impl Holdings {
         if let Some(family) = self.families.get_mut(&holding.family) {
             family.exit();
             family.anon.remove(holding.anon.alone);
-            family.doubt(holding.anon.pooled() / CHANGE_PART + holding.copied_unproved / 2);
+            let pooled = holding.anon.pooled();
+            // What it shared with those who left before may have been its own by now.
+            let own_by_now = pooled.min(family.left_bytes) / 2;
+            family.doubt(pooled / CHANGE_PART + holding.copied_unproved / 2 + own_by_now);
+            family.left_bytes = family.left_bytes.saturating_add(pooled);
             if family.members == 0 {
                 self.families.remove(&holding.family);
             }
@@ -296,6 +301,7 @@ impl Holdings {
         self.families.get(&key).map(|family| FamilyState {
             changes: family.changes,
             doubt: family.anon.open(),
+            left_bytes: family.left_bytes,
         })
     }
 
@@ -367,6 +373,7 @@ impl Holdings {
             proportional.max(nested)
         };
         family.anon.measured(bytes, begin.doubt);
+        family.left_bytes = family.left_bytes.saturating_sub(begin.left_bytes);
         family.anon.doubt_again(copied_meanwhile);
         if !complete {
             family.anon.doubt_again(bytes / INCOMPLETE_PART);
@@ -376,8 +383,10 @@ impl Holdings {
     /// File pages of the tree were counted.
     pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: Doubt) {
         for (pid, holding) in &mut self.processes {
-            if let Some(part) = counted.held.get(pid) {
-                holding.take_file(*part);
+            match counted.held.get(pid) {
+                Some(part) => holding.take_file(*part),
+                // It is about to go, or may not be looked at: nothing that was counted is its own.
+                None => holding.file.alone = 0,
             }
         }
         self.files.measured(counted.distinct_bytes, doubt_at_begin);
