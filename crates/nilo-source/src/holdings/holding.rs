@@ -8,6 +8,8 @@ use crate::source::ProcessReading;
 
 /// Pages that the kernel maps around a fault on a file.
 const PAGES_AROUND_A_FAULT: u64 = 16;
+/// Small pages in a huge one, all of which one fault brings in.
+const PAGES_IN_A_HUGE_ONE: u64 = 512;
 /// A process that was just forked copies its stack and what it counts references in; more than that has to be proved.
 const COPIED_AT_BIRTH_BYTES: u64 = 2 << 20;
 
@@ -19,6 +21,7 @@ pub(crate) struct Measured {
     pub(crate) anon_pss_bytes: u64,
     /// What it held alone.
     pub(crate) anon_alone_bytes: u64,
+    pub(crate) uses_huge_pages: bool,
     /// Minor faults at that time.
     pub(crate) faults: Option<u64>,
     /// Those since the first of its relatives was measured: what they copied is not in the figures of the others.
@@ -46,6 +49,8 @@ pub(crate) struct Holding {
     /// All faults since the last measurement that may have been copies, in bytes.
     claimed: u64,
     copied: CopiedShare,
+    /// Its growth may have taken fewer faults than pages.
+    uses_huge_pages: bool,
     /// Minor faults when they were last counted.
     faults: u64,
     /// Growth since then, whatever was freed in between: of anonymous memory and of file pages.
@@ -71,6 +76,7 @@ impl Holding {
             copied_unproved: 0,
             claimed: 0,
             copied: CopiedShare::default(),
+            uses_huge_pages: false,
             faults,
             grown_bytes: 0,
             mapped_bytes: 0,
@@ -90,6 +96,7 @@ impl Holding {
         let inherited = holding.anon.bytes.min(parent.anon.bytes);
         holding.anon.alone = holding.anon.bytes - inherited;
         holding.grown_bytes = holding.anon.alone;
+        holding.uses_huge_pages = parent.uses_huge_pages;
         holding.mapped_bytes = holding.file.bytes;
         // All that the parent had is the child's as well.
         parent.anon.alone = parent.anon.alone.saturating_sub(inherited);
@@ -110,6 +117,7 @@ impl Holding {
         self.copied_unproved = 0;
         self.claimed = 0;
         self.copied = CopiedShare::default();
+        self.uses_huge_pages = false;
         self.faults = faults;
     }
 
@@ -140,6 +148,12 @@ impl Holding {
         let new = faults.saturating_sub(std::mem::replace(&mut self.faults, faults));
         let grown = std::mem::take(&mut self.grown_bytes) / page_bytes;
         let mapped = std::mem::take(&mut self.mapped_bytes) / page_bytes / PAGES_AROUND_A_FAULT;
+        // More growth than faults: huge pages. How many faults it took can then not be told from it.
+        self.uses_huge_pages |= grown > new + PAGES_IN_A_HUGE_ONE;
+        let grown = match self.uses_huge_pages {
+            true => grown / PAGES_IN_A_HUGE_ONE,
+            false => grown,
+        };
         let unexplained = new.saturating_sub(grown + mapped);
         unexplained
             .saturating_mul(page_bytes)
@@ -185,6 +199,7 @@ impl Holding {
         self.anon.alone = alone.min(self.anon.bytes);
         self.copied_unproved = 0;
         self.claimed = 0;
+        self.uses_huge_pages = measured.uses_huge_pages;
         // Copies up to here are in the measurement.
         if let Some(faults) = measured.faults {
             self.faults = faults;

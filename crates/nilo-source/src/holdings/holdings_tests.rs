@@ -94,6 +94,7 @@ fn measured(alone: u64, pss: u64) -> Measured {
         anon_bytes: 400 * PAGE,
         anon_pss_bytes: pss * PAGE,
         anon_alone_bytes: alone * PAGE,
+        uses_huge_pages: false,
         faults: None,
         faults_since_begin: 0,
     }
@@ -151,6 +152,7 @@ fn what_is_freed_while_others_are_measured_is_not_counted_and_stays_in_doubt() {
         anon_bytes: 500 * PAGE,
         anon_pss_bytes: 300 * PAGE,
         anon_alone_bytes: 100 * PAGE,
+        uses_huge_pages: false,
         faults: None,
         faults_since_begin: 0,
     };
@@ -207,6 +209,29 @@ fn exec_leaves_the_family_and_starts_anew() {
     assert_eq!(pages(&mut holdings), 405);
     holdings.leave(1);
     assert_eq!(pages(&mut holdings), 5);
+}
+
+#[test]
+fn a_child_of_an_unnoticed_exec_shares_with_its_parent() {
+    const NEW: FamilyKey = FamilyKey::Layout(2);
+    let mut holdings = loader(1);
+    // Process 2 has called exec and grown to 300 pages, and its child is seen first.
+    holdings.join(newcomer(3, NEW, 300, 0, 0));
+    holdings.update(2, reading(310, 0));
+    holdings.exec(2, NEW, 0);
+    assert_eq!(pages(&mut holdings), 400 + 310);
+    assert!(family_doubt(&holdings) >= 150 * PAGE);
+}
+
+#[test]
+fn growth_in_huge_pages_explains_few_faults() {
+    let mut holdings = loader(1);
+    holdings.update(2, reading(400 + 4096, 0));
+    // Eight faults for huge pages, a hundred that copied.
+    assert!(holdings.count_faults(2, 108) >= 45 * PAGE);
+    let mut small = loader(1);
+    small.update(2, reading(500, 0));
+    assert_eq!(small.count_faults(2, 100), 0);
 }
 
 #[test]
@@ -314,6 +339,7 @@ fn strangers_do_not_divide_what_the_tree_holds() {
         anon_bytes: 400 * PAGE,
         anon_pss_bytes: 133 * PAGE,
         anon_alone_bytes: 0,
+        uses_huge_pages: false,
         faults: None,
         faults_since_begin: 0,
     };

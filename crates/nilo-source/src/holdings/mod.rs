@@ -149,7 +149,16 @@ impl Holdings {
         holding.found_family(family, faults);
         let founded = self.families.entry(family).or_default();
         founded.enter();
-        founded.anon.add(holding.anon.bytes);
+        // Children that it had since then, before anybody noticed, share what it had at that time.
+        let relatives = self.processes.values_mut();
+        let relatives = relatives.filter(|other| other.family == family);
+        if let Some(child) = relatives.max_by_key(|other| other.anon.bytes) {
+            let shared = child.anon.bytes.min(holding.anon.bytes);
+            holding.anon.alone -= shared;
+            child.anon.alone = child.anon.alone.saturating_sub(shared);
+            founded.doubt(shared / 2);
+        }
+        founded.anon.add(holding.anon.alone);
         self.processes.insert(pid, holding);
     }
 

@@ -120,6 +120,8 @@ pub(crate) struct Rollup {
     pub(crate) anon_bytes: u64,
     pub(crate) anon_pss_bytes: u64,
     pub(crate) anon_alone_bytes: u64,
+    /// Anonymous memory in huge pages, which one fault brings in whole.
+    pub(crate) anon_huge_bytes: u64,
 }
 
 /// Parses `smaps_rollup`.
@@ -145,6 +147,7 @@ pub(crate) fn parse_rollup(text: &[u8]) -> Option<Rollup> {
         anon_bytes,
         anon_pss_bytes,
         anon_alone_bytes: anon_bytes - shared,
+        anon_huge_bytes: kib(b"AnonHugePages:").unwrap_or(0),
     })
 }
 

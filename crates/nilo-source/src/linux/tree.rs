@@ -208,10 +208,12 @@ impl ProcessTree {
             .iter()
             .find(|process| process.id.pid == info.parent && process.info.command == info.command);
         let family = forked.and_then(|parent| self.holdings.family_of(parent.id.pid));
+        let family = family_of(stat.layout(), pid, family);
+        self.notice_exec_of(info.parent, family);
         self.holdings.join(Newcomer {
             pid,
             parent: info.parent,
-            family: family_of(stat.layout(), pid, family),
+            family,
             reading,
             faults: stat.minor_faults,
             is_newborn: self.has_ticked,

@@ -1,7 +1,7 @@
 //! What the tree holds: following each process's memory, counting faults, measuring, sharing out.
 
 use super::{ProcessTree, family_of};
-use crate::holdings::Measured;
+use crate::holdings::{FamilyKey, Measured};
 use crate::linux::measuring::{Findings, Scene};
 use crate::linux::process::Attention;
 use crate::source::ProcessReading;
@@ -30,6 +30,21 @@ impl ProcessTree {
     fn count_faults(&mut self, index: usize) {
         if let Some((count, replaced)) = self.files[index].read_faults(&self.proc) {
             self.take_faults(index, count, replaced);
+        }
+    }
+
+    /// A child of another family: its parent may have called `exec` since it was last looked at.
+    pub(super) fn notice_exec_of(&mut self, parent: u32, family: FamilyKey) {
+        if self
+            .holdings
+            .family_of(parent)
+            .is_some_and(|known| known != family)
+            && let Some(index) = self
+                .processes
+                .iter()
+                .position(|process| process.id.pid == parent)
+        {
+            self.count_faults(index);
         }
     }
 
@@ -112,6 +127,7 @@ impl ProcessTree {
                 anon_bytes: read.rollup.anon_bytes,
                 anon_pss_bytes: read.rollup.anon_pss_bytes,
                 anon_alone_bytes: read.rollup.anon_alone_bytes,
+                uses_huge_pages: read.rollup.anon_huge_bytes > 0,
                 faults: read.faults,
                 faults_since_begin: since_begin.map_or(0, |(now, begin)| now.saturating_sub(begin)),
             };
