@@ -270,6 +270,29 @@ fn ourselves_can_be_left_out() {
 }
 
 #[test]
+fn a_sleeper_that_wakes_to_free_memory_is_looked_at_soon() {
+    let mut job = Job::python(
+        "import os, sys, time\nfor _ in range(5):\n  if os.fork() == 0: time.sleep(1000)\nblock = bytearray(b'x') * (64 << 20)\nprint('ready', flush=True)\nsys.stdin.readline()\ndel block\nprint('freed', flush=True)\nsys.stdin.read()",
+    );
+    job.hear();
+    let mut tree = tree_of(&job);
+    let mut ticker = Ticker::new();
+    // Long enough for everybody to count as steady.
+    for _ in 0..200 {
+        ticker.tick(&mut tree);
+    }
+    assert_eq!(tree.processes().len(), 6);
+    assert!(tree.memory_bytes() > 64 * MIB);
+    job.tell("free");
+    job.hear();
+    // It sleeps again before anybody looks, so that nothing but its clock tells of it.
+    for _ in 0..8 {
+        ticker.tick(&mut tree);
+    }
+    assert!(tree.memory_bytes() < 40 * MIB, "{}", tree.memory_bytes());
+}
+
+#[test]
 fn pages_shared_after_fork_count_once() {
     let mut job = Job::python(
         "import os, sys, time\nblock = bytearray(b'x') * (64 << 20)\nfor _ in range(3):\n  if os.fork() == 0: time.sleep(1000)\nprint('ready', flush=True)\ntime.sleep(1000)",

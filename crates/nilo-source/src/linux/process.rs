@@ -195,6 +195,11 @@ impl ProcessFiles {
             && attention != Attention::Thorough
             && now_nanos < self.next_memory_nanos
         {
+            if !stood_still {
+                // It ran, so its memory is due soon, also if it has gone to sleep again by then.
+                let soon = now_nanos.saturating_add(STEADY_EVERY_NANOS);
+                self.next_memory_nanos = self.next_memory_nanos.min(soon);
+            }
             let cpu_nanos = clock_nanos.max(last.cpu_nanos);
             return Vital::Alive(ProcessReading { cpu_nanos, ..last });
         }

@@ -11,7 +11,7 @@ const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
 /// Doubt of one part in this many of the tree's memory is of account.
 const DOUBT_OF_ACCOUNT: u64 = 500;
 /// A process that lost one part in this many of its memory at once may have called `exec`.
-const LOST_PART: u64 = 4;
+const LOST_PART: u64 = 16;
 
 impl ProcessTree {
     /// A process's memory moved. One that lost much at once may have another program's memory now.
@@ -111,8 +111,9 @@ impl ProcessTree {
             }
         }
         if let Some(findings) = findings {
-            // Who ended meanwhile left its pages to others, and must not be counted beside them.
-            self.read_all(Attention::Usual);
+            // Who ended meanwhile left its pages to others, and must not be counted beside them;
+            // and what was freed before the measurement must not look like growth after it.
+            self.read_all(Attention::Thorough);
             let before = self.holdings.bytes();
             self.take_findings(findings);
             self.holdings.settle();
