@@ -182,7 +182,7 @@ Alarming from 75 % of the limit on was tried: kills at 35 to 50 seconds came in 
 
 const LOADS: &str = "\
 Programs without steps that load straight up to a share of their limit and stand still after it, asked at every sample: for how long a false alarm stood. \
-It is the price of alarms that stand in time: up to its end, loading for 40 seconds and more looks like a leak.
+It is the price of alarms that stand in time: up to its end, loading for 50 seconds and more looks like a leak.
 ";
 
 /// Predictors whose confidence is more than yes or no.

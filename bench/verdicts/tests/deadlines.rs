@@ -38,3 +38,12 @@ fn loading_for_half_a_minute_raises_no_alarm_up_to_nine_tenths_of_the_limit() {
         }
     }
 }
+
+/// Waiting makes no loading older: what was too short to be told from loading while it grew is no leak once it stands still.
+#[test]
+fn loading_that_is_over_raises_no_alarm() {
+    for (load_secs, end_share) in [(32.0, 0.67), (35.0, 0.6), (35.0, 0.7), (40.0, 0.6)] {
+        let secs = false_alarm_secs(load_secs, end_share);
+        assert_eq!(secs, 0.0, "{load_secs} s to {end_share}");
+    }
+}

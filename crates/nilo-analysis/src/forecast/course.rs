@@ -18,6 +18,8 @@ const ESTABLISHED_SECS: f64 = 25.0;
 const ESTABLISHED_STEPS: f64 = 50.0;
 /// Leaks that fill everything faster than this, with nothing that comes and goes above them, are not told from one large step.
 const SHORTEST_LEAK_SECS: f64 = 55.0;
+/// A level that lacks this share of the limit against its own line, without anything that comes and goes, has stopped growing.
+const STANDS_STILL: f64 = 0.05;
 /// An established leak alarms when it takes no longer to the limit than this times what it has lasted beyond this share of being established.
 /// By half of the time that was left when it was established, what is left is what it has lasted since: this is a little earlier, because alarms are meant three times.
 const LEAK_AHEAD: f64 = 1.2;
@@ -204,6 +206,12 @@ impl Forecaster {
         // What fills everything within a minute from its first moment on may be loading, or the first of many training steps.
         let fills_secs = self.need.age_secs() + outlook.secs;
         if fills_secs < SHORTEST_LEAK_SECS && cause != Cause::Peaks {
+            return None;
+        }
+        // Loading that is over looks like growth for as long again, in windows that reach back far enough.
+        let missing = outlook.trend.line.slope * self.need.stood_still_secs();
+        let is_smooth = !in_steps && outlook.transient.recurring < STANDS_STILL * limit;
+        if is_smooth && missing > STANDS_STILL * limit {
             return None;
         }
         // Most growth is far from it, and this saves a closer look.

@@ -16,6 +16,8 @@ pub(crate) struct Track {
     pub(crate) now_secs: f64,
     pub(crate) level: f64,
     largest: f64,
+    /// The last level that was clearly above all before it, and when.
+    last_rise: (f64, f64),
 }
 
 /// Where a level goes.
@@ -64,6 +66,9 @@ impl Track {
         self.now_secs = secs;
         self.level = level;
         self.largest = self.largest.max(level);
+        if level > self.last_rise.0 + LEAST_RISE * limit.unwrap_or(self.largest) {
+            self.last_rise = (level, secs);
+        }
         self.envelope.put(secs, level, interval_secs);
         self.swings.put(secs, level, limit.unwrap_or(self.largest));
     }
@@ -71,6 +76,11 @@ impl Track {
     /// Seconds since the first sample.
     pub(crate) fn age_secs(&self) -> f64 {
         self.first_secs.map_or(0.0, |first| self.now_secs - first)
+    }
+
+    /// Seconds since the level was last clearly above all before it.
+    pub(crate) fn stood_still_secs(&self) -> f64 {
+        self.now_secs - self.last_rise.1
     }
 
     /// The most likely way to the limit, if the level is on one.
