@@ -9,7 +9,7 @@ use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 use serde::Serialize;
 
 use super::{Finding, phase_share};
-use crate::forecast::words::growth_until_the_end;
+use crate::forecast::words::{MAY_BE_LOADING, growth_until_the_end};
 use crate::forecast::{Growth, GrowthKind};
 use crate::lookout::{OddPeer, Resource, Verdict};
 use crate::step_clock::StepClock;
@@ -81,9 +81,9 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     let text = match growth.kind {
         _ if verdict.led_to_end => format!("{resource} {}{place}", growth_until_the_end(growth)),
         GrowthKind::Leak => format!("{resource} leaks {rate} since {}{place}", at(since)),
-        GrowthKind::Growth if verdict.may_be_loading => format!(
-            "{resource} grows {rate}{place}: in the first minute of a program without steps this may be loading or a leak"
-        ),
+        GrowthKind::Growth if verdict.may_be_loading => {
+            format!("{resource} grows {rate}{place}: {MAY_BE_LOADING} or a leak")
+        }
         GrowthKind::Growth => {
             format!("{resource} grows {rate}{place}; too early to call it a leak")
         }

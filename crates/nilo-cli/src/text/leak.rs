@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::forecast::words::{growth_in_words, growth_until_the_end};
+use nilo_analysis::forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
@@ -86,7 +86,14 @@ fn growth(grown: &Grown) -> String {
                 false => growth_in_words(growth),
             };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
-            one_line(&format!("{told}{}", odd.collect::<String>()), GROWTH_CHARS)
+            let loading = match verdict.unasked_growth() == verdict.growth {
+                true => String::new(),
+                false => format!("; {MAY_BE_LOADING}"),
+            };
+            one_line(
+                &format!("{told}{loading}{}", odd.collect::<String>()),
+                GROWTH_CHARS,
+            )
         }
         (None, Some(small)) => {
             let rate = rate_in_words(

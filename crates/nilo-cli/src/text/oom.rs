@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
-use nilo_analysis::forecast::words::time_left;
+use nilo_analysis::forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_analysis::lookout::Resource;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
@@ -97,7 +97,11 @@ fn calm_line(danger: &Danger) -> String {
             let left = prediction_in_words(prediction);
             let reason = one_line(&assessment.reason, REASON_CHARS);
             let confidence = prediction.confidence;
-            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}")
+            let loading = match verdict.may_be_loading && !assessment.is_warning() {
+                true => format!("; {MAY_BE_LOADING}"),
+                false => String::new(),
+            };
+            format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")
         }
         None if verdict.too_young => {
             let samples = samples_in_words(verdict.readings, verdict.watched_secs);
