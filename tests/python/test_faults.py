@@ -1,5 +1,6 @@
 """Bad input and faults: one clear sentence, a hint, a status; nothing lost, nobody harmed."""
 
+import contextlib
 import csv
 import json
 import os
@@ -113,16 +114,28 @@ def test_settings_come_from_flag_variable_file_default_in_this_order(nilo):
     assert interval("--interval", "0.02", extra_env={"NILO_INTERVAL": "0.03"}) == 0.02
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A real file system of one mebibyte."""
-    folder = tmp_path / "small"
+@contextlib.contextmanager
+def disk_of(folder, size):
+    """A real file system of this size."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, text=True)
     if mounted.returncode != 0:
-        unavailable(f"cannot mount a small tmpfs: {mounted.stderr}")
+        unavailable(f"cannot mount a tmpfs of {size}: {mounted.stderr}")
     yield folder
     subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    with disk_of(tmp_path / "small", "1m") as folder:
+        yield folder
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """Too small for a run, its log and its summary."""
+    with disk_of(tmp_path / "tiny", "64k") as folder:
+        yield folder
 
 
 def fill(folder):
@@ -160,18 +173,6 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
     result = nilo("run", "--dir", small_disk, "--", "sh", "-c", "echo ran; exit 4")
     assert (result.returncode, result.stdout) == (4, "ran\n")
     assert "warning:" in result.stderr and "panicked" not in result.stderr
-
-
-@pytest.fixture
-def tiny_disk(tmp_path):
-    """A real file system of 64 KiB: too small for a run, its log and its summary."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, text=True)
-    if mounted.returncode != 0:
-        unavailable(f"cannot mount a tiny tmpfs: {mounted.stderr}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
 
 
 def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
