@@ -3,7 +3,7 @@
 //! A descriptor on a file of `/proc/PID` also protects against PID reuse: once that process is gone it reads `ESRCH`, whoever has the PID then.
 
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -55,6 +55,15 @@ pub(crate) fn read_records(fd: impl AsFd, buffer: &mut [u8]) -> rustix::io::Resu
         }
     }
     Ok(&buffer[..filled])
+}
+
+/// All of a file that the kernel writes as it is read.
+///
+/// Such files do not say how long they are, and `std::fs::read` begins with 32 bytes: fourteen calls for a mount list instead of two.
+pub(crate) fn read_kernel_file(path: impl AsRef<std::path::Path>) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(4096);
+    std::fs::File::open(path)?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// Raises our own soft limit on open files to the hard one and returns what it was, for the child to go back to.

@@ -5,6 +5,7 @@
 use nilo_sample::limit::{Limit, LimitSource, NO_LIMIT_FROM};
 
 use crate::cgroup::{Level, MemoryCgroup, levels_of, parse_limit};
+use crate::descriptors::read_kernel_file;
 use crate::kernel_text::{labelled_kib, line_after, number};
 use crate::roots::Roots;
 
@@ -19,14 +20,14 @@ pub fn resolve_limits(roots: &Roots, pid: u32) -> Vec<Limit> {
             },
         })
         .collect();
-    let host = std::fs::read(roots.proc.join("meminfo"))
+    let host = read_kernel_file(roots.proc.join("meminfo"))
         .ok()
         .and_then(|text| labelled_kib(&text, b"MemTotal:"));
     limits.extend(host.map(|bytes| Limit {
         bytes,
         source: LimitSource::Host,
     }));
-    if let Ok(text) = std::fs::read(roots.proc.join(pid.to_string()).join("limits")) {
+    if let Ok(text) = read_kernel_file(roots.proc.join(pid.to_string()).join("limits")) {
         limits.extend(parse_rlimits(&text));
     }
     limits
@@ -44,7 +45,7 @@ fn cgroup_limits(roots: &Roots, pid: u32) -> impl Iterator<Item = (u64, Level)> 
             1 => "memory.limit_in_bytes",
             _ => "memory.max",
         };
-        let text = std::fs::read(level.folder.join(name)).ok()?;
+        let text = read_kernel_file(level.folder.join(name)).ok()?;
         Some((parse_limit(&text)?, level))
     })
 }

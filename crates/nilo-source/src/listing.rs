@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_sample::process::{ProcessId, ProcessInfo};
 
+use crate::descriptors::read_kernel_file;
 use crate::error::SourceError;
 use crate::kernel_text::labelled;
 use crate::linux::{ProcFolder, STAT_BYTES, command_of, describe, is_python, process_cpu_nanos};
@@ -50,7 +51,7 @@ pub fn list_processes(roots: &Roots) -> Vec<ProcessListing> {
     let Ok(proc) = ProcFolder::open(&roots.proc) else {
         return Vec::new();
     };
-    let boot_secs = std::fs::read(proc.path().join("stat"))
+    let boot_secs = read_kernel_file(proc.path().join("stat"))
         .ok()
         .and_then(|text| labelled(&text, b"btime"));
     let mut users = HashMap::new();

@@ -1,5 +1,6 @@
 //! The children of this process.
 
+use crate::descriptors::read_kernel_file;
 use crate::kernel_text::{number, words};
 use crate::roots::Roots;
 
@@ -9,7 +10,7 @@ use crate::roots::Roots;
 pub fn own_children(roots: &Roots) -> Vec<u32> {
     let threads = std::fs::read_dir(roots.proc.join("self/task"));
     let lists = threads.into_iter().flatten().flatten();
-    let lists = lists.filter_map(|thread| std::fs::read(thread.path().join("children")).ok());
+    let lists = lists.filter_map(|thread| read_kernel_file(thread.path().join("children")).ok());
     lists.flat_map(|list| pids(&list)).collect()
 }
 

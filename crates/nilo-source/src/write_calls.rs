@@ -1,12 +1,13 @@
 //! How often a process has written: whether it is writing at this moment.
 
+use crate::descriptors::read_kernel_file;
 use crate::kernel_text::labelled;
 use crate::roots::Roots;
 
 /// `write` calls of a process so far, to files, pipes and terminals alike; `None` where we may not know or it is gone.
 pub fn write_calls(roots: &Roots, pid: u32) -> Option<u64> {
     let path = roots.proc.join(pid.to_string()).join("io");
-    labelled(&std::fs::read(path).ok()?, b"syscw:")
+    labelled(&read_kernel_file(path).ok()?, b"syscw:")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::cgroup::place::{Level, levels_of};
 use crate::cgroup::reading::{
     CgroupReading, parse_count, parse_limit, parse_memory_stat, working_set,
 };
+use crate::descriptors::read_kernel_file;
 use crate::descriptors::{open_folder, read_record};
 use crate::error::SourceError;
 use crate::kernel_text::number;
@@ -148,7 +149,7 @@ impl MemoryCgroup {
     /// When true, its figures are the job's own.
     pub fn owned_by(&self, is_ours: &dyn Fn(u32) -> bool) -> Option<bool> {
         for folder in std::iter::once(self.folder.clone()).chain(self.folders_below()) {
-            let text = match std::fs::read(folder.join("cgroup.procs")) {
+            let text = match read_kernel_file(folder.join("cgroup.procs")) {
                 Ok(text) => text,
                 // Removed since it was listed: nobody is in it.
                 Err(_) if folder != self.folder => continue,
@@ -172,7 +173,7 @@ impl MemoryCgroup {
     fn count_kills_below(&mut self) {
         let before = std::mem::take(&mut self.kills_below);
         for folder in self.folders_below() {
-            let kills = std::fs::read(folder.join("memory.oom_control"))
+            let kills = read_kernel_file(folder.join("memory.oom_control"))
                 .ok()
                 .and_then(|text| parse_count(&text, "oom_kill"));
             if let Some(kills) = kills {

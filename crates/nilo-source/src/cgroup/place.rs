@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::descriptors::read_kernel_file;
 use crate::roots::Roots;
 
 /// One cgroup on the way to the root.
@@ -30,10 +31,10 @@ struct CgroupMount {
 
 /// The memory cgroups of a process, its own first, for each version that is there.
 pub(crate) fn levels_of(roots: &Roots, pid: u32) -> Vec<Level> {
-    let Ok(membership) = std::fs::read(roots.proc.join(pid.to_string()).join("cgroup")) else {
+    let Ok(membership) = read_kernel_file(roots.proc.join(pid.to_string()).join("cgroup")) else {
         return Vec::new();
     };
-    let mounts = std::fs::read(roots.proc.join("self/mountinfo"))
+    let mounts = read_kernel_file(roots.proc.join("self/mountinfo"))
         .map(|text| parse_mounts(&String::from_utf8_lossy(&text), &roots.cgroup))
         .unwrap_or_default();
     let mut levels = Vec::new();

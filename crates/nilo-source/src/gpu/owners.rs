@@ -16,6 +16,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::descriptors::read_kernel_file;
 use crate::gpu::GpuReading;
 use crate::kernel_text::{line_after, number, words};
 use crate::linux::{ProcFolder, STAT_BYTES, command_of};
@@ -198,7 +199,7 @@ impl GpuOwners {
 
     /// The PIDs of a process in the namespaces below that of our `/proc`; usually none.
     fn inner_pids(&self, pid: u32) -> Vec<u32> {
-        let status = std::fs::read(self.path.join(pid.to_string()).join("status"));
+        let status = read_kernel_file(self.path.join(pid.to_string()).join("status"));
         let Ok(status) = status else {
             return Vec::new();
         };

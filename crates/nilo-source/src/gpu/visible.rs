@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use crate::descriptors::read_kernel_file;
 use crate::gpu::GpuDevice;
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -85,8 +86,9 @@ pub fn cuda_view_of(proc: &Path, pid: u32, devices: &[GpuDevice]) -> Option<Cuda
     }
     let process = proc.join(pid.to_string());
     // Arguments and environment appear together; asked in this order, an empty environment behind arguments is one that is meant.
-    let has_arguments = std::fs::read(process.join("cmdline")).is_ok_and(|text| !text.is_empty());
-    let Ok(environment) = std::fs::read(process.join("environ")) else {
+    let has_arguments =
+        read_kernel_file(process.join("cmdline")).is_ok_and(|text| !text.is_empty());
+    let Ok(environment) = read_kernel_file(process.join("environ")) else {
         return Some(CudaView::all(devices, false));
     };
     if environment.is_empty() && !has_arguments {

@@ -2,6 +2,7 @@
 
 use nilo_sample::process::ProcessInfo;
 
+use crate::descriptors::read_kernel_file;
 use crate::linux::proc_folder::ProcFolder;
 use crate::linux::stat::{Stat, parse_uid};
 use crate::names::{command_text, display_name};
@@ -51,7 +52,7 @@ pub(crate) fn name_from(comm: &[u8], command: &Command) -> String {
 
 /// The rank by the environment that the process was started with, where it may be read.
 fn rank_of(proc: &ProcFolder, pid: u32) -> Option<u32> {
-    let environment = std::fs::read(proc.path_of(pid, "environ")).ok()?;
+    let environment = read_kernel_file(proc.path_of(pid, "environ")).ok()?;
     rank_in(|name| {
         let mut entries = environment.split(|byte| *byte == 0);
         let value = entries.find_map(|entry| {
@@ -70,7 +71,7 @@ pub(crate) fn describe(
     stat: &Stat<'_>,
     command: &Command,
 ) -> ProcessInfo {
-    let uid = std::fs::read(proc.path_of(pid, "status"))
+    let uid = read_kernel_file(proc.path_of(pid, "status"))
         .ok()
         .and_then(|status| parse_uid(&status));
     ProcessInfo {
