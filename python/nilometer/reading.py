@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
     @property
     def newest(self) -> Series:
-        """One point a step: where training went back (a resumed run), the newest attempt wins."""
+        """One point a step, the newest: for steps that were logged again."""
         latest: dict[int, int] = {}
         for index, step in enumerate(self.step.tolist()):
             latest[step] = index
@@ -58,6 +58,11 @@ class RecordedRun:
         return description
 
     @property
+    def runs(self) -> list[RecordedRun]:
+        """The runs inside this job, in the order of their beginning."""
+        return [RecordedRun(folder) for folder in _run_folders(self.path / "runs")]
+
+    @property
     def metrics(self) -> list[str]:
         """The names of the metrics."""
         return self._reader.metric_names()
@@ -67,9 +72,14 @@ class RecordedRun:
         """The names of the phases."""
         return self._reader.phase_names()
 
-    def series(self, name: str, *, group: str | None = None) -> Series:
-        """A metric's points. A name that was never logged raises KeyError."""
-        series = _series(self._reader.metric(name, group))
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of a distributed run that wrote to it; empty for others."""
+        return sorted(self._reader.ranks())
+
+    def series(self, name: str, *, group: str | None = None, rank: int | None = None) -> Series:
+        """A metric's points, of all ranks or of one. A name that was never logged raises KeyError."""
+        series = _series(self._reader.metric(name, group, rank))
         if not len(series.value):
             _complain_of("metric", name, self._reader.metric_names(group))
         return series
@@ -111,9 +121,10 @@ class RecordedRun:
         return self._reader.marks()
 
     @property
-    def config(self) -> dict[str, str]:
-        """The program's settings."""
-        return self._reader.config()
+    def config(self) -> dict[str, Any]:
+        """The program's settings, with the types that they were given in."""
+        config: dict[str, Any] = json.loads(self._reader.config_json())
+        return config
 
     def summary(self) -> dict[str, Any]:
         """Peak, limit, processes and the rest of `nilo show --format json`."""
@@ -173,7 +184,7 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
     if (path / "run.json").is_file():
         return RecordedRun(path)
     root = pathlib.Path(dir if dir is not None else runs_folder())
-    runs = sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
+    runs = _run_folders(root)
     if not runs:
         raise FileNotFoundError(f"no runs in {root}")
     asked = os.fspath(run)
@@ -183,6 +194,8 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
         if place >= len(runs):
             raise FileNotFoundError(f"there are only {len(runs)} runs in {root}")
         return RecordedRun(runs[-1 - place])
+    # Runs inside jobs come after the jobs, so that of two with the same name the training is meant.
+    runs += [inner for folder in runs for inner in _run_folders(folder / "runs")]
     named = [folder for folder in runs if folder.name == asked or _name_of(folder) == asked]
     begins = [folder for folder in runs if folder.name.startswith(asked)]
     if named or len(begins) == 1:
@@ -190,6 +203,10 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
     if begins:
         raise FileNotFoundError(f"{asked!r} could be any of {', '.join(folder.name for folder in begins)}")
     raise FileNotFoundError(f"no run is called {asked!r} in {root}")
+
+
+def _run_folders(root: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
 
 
 def _name_of(folder: pathlib.Path) -> str | None:

@@ -1,7 +1,8 @@
 """The run that a program adds to.
 
-Under `nilo run` it is that run. Otherwise the program makes its own, in `./.nilo/` (or `dir=`, or `NILO_DIR`),
-and a thread records the memory of the process tree beside the metrics.
+Each training is a run of its own. Below `nilo run`, or below a program that has a run, it lies inside that job, which records its memory.
+Otherwise the program makes its own, in `./.nilo/` (or `dir=`, or `NILO_DIR`), and a thread records the memory of the process tree.
+A program that only logs, without `init()`, adds to the job itself. Ranks of a distributed program share one run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import weakref
 from collections.abc import Mapping
 
 from . import _native
+from ._config import as_mapping, config_events
 from ._exceptions import is_crash, record_exception, unhandled_exception, watch_threads
+from ._provenance import command, program_json
+from ._ranks import ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
@@ -28,6 +32,10 @@ _current: Run | None = None
 # The run that was finished last: what is logged after its end goes on under its name.
 _finished: Run | None = None
 _exit_hook_set = False
+# Runs that this process began and that are not the current one, such as those of two loggers side by side.
+_beside: list[Run] = []
+# How often a run of each name was begun here: ranks find each other by it.
+_begun: dict[str | None, int] = {}
 # Whatever still waits for a GPU when a run ends.
 _settle_before_finish: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -35,7 +43,7 @@ DEFAULT_INTERVAL_SECS = 0.1
 
 
 class Run(_native.Run):
-    """One recorded job, as this process sees it. Made by `nilometer.init` or joined by its path.
+    """One training, as this process sees it. Made by `nilometer.init` or joined by its path.
 
     >>> import nilometer, tempfile
     >>> run = nilometer.init(name="example", dir=tempfile.mkdtemp())
@@ -46,9 +54,16 @@ class Run(_native.Run):
     [1.0, 0.5, 0.3333333333333333]
     """
 
-    _made_here = False
+    # The process that began it here, what NILO_RUN_DIR was before, and the training (a callback, a logger) that it belongs to.
+    _begun_by: int | None = None
+    _outer: str | None = None
+    _training: int | None = None
+    _was_made_for_training = False
+    _training_is_over = False
     _name: str | None = None
     _folder: str | None = None
+    resumes: str | None = None
+    """The id of the run that this one continues."""
     # Only its number: the exception itself would keep everything alive that its frames hold.
     _began_while_handling: int | None = None
 
@@ -60,12 +75,12 @@ class Run(_native.Run):
         return None if self.path is None else os.path.basename(os.fspath(self.path))
 
     def config(self, values: Any = None, /, **more: Any) -> None:
-        """Adds settings (hyperparameters): a dictionary, a namespace or a dataclass; nested ones are flattened with `/`."""
-        flat: dict[str, str] = {}
-        _flatten_config(_as_mapping(values), "", flat)
-        _flatten_config(more, "", flat)
-        if flat:
-            self.add_config(flat)
+        """Adds settings (hyperparameters): a dictionary, a namespace or a dataclass; nested ones are flattened with `/`.
+
+        Numbers, truth values, texts and lists keep their type; anything else is stored as its text.
+        """
+        for event in config_events(as_mapping(values), more):
+            self.add_config(event)
 
     def phase(self, name: str, seconds: float | None = None) -> Any:
         """Times a block: `with run.phase("forward"):`. With `seconds`, stores a phase timed elsewhere."""
@@ -97,8 +112,14 @@ class Run(_native.Run):
         with _lock:
             if _current is self:
                 _current, _finished = None, self
-            if self._made_here and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path or ""):
-                del os.environ["NILO_RUN_DIR"]
+            if self in _beside:
+                _beside.remove(self)
+            is_mine = self._begun_by == os.getpid()
+            if is_mine and self.path is not None and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path):
+                if self._outer is None:
+                    del os.environ["NILO_RUN_DIR"]
+                else:
+                    os.environ["NILO_RUN_DIR"] = self._outer
 
     def _record_exception_in_flight(self) -> None:
         """A run that is finished in a `finally` or an `except` ends by that exception, unless it began while that was being handled."""
@@ -136,12 +157,16 @@ def init(
     tags: Mapping[str, str] | None = None,
     memory: bool = True,
     interval: float | None = None,
+    resume: bool | str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Begins a run, or joins the one that this process runs under, and makes it the current one.
+    """Begins a run and makes it the current one; the one before is finished.
+
+    Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
+    `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.
 
     `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
     `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
-    Joining a run (under `nilo run`) leaves name, dir and memory as they are.
+    `resume` is the run that this one continues, by id, name or path; True is the last one of the same name.
     """
     if name is not None:
         require_type(name, str, "name")
@@ -150,17 +175,88 @@ def init(
         require(0.001 <= interval <= 3600, f"interval must be 0.001 to 3600 seconds, not {interval}")
     if tags is not None:
         require_type(tags, Mapping, "tags")
+    if resume is True:
+        require(name is not None, "resume=True continues the last run of the same name: give a name")
     global _current
     with _lock:
         if _current is not None and not _current.finished:
             _current.finish(0)
-        run = _join() or _make(name, dir, tags, _interval_secs(interval) if memory else None)
-        run._began_while_handling = id(sys.exc_info()[1])
+        run = begin(name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume)
+        if run.path is not None:
+            # Processes that this one starts join the run.
+            run._outer = os.environ.get("NILO_RUN_DIR") or None
+            os.environ["NILO_RUN_DIR"] = os.fspath(run.path)
         _current = run
-        _set_exit_hook()
     if config is not None:
         run.config(config)
     return run
+
+
+def begin(
+    name: str | None,
+    *,
+    dir: str | os.PathLike[str] | None = None,
+    tags: Mapping[str, str] | None = None,
+    memory: bool = True,
+    interval: float | None = None,
+    resume: bool | str | os.PathLike[str] | None = None,
+) -> Run:
+    """A run beside the current one, which stays what it is: for loggers that have a run of their own."""
+    if _is_disabled():
+        return Run(None)
+    words = command()
+    text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
+    inside = os.environ.get("NILO_RUN_DIR") or None
+    root = os.fspath(dir) if dir is not None else runs_folder()
+    resumes = _id_of_resumed(resume, name, root)
+    program, ranks = program_json(), ranks_key(name, _begun)
+    run = None
+    for job in (inside, None) if inside else (None,):
+        try:
+            path, is_new, refused = Run.make_folder(
+                root, name, words, text_tags, inside=job, resumes=resumes, ranks=ranks, program=program
+            )
+            run = Run(path)
+            break
+        except OSError as error:
+            report(f"cannot join the run of NILO_RUN_DIR: {error}" if job else f"nothing is recorded: {error}")
+    if run is None:
+        return Run(None)
+    if refused is not None:
+        report(f"{refused}; recording to {os.path.dirname(path)} instead")
+    if is_new:
+        try:
+            run.own(_interval_secs(interval) if memory and job is None else None)
+        except OSError as error:
+            report(f"memory is not recorded: {error}")
+    run._begun_by, run._name, run._folder = os.getpid(), name, None if dir is None else os.fspath(dir)
+    run._began_while_handling = id(sys.exc_info()[1])
+    run.resumes = resumes
+    _set_exit_hook()
+    return run
+
+
+def begin_beside(name: str | None) -> Run:
+    """As `begin`, and finished when the program ends."""
+    with _lock:
+        run = begin(name)
+        _beside.append(run)
+    return run
+
+
+def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | None, root: str) -> str | None:
+    if resume is None or resume is False:
+        return None
+    from .reading import read_run
+
+    asked = name if resume is True else os.fspath(resume)
+    try:
+        return read_run(asked or "last", dir=root).path.name
+    except OSError as error:
+        if resume is not True:
+            raise
+        report(f"there is nothing to resume: {error}")
+        return None
 
 
 def current_run() -> Run:
@@ -173,13 +269,15 @@ def current_run() -> Run:
         return run
     with _lock:
         if _current is None or _current.finished:
-            return _begin_again() if _finished is not None else init()
+            return _begin_again() if _finished is not None else _join()
         return _current
 
 
 def _begin_again() -> Run:
     before = _finished
-    run = init(before._name, dir=before._folder) if before is not None and before._made_here else init()
+    if before is not None and before._begun_by is None:
+        return _join()
+    run = init(before._name, dir=before._folder) if before is not None else init()
     if before is not None and before.path is not None and run.path is not None and run.path != before.path:
         # Not a trouble that strict mode should raise for: nothing is lost.
         warn_once(
@@ -187,6 +285,13 @@ def _begin_again() -> Run:
             "(nilometer.init() begins one on purpose)"
         )
     return run
+
+
+def own_current() -> Run | None:
+    """The run that this process itself began, if it is the current one."""
+    run = _current
+    is_mine = run is not None and not run.finished and run._begun_by == os.getpid()
+    return run if is_mine else None
 
 
 def active_run() -> Run | None:
@@ -220,40 +325,20 @@ def finish(exit_code: int | None = None) -> None:
         run.finish(exit_code)
 
 
-def _join() -> Run | None:
+def _join() -> Run:
+    """Adds to the run that this process was started under, as it is; without one, begins one."""
+    global _current
     path = os.environ.get("NILO_RUN_DIR")
-    if not path or _is_disabled():
-        return None
-    try:
-        return Run(path)
-    except OSError as error:
-        report(f"cannot join the run of NILO_RUN_DIR: {error}")
-        return None
-
-
-def _make(name: str | None, dir: Any, tags: Mapping[str, str] | None, interval: float | None) -> Run:
-    if _is_disabled():
-        return Run(None)
-    root = dir if dir is not None else runs_folder()
-    command = [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
-    text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
-    try:
-        path, refused = Run.make_folder(os.fspath(root), name, command, text_tags)
-        run = Run(path)
-    except OSError as error:
-        report(f"nothing is recorded: {error}")
-        return Run(None)
-    if refused is not None:
-        report(f"{refused}; recording to {os.path.dirname(path)} instead")
-    try:
-        run.own(interval)
-    except OSError as error:
-        report(f"memory is not recorded: {error}")
-    # Processes that this one starts join the run.
-    os.environ["NILO_RUN_DIR"] = os.fspath(path)
-    run._made_here = True
-    run._name, run._folder = name, None if dir is None else os.fspath(dir)
-    return run
+    if path and not _is_disabled():
+        try:
+            _current = Run(path)
+            _set_exit_hook()
+            return _current
+        except OSError as error:
+            report(f"cannot join the run of NILO_RUN_DIR: {error}")
+            # Whatever is begun now cannot lie inside it either.
+            del os.environ["NILO_RUN_DIR"]
+    return init()
 
 
 def runs_folder() -> str:
@@ -307,8 +392,9 @@ def _at_exit() -> None:
     try:
         if is_crash(error):
             record_exception(_run_dir(), error)
-        if _current is not None:
-            _current.finish(code, at_exit=True)
+        for run in [*_beside, _current]:
+            if run is not None:
+                run.finish(code, at_exit=True)
     except Exception as error:  # noqa: BLE001 - the program's own exit goes on
         sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
 
@@ -316,26 +402,3 @@ def _at_exit() -> None:
 # Under `nilo run` an import is enough: the run is there already.
 if os.environ.get("NILO_RUN_DIR"):
     _set_exit_hook()
-
-
-def _as_mapping(values: Any) -> Mapping[Any, Any]:
-    if values is None:
-        return {}
-    if isinstance(values, Mapping):
-        return values
-    fields = getattr(values, "__dataclass_fields__", None)
-    if fields is not None and not isinstance(values, type):
-        return {name: getattr(values, name) for name in fields}
-    if hasattr(values, "__dict__"):
-        return dict(vars(values))
-    report(f"config: a {type(values).__name__} is not a dictionary, a namespace or a dataclass")
-    return {}
-
-
-def _flatten_config(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth: int = 0) -> None:
-    for key, value in values.items():
-        name = f"{prefix}/{key}" if prefix else str(key)
-        if isinstance(value, Mapping) and depth < 16:
-            _flatten_config(value, name, flat, depth + 1)
-        else:
-            flat[name] = str(value)[:1000]

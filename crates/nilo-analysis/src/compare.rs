@@ -58,7 +58,7 @@ pub struct ComparedSetting {
     /// Its name.
     pub name: String,
     /// Its value in each run; `None` where the run does not have it.
-    pub values: Vec<Option<String>>,
+    pub values: Vec<Option<serde_json::Value>>,
 }
 
 /// The settings that differ, by name.

@@ -31,6 +31,8 @@ pub mod torch_memory;
 
 pub use compare::{Comparison, compare};
 pub use ending::{Aftermath, judge_ending};
-pub use metric_history::{Metric, MetricHistory, MetricPoint, metrics, step_at};
+pub use metric_history::{
+    Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
+};
 pub use step_clock::StepClock;
 pub use summary::{Summary, damage, summarize};

@@ -34,7 +34,7 @@ fn a_metric_is_the_union_of_its_columns() {
     let mut recording = fixture::recording();
     recording.tables = vec![logged("recorder-1", "loss", &[(4, NO_STEP, 1.0)]), both];
     let found = metrics(&recording);
-    let names: Vec<&str> = found.iter().map(|metric| metric.name).collect();
+    let names: Vec<&str> = found.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(names, ["loss", "lr"]);
     let history = found[0].history();
     assert_eq!(values(&history.points), [5.0, 1.0, 6.0]);
@@ -42,98 +42,66 @@ fn a_metric_is_the_union_of_its_columns() {
 }
 
 #[test]
-fn the_newest_attempt_wins_where_steps_overlap() {
-    let first = logged(
-        "python-1",
-        "loss",
-        &[(0, 0, 9.0), (1, 10, 8.0), (2, 20, 7.0), (3, 30, 6.0)],
+fn equal_names_of_two_groups_stay_apart() {
+    let table = |group: &str, value: f64| {
+        let mut table = fixture::table(TableSpec::metrics(group, ["loss", group]));
+        fixture::tick(&mut table, 1, &[value, value]);
+        table
+    };
+    let mut recording = fixture::recording();
+    recording.tables = vec![table("metrics", 1.0), table("tracker-2", 2.0)];
+    let found: Vec<(String, Vec<f64>)> = metrics(&recording)
+        .iter()
+        .map(|metric| (metric.name.clone(), values(&metric.history().points)))
+        .collect();
+    let expected = [
+        ("loss", 1.0),
+        ("metrics", 1.0),
+        ("tracker-2/loss", 2.0),
+        ("tracker-2", 2.0),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(name, value)| (name.to_owned(), vec![value]))
     );
-    let second = logged("python-2", "loss", &[(10, 10, 80.0), (11, 25, 70.0)]);
-    let history = history_of(vec![first, second]);
-    assert_eq!(history.attempts, 2);
-    // Step 30 was never trained again.
-    assert_eq!(values(&history.points), [9.0, 6.0, 80.0, 70.0]);
-    assert_eq!(values(&history.overwritten), [8.0, 7.0]);
-    let steps: Vec<i64> = history.by_step().iter().map(|(step, _)| *step).collect();
-    assert_eq!(steps, [0, 10, 25, 30]);
 }
 
 #[test]
-fn a_process_that_goes_back_by_itself_is_an_attempt_too() {
+fn steps_that_go_back_hide_nothing() {
     let table = logged(
         "python-1",
         "loss",
         &[(0, 1, 1.0), (1, 2, 2.0), (2, 2, 2.5), (3, 1, 3.0)],
     );
     let history = history_of(vec![table]);
-    assert_eq!(history.attempts, 2);
-    assert_eq!(values(&history.overwritten), [1.0]);
+    assert_eq!(history.step_restarts, 1);
+    assert_eq!(values(&history.points), [1.0, 2.0, 2.5, 3.0]);
+    let laps: Vec<u32> = history.points.iter().map(|point| point.lap).collect();
+    assert_eq!(laps, [0, 0, 0, 1]);
+    let steps: Vec<i64> = history.by_step().iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, [1, 1, 2, 2]);
 }
 
 #[test]
-fn ranks_beside_each_other_overwrite_nothing() {
-    let rank = |writer, shift| {
-        logged(
-            writer,
-            "loss",
-            &[
-                (shift, 1, 1.0),
-                (100 + shift, 2, 2.0),
-                (200 + shift, 3, 3.0),
-            ],
-        )
-    };
-    let history = history_of(vec![rank("python-1", 0), rank("python-2", 70)]);
-    assert_eq!((history.attempts, history.points.len()), (1, 6));
-    assert!(history.overwritten.is_empty());
-}
-
-#[test]
-fn ranks_that_log_once_each_are_still_ranks() {
-    let rank = |writer, time| {
-        let mut alive = fixture::table(TableSpec::throughput());
-        alive.writer = String::from(writer);
-        fixture::tick(&mut alive, 0, &[0.0; 3]);
-        fixture::tick(&mut alive, 100, &[1.0; 3]);
-        [logged(writer, "loss", &[(time, 7, 1.0)]), alive]
-    };
-    let history = history_of([rank("python-1", 10), rank("python-2", 20)].concat());
-    assert_eq!((history.attempts, history.points.len()), (1, 2));
-}
-
-#[test]
-fn a_job_that_goes_on_where_it_stopped_is_one_attempt() {
+fn a_process_after_another_hides_nothing() {
     let history = history_of(vec![
-        logged("python-1", "loss", &[(0, 1, 1.0), (1, 2, 2.0)]),
-        logged("python-2", "loss", &[(10, 3, 3.0)]),
+        logged("python-1", "loss", &[(0, 0, 9.0), (1, 10, 8.0)]),
+        logged("python-2", "loss", &[(10, 0, 80.0), (11, 10, 70.0)]),
     ]);
-    assert_eq!((history.attempts, history.points.len()), (1, 3));
+    assert_eq!(values(&history.points), [9.0, 8.0, 80.0, 70.0]);
+    assert_eq!(history.step_restarts, 0);
 }
 
 #[test]
-fn ranks_that_are_resumed_together_are_two_attempts() {
-    let mut tables = Vec::new();
-    for (writer, from) in [
-        ("python-1", 0),
-        ("python-2", 1),
-        ("python-3", 50),
-        ("python-4", 51),
-    ] {
-        tables.push(logged(
-            writer,
-            "loss",
-            &[(from, 1, 1.0), (from + 20, 2, 2.0)],
-        ));
-    }
-    let history = history_of(tables);
-    assert_eq!(
-        (
-            history.attempts,
-            history.points.len(),
-            history.overwritten.len()
-        ),
-        (2, 4, 4)
-    );
+fn points_know_their_rank() {
+    let rank = |writer, rank| {
+        let mut table = logged(writer, "loss", &[(0, 1, 1.0), (100, 2, 2.0)]);
+        table.spec.rank = Some(rank);
+        table
+    };
+    let history = history_of(vec![rank("python-1", 0), rank("python-2", 1)]);
+    let ranks: Vec<Option<u32>> = history.points.iter().map(|point| point.rank).collect();
+    assert_eq!(ranks, [Some(0), Some(1), Some(0), Some(1)]);
 }
 
 #[test]
@@ -145,18 +113,8 @@ fn the_ends_of_the_number_line_are_steps_like_others() {
         (3, NO_STEP, 4.0),
     ];
     let history = history_of(vec![logged("python-1", "loss", &rows)]);
-    assert_eq!(values(&history.points), [2.0, 3.0, 4.0]);
-    assert_eq!(values(&history.overwritten), [1.0]);
-}
-
-#[test]
-fn a_million_points_that_all_go_back_end() {
-    let rows: Vec<(u64, i64, f64)> = (0..1_000_000).map(|i| (i, -(i as i64), i as f64)).collect();
-    let history = history_of(vec![logged("python-1", "loss", &rows)]);
-    assert_eq!(
-        (history.attempts, history.points.len()),
-        (1_000_000, 1_000_000)
-    );
+    assert_eq!(values(&history.points), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(history.step_restarts, 1);
 }
 
 #[test]
@@ -171,17 +129,12 @@ fn a_damaged_table_is_survived() {
 
 proptest! {
     #[test]
-    fn every_point_is_kept_once_and_the_newest_stretch_whole(steps in prop::collection::vec(-20i64..20, 1..80), cut in 0usize..80) {
+    fn every_point_is_there_once(steps in prop::collection::vec(-20i64..20, 1..80), cut in 0usize..80) {
         let rows: Vec<(u64, i64, f64)> = steps.iter().enumerate().map(|(i, step)| (i as u64, *step, i as f64)).collect();
         let (first, second) = rows.split_at(cut.min(rows.len()));
         let history = history_of(vec![logged("python-1", "loss", first), logged("python-2", "loss", second)]);
-        let mut all = values(&history.points);
-        all.extend(values(&history.overwritten));
-        all.sort_by(f64::total_cmp);
-        prop_assert_eq!(all, rows.iter().map(|row| row.2).collect::<Vec<_>>());
-        let backwards = steps.windows(2).filter(|pair| pair[1] < pair[0]).count();
-        prop_assert!(history.attempts >= 1 && history.attempts <= backwards + 2);
-        let last = rows.len() as f64 - 1.0;
-        prop_assert!(values(&history.points).contains(&last));
+        prop_assert_eq!(values(&history.points), rows.iter().map(|row| row.2).collect::<Vec<_>>());
+        let backwards = steps.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
+        prop_assert!(history.step_restarts <= backwards);
     }
 }

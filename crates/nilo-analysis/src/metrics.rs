@@ -1,7 +1,9 @@
 //! The user's metrics in figures.
 //!
-//! Figures are of the points that count (see [`crate::metric_history`]); what a later attempt overwrote is counted apart.
+//! Figures are of every point (see [`crate::metric_history`]).
 //! Minimum, maximum, mean, deviation and quantiles are of the finite values; what is not finite is counted, and shown where it comes first or last.
+
+use std::collections::BTreeMap;
 
 use nilo_sample::Recording;
 use nilo_sample::units::to_secs;
@@ -25,12 +27,11 @@ pub struct MetricSummary {
     pub nan_count: u64,
     /// Of them infinite.
     pub infinite_count: u64,
-    /// Times that training began or began again from an earlier step.
-    pub attempts: u64,
-    /// Values that a later attempt logged again; no part of the figures here.
-    pub overwritten_count: u64,
-    /// Of them NaN or infinite.
-    pub overwritten_not_finite_count: u64,
+    /// How often steps went back inside one process: epochs that count from zero, or a second loop.
+    pub step_restarts: u64,
+    /// Ranks that logged it, where it was logged by ranks of a distributed run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<RankSpread>,
     /// The first value.
     pub first: Option<ValueAt>,
     /// The last value.
@@ -50,6 +51,17 @@ pub struct MetricSummary {
     /// The way it took in at most [`CURVE_POINTS`] values: each the largest of its stretch, or NaN where something was not finite.
     #[serde(skip)]
     pub curve: Vec<f64>,
+}
+
+/// What several ranks logged under one name.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RankSpread {
+    /// How many ranks.
+    pub count: u64,
+    /// The smallest of their last values.
+    pub last_min: Option<f64>,
+    /// The largest.
+    pub last_max: Option<f64>,
 }
 
 /// A value and where it was logged.
@@ -81,7 +93,8 @@ pub fn summarize_metrics(recording: &Recording) -> Vec<MetricSummary> {
 
 fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
     let history = metric.history();
-    let points = &history.points;
+    let ranks = rank_spread(&history.points);
+    let points = &of_lowest_rank(history.points);
     let (first, last) = (points.first()?, points.last()?);
     let finite = || points.iter().filter(|point| point.value.is_finite());
     let min = finite().reduce(|best, next| if next.value < best.value { next } else { best });
@@ -92,13 +105,12 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         points.iter().filter(|point| is(point.value)).count() as u64
     };
     Some(MetricSummary {
-        name: metric.name.to_owned(),
+        name: metric.name.clone(),
         count: points.len() as u64,
         nan_count: count_where(points, f64::is_nan),
         infinite_count: count_where(points, f64::is_infinite),
-        attempts: history.attempts as u64,
-        overwritten_count: history.overwritten.len() as u64,
-        overwritten_not_finite_count: count_where(&history.overwritten, |v| !v.is_finite()),
+        step_restarts: history.step_restarts,
+        ranks,
         first: Some(ValueAt::of(first)),
         last: Some(ValueAt::of(last)),
         min: min.map(ValueAt::of),
@@ -108,6 +120,27 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         p50: quantile(&mut values, 0.5),
         p95: quantile(&mut values, 0.95),
         curve: curve(points),
+    })
+}
+
+/// The first rank speaks for all; the others are told as a spread.
+fn of_lowest_rank(mut points: Vec<MetricPoint>) -> Vec<MetricPoint> {
+    let lowest = points.iter().filter_map(|point| point.rank).min();
+    points.retain(|point| point.rank.is_none() || point.rank == lowest);
+    points
+}
+
+/// The ranks of a metric, and how far apart their last values lie.
+fn rank_spread(points: &[MetricPoint]) -> Option<RankSpread> {
+    let mut last: BTreeMap<u32, f64> = BTreeMap::new();
+    for point in points {
+        last.insert(point.rank?, point.value);
+    }
+    let finite = || last.values().copied().filter(|value| value.is_finite());
+    (last.len() > 1).then(|| RankSpread {
+        count: last.len() as u64,
+        last_min: finite().reduce(f64::min),
+        last_max: finite().reduce(f64::max),
     })
 }
 
@@ -151,7 +184,7 @@ mod tests {
     #[test]
     fn known_answers() {
         let found = &summary_of(&[(0, 4.0), (1, 1.0), (2, ABSENT), (3, 3.0), (4, 2.0)])[0];
-        assert_eq!((found.count, found.attempts), (4, 1));
+        assert_eq!((found.count, found.step_restarts), (4, 0));
         let at = |value, step, secs| {
             Some(ValueAt {
                 value,
@@ -196,15 +229,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_counted_apart() {
-        let rows = [(0, 9.0), (1, f64::NAN), (2, 7.0), (1, 1.0), (2, 2.0)];
+    fn steps_that_restart_each_epoch_are_all_counted() {
+        let rows: Vec<(i64, f64)> = (0..15).map(|row| (row % 5, row as f64)).collect();
         let found = &summary_of(&rows)[0];
-        assert_eq!((found.attempts, found.overwritten_count), (2, 2));
-        assert_eq!(found.overwritten_not_finite_count, 1);
-        assert_eq!(
-            (found.count, found.nan_count, found.mean),
-            (3, 0, Some(4.0))
-        );
+        assert_eq!((found.count, found.step_restarts), (15, 2));
+        assert_eq!((found.mean, found.last.unwrap().value), (Some(7.0), 14.0));
+    }
+
+    #[test]
+    fn the_first_rank_speaks_for_all_and_the_others_are_a_spread() {
+        let table = |rank: u32| {
+            let mut table = fixture::table(TableSpec::metrics("metrics", ["loss"]));
+            table.writer = format!("python-{rank}");
+            table.spec.rank = Some(rank);
+            for step in 0..3 {
+                fixture::tick(&mut table, step, &[step as f64 + f64::from(rank)]);
+                table.steps.push(step as i64);
+            }
+            table
+        };
+        let mut recording = fixture::recording();
+        recording.tables = vec![table(1), table(0), table(2)];
+        let found = &summarize_metrics(&recording)[0];
+        assert_eq!((found.count, found.last.unwrap().value), (3, 2.0));
+        let ranks = found.ranks.unwrap();
+        assert_eq!(ranks.count, 3);
+        assert_eq!((ranks.last_min, ranks.last_max), (Some(2.0), Some(4.0)));
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub struct Summary {
     pub run: String,
     /// The user's name for it.
     pub name: Option<String>,
+    /// The job that it lies in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The run that it continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<String>,
+    /// Where it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<nilo_sample::Provenance>,
     /// The user's tags.
     pub tags: BTreeMap<String, String>,
     /// `run`, `watch` or `python`.
@@ -71,7 +80,7 @@ pub struct Summary {
     pub torch_memory: Vec<TorchMemorySummary>,
     /// The program's settings, as it told them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub config: BTreeMap<String, String>,
+    pub config: BTreeMap<String, serde_json::Value>,
     /// What the program logged, in the order of its first values.
     pub metrics: Vec<MetricSummary>,
     /// Phases of the training step, inner ones behind their outer one.
@@ -241,6 +250,9 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
         name: description.name.clone(),
+        parent: description.parent.as_ref().map(ToString::to_string),
+        resumes: description.resumes.as_ref().map(ToString::to_string),
+        provenance: description.provenance.clone(),
         tags: description.tags.clone(),
         mode: description.mode.clone(),
         command: description.command.clone(),
@@ -292,7 +304,7 @@ impl Summary {
 }
 
 /// Settings by name; the last word counts.
-fn config(recording: &Recording) -> BTreeMap<String, String> {
+fn config(recording: &Recording) -> BTreeMap<String, serde_json::Value> {
     let told = recording
         .events
         .iter()

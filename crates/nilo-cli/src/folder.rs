@@ -29,6 +29,16 @@ pub(crate) fn readable_runs(root: &Path) -> Vec<(RunFolder, RunDescription)> {
         .collect()
 }
 
+/// The runs inside jobs, oldest first.
+pub(crate) fn runs_inside(
+    jobs: &[(RunFolder, RunDescription)],
+) -> Vec<(RunFolder, RunDescription)> {
+    let inside = jobs.iter().flat_map(|(job, _)| job.runs_inside());
+    inside
+        .filter_map(|folder| folder.describe().ok().map(|told| (folder, told)))
+        .collect()
+}
+
 /// The run that the user means by an id, the beginning of one, a name, a path or `last`.
 pub(crate) fn find_run(root: &Path, asked: Option<&str>) -> Result<RunFolder, Failure> {
     let asked = asked.unwrap_or("last");
@@ -47,6 +57,9 @@ pub(crate) fn find_run(root: &Path, asked: Option<&str>) -> Result<RunFolder, Fa
                 .hint("`nilo runs` lists them")),
         };
     }
+    // After the jobs, so that of two with the same name the training is meant.
+    let inside = runs_inside(&runs);
+    runs.extend(inside);
     let exact = runs.iter().rposition(|(_, run)| run.id.as_str() == asked);
     let named = || {
         runs.iter()

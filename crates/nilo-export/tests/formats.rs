@@ -22,6 +22,9 @@ fn empty() -> Recording {
             schema: "nilo.run/1".into(),
             id: RunId::new(0, "job"),
             name: None,
+            parent: None,
+            resumes: None,
+            provenance: None,
             tags: Default::default(),
             mode: "run".into(),
             command: vec!["train".into()],
@@ -196,6 +199,7 @@ fn metrics() -> Recording {
         subject: Subject::Metrics { name },
         columns: vec![Column::gauge("loss", Unit::Plain)],
         hold: false,
+        rank: None,
     };
     let rows: [(u64, &[f64]); 5] = [
         (1, &[0.1]),

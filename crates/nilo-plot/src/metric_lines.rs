@@ -11,40 +11,37 @@ pub(crate) type Place = (f64, f64);
 /// One metric of one run.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct MetricLines {
-    /// What counts, in unbroken pieces.
+    /// In unbroken pieces.
     pub(crate) lines: Vec<Vec<Place>>,
-    /// What a later attempt overwrote, likewise.
-    pub(crate) overwritten: Vec<Vec<Place>>,
     /// Where values are not finite, at most one for each pixel.
     pub(crate) not_finite: Vec<f64>,
     pub(crate) nan_count: usize,
     pub(crate) infinite_count: usize,
-    /// The last value that counts.
+    /// The last value.
     pub(crate) last: Option<f64>,
-    /// The smallest and the largest finite value that counts.
+    /// The smallest and the largest finite value.
     pub(crate) extremes: Option<(f64, f64)>,
 }
 
 /// Draws a metric's history onto an axis that is so many pixels long.
 pub(crate) fn metric_lines(history: &MetricHistory, axis: &XAxis, width_px: f64) -> MetricLines {
-    let counting = &history.points;
-    let finite = || counting.iter().map(|p| p.value).filter(|v| v.is_finite());
+    let points = &history.points;
+    let finite = || points.iter().map(|p| p.value).filter(|v| v.is_finite());
     let low = finite().reduce(f64::min);
     let high = finite().reduce(f64::max);
-    let all = || counting.iter().chain(&history.overwritten);
-    let mut not_finite: Vec<f64> = all()
+    let mut not_finite: Vec<f64> = points
+        .iter()
         .filter(|point| !point.value.is_finite())
         .filter_map(|point| axis.share_of(point))
         .collect();
     not_finite.sort_by(f64::total_cmp);
     not_finite.dedup_by_key(|share| (*share * width_px).floor() as i64);
     MetricLines {
-        lines: lines(counting, axis, width_px),
-        overwritten: lines(&history.overwritten, axis, width_px),
+        lines: lines(points, axis, width_px),
         not_finite,
-        nan_count: all().filter(|point| point.value.is_nan()).count(),
-        infinite_count: all().filter(|point| point.value.is_infinite()).count(),
-        last: counting.last().map(|point| point.value),
+        nan_count: points.iter().filter(|p| p.value.is_nan()).count(),
+        infinite_count: points.iter().filter(|p| p.value.is_infinite()).count(),
+        last: points.last().map(|point| point.value),
         extremes: low.zip(high),
     }
 }
@@ -61,7 +58,14 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Place>>
     }
     let mut pieces = Vec::new();
     for mut line in by_writer {
-        if !line.is_sorted_by(|a, b| a.0 <= b.0) {
+        // Steps that begin again begin a new piece. More of them than pixels (threads that share a metric) are one cloud.
+        let goes_on = |a: &Place, b: &Place| a.0 <= b.0;
+        if line
+            .windows(2)
+            .filter(|pair| !goes_on(&pair[0], &pair[1]))
+            .count() as f64
+            > width_px
+        {
             line.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
         let thin = |piece: &[Place]| m4(piece, |place| place.0 * width_px, |place| place.1);
@@ -73,8 +77,10 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Place>>
             // More breaks than pixels cannot be seen as such, and would only make a large picture.
             line.retain(|place| place.1.is_finite());
         }
-        let split = line.split(|place| !place.1.is_finite());
-        pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
+        for lap in line.chunk_by(goes_on) {
+            let split = lap.split(|place| !place.1.is_finite());
+            pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
+        }
     }
     pieces
 }
@@ -91,7 +97,7 @@ pub(crate) fn chosen<'a>(
     names: &'a [String],
 ) -> impl Iterator<Item = (&'a str, MetricHistory)> {
     names.iter().filter_map(|name| {
-        let found = metrics.iter().find(|metric| metric.name == name)?;
+        let found = metrics.iter().find(|metric| metric.name == *name)?;
         Some((name.as_str(), found.history()))
     })
 }

@@ -77,10 +77,10 @@ struct Scale {
 
 impl Scale {
     fn of(panel: &Panel) -> Scale {
-        let drawn = panel.series.iter().flat_map(|series| {
-            let lines = series.lines.lines.iter();
-            lines.chain(&series.lines.overwritten).flatten()
-        });
+        let drawn = panel
+            .series
+            .iter()
+            .flat_map(|series| series.lines.lines.iter().flatten());
         let (low, high) = drawn.fold((f64::INFINITY, f64::NEG_INFINITY), |range, place| {
             (range.0.min(place.1), range.1.max(place.1))
         });
@@ -151,8 +151,6 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> E
         palette.axis,
     ));
     for series in &panel.series {
-        let faint = palette.tint(series.stroke, 0.35);
-        group.push(curve(&series.lines.overwritten, &faint, "", area, frame));
         group.push(curve(
             &series.lines.lines,
             series.stroke,

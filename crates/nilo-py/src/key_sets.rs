@@ -96,6 +96,7 @@ impl KeySets {
         &mut self,
         group: &str,
         names: &[String],
+        rank: Option<u32>,
         writer: &mut RunWriter,
     ) -> Option<TableId> {
         if let Some(table) = self.by_names.get(names) {
@@ -104,7 +105,8 @@ impl KeySets {
         if names.len() > 1 && self.by_names.len() >= MOST_SETS {
             return None;
         }
-        let spec = TableSpec::metrics(group, names.iter().map(String::as_str));
+        let mut spec = TableSpec::metrics(group, names.iter().map(String::as_str));
+        spec.rank = rank;
         let table = writer.define(&spec);
         self.by_names.insert(names.to_vec(), table);
         Some(table)

@@ -24,6 +24,7 @@ mod quick_row;
 mod reader;
 mod rewards;
 mod run;
+mod run_folder;
 mod scores;
 mod series;
 mod stream;
@@ -61,6 +62,8 @@ mod _native {
     use super::rewards::RewardHistory;
     #[pymodule_export]
     use super::run::Run;
+    #[pymodule_export]
+    use super::run_folder::own_rank;
     #[pymodule_export]
     use super::scores::ScoreHistory;
     #[pymodule_export]

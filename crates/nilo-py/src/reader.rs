@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use nilo_analysis::summarize;
+use nilo_analysis::{metric_group, metric_names, summarize};
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
 use nilo_recorder::after_the_fact;
@@ -44,11 +44,9 @@ impl RunReader {
     /// The names of the metrics, of one group only if given, sorted.
     #[pyo3(signature = (group=None))]
     fn metric_names(&self, py: Python<'_>, group: Option<&str>) -> PyResult<Vec<String>> {
-        self.names(py, |spec, names| {
-            if is_metric(spec, group) {
-                names.extend(spec.columns.iter().map(|column| column.name.clone()));
-            }
-        })
+        let mut names: Vec<String> = self.called(py, group)?.into_values().collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// The names of the phases, sorted.
@@ -60,11 +58,37 @@ impl RunReader {
         })
     }
 
-    /// A metric's points in the order of their logging.
-    #[pyo3(signature = (name, group=None))]
-    fn metric(&self, py: Python<'_>, name: &str, group: Option<&str>) -> PyResult<Series> {
-        let wanted = |spec: &TableSpec| is_metric(spec, group) && spec.column(name).is_some();
-        self.series(py, name, &wanted)
+    /// A metric's points in the order of their logging, of one rank only if given.
+    #[pyo3(signature = (name, group=None, rank=None))]
+    fn metric(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        group: Option<&str>,
+        rank: Option<u32>,
+    ) -> PyResult<Series> {
+        let is_wanted = |spec: &TableSpec, group: Option<&str>| {
+            let known = metric_group(spec);
+            known.is_some()
+                && (group.is_none() || known == group)
+                && (rank.is_none() || spec.rank == rank)
+        };
+        // Nearly always one group has the name, and the files are read once.
+        let found = self.load_column(py, name, &|spec| is_wanted(spec, group))?;
+        let groups: BTreeSet<_> = found
+            .tables
+            .iter()
+            .map(|table| metric_group(&table.spec))
+            .collect();
+        if groups.len() == 1 {
+            return Ok(py.detach(|| Points::gather(found)).into());
+        }
+        let called = self.called(py, group)?;
+        let found = called.into_iter().find(|(_, known)| known == name);
+        let Some(((group, column), _)) = found else {
+            return Ok(Points::default().into());
+        };
+        self.series(py, &column, &|spec| is_wanted(spec, Some(&group)))
     }
 
     /// The points of many metrics, or of all, by name; the files are read once.
@@ -75,15 +99,30 @@ impl RunReader {
         names: Option<BTreeSet<String>>,
         group: Option<&str>,
     ) -> PyResult<BTreeMap<String, Series>> {
-        let is_wanted = |name: &str| names.as_ref().is_none_or(|names| names.contains(name));
+        let mut called = self.called(py, group)?;
+        called.retain(|_, name| names.as_ref().is_none_or(|names| names.contains(name)));
         let recording = self.load(py, &|spec| {
-            is_metric(spec, group) && spec.columns.iter().any(|column| is_wanted(&column.name))
+            let of_group = |(group, _): &(String, String)| metric_group(spec) == Some(group);
+            called.keys().any(of_group)
         })?;
-        let all = py.detach(|| Points::gather_by_name(&recording, &is_wanted));
+        let all = py.detach(|| Points::gather_by_name(&recording, &called));
         Ok(all
             .into_iter()
             .map(|(name, points)| (name, points.into()))
             .collect())
+    }
+
+    /// The ranks that wrote to the run.
+    fn ranks(&self, py: Python<'_>) -> PyResult<BTreeSet<u32>> {
+        let ranks = Mutex::new(BTreeSet::new());
+        self.load(py, &|spec| {
+            ranks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(spec.rank);
+            false
+        })?;
+        Ok(ranks.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A phase's durations in nanoseconds.
@@ -122,8 +161,8 @@ impl RunReader {
         Ok(marks.collect())
     }
 
-    /// The program's settings.
-    fn config(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
+    /// The program's settings, as JSON.
+    fn config_json(&self, py: Python<'_>) -> PyResult<String> {
         let recording = self.load(py, &|_| false)?;
         let mut config = BTreeMap::new();
         for timed in recording.events {
@@ -131,7 +170,7 @@ impl RunReader {
                 config.extend(values);
             }
         }
-        Ok(config)
+        Ok(serde_json::to_string(&config).unwrap_or_default())
     }
 
     /// The summary that `nilo show --format json` is made of.
@@ -167,6 +206,30 @@ impl RunReader {
 }
 
 impl RunReader {
+    /// How metrics are called, by group and column.
+    fn called(
+        &self,
+        py: Python<'_>,
+        group: Option<&str>,
+    ) -> PyResult<BTreeMap<(String, String), String>> {
+        let specs = Mutex::new(Vec::new());
+        self.load(py, &|spec| {
+            let known = metric_group(spec);
+            if known.is_some() && (group.is_none() || known == group) {
+                let mut specs = specs.lock().unwrap_or_else(PoisonError::into_inner);
+                if !specs.contains(spec) {
+                    specs.push(spec.clone());
+                }
+            }
+            false
+        })?;
+        let specs = specs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let names = metric_names(&specs).into_iter();
+        Ok(names
+            .map(|((group, column), name)| ((group.to_owned(), column.to_owned()), name))
+            .collect())
+    }
+
     /// Names in the declarations of tables; no row is kept.
     fn names(
         &self,
@@ -199,18 +262,20 @@ impl RunReader {
         column: &str,
         wanted: &(dyn Fn(&TableSpec) -> bool + Sync),
     ) -> PyResult<Series> {
-        let recording = py.detach(|| {
-            let loaded = self.folder.load_column(column, &|spec| wanted(spec));
-            loaded.map_err(os_error)
-        })?;
+        let recording = self.load_column(py, column, wanted)?;
         Ok(py.detach(|| Points::gather(recording)).into())
     }
-}
 
-fn is_metric(spec: &TableSpec, wanted: Option<&str>) -> bool {
-    match &spec.subject {
-        Subject::Metrics { name } => wanted.is_none_or(|wanted| wanted == name),
-        _ => false,
+    fn load_column(
+        &self,
+        py: Python<'_>,
+        column: &str,
+        wanted: &(dyn Fn(&TableSpec) -> bool + Sync),
+    ) -> PyResult<Recording> {
+        py.detach(|| {
+            let loaded = self.folder.load_column(column, &|spec| wanted(spec));
+            loaded.map_err(os_error)
+        })
     }
 }
 
@@ -252,15 +317,17 @@ impl Points {
     /// The points of every wanted column of every table.
     fn gather_by_name(
         recording: &Recording,
-        is_wanted: &dyn Fn(&str) -> bool,
+        called: &BTreeMap<(String, String), String>,
     ) -> BTreeMap<String, Points> {
         let mut all: BTreeMap<String, Points> = BTreeMap::new();
         for table in &recording.tables {
+            let group = metric_group(&table.spec).unwrap_or_default();
             for (column, values) in table.spec.columns.iter().zip(&table.columns) {
-                if !is_wanted(&column.name) {
+                let key = (group.to_owned(), column.name.clone());
+                let Some(name) = called.get(&key) else {
                     continue;
-                }
-                let points = all.entry(column.name.clone()).or_default();
+                };
+                let points = all.entry(name.clone()).or_default();
                 let measured = values.iter().enumerate().filter(|(_, v)| !is_absent(**v));
                 for (row, value) in measured {
                     points

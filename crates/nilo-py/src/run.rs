@@ -2,27 +2,28 @@
 //!
 //! Locking: a lock here is never held while Python code may run, because Python code may wait for another thread that waits for the lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nilo_recorder::{OwnRecorder, Place, create_run_folder, describe_run, record_own_process};
+use nilo_recorder::{OwnRecorder, add_dirty_flag, describe_run, record_own_process};
 use nilo_runfile::{RunFolder, monotonic_nanos};
-use nilo_sample::{ABSENT, Ending, Event, RunDescription, RunStatus};
+use nilo_sample::{ABSENT, Ending, Event, Provenance, RunDescription, RunStatus};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-use crate::errors::{os_error, sentence};
+use crate::errors::{os_error, sentence, value_error};
 use crate::exit_status::with_exit_status;
 use crate::flatten::{Found, as_dict, flatten};
 use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::number;
 use crate::pending::{Pending, PendingQueue};
 use crate::quick_row::QuickRoom;
+use crate::run_folder::begin_folder;
 use crate::stream::Stream;
-use crate::trouble::report;
+use crate::trouble::{report, warn_once};
 
 /// The group of what `Run.log` stores.
 pub(crate) const METRICS: &str = "metrics";
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     has_pending: AtomicBool,
     is_finished: AtomicBool,
     owned: Mutex<Option<Ownership>>,
+    /// The numbers of the trackers that write to this run.
+    trackers: Mutex<BTreeSet<u32>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -70,6 +73,19 @@ impl Shared {
             return Some(work(stream));
         }
         None
+    }
+
+    /// A number for a tracker: the lowest that no other has.
+    pub(crate) fn take_tracker(&self) -> u32 {
+        let mut taken = lock(&self.trackers);
+        let free = (0..).find(|number| !taken.contains(number)).unwrap_or(0);
+        taken.insert(free);
+        free
+    }
+
+    /// The tracker of this number is gone.
+    pub(crate) fn give_back_tracker(&self, number: u32) {
+        lock(&self.trackers).remove(&number);
     }
 
     /// Whether points go anywhere at all.
@@ -150,9 +166,13 @@ impl Shared {
         };
         let stored = self.with_stream(|stream| {
             let table = stream.key_sets(group).find(row.addresses)?;
+            // A step that goes back is worth a warning, which the long way gives.
+            if stream.goes_back(table, step) {
+                return None;
+            }
             let step = stream.step_or_next(step);
             stream.append(table, Some(step), row.values);
-            // A loss is worth a warning, which the long way gives.
+            // So is a loss.
             (!stream.is_losing()).then_some(())
         });
         matches!(stored, Some(Some(())))
@@ -186,14 +206,16 @@ impl Shared {
                     Err(refusal) => refused.push((name, refusal)),
                 }
             }
+            let asked = step;
             let step = Some(stream.step_or_next(step));
             let table = stream.append_named(group, time_nanos, step, &names, &values);
+            let restart = table.and_then(|table| stream.note_step(table, asked));
             if let (Some(table), Some(keys), true) = (table, found.keys, refused.is_empty()) {
                 stream.key_sets(group).remember(keys, table);
             }
-            (step, refused, stream.is_losing())
+            (step, refused, stream.is_losing(), restart)
         });
-        let Some((step, refused, is_losing)) = outcome else {
+        let Some((step, refused, is_losing, restart)) = outcome else {
             return Ok(());
         };
         for (name, number) in found.on_device {
@@ -208,6 +230,14 @@ impl Shared {
         }
         for (name, refusal) in refused {
             report(py, &explain(&name, &refusal))?;
+        }
+        if let Some((before, now)) = restart {
+            warn_once(
+                py,
+                &format!(
+                    "log: the step went back from {before} to {now}; every point is kept, but their steps are the same as before. Give a step that counts on, such as epoch * len(loader) + step"
+                ),
+            )?;
         }
         for (name, what) in found.unusable {
             report(
@@ -279,33 +309,64 @@ impl Run {
                 has_pending: AtomicBool::new(false),
                 is_finished: AtomicBool::new(false),
                 owned: Mutex::new(None),
+                trackers: Mutex::default(),
             }),
         })
     }
 
-    /// Makes a folder for a run of this process and gives its path, with the reason why it is not below `root` when it is not.
+    /// Makes a folder for a run of this process and gives its path, whether it was made now (another rank may have done so),
+    /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job.
     #[staticmethod]
-    #[pyo3(signature = (root, name, command, tags))]
+    #[pyo3(signature = (root, name, command, tags, *, inside=None, resumes=None, ranks=None, program="{}"))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a private function"
+    )]
     fn make_folder(
+        py: Python<'_>,
         root: PathBuf,
         name: Option<&str>,
         command: Vec<String>,
         tags: BTreeMap<String, String>,
-    ) -> PyResult<(PathBuf, Option<String>)> {
-        let program = command.first().map_or("python", |first| {
+        inside: Option<PathBuf>,
+        resumes: Option<&str>,
+        ranks: Option<&str>,
+        program: &str,
+    ) -> PyResult<(PathBuf, bool, Option<String>)> {
+        let file = command.first().map_or("python", |first| {
             let file = first.rsplit('/').next().unwrap_or(first);
             file.strip_suffix(".py").unwrap_or(file)
         });
-        let mut description =
-            describe_run("python", command.clone(), name.unwrap_or(program), tags);
+        let mut description = describe_run("python", command.clone(), name.unwrap_or(file), tags);
         description.name = name.map(str::to_owned);
-        let Place { folder, refused } =
-            create_run_folder(&root, &mut description).map_err(os_error)?;
+        description.resumes = resumes.and_then(|id| id.parse().ok());
+        let told: Provenance =
+            serde_json::from_str(program).map_err(|error| value_error(error.to_string()))?;
+        let mut provenance = Provenance {
+            python: told.python,
+            packages: told.packages,
+            gpus: told.gpus,
+            ..description.provenance.take().unwrap_or_default()
+        };
+        let made = py.detach(|| {
+            add_dirty_flag(&mut provenance);
+            description.provenance = Some(provenance);
+            begin_folder(&root, inside.as_deref(), ranks, &mut description)
+        });
+        let (folder, is_new, refused) = made.map_err(os_error)?;
         let path = std::path::absolute(folder.path()).unwrap_or(folder.path().to_owned());
-        Ok((path, refused.map(|error| sentence(&error))))
+        Ok((path, is_new, refused.map(|error| sentence(&error))))
     }
 
-    /// Becomes the one who ends this run, and records the process's memory every `interval_secs` until then.
+    /// The job that a run lies in, or the run itself.
+    #[staticmethod]
+    fn job_of(path: PathBuf) -> PyResult<PathBuf> {
+        let folder = RunFolder::open(&path).map_err(os_error)?;
+        Ok(folder.job().map_or(path, |job| job.path().to_owned()))
+    }
+
+    /// Becomes the one who ends this run, and records the process's memory every `interval_secs` until then,
+    /// that of other ranks in the run too.
     #[pyo3(signature = (interval_secs=None))]
     fn own(&self, interval_secs: Option<f64>) -> PyResult<()> {
         let Some(path) = &self.shared.path else {
@@ -394,8 +455,9 @@ impl Run {
         self.event(py, &Event::Mark { text })
     }
 
-    /// Adds settings, already flat and as text.
-    fn add_config(&self, py: Python<'_>, values: BTreeMap<String, String>) -> PyResult<()> {
+    /// Adds settings: a flat JSON object.
+    fn add_config(&self, py: Python<'_>, json: &str) -> PyResult<()> {
+        let values = serde_json::from_str(json).map_err(|error| value_error(error.to_string()))?;
         self.event(py, &Event::Config { values })
     }
 

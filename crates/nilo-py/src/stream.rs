@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_runfile::{RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
 use nilo_sample::{Event, TableSpec};
+use nilo_source::own_rank;
 
 use crate::key_sets::{KeySets, MOST_COLUMNS};
 
@@ -30,6 +31,10 @@ pub(crate) struct Stream {
     /// The step that training is at, where somebody says so: phases and memory carry it.
     pub(crate) step: Option<i64>,
     next_step: i64,
+    /// The last step that was given for each table, and whether a step that went back was told of.
+    last_steps: Vec<i64>,
+    has_told_restart: bool,
+    rank: Option<u32>,
 }
 
 impl Stream {
@@ -44,6 +49,9 @@ impl Stream {
             torch_memory: HashMap::new(),
             step: None,
             next_step: 0,
+            last_steps: Vec::new(),
+            has_told_restart: false,
+            rank: own_rank().map(|rank| rank.rank),
         })
     }
 
@@ -64,6 +72,7 @@ impl Stream {
         let mut stream = Stream::open(&self.folder)?;
         stream.step = self.step;
         stream.next_step = self.next_step;
+        stream.has_told_restart = self.has_told_restart;
         Ok(stream)
     }
 
@@ -91,6 +100,36 @@ impl Stream {
         let step = step.or(self.step).unwrap_or(self.next_step);
         self.next_step = step.saturating_add(1);
         step
+    }
+
+    /// Whether a step that was given lies before the last one of its table, and nobody has been told yet.
+    #[inline]
+    pub(crate) fn goes_back(&mut self, table: TableId, step: Option<i64>) -> bool {
+        let Some(step) = step.filter(|_| !self.has_told_restart) else {
+            return false;
+        };
+        if self.last_steps.len() <= table.index() {
+            self.last_steps.resize(table.index() + 1, i64::MIN);
+        }
+        let last = &mut self.last_steps[table.index()];
+        let goes_back = step < *last;
+        *last = step.max(*last);
+        goes_back
+    }
+
+    /// Takes note of a step that was given. The first time that one goes back: from where to where.
+    pub(crate) fn note_step(&mut self, table: TableId, step: Option<i64>) -> Option<(i64, i64)> {
+        if !self.goes_back(table, step) {
+            return None;
+        }
+        self.has_told_restart = true;
+        Some(self.last_steps[table.index()]).zip(step)
+    }
+
+    /// Declares a table of this process.
+    fn define(&mut self, mut spec: TableSpec) -> TableId {
+        spec.rank = self.rank;
+        self.writer.define(&spec)
     }
 
     /// One row of a table that is known.
@@ -132,7 +171,7 @@ impl Stream {
         }
         let index = self.groups.iter().position(|(name, _)| name == group)?;
         let key_sets = &mut self.groups[index].1;
-        match key_sets.table(group, names, &mut self.writer) {
+        match key_sets.table(group, names, self.rank, &mut self.writer) {
             Some(table) => {
                 self.writer.append(table, time_nanos, step, values);
                 Some(table)
@@ -152,26 +191,28 @@ impl Stream {
         if let Some(table) = self.phases.get(name) {
             return *table;
         }
-        let table = self.writer.define(&TableSpec::phase(name));
+        let table = self.define(TableSpec::phase(name));
         self.phases.insert(name.to_owned(), table);
         table
     }
 
     /// The table of throughput.
     pub(crate) fn throughput(&mut self) -> TableId {
-        let writer = &mut self.writer;
-        *self
-            .throughput
-            .get_or_insert_with(|| writer.define(&TableSpec::throughput()))
+        if let Some(table) = self.throughput {
+            return table;
+        }
+        let table = self.define(TableSpec::throughput());
+        *self.throughput.insert(table)
     }
 
     /// The table of a device's memory.
     pub(crate) fn torch_memory(&mut self, device: u32) -> TableId {
-        let writer = &mut self.writer;
-        *self
-            .torch_memory
-            .entry(device)
-            .or_insert_with(|| writer.define(&TableSpec::torch_memory(device)))
+        if let Some(table) = self.torch_memory.get(&device) {
+            return *table;
+        }
+        let table = self.define(TableSpec::torch_memory(device));
+        self.torch_memory.insert(device, table);
+        table
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> bool {

@@ -1,7 +1,7 @@
 //! Metrics in memory and in the run: the native half of `MetricTracker`.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -13,16 +13,35 @@ use crate::flatten::{as_dict, flatten};
 use crate::key_sets::MOST_NAMES;
 use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
-use crate::run::{Destination, METRICS, Run, step_of};
+use crate::run::{Destination, METRICS, Run, Shared, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
 
 /// Values by name, kept in memory for statistics and stored in the run as they come.
 #[pyclass(frozen, subclass, module = "nilometer._native")]
 pub(crate) struct Tracker {
     destination: Destination,
-    group: String,
+    /// The group that was asked for.
+    asked_group: Option<String>,
+    /// The run that it writes to and its group there.
+    place: Mutex<Option<(Arc<Shared>, Group)>>,
     metrics: Mutex<HashMap<String, Series>>,
     later: Mutex<Vec<Later>>,
+}
+
+/// The group that a tracker's tables belong to.
+enum Group {
+    /// By the user.
+    Asked(Arc<str>),
+    /// The lowest number that was free.
+    Numbered(u32, Arc<str>),
+}
+
+impl Group {
+    fn name(&self) -> Arc<str> {
+        match self {
+            Group::Asked(name) | Group::Numbered(_, name) => Arc::clone(name),
+        }
+    }
 }
 
 /// A place in a series whose number is still on a device.
@@ -39,7 +58,8 @@ impl Tracker {
     fn new(run: Option<&Bound<'_, Run>>, group: Option<String>) -> Tracker {
         Tracker {
             destination: Destination::new(run.map(Bound::get)),
-            group: group.unwrap_or_else(|| METRICS.to_owned()),
+            asked_group: group,
+            place: Mutex::default(),
             metrics: Mutex::default(),
             later: Mutex::default(),
         }
@@ -151,7 +171,40 @@ impl Tracker {
     }
 }
 
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((run, Group::Numbered(number, _))) = place {
+            run.give_back_tracker(*number);
+        }
+    }
+}
+
 impl Tracker {
+    /// The group of this tracker in a run: two that live at the same time never share one, so that equal names stay apart.
+    fn group_in(&self, run: &Arc<Shared>) -> Arc<str> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*place {
+            Some((known, group)) if Arc::ptr_eq(known, run) => return group.name(),
+            Some((known, Group::Numbered(number, _))) => known.give_back_tracker(*number),
+            _ => {}
+        }
+        let group = match &self.asked_group {
+            Some(name) => Group::Asked(name.as_str().into()),
+            None => {
+                let number = run.take_tracker();
+                let name = match number {
+                    0 => METRICS.to_owned(),
+                    _ => format!("tracker-{}", number + 1),
+                };
+                Group::Numbered(number, name.into())
+            }
+        };
+        let name = group.name();
+        *place = Some((Arc::clone(run), group));
+        name
+    }
+
     fn locked(&self) -> MutexGuard<'_, HashMap<String, Series>> {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,7 +250,8 @@ impl Tracker {
         let py = dict.py();
         let step = step_of("update", step)?;
         let run = self.destination.get(py)?;
-        if run.is_stored() && run.log_quickly(&self.group, dict, step) {
+        let group = self.group_in(&run);
+        if run.is_stored() && run.log_quickly(&group, dict, step) {
             self.keep_plain(dict);
             return run.settle(py, false);
         }
@@ -208,7 +262,7 @@ impl Tracker {
         for (name, number) in &found.on_device {
             self.push_later(py, name, number);
         }
-        run.log_found(py, &self.group, found, step)
+        run.log_found(py, &group, found, step)
     }
 
     /// Keeps a dictionary that is known to be flat and plain.

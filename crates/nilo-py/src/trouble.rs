@@ -8,6 +8,14 @@ use pyo3::types::PyString;
 
 static REPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
+/// Says something to know that is no trouble, once, in strict mode too.
+#[cold]
+pub(crate) fn warn_once(py: Python<'_>, text: &str) -> PyResult<()> {
+    let module = py.import("nilometer._trouble")?;
+    module.call_method1("warn_once", (PyString::new(py, text),))?;
+    Ok(())
+}
+
 /// Says it; the error is the exception that strict mode wants raised.
 #[cold]
 pub(crate) fn report(py: Python<'_>, text: &str) -> PyResult<()> {

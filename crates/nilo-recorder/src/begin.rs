@@ -8,6 +8,7 @@ use nilo_sample::run::RUN_SCHEMA;
 use nilo_sample::{RunDescription, RunId};
 use nilo_source::{Roots, process_id};
 
+use crate::provenance::provenance;
 use crate::recorder::describe_machine;
 
 /// Runs that may begin in one millisecond.
@@ -28,6 +29,9 @@ pub fn describe_run(
         schema: RUN_SCHEMA.to_owned(),
         id: RunId::new(i128::from(now), slug),
         name: None,
+        parent: None,
+        resumes: None,
+        provenance: Some(provenance()),
         tags,
         mode: mode.to_owned(),
         command,
@@ -63,7 +67,7 @@ pub fn create_run_folder(
     root: &Path,
     description: &mut RunDescription,
 ) -> Result<Place, RunfileError> {
-    let first = match create_with_free_id(root, description) {
+    let first = match create_with_free_id(description, |told| RunFolder::create(root, told)) {
         Ok(folder) => {
             return Ok(Place {
                 folder,
@@ -73,7 +77,8 @@ pub fn create_run_folder(
         Err(error) => error,
     };
     for candidate in fallback_roots() {
-        if let Ok(folder) = create_with_free_id(&candidate, description) {
+        let create = |told: &RunDescription| RunFolder::create(&candidate, told);
+        if let Ok(folder) = create_with_free_id(description, create) {
             return Ok(Place {
                 folder,
                 refused: Some(first),
@@ -83,15 +88,27 @@ pub fn create_run_folder(
     Err(first)
 }
 
+/// Creates the folder of a run inside a job, or inside the job of a run.
+///
+/// The description gets the job as its parent, and another id when the first is taken.
+pub fn create_run_inside(
+    run: &RunFolder,
+    description: &mut RunDescription,
+) -> Result<RunFolder, RunfileError> {
+    let job = run.job().unwrap_or_else(|| run.clone());
+    description.parent = Some(job.describe()?.id);
+    create_with_free_id(description, |told| job.create_inside(told))
+}
+
 /// Two runs may begin in the same millisecond: the later one takes the next.
 fn create_with_free_id(
-    root: &Path,
     description: &mut RunDescription,
+    create: impl Fn(&RunDescription) -> Result<RunFolder, RunfileError>,
 ) -> Result<RunFolder, RunfileError> {
     let id = description.id.clone();
     let mut attempt = 0;
     loop {
-        match RunFolder::create(root, description) {
+        match create(description) {
             Err(RunfileError::AlreadyExists { .. }) if attempt < MOST_ATTEMPTS => {
                 attempt += 1;
                 let text = format!("{id}-{attempt}");

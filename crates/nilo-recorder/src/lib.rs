@@ -18,6 +18,7 @@ mod own_memory;
 mod own_process;
 mod pace;
 mod process_rows;
+mod provenance;
 mod reap;
 mod recorder;
 mod sentinel;
@@ -27,12 +28,13 @@ mod wait_for_ends;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};
-pub use begin::{Place, create_run_folder, describe_run, fallback_folders};
+pub use begin::{Place, create_run_folder, create_run_inside, describe_run, fallback_folders};
 pub use command::{CommandOutcome, CommandSettings, run_command};
 pub use launch::LaunchError;
 pub use live::{Live, Observer};
 pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
+pub use provenance::add_dirty_flag;
 pub use recorder::{Backend, describe_machine};
 
 use thiserror::Error;

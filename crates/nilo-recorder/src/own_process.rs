@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, RunDescription};
-use nilo_source::Roots;
+use nilo_source::{Roots, own_rank, process_id};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::RecorderError;
@@ -22,6 +22,9 @@ use crate::pace::Pace;
 use crate::reap::Reaper;
 use crate::recorder::{Backend, OwnCost, Recorder, Scope, open_source};
 use crate::surroundings::Surroundings;
+
+/// How often other ranks are looked for.
+const LOOK_FOR_RANKS_NANOS: u64 = 500_000_000;
 
 /// The thread that records this process, until it is stopped.
 pub struct OwnRecorder {
@@ -83,11 +86,17 @@ pub fn record_own_process(
         on_tick,
     };
     let stopped = Arc::clone(&stop);
+    let ranks = own_rank().map(|_| Ranks {
+        folder: folder.clone(),
+        known: vec![pid],
+        next_nanos: 0,
+    });
     let thread = std::thread::Builder::new()
         .name("nilo-recorder".to_owned())
         .stack_size(512 << 10)
         .spawn(move || {
-            sample_until_stopped(recorder, interval_nanos, started, &stopped, &mut observer)
+            let run = (interval_nanos, started);
+            sample_until_stopped(recorder, run, ranks, &stopped, &mut observer)
         })
         .map_err(system("start the sampling thread"))?;
     Ok(OwnRecorder {
@@ -119,10 +128,33 @@ impl OwnRecorder {
     }
 }
 
+/// The other ranks of a distributed run on this machine: they write to the same folder, and one of them records for all.
+struct Ranks {
+    folder: RunFolder,
+    known: Vec<u32>,
+    next_nanos: u64,
+}
+
+impl Ranks {
+    fn add_to(&mut self, recorder: &mut Recorder, now_nanos: u64) {
+        if now_nanos < self.next_nanos {
+            return;
+        }
+        self.next_nanos = now_nanos.saturating_add(LOOK_FOR_RANKS_NANOS);
+        for process in self.folder.writing_processes() {
+            let is_here = process_id(&Roots::default(), process.pid).is_ok_and(|id| id == process);
+            if is_here && !self.known.contains(&process.pid) {
+                self.known.push(process.pid);
+                recorder.watch_also(process.pid);
+            }
+        }
+    }
+}
+
 fn sample_until_stopped(
     mut recorder: Recorder,
-    interval_nanos: u64,
-    started_nanos: u64,
+    (interval_nanos, started_nanos): (u64, u64),
+    mut ranks: Option<Ranks>,
     stop: &OwnedFd,
     observer: &mut dyn Observer,
 ) -> Aftermath {
@@ -132,6 +164,9 @@ fn sample_until_stopped(
     loop {
         let now = monotonic_nanos();
         if pace.wait_nanos(now) == 0 {
+            if let Some(ranks) = &mut ranks {
+                ranks.add_to(&mut recorder, now);
+            }
             run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
         }
         let wait = pace.wait_nanos(monotonic_nanos());

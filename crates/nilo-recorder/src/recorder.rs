@@ -156,6 +156,11 @@ impl Recorder {
         self
     }
 
+    /// Watches one more process with all its descendants; one that is gone already is left out.
+    pub(crate) fn watch_also(&mut self, pid: u32) {
+        self.source.add_root(pid).ok();
+    }
+
     pub(crate) fn live(&self) -> &Live {
         &self.live
     }

@@ -224,6 +224,7 @@ fn fill(writer: &mut RunWriter, table: TableId, start: u64, columns: usize) {
 
 fn metrics(columns: usize) -> TableSpec {
     TableSpec {
+        rank: None,
         subject: Subject::Metrics {
             name: "bench".to_owned(),
         },

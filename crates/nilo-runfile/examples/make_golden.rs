@@ -28,6 +28,7 @@ fn main() {
     let mut writer = RunWriter::create(run.path(), "golden", options).unwrap();
     let tree = writer.define(&TableSpec::tree());
     let loss = writer.define(&TableSpec {
+        rank: None,
         subject: Subject::Metrics {
             name: "train".to_owned(),
         },

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
 use crate::error::RunfileError;
+use crate::family::inner_writer;
 use crate::filesystem;
 use crate::follow::Follower;
-use crate::load;
 use crate::names;
 use crate::verify::{self, Verification};
 
@@ -41,6 +41,13 @@ impl RunFolder {
         let folder = RunFolder { path };
         folder.write_description(description)?;
         Ok(folder)
+    }
+
+    /// A run's folder by its path, unchecked.
+    pub(crate) fn at(path: &Path) -> RunFolder {
+        RunFolder {
+            path: path.to_owned(),
+        }
     }
 
     /// Opens an existing run.
@@ -114,14 +121,14 @@ impl RunFolder {
         })
     }
 
-    /// Reads everything. Damage is listed in the recording and never hides what is whole.
+    /// Reads everything, with what the job of a run inside a job recorded of it. Damage is listed in the recording and never hides what is whole.
     pub fn load(&self) -> Result<Recording, RunfileError> {
         self.load_where(&|_| true)
     }
 
     /// Reads the tables that `keep` wants, and all events.
     pub fn load_where(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
-        load::load(&self.path, self.describe()?, keep, None)
+        self.load_related(keep, None)
     }
 
     /// Reads one column of the tables that `keep` wants and that have it, and all events.
@@ -131,12 +138,21 @@ impl RunFolder {
         column: &str,
         keep: &dyn Fn(&TableSpec) -> bool,
     ) -> Result<Recording, RunfileError> {
-        load::load(&self.path, self.describe()?, keep, Some(column))
+        self.load_related(keep, Some(column))
     }
 
     /// Checks every byte of every file.
     pub fn verify(&self) -> Result<Verification, RunfileError> {
-        verify::verify(&self.path, self.describe())
+        let mut found = verify::verify(&self.path, self.describe())?;
+        for run in self.runs_inside() {
+            let inside = verify::verify(&run.path, run.describe())?;
+            found.ok &= inside.ok;
+            found.files.extend(inside.files.into_iter().map(|mut file| {
+                file.name = inner_writer(&run.path, &file.name);
+                file
+            }));
+        }
+        Ok(found)
     }
 
     /// What the folder takes on disk, preallocated space included; 0 when it cannot be listed.
@@ -145,7 +161,8 @@ impl RunFolder {
             return 0;
         };
         let sizes = entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
-        sizes.sum()
+        let inside = self.runs_inside().into_iter().map(|run| run.size_bytes());
+        sizes.chain(inside).sum()
     }
 
     /// Follows the run while it is written, from its beginning.

@@ -14,6 +14,7 @@ use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
 use crate::collect::{Collector, Declared, Tally};
 use crate::error::RunfileError;
+use crate::family::inner_writer;
 use crate::folder::RunFolder;
 use crate::header::{Header, Magic};
 use crate::load::open_with_header;
@@ -43,7 +44,7 @@ pub struct Follower {
     folder: PathBuf,
     axis: Option<TimeAxis>,
     streams: BTreeMap<String, StreamTail>,
-    marks: MarksTail,
+    marks: BTreeMap<PathBuf, MarksTail>,
     polls: u64,
 }
 
@@ -78,7 +79,7 @@ impl Follower {
             folder: folder.to_owned(),
             axis: None,
             streams: BTreeMap::new(),
-            marks: MarksTail::default(),
+            marks: BTreeMap::new(),
             polls: 0,
         }
     }
@@ -92,41 +93,12 @@ impl Follower {
                 *self.axis.insert(TimeAxis::new(&description))
             }
         };
-        let files =
-            names::list(&self.folder).map_err(RunfileError::io("list the run", &self.folder))?;
         self.polls += 1;
         let mut collector = Collector::new(&|_| true, self.polls);
         let mut damage = Vec::new();
-        for (writer, stream) in &files.streams {
-            collector.begin_writer(writer);
-            let tail = self.streams.entry(writer.clone()).or_default();
-            let mut tally = Tally::default();
-            tail.poll(
-                &self.folder,
-                writer,
-                stream,
-                &axis,
-                &mut collector,
-                &mut tally,
-            );
-            collector.unpack(&mut tally);
-            tail.compacted = None;
-            damage.extend(
-                tally
-                    .damage
-                    .into_iter()
-                    .map(|text| format!("{text}: {writer}")),
-            );
-        }
-        if let Some(path) = &files.marks {
-            let mut tally = Tally::default();
-            self.marks.poll(path, &axis, &mut collector, &mut tally);
-            damage.extend(
-                tally
-                    .damage
-                    .into_iter()
-                    .map(|text| format!("{text}: marks")),
-            );
+        self.poll_folder(None, &axis, &mut collector, &mut damage)?;
+        for run in RunFolder::at(&self.folder).runs_inside() {
+            self.poll_folder(Some(run.path()), &axis, &mut collector, &mut damage)?;
         }
         let (tables, events) = collector.finish();
         Ok(Update {
@@ -134,6 +106,41 @@ impl Follower {
             events,
             damage,
         })
+    }
+}
+
+impl Follower {
+    /// Takes in what arrived in the run's own folder, or in that of a run inside it.
+    fn poll_folder(
+        &mut self,
+        inside: Option<&Path>,
+        axis: &TimeAxis,
+        collector: &mut Collector<'_>,
+        damage: &mut Vec<String>,
+    ) -> Result<(), RunfileError> {
+        let folder = inside.unwrap_or(&self.folder);
+        let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
+        let mut complain = |tally: Tally, of: &str| {
+            let told = tally.damage.into_iter();
+            damage.extend(told.map(|text| format!("{text}: {of}")));
+        };
+        for (writer, stream) in &files.streams {
+            let name = inside.map_or_else(|| writer.clone(), |run| inner_writer(run, writer));
+            collector.begin_writer(&name);
+            let tail = self.streams.entry(name).or_default();
+            let mut tally = Tally::default();
+            tail.poll(folder, writer, stream, axis, collector, &mut tally);
+            collector.unpack(&mut tally);
+            tail.compacted = None;
+            complain(tally, writer);
+        }
+        if let Some(path) = &files.marks {
+            let mut tally = Tally::default();
+            let tail = self.marks.entry(path.clone()).or_default();
+            tail.poll(path, axis, collector, &mut tally);
+            complain(tally, "marks");
+        }
+        Ok(())
     }
 }
 

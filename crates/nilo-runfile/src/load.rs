@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilo_sample::{Recording, RunDescription, TableSpec};
+use nilo_sample::{Recording, RunDescription, TableSpec, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
@@ -59,6 +59,18 @@ pub(crate) fn load(
         dropped_rows,
         damage,
     })
+}
+
+/// The events of short-lived processes alone.
+pub(crate) fn load_marks(folder: &Path, description: &RunDescription) -> Vec<TimedEvent> {
+    let path = folder.join(names::MARKS);
+    let axis = TimeAxis::new(description);
+    let mut collector = Collector::new(&|_| false, 0);
+    if let Ok((file, header)) = open_with_header(&path, Magic::Segment) {
+        let bad = AtBadBytes::ResyncUnaligned;
+        let _ = read_segment(&file, &path, &header, bad, &axis, &mut collector);
+    }
+    collector.finish().1
 }
 
 /// Reads one writer's stream in the order of its segments; returns the rows that the writer dropped.

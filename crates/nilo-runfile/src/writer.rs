@@ -33,6 +33,14 @@ pub struct TableId {
     wire: u32,
 }
 
+impl TableId {
+    /// Its place among the tables of its writer, from zero.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
 /// Which part of a segment a record may lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {

@@ -64,8 +64,8 @@ pub enum Event {
     },
     /// The program's settings (hyperparameters), by name; a later event adds to them.
     Config {
-        /// Values as text.
-        values: BTreeMap<String, String>,
+        /// Numbers, texts, truth values, lists.
+        values: BTreeMap<String, serde_json::Value>,
     },
     /// The limit was resolved anew and is another one.
     LimitChanged {

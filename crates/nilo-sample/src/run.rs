@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::ending::Ending;
 use crate::limit::Limit;
+use crate::provenance::Provenance;
 
 /// The mode of a recording without a job: the host, our own cgroup and the GPUs, for as long as a live verb looks at them.
 pub const MACHINE_MODE: &str = "machine";
@@ -134,6 +135,15 @@ pub struct RunDescription {
     /// The user's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The run of the job that this one is a part of; its folder lies in that one's `runs/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    /// The run that this one continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<RunId>,
+    /// Where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// The user's tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,

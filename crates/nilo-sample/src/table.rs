@@ -134,6 +134,9 @@ pub struct TableSpec {
     /// When true, a row is written only when a value changed: a value holds until the next row or until the subject ends.
     #[serde(default)]
     pub hold: bool,
+    /// The rank of the process that writes it, in a distributed run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
 }
 
 impl TableSpec {
@@ -160,6 +163,7 @@ impl TableSpec {
                 Column::gauge("pss_processes", Unit::Count),
             ],
             hold: false,
+            rank: None,
         }
     }
 
@@ -175,6 +179,7 @@ impl TableSpec {
                 Column::gauge("memory_bytes", Unit::Bytes),
             ],
             hold: true,
+            rank: None,
         }
     }
 
@@ -195,6 +200,7 @@ impl TableSpec {
                 Column::counter("written_bytes", Unit::Bytes),
             ],
             hold: true,
+            rank: None,
         }
     }
 
@@ -218,6 +224,7 @@ impl TableSpec {
                 Column::gauge("owned", Unit::Count),
             ],
             hold: true,
+            rank: None,
         }
     }
 
@@ -237,6 +244,7 @@ impl TableSpec {
                 Column::counter("oom_kills", Unit::Count),
             ],
             hold: true,
+            rank: None,
         }
     }
 
@@ -251,6 +259,7 @@ impl TableSpec {
             },
             columns: columns.collect(),
             hold: false,
+            rank: None,
         }
     }
 
@@ -262,6 +271,7 @@ impl TableSpec {
             },
             columns: vec![Column::gauge("duration_nanos", Unit::Nanos)],
             hold: false,
+            rank: None,
         }
     }
 
@@ -275,6 +285,7 @@ impl TableSpec {
                 Column::counter("tokens", Unit::Count),
             ],
             hold: false,
+            rank: None,
         }
     }
 
@@ -291,6 +302,7 @@ impl TableSpec {
                 Column::gauge("device_total_bytes", Unit::Bytes),
             ],
             hold: false,
+            rank: None,
         }
     }
 
@@ -309,6 +321,7 @@ impl TableSpec {
                 Column::gauge("utilization", Unit::Ratio),
             ],
             hold: true,
+            rank: None,
         }
     }
 
@@ -325,6 +338,7 @@ impl TableSpec {
                 Column::gauge("interval_nanos", Unit::Nanos),
             ],
             hold: true,
+            rank: None,
         }
     }
 }

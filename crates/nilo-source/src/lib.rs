@@ -67,5 +67,6 @@ pub use linux::{ProcessTree, TreeOptions};
 pub use listing::{ProcessListing, list_processes, process_id};
 #[cfg(target_os = "linux")]
 pub use own_children::own_children;
+pub use rank::{Rank, own_rank};
 #[cfg(target_os = "linux")]
 pub use write_calls::write_calls;

@@ -1,5 +1,31 @@
 //! Which rank of a distributed job a process is, as launchers say it in the environment.
 
+/// A process's place in a distributed run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rank {
+    /// Its number, counted from zero.
+    pub rank: u32,
+    /// How many there are.
+    pub world_size: u32,
+}
+
+/// This process's place, where a launcher gave it one among several.
+pub fn own_rank() -> Option<Rank> {
+    rank_among_several(|name| std::env::var(name).ok())
+}
+
+fn rank_among_several(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
+    let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
+    let pairs = VARIABLES.iter().zip(SIZES);
+    let mut ranks = pairs.filter_map(|(rank, size)| {
+        Some(Rank {
+            rank: number(rank)?,
+            world_size: number(size)?,
+        })
+    });
+    ranks.next().filter(|rank| rank.world_size > 1)
+}
+
 /// The variables of torchrun, Open MPI, MPICH and its kin, PMIx, and Slurm, in this order: a launcher inside a Slurm job knows better.
 const VARIABLES: [&str; 5] = [
     "RANK",
@@ -7,6 +33,15 @@ const VARIABLES: [&str; 5] = [
     "PMI_RANK",
     "PMIX_RANK",
     "SLURM_PROCID",
+];
+
+/// The variables that say how many there are, in the same order.
+const SIZES: [&str; 5] = [
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "PMIX_SIZE",
+    "SLURM_NTASKS",
 ];
 
 /// The first of them that is a number.
@@ -31,6 +66,25 @@ mod tests {
         assert_eq!(rank(&[("SLURM_PROCID", "0"), ("RANK", "3")]), Some(3));
         assert_eq!(rank(&[("SLURM_PROCID", "12")]), Some(12));
         assert_eq!(rank(&[]), None);
+    }
+
+    #[test]
+    fn one_process_alone_has_no_rank() {
+        let among = |entries: &[(&str, &str)]| {
+            rank_among_several(|name| {
+                let entry = entries.iter().find(|(known, _)| *known == name);
+                entry.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let of_four = Some(Rank {
+            rank: 3,
+            world_size: 4,
+        });
+        assert_eq!(among(&[("RANK", "3"), ("WORLD_SIZE", "4")]), of_four);
+        assert_eq!(among(&[("RANK", "0"), ("WORLD_SIZE", "1")]), None);
+        assert_eq!(among(&[("RANK", "0")]), None);
+        let slurm = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "4")];
+        assert_eq!(among(&slurm), of_four);
     }
 
     #[test]

@@ -1,10 +1,33 @@
-"""Which run a callback adds to."""
+"""Which run a training adds to. Two trainings never share one."""
 
 from __future__ import annotations
 
-from ..run import Run, active_run, init
+from .. import run as runs
+from ..run import Run, begin_beside, init
 
 
-def find_run(given: Run | None, name: str | None = None, *, may_make: bool = True) -> Run | None:
-    """The given run, the current one, or a new one of that name. None where there is none and this process should make none."""
-    return given or active_run() or (init(name=name) if may_make else None)
+def run_of_training(training: object, given: Run | None, name: str | None = None, *, named: bool = False) -> Run:
+    """The given run; the one that the program began and that no other training has; or a new one of that name.
+
+    `training` is the callback or logger that asks. With `named`, the user gave it that name, and a run of another name is not its own.
+    """
+    if given is not None:
+        return given
+    current = runs.own_current()
+    if current is not None:
+        is_free = current._training is None and not (named and current._name not in (None, name))
+        if is_free or current._training == id(training):
+            current._training = id(training)
+            return current
+    if current is None or current._was_made_for_training and current._training_is_over:
+        run = init(name=name)
+    else:
+        run = begin_beside(name)
+    run._training, run._was_made_for_training = id(training), True
+    return run
+
+
+def training_is_over(run: Run | None) -> None:
+    """The next training may take this one's place."""
+    if run is not None:
+        run._training_is_over = True

@@ -14,8 +14,8 @@ try:
 except ImportError as error:
     raise ImportError("nilometer.integrations.accelerate needs Accelerate: pip install accelerate torch") from error
 
-from ..run import Run, active_run
-from ._find_run import find_run
+from ..run import Run, own_current
+from ._find_run import run_of_training
 from ._guard import guarded
 
 
@@ -60,6 +60,7 @@ class NiloTracker(GeneralTracker):
 
     def _get(self) -> Run:
         if self._run is None:
-            self._made_it = active_run() is None
-            self._run = find_run(None, self._run_name)
+            before = own_current()
+            self._run = run_of_training(self, None, self._run_name, named=self._run_name is not None)
+            self._made_it = self._run is not before
         return self._run

@@ -19,7 +19,7 @@ except ImportError as error:
 
 from .._trouble import is_strict, report
 from ..run import Run
-from ._find_run import find_run
+from ._find_run import run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -37,7 +37,8 @@ class NiloCallback(TrainerCallback):
     Samples and tokens are those of all processes, as the Trainer counts them;
     tokens need `include_num_input_tokens_seen` in the arguments (TRL's GRPO counts them by itself).
 
-    Metrics come from the first process. Others add phases when they run below `nilo run`, and nothing otherwise.
+    Each Trainer has a run of its own, named by `run_name`; the first takes the one that `nilometer.init` began.
+    Metrics come from the first process, phases from all of them.
     The run stays open after training, so that a later evaluation lands in it.
     """
 
@@ -56,8 +57,6 @@ class NiloCallback(TrainerCallback):
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         recorder = self._begin(args, state)
-        if recorder is None:
-            return
         _is_in_step[id(state)] = False
         self._tokens_seen = state.num_input_tokens_seen
         if self._is_first:
@@ -106,9 +105,7 @@ class NiloCallback(TrainerCallback):
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        recorder = self._recorder or self._begin(args, state)
-        if recorder is None:
-            return
+        recorder = self._begin(args, state)
         if self._is_first and logs:
             recorder.run.log({self._name(name): value for name, value in logs.items()}, state.global_step)
         recorder.idle()
@@ -140,11 +137,13 @@ class NiloCallback(TrainerCallback):
         _is_in_step.pop(id(state), None)
         if self._recorder is not None:
             self._recorder.end()
+            training_is_over(self._recorder.run)
 
-    def _begin(self, args: Any, state: Any) -> StepRecorder | None:
+    def _begin(self, args: Any, state: Any) -> StepRecorder:
         self._is_first = state.is_world_process_zero
-        run = find_run(self._given, args.run_name, may_make=self._is_first)
-        self._recorder = None if run is None else StepRecorder(run, args.device)
+        if self._recorder is None or self._recorder.run.finished:
+            run = run_of_training(self, self._given, _run_name(args))
+            self._recorder = StepRecorder(run, args.device)
         return self._recorder
 
     def _name(self, name: str) -> str:
@@ -230,6 +229,13 @@ def _groups(prompts: list[str], count: int, size: int | None) -> list[tuple[int,
         return [(0, count)]
     begins = [at for at in range(count) if at == 0 or prompts[at] != prompts[at - 1]]
     return list(zip(begins, [*begins[1:], count]))
+
+
+def _run_name(args: Any) -> str | None:
+    """The name that the user gave; where there is none, Transformers puts the output folder there."""
+    name = getattr(args, "run_name", None)
+    folder = str(getattr(args, "output_dir", None) or "").rstrip("/").rpartition("/")[2]
+    return folder or None if name is None or name == getattr(args, "output_dir", None) else str(name)
 
 
 def _model_config(model: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ except ImportError as error:
     ) from error
 
 from ..run import Run
-from ._find_run import find_run
+from ._find_run import run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -40,7 +40,7 @@ class NiloCallback(keras.callbacks.Callback):
 
     @guarded
     def on_train_begin(self, logs: Any = None) -> None:
-        run = find_run(self._given)
+        run = run_of_training(self, self._given)
         self._recorder = StepRecorder(run)
         run.config({"epochs": self.params.get("epochs"), "steps_per_epoch": self.params.get("steps")})
         run.config({"model": self._describe()})
@@ -94,6 +94,7 @@ class NiloCallback(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         if self._recorder is not None:
             self._recorder.end()
+            training_is_over(self._recorder.run)
 
     def _describe(self) -> dict[str, Any]:
         found = {"name": self.model.name, "optimizer": type(self.model.optimizer).__name__}

@@ -21,13 +21,15 @@ except ImportError:
 
 from ..run import Run
 from ..torch import batch_size
-from ._find_run import find_run
+from ._find_run import run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
 
 class NiloLogger(Logger):
     """Stores what is logged with `self.log`, under the same names and with Lightning's step; hyperparameters are settings.
+
+    Each logger has a run of its own; the first takes the one that `nilometer.init` began.
 
     The run stays open after `fit`, so that `test` lands in it too.
     """
@@ -40,8 +42,8 @@ class NiloLogger(Logger):
     @property
     def experiment(self) -> Run | None:
         """The run; None in processes that are not the first."""
-        if self._run is None or self._run.finished:
-            self._run = find_run(None, self._name, may_make=rank_zero_only.rank == 0)
+        if (self._run is None or self._run.finished) and rank_zero_only.rank == 0:
+            self._run = run_of_training(self, None, self._name, named=self._name is not None)
         return self._run
 
     @property
@@ -63,6 +65,11 @@ class NiloLogger(Logger):
     def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
         self.experiment.config(params)
 
+    @rank_zero_only
+    @guarded
+    def finalize(self, status: str) -> None:
+        training_is_over(self._run)
+
 
 class NiloCallback(Callback):
     """Records the phases of each training batch: `data`, `forward`, `backward`, `optimizer`; also `evaluate`.
@@ -78,13 +85,15 @@ class NiloCallback(Callback):
 
     @guarded
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        run = find_run(self._given or _run_of(trainer), may_make=trainer.is_global_zero)
-        self._recorder = None if run is None else StepRecorder(run, trainer.strategy.root_device)
-        if self._recorder is not None:
-            # Lightning says when an optimizer begins, not when it is done.
-            for optimizer in trainer.optimizers:
-                self._hooks.append(optimizer.register_step_post_hook(self._optimizer_is_done))
-            self._recorder.throughput.start()
+        logger = _logger_of(trainer)
+        # In ranks without the logger, the run of its name is that of the first rank.
+        name = logger._name if logger is not None else None
+        run = run_of_training(logger or self, self._given or (logger.experiment if logger else None), name)
+        self._recorder = StepRecorder(run, trainer.strategy.root_device)
+        # Lightning says when an optimizer begins, not when it is done.
+        for optimizer in trainer.optimizers:
+            self._hooks.append(optimizer.register_step_post_hook(self._optimizer_is_done))
+        self._recorder.throughput.start()
 
     @guarded
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -93,6 +102,7 @@ class NiloCallback(Callback):
         self._hooks.clear()
         if self._recorder is not None:
             self._recorder.end()
+            training_is_over(self._recorder.run)
 
     @guarded
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -159,11 +169,8 @@ class NiloCallback(Callback):
             self._recorder.run.mark(f"checkpoint {trainer.global_step}")
 
 
-def _run_of(trainer: Any) -> Run | None:
-    for logger in trainer.loggers:
-        if isinstance(logger, NiloLogger):
-            return logger.experiment
-    return None
+def _logger_of(trainer: Any) -> NiloLogger | None:
+    return next((logger for logger in trainer.loggers if isinstance(logger, NiloLogger)), None)
 
 
 def _step_of(trainer: Any) -> int:

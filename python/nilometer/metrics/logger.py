@@ -1,7 +1,7 @@
 """Everything about one experiment: metrics by step, verification scores, checkpoints, exports.
 
 Every point goes into the run at once, so nothing is lost when the program dies.
-An experiment that is started again goes on: the attempts before are read back from their runs and exported beside the new one.
+An experiment that is resumed (`resume=True`) goes on: the attempts before are read back from their runs and exported beside the new one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .. import _native
 from .._files import write_json
 from .._trouble import refuse_pickling, report, require, require_type
 from ..reading import RecordedRun, Series
-from ..run import Run, active_run, init
+from ..integrations._find_run import run_of_training
+from ..run import Run
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker
 
@@ -28,7 +29,8 @@ _NO_STEP = -(1 << 63)
 class TrainingLogger:
     """Logs the steps of an experiment and exports them as JSON.
 
-    Points go into the run that the program is in; without one, into a run below `log_dir/.nilo` (`nilo show --dir log_dir/.nilo`).
+    Each logger has a run of its own, named after the experiment: the one that `nilometer.init` began for it, or a new one.
+    With `resume=True` it goes on where the last program with this `log_dir` and experiment stopped.
 
     >>> import tempfile
     >>> logger = TrainingLogger(log_dir=tempfile.mkdtemp(), experiment_name="verifier_iter1")
@@ -49,6 +51,7 @@ class TrainingLogger:
         experiment_name: str = "experiment",
         *,
         run: Run | None = None,
+        resume: bool = False,
     ) -> None:
         require_type(log_dir, (str, os.PathLike), "log_dir")
         require_type(experiment_name, str, "experiment_name")
@@ -62,8 +65,8 @@ class TrainingLogger:
         self.experiment_name = experiment_name
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._started_at = _now()
-        self.run = run if run is not None else _run_for(self.log_dir, experiment_name)
-        self._earlier = _read_attempts(self._attempts_file)
+        self.run = run_of_training(self, run, experiment_name, named=experiment_name != "experiment")
+        self._earlier = _read_attempts(self._attempts_file) if resume else []
         self._note_attempt()
         self.metrics = MetricTracker(self.run, group=self._group)
         self.scores = ScoreDistributionTracker()
@@ -101,8 +104,8 @@ class TrainingLogger:
     def export_all(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Writes everything to `<experiment>_metrics.json` in the log folder (or to `path`) and gives it.
 
-        `raw_metrics` holds one value a step; where an attempt repeated steps of the one before, the newest wins
-        and the overwritten values stand with their attempt.
+        `raw_metrics` holds every value in the order of logging. Where a resumed program repeated steps of the one before,
+        the newest counts and the overwritten values stand with their attempt.
         """
         attempts = self._attempts()
         raw, steps = _merge(attempts)
@@ -222,31 +225,21 @@ class _Attempt:
 
 
 def _merge(attempts: list[_Attempt]) -> tuple[dict[str, list[float]], dict[str, list[int | None]]]:
-    """One value for each step, the newest; what it replaced is noted in its attempt."""
-    latest: dict[str, dict[Any, tuple[_Attempt, float]]] = {}
-    for attempt in attempts:
-        for name, (steps, values) in attempt.points.items():
-            by_step = latest.setdefault(name, {})
-            for position, (step, value) in enumerate(zip(steps, values)):
-                # Points without a step cannot replace one another.
-                key: Any = step if step != _NO_STEP else (id(attempt), position)
-                if key in by_step:
-                    owner, old = by_step[key]
-                    owner.overwritten.setdefault(name, []).append((step, old))
-                by_step[key] = (attempt, value)
+    """Every point, in the order of logging; what a later attempt logged again is noted in its own attempt instead."""
     raw: dict[str, list[float]] = {}
     all_steps: dict[str, list[int | None]] = {}
-    for name in sorted(latest):
-        keys = sorted((key for key in latest[name] if isinstance(key, int)))
-        loose = [key for key in latest[name] if not isinstance(key, int)]
-        raw[name] = [latest[name][key][1] for key in [*keys, *loose]]
-        all_steps[name] = [*keys, *([None] * len(loose))]
+    for name in sorted({name for attempt in attempts for name in attempt.points}):
+        raw[name], all_steps[name] = [], []
+        for place, attempt in enumerate(attempts):
+            later = [step for newer in attempts[place + 1 :] for step in newer.points.get(name, ([], []))[0]]
+            again = {step for step in later if step != _NO_STEP}
+            for step, value in zip(*attempt.points.get(name, ([], []))):
+                if step in again:
+                    attempt.overwritten.setdefault(name, []).append((step, value))
+                else:
+                    raw[name].append(value)
+                    all_steps[name].append(None if step == _NO_STEP else step)
     return raw, all_steps
-
-
-def _run_for(log_dir: pathlib.Path, experiment_name: str) -> Run:
-    """The run that this process is in already, or one below the log folder."""
-    return active_run() or init(name=experiment_name, dir=log_dir / ".nilo")
 
 
 def _read_attempts(path: pathlib.Path) -> list[dict[str, Any]]:

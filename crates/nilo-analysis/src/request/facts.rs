@@ -1,6 +1,6 @@
 //! What one run tells about the memory of its job.
 
-use nilo_sample::{LimitSource, Recording, RunStatus, Subject};
+use nilo_sample::{LimitSource, Recording, RunStatus, Subject, setting_text};
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
@@ -108,13 +108,16 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         (RunStatus::Detached, _) => Completeness::Detached,
     };
     let end_nanos = (summary.duration_secs * 1e9) as u64;
+    let settings = summary.config.iter();
+    let settings = settings.map(|(name, value)| (name.clone(), setting_text(value)));
+    let settings = settings.collect();
     RunFacts {
         run: summary.run.clone(),
         label: summary
             .name
             .clone()
             .unwrap_or_else(|| summary.command.join(" ")),
-        job: fingerprint(&summary.command, &summary.config),
+        job: fingerprint(&summary.command, &settings),
         host: summary.host.clone(),
         completeness,
         peak_bytes: peak.map(|peak| peak.bytes),

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
-use nilo_recorder::fallback_folders;
-use nilo_runfile::list_runs;
-use nilo_sample::Subject;
+use nilo_recorder::{after_the_fact, fallback_folders};
+use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::units::format_bytes;
+use nilo_sample::{Subject, TableSpec};
 
 use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note};
@@ -20,16 +20,11 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut summaries = Vec::new();
     let mut unreadable = 0;
     for folder in list_runs(&root) {
-        let loaded = folder.map_err(Failure::from).and_then(|folder| {
-            load_where(&folder, &|spec| {
-                matches!(
-                    spec.subject,
-                    Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
-                )
-            })
-        });
-        match loaded {
-            Ok((recording, ending)) => summaries.push(summarize(&recording, &ending)),
+        match folder
+            .map_err(Failure::from)
+            .and_then(|folder| summarize_job(&folder))
+        {
+            Ok(found) => summaries.extend(found),
             Err(_) => unreadable += 1,
         }
     }
@@ -71,6 +66,31 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// A job and the runs inside it; what the job recorded is read once for all of them.
+fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
+    let inside = folder.runs_inside();
+    let is_needed = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
+        )
+    };
+    let is_needed_by_runs = |spec: &TableSpec| matches!(spec.subject, Subject::Process(_));
+    let (recording, ending) = load_where(folder, &|spec| {
+        is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
+    })?;
+    let mut summaries = vec![summarize(&recording, &ending)];
+    for run in inside {
+        let Ok(mut inner) = run.load_alone(&|_| false) else {
+            continue;
+        };
+        run.add_job(&mut inner, &recording, &is_needed, None);
+        let ending = after_the_fact(&inner);
+        summaries.push(summarize(&inner, &ending));
+    }
+    Ok(summaries)
+}
+
 /// Says where runs of this folder lie that could not be written to it.
 fn mention_runs_elsewhere(root: &Path) {
     let Ok(here) = std::env::current_dir() else {
@@ -102,6 +122,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
     serde_json::json!({
         "run": summary.run,
         "name": summary.name,
+        "parent": summary.parent,
         "tags": summary.tags,
         "command": summary.command,
         "status": summary.status,
@@ -139,7 +160,10 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
         }
         let command: String = summary.command.join(" ").chars().take(120).collect();
         vec![
-            summary.run.clone(),
+            match summary.parent {
+                Some(_) => format!("  {}", summary.run),
+                None => summary.run.clone(),
+            },
             status,
             nilo_sample::units::format_duration((summary.duration_secs * 1e9) as u64),
             bytes(summary.memory.peak_bytes),

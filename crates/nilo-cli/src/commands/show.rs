@@ -3,12 +3,17 @@
 use std::io::Write;
 
 use nilo_analysis::{Summary, summarize};
+use nilo_runfile::RunFolder;
+use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{Output, ShowArgs};
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
+use crate::text::number::format_optional;
+use crate::text::one_line::one_line;
 use crate::text::summary::{FEW, write_summary};
+use crate::text::table::{Lean, write_table};
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
@@ -51,6 +56,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
                 writeln!(out, "{}", nilo_plot::sparkline(&values, 50))?;
             }
+            write_runs_inside(&mut out, &folder)?;
             for mark in summary.marks.iter().take(20) {
                 writeln!(
                     out,
@@ -62,6 +68,47 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     }
     Ok(0)
+}
+
+/// The runs of a job that has several; a single one is shown as the job itself.
+fn write_runs_inside(out: &mut dyn Write, job: &RunFolder) -> Result<(), Failure> {
+    let inside = job.runs_inside();
+    if inside.len() < 2 {
+        return Ok(());
+    }
+    let columns = [
+        ("  RUN", Lean::Left),
+        ("NAME", Lean::Left),
+        ("STATUS", Lean::Left),
+        ("DURATION", Lean::Right),
+        ("PEAK", Lean::Right),
+        ("METRIC", Lean::Left),
+    ];
+    let mut rows = Vec::new();
+    for run in &inside {
+        let (recording, ending) = load(run)?;
+        let summary = summarize(&recording, &ending);
+        let metric = summary.usual_metric().and_then(|name| {
+            let metric = summary.metrics.iter().find(|metric| metric.name == name)?;
+            Some(format!(
+                "{} {}",
+                one_line(&name, 30),
+                format_optional(Some(metric.last?.value))
+            ))
+        });
+        let peak = summary.memory.peak_bytes;
+        rows.push(vec![
+            format!("  {}", summary.run),
+            one_line(summary.name.as_deref().unwrap_or("-"), 40),
+            summary.status.to_owned(),
+            format_duration((summary.duration_secs * 1e9) as u64),
+            peak.map_or("-".to_owned(), |bytes| format_bytes(bytes as f64)),
+            metric.unwrap_or_default(),
+        ]);
+    }
+    writeln!(out, "Runs inside:")?;
+    write_table(out, &columns, &rows)?;
+    Ok(())
 }
 
 /// The start in the reader's own time zone.

@@ -57,8 +57,8 @@ fn write_settings(out: &mut dyn Write, comparison: &Comparison, all: bool) -> st
     writeln!(out, "Settings that differ:")?;
     let most = if all { usize::MAX } else { SOME_METRICS };
     for setting in comparison.settings.iter().take(most) {
-        let value = |value: &Option<String>| match value {
-            Some(value) => one_line(value, RUN_CHARS),
+        let value = |value: &Option<serde_json::Value>| match value {
+            Some(value) => one_line(&nilo_sample::setting_text(value), RUN_CHARS),
             None => "–".to_owned(),
         };
         let values: Vec<String> = setting.values.iter().map(value).collect();

@@ -52,7 +52,10 @@ fn write_settings(out: &mut dyn Write, summary: &Summary, most: usize) -> std::i
     }
     writeln!(out, "Settings:")?;
     for (name, value) in summary.config.iter().take(most) {
-        let (name, value) = (one_line(name, NAME_CHARS), one_line(value, VALUE_CHARS));
+        let (name, value) = (
+            one_line(name, NAME_CHARS),
+            one_line(&nilo_sample::setting_text(value), VALUE_CHARS),
+        );
         writeln!(out, "  {name} = {value}")?;
     }
     if summary.config.len() > most {
@@ -106,15 +109,22 @@ fn remarks(metric: &MetricSummary) -> String {
     if metric.infinite_count > 0 {
         remarks.push(format!("{} inf", metric.infinite_count));
     }
-    if metric.attempts > 1 {
-        let mut text = format!(
-            "{} attempts, {} overwritten",
-            metric.attempts, metric.overwritten_count
-        );
-        if metric.overwritten_not_finite_count > 0 {
-            text += &format!(" ({} not finite)", metric.overwritten_not_finite_count);
-        }
-        remarks.push(text);
+    if metric.step_restarts > 0 {
+        remarks.push(match metric.step_restarts {
+            1 => "steps restart once".to_owned(),
+            times => format!("steps restart {times} times"),
+        });
+    }
+    if let Some(ranks) = metric.ranks {
+        remarks.push(match (ranks.last_min, ranks.last_max) {
+            (Some(low), Some(high)) => format!(
+                "{} ranks, last {} to {}",
+                ranks.count,
+                format_optional(Some(low)),
+                format_optional(Some(high))
+            ),
+            _ => format!("{} ranks", ranks.count),
+        });
     }
     remarks.join(", ")
 }

@@ -77,7 +77,7 @@ fn write_metrics<W: Write>(
         let is_unstepped = |point: &&MetricPoint| point.step.is_none();
         let unstepped = history.points.iter().filter(is_unstepped).copied();
         for point in stepped.chain(unstepped) {
-            scalars.write(metric.name, point.time_nanos, point.step, point.value)?;
+            scalars.write(&metric.name, point.time_nanos, point.step, point.value)?;
         }
     }
     Ok(())

@@ -19,6 +19,9 @@ pub fn empty(name: &str) -> Recording {
             schema: "nilo.run/1".into(),
             id: RunId::new(1_794_729_330_417_000_000, name),
             name: Some(name.into()),
+            parent: None,
+            resumes: None,
+            provenance: None,
             tags: Default::default(),
             mode: "run".into(),
             command: "python train.py --config configs/gpt2-small.yaml --batch-size 32"

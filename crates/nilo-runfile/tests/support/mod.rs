@@ -52,6 +52,9 @@ pub fn description(start: u64) -> RunDescription {
         schema: nilo_sample::run::RUN_SCHEMA.to_owned(),
         id: RunId::new(nilo_runfile::unix_nanos().into(), "test"),
         name: None,
+        parent: None,
+        resumes: None,
+        provenance: None,
         tags: Default::default(),
         mode: "run".to_owned(),
         command: vec!["true".to_owned()],
@@ -74,6 +77,7 @@ pub fn description(start: u64) -> RunDescription {
 /// A table of the user's metrics with so many columns.
 pub fn metrics(name: &str, columns: usize) -> TableSpec {
     TableSpec {
+        rank: None,
         subject: Subject::Metrics {
             name: name.to_owned(),
         },

@@ -1,0 +1,97 @@
+//! The folder of a run that this process begins: at the top, inside a job, or one that all ranks of a distributed run share.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use nilo_recorder::{Place, create_run_folder, create_run_inside};
+use nilo_runfile::{RunFolder, RunfileError};
+use nilo_sample::RunDescription;
+use pyo3::prelude::*;
+
+/// A folder, whether it was made here, and why it is not where it was asked for.
+type Begun = (RunFolder, bool, Option<RunfileError>);
+
+/// Makes the folder, or finds the one that another rank has made: `ranks` is a text that all ranks of one run have in common.
+pub(crate) fn begin_folder(
+    root: &Path,
+    inside: Option<&Path>,
+    ranks: Option<&str>,
+    description: &mut RunDescription,
+) -> Result<Begun, RunfileError> {
+    let job = inside.map(RunFolder::open).transpose()?;
+    let Some(ranks) = ranks else {
+        return make(root, job.as_ref(), description);
+    };
+    // Beside the runs, so that all ranks see it, on other machines too where the folder is shared.
+    let base = match &job {
+        Some(job) => job.job().unwrap_or_else(|| job.clone()).path().to_owned(),
+        None => root.to_owned(),
+    };
+    let claim = base.join(format!(".ranks-{:016x}", fingerprint(ranks)));
+    if let Some(folder) = claimed(&claim) {
+        return Ok((folder, false, None));
+    }
+    let (folder, _, refused) = make(root, job.as_ref(), description)?;
+    match put_claim(&claim, &folder) {
+        Ok(()) => Ok((folder, true, refused)),
+        Err(_) => match claimed(&claim) {
+            // Another rank was faster.
+            Some(first) => {
+                std::fs::remove_dir_all(folder.path()).ok();
+                Ok((first, false, None))
+            }
+            None => Ok((folder, true, refused)),
+        },
+    }
+}
+
+fn make(
+    root: &Path,
+    job: Option<&RunFolder>,
+    description: &mut RunDescription,
+) -> Result<Begun, RunfileError> {
+    match job {
+        Some(job) => Ok((create_run_inside(job, description)?, true, None)),
+        None => {
+            let Place { folder, refused } = create_run_folder(root, description)?;
+            Ok((folder, true, refused))
+        }
+    }
+}
+
+/// The run that a claim names, while that has not ended.
+fn claimed(claim: &Path) -> Option<RunFolder> {
+    let path = PathBuf::from(std::fs::read_to_string(claim).ok()?);
+    // Only beside the claim or inside the job: the text may be anybody's.
+    let base = claim.parent()?;
+    let near = path.parent() == Some(base) || path.parent() == Some(&base.join("runs"));
+    let folder = RunFolder::open(&path).ok().filter(|_| near)?;
+    let is_over = folder.describe().ok()?.ending.is_some();
+    if is_over {
+        std::fs::remove_file(claim).ok();
+    }
+    (!is_over).then_some(folder)
+}
+
+/// Links the claim into place, so that nobody ever reads half of it.
+fn put_claim(claim: &Path, folder: &RunFolder) -> std::io::Result<()> {
+    let draft = claim.with_extension(format!("{}.tmp", std::process::id()));
+    let outcome = std::fs::File::create(&draft)
+        .and_then(|mut file| file.write_all(folder.path().as_os_str().as_encoded_bytes()))
+        .and_then(|()| std::fs::hard_link(&draft, claim));
+    std::fs::remove_file(&draft).ok();
+    outcome
+}
+
+/// FNV-1a.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// This process's rank and how many there are, where a launcher gave it a place among several.
+#[pyfunction]
+pub(crate) fn own_rank() -> Option<(u32, u32)> {
+    nilo_source::own_rank().map(|place| (place.rank, place.world_size))
+}

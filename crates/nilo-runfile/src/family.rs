@@ -1,0 +1,190 @@
+//! Runs inside a job: one training of several below one recorder.
+//!
+//! Such a run has a folder of its own in `runs/` of the job's folder, with its own `run.json` and streams. It has no recorder:
+//! its memory is the job's, for its time and its processes ([`crate::part_of_job`]).
+//! A job with a single run inside is read together with it, since the two are one training to its user.
+
+use std::path::Path;
+
+use nilo_sample::{Event, ProcessId, Recording, RunDescription, TableSpec};
+
+use crate::error::RunfileError;
+use crate::folder::{RunFolder, list_runs};
+use crate::header::{Header, Magic};
+use crate::load;
+use crate::names;
+use crate::part_of_job::part_of_job;
+
+/// The folder inside a job's folder that holds its runs.
+pub(crate) const RUNS: &str = "runs";
+
+impl RunFolder {
+    /// Makes the folder of a run inside this job.
+    pub fn create_inside(&self, description: &RunDescription) -> Result<RunFolder, RunfileError> {
+        RunFolder::create(&self.path().join(RUNS), description)
+    }
+
+    /// The job that this run lies in.
+    pub fn job(&self) -> Option<RunFolder> {
+        let path = std::path::absolute(self.path()).ok()?;
+        let runs = path.parent().filter(|runs| runs.ends_with(RUNS))?;
+        RunFolder::open(runs.parent()?).ok()
+    }
+
+    /// The runs inside this job, by id.
+    pub fn runs_inside(&self) -> Vec<RunFolder> {
+        let found = list_runs(&self.path().join(RUNS)).into_iter();
+        found.filter_map(Result::ok).collect()
+    }
+
+    /// Reads what this run itself wrote, without its job.
+    pub fn load_alone(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
+        load::load(self.path(), self.describe()?, keep, None)
+    }
+
+    pub(crate) fn load_related(
+        &self,
+        keep: &dyn Fn(&TableSpec) -> bool,
+        column: Option<&str>,
+    ) -> Result<Recording, RunfileError> {
+        let description = self.describe()?;
+        let mut recording = load::load(self.path(), description, keep, column)?;
+        match self.job() {
+            Some(job) => {
+                let needed = |spec: &TableSpec| needed_of_job(spec, keep);
+                if let Ok(of_job) = job
+                    .describe()
+                    .and_then(|told| load::load(job.path(), told, &needed, None))
+                {
+                    self.add_job(&mut recording, &of_job, keep, column);
+                }
+            }
+            None => add_runs(&mut recording, &self.runs_inside(), keep, column),
+        }
+        Ok(recording)
+    }
+
+    /// Adds to a run what its job recorded of it; `of_job` may serve many runs.
+    pub fn add_job(
+        &self,
+        recording: &mut Recording,
+        of_job: &Recording,
+        keep: &dyn Fn(&TableSpec) -> bool,
+        column: Option<&str>,
+    ) {
+        let mut part = part_of_job(&recording.description, of_job, &self.writing_processes());
+        part.tables.retain(|table| keep(&table.spec));
+        if let Some(column) = column {
+            part.tables.retain_mut(|table| {
+                let Some(index) = table.spec.column(column) else {
+                    return false;
+                };
+                table.spec.columns = vec![table.spec.columns.swap_remove(index)];
+                table.columns = vec![table.columns.swap_remove(index)];
+                true
+            });
+        }
+        recording.tables.append(&mut part.tables);
+        recording.events.append(&mut part.events);
+        recording.events.sort_by_key(|event| event.time_nanos);
+        let description = &mut recording.description;
+        if description.limit.is_none() {
+            description.limit.clone_from(&of_job.description.limit);
+        }
+        if description.interval_nanos == 0 {
+            description.interval_nanos = of_job.description.interval_nanos;
+        }
+    }
+
+    /// The processes that write to this run, or did.
+    pub fn writing_processes(&self) -> Vec<ProcessId> {
+        let files = names::list(self.path()).unwrap_or_default();
+        let mut members = Vec::new();
+        for stream in files.streams.values() {
+            let segments = stream.segments.values().map(|path| (path, Magic::Segment));
+            let compacted = stream.compacted.iter().map(|path| (path, Magic::Compacted));
+            let mut headers = segments
+                .chain(compacted)
+                .filter_map(|(path, magic)| load::open_with_header(path, magic).ok());
+            let Some((
+                _,
+                Header {
+                    pid,
+                    pid_start_ticks,
+                    ..
+                },
+            )) = headers.next()
+            else {
+                continue;
+            };
+            members.push(ProcessId {
+                pid,
+                start_ticks: pid_start_ticks,
+            });
+        }
+        if members.is_empty()
+            && let Ok(description) = self.describe()
+        {
+            members.push(ProcessId {
+                pid: description.recorder_pid,
+                start_ticks: description.recorder_start_ticks,
+            });
+        }
+        members
+    }
+}
+
+/// What a run needs of its job for the tables that are wanted: its curve is made of those of its processes.
+fn needed_of_job(spec: &TableSpec, keep: &dyn Fn(&TableSpec) -> bool) -> bool {
+    use nilo_sample::Subject;
+    match spec.subject {
+        Subject::Tree => keep(spec),
+        Subject::Process(_) => keep(&TableSpec::tree()) || keep(spec),
+        Subject::Metrics { .. }
+        | Subject::Phase { .. }
+        | Subject::Throughput
+        | Subject::TorchMemory { .. } => false,
+        _ => keep(spec),
+    }
+}
+
+/// Adds the only run inside a job to it; of several runs, just how their programs crashed.
+fn add_runs(
+    recording: &mut Recording,
+    runs: &[RunFolder],
+    keep: &dyn Fn(&TableSpec) -> bool,
+    column: Option<&str>,
+) {
+    if let [only] = runs {
+        let on_the_jobs_axis = recording.description.clone();
+        if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, column) {
+            for table in &mut inner.tables {
+                table.writer = inner_writer(only.path(), &table.writer);
+            }
+            recording.tables.append(&mut inner.tables);
+            recording.events.append(&mut inner.events);
+            recording.damage.append(&mut inner.damage);
+            recording.dropped_rows += inner.dropped_rows;
+        }
+        if let Ok(told) = only.describe() {
+            let description = &mut recording.description;
+            description.name = description.name.take().or(told.name);
+            for (key, value) in told.tags {
+                description.tags.entry(key).or_insert(value);
+            }
+        }
+    } else {
+        for run in runs {
+            let events = load::load_marks(run.path(), &recording.description).into_iter();
+            let crashes = events.filter(|event| matches!(event.event, Event::Exception(_)));
+            recording.events.extend(crashes);
+        }
+    }
+    recording.events.sort_by_key(|event| event.time_nanos);
+}
+
+/// A writer's name among those of the job.
+pub(crate) fn inner_writer(run: &Path, writer: &str) -> String {
+    let id = run.file_name().unwrap_or_default().to_string_lossy();
+    format!("{RUNS}/{id}/{writer}")
+}
