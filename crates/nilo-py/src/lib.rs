@@ -27,6 +27,7 @@ mod run;
 mod run_folder;
 mod scores;
 mod series;
+mod strand;
 mod stream;
 mod throughput;
 mod tracker;

@@ -1,6 +1,7 @@
 //! Named stretches of time: the native half of `TrainingTimer`.
 //!
 //! A start and a stop are two clock readings and one row. Phases nest: what starts while another is open is called `outer/inner`.
+//! Each thread and each asyncio task has its own open phases: those of others neither nest nor collide with them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +11,13 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::run::{Destination, Run, Shared};
 use crate::series::{Series, Statistics, summary_dict};
+use crate::strand::Strand;
 use crate::trouble::report;
 
 /// Phases open at once; more is a start that is never stopped.
 const MOST_OPEN: usize = 64;
+/// Threads and tasks with open phases at once; more are tasks that were given up.
+const MOST_STRANDS: usize = 10_000;
 /// Distinct phases.
 const MOST_PHASES: usize = 1_000;
 
@@ -44,7 +48,8 @@ struct Phase {
 
 #[derive(Default)]
 struct Phases {
-    open: Vec<Open>,
+    /// What is open, by who opened it; nobody with nothing.
+    open: Vec<(Strand, Vec<Open>)>,
     phases: Vec<Phase>,
     /// Phases seen outside any other.
     outermost: Vec<usize>,
@@ -71,7 +76,8 @@ impl PhaseTimer {
     /// Begins a phase.
     fn start(&self, name: &Bound<'_, PyString>) -> PyResult<()> {
         let text = name.to_string_lossy();
-        let problem = self.locked().open(&text);
+        let strand = Strand::current(name.py());
+        let problem = self.locked().open(strand, &text);
         match problem {
             None => Ok(()),
             Some(problem) => report(
@@ -87,9 +93,10 @@ impl PhaseTimer {
         let now = monotonic_nanos();
         let text = name.map(|name| name.to_string_lossy());
         let run = self.destination.get(py)?;
+        let strand = Strand::current(py);
         let (seconds, unclosed) = {
             let mut phases = self.locked();
-            let (closed, unclosed) = phases.close(text.as_deref(), now);
+            let (closed, unclosed) = phases.close(strand, text.as_deref(), now);
             let seconds =
                 closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, now, None, &run));
             (seconds, unclosed)
@@ -117,16 +124,18 @@ impl PhaseTimer {
     }
 
     /// Gives up a phase, and whatever is open inside it: nothing is stored.
-    fn cancel(&self, name: &str) {
-        self.locked().close(Some(name), 0);
+    fn cancel(&self, py: Python<'_>, name: &str) {
+        let strand = Strand::current(py);
+        self.locked().close(strand, Some(name), 0);
     }
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
     #[pyo3(signature = (name, seconds, step=None))]
     fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
         let run = self.destination.get(py)?;
+        let strand = Strand::current(py);
         let mut phases = self.locked();
-        if let Some(phase) = phases.find(name) {
+        if let Some(phase) = phases.find(strand, name) {
             let nanos = (seconds * 1e9).round();
             phases.store(phase, nanos, monotonic_nanos(), step, &run);
         }
@@ -140,8 +149,9 @@ impl PhaseTimer {
     }
 
     /// The full name that a phase started now would have.
-    fn path_of(&self, name: &str) -> String {
-        self.locked().path(name)
+    fn path_of(&self, py: Python<'_>, name: &str) -> String {
+        let strand = Strand::current(py);
+        self.locked().path(strand, name)
     }
 
     /// For each phase its count, and mean, std, min, max, p50, p95 and total in seconds.
@@ -191,7 +201,7 @@ impl PhaseTimer {
     pub(crate) fn add_all(&self, run: &Shared, timed: impl Iterator<Item = Timed>) {
         let mut phases = self.locked();
         for timed in timed {
-            if let Some(phase) = phases.find(timed.name) {
+            if let Some(phase) = phases.find(Strand::of_thread(), timed.name) {
                 phases.store(
                     phase,
                     timed.nanos as f64,
@@ -209,16 +219,22 @@ impl PhaseTimer {
 }
 
 impl Phases {
-    fn path(&self, name: &str) -> String {
-        match self.open.last() {
-            Some(outer) => format!("{}/{name}", self.phases[outer.phase].path),
+    /// The innermost phase that is open.
+    fn innermost(&self, strand: Strand) -> Option<usize> {
+        let (_, open) = self.open.iter().find(|(owner, _)| *owner == strand)?;
+        open.last().map(|open| open.phase)
+    }
+
+    fn path(&self, strand: Strand, name: &str) -> String {
+        match self.innermost(strand) {
+            Some(outer) => format!("{}/{name}", self.phases[outer].path),
             None => name.to_owned(),
         }
     }
 
     /// The phase's place; `None` when there are too many.
-    fn find(&mut self, name: &str) -> Option<usize> {
-        let outer = self.open.last().map(|open| open.phase);
+    fn find(&mut self, strand: Strand, name: &str) -> Option<usize> {
+        let outer = self.innermost(strand);
         let siblings = match outer {
             Some(outer) => &self.phases[outer].inner,
             None => &self.outermost,
@@ -235,7 +251,7 @@ impl Phases {
         let place = self.phases.len();
         self.phases.push(Phase {
             name: name.to_owned(),
-            path: self.path(name),
+            path: self.path(strand, name),
             seconds: Series::default(),
             inner: Vec::new(),
             table: None,
@@ -248,47 +264,64 @@ impl Phases {
     }
 
     /// Begins a phase, or says why not.
-    fn open(&mut self, name: &str) -> Option<String> {
-        if self.open.len() >= MOST_OPEN {
+    fn open(&mut self, strand: Strand, name: &str) -> Option<String> {
+        let mine = self.open.iter().find(|(owner, _)| *owner == strand);
+        let open = mine.map_or(&[][..], |(_, open)| open);
+        if open.len() >= MOST_OPEN {
             return Some(format!("more than {MOST_OPEN} phases are open"));
         }
-        let is_open = self
-            .open
-            .iter()
-            .any(|open| self.phases[open.phase].name == name);
-        if is_open {
+        if open.iter().any(|open| self.phases[open.phase].name == name) {
             return Some("it is already running".to_owned());
         }
-        let Some(phase) = self.find(name) else {
+        if self.open.len() >= MOST_STRANDS {
+            return Some(format!(
+                "phases of more than {MOST_STRANDS} threads and tasks are open"
+            ));
+        }
+        let Some(phase) = self.find(strand, name) else {
             return Some(format!("more than {MOST_PHASES} different phases"));
         };
-        self.open.push(Open {
+        let begun = Open {
             phase,
             started_nanos: monotonic_nanos(),
-        });
+        };
+        match self.open.iter_mut().find(|(owner, _)| *owner == strand) {
+            Some((_, open)) => open.push(begun),
+            None => self.open.push((strand, vec![begun])),
+        }
         None
     }
 
     /// Ends a phase and whatever is open inside it; gives its place and duration, and the names of the inner ones.
-    fn close(&mut self, name: Option<&str>, now: u64) -> (Option<(usize, u64)>, Vec<String>) {
+    fn close(
+        &mut self,
+        strand: Strand,
+        name: Option<&str>,
+        now: u64,
+    ) -> (Option<(usize, u64)>, Vec<String>) {
+        let Some(mine) = self.open.iter().position(|(owner, _)| *owner == strand) else {
+            return (None, Vec::new());
+        };
+        let open = &mut self.open[mine].1;
         let index = match name {
-            Some(name) => self
-                .open
+            Some(name) => open
                 .iter()
                 .rposition(|open| self.phases[open.phase].name == name),
-            None => self.open.len().checked_sub(1),
+            None => open.len().checked_sub(1),
         };
         let Some(index) = index else {
             return (None, Vec::new());
         };
-        let inner = self.open.drain(index + 1..);
+        let inner = open.drain(index + 1..);
         let unclosed = inner
             .map(|open| self.phases[open.phase].name.clone())
             .collect();
-        let closed = self
-            .open
+        let closed = open
             .pop()
             .map(|open| (open.phase, now.saturating_sub(open.started_nanos)));
+        if open.is_empty() {
+            self.open.swap_remove(mine);
+        }
         (closed, unclosed)
     }
 

@@ -172,13 +172,14 @@ fn curve(
     let mut cpu_before = None;
     for row in begin..end {
         let time = tree.times[row];
-        let (mut memory, mut rss, mut cpu, mut alive) = (0.0, 0.0, 0.0, 0.0);
+        let (mut memory, mut largest, mut rss, mut cpu, mut alive) = (0.0, 0.0f64, 0.0, 0.0, 0.0);
         for cursor in &mut cursors {
             cursor.advance_to(time);
             cpu += cursor.value(cursor.cpu);
             if cursor.row.is_some() && time < cursor.ended_nanos {
                 memory += cursor.value(cursor.memory);
                 rss += cursor.value(cursor.rss);
+                largest = largest.max(cursor.value(cursor.rss));
                 alive += 1.0;
             }
         }
@@ -188,7 +189,11 @@ fn curve(
         let is_whole = alive == of_job("processes", row);
         let all_measured = of_job("pss_processes", row) >= of_job("processes", row);
         let values = [
-            memory,
+            // Pages shared with older processes outside are the run's as well; of its largest process they are known.
+            match is_whole {
+                true => of_job("memory_bytes", row),
+                false => memory.max(largest),
+            },
             rss,
             // Marks of the whole job are the run's where nobody else was there.
             if is_whole {

@@ -127,7 +127,17 @@ fn memory(part: &Part) -> Vec<(u64, f64)> {
 fn each_training_of_a_sweep_has_its_own_memory() {
     let job = sweep();
     let first = part_of_job(&description(2, Some(4)), &job, &[id(2)]);
+    // The worker has 150 resident, 100 of them shared with its parent: together they hold 150.
     assert_eq!(memory(&first), [(0, 100.0), (1, 150.0)]);
+    let second = part_of_job(&description(6, None), &job, &[id(4)]);
+    assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
+}
+
+#[test]
+fn pages_shared_with_processes_outside_are_the_runs_too() {
+    let mut job = sweep();
+    // 20 of the second training's 300 are the shell's as well, and count for the shell.
+    job.tables[4].columns[2] = vec![280.0];
     let second = part_of_job(&description(6, None), &job, &[id(4)]);
     assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
 }

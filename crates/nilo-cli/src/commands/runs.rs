@@ -84,7 +84,8 @@ fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
         let Ok(mut inner) = run.load_alone(&|_| false) else {
             continue;
         };
-        run.add_job(&mut inner, &recording, &is_needed, None);
+        let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
+        run.add_job(&mut inner, &recording, &keep, None);
         let ending = after_the_fact(&inner);
         summaries.push(summarize(&inner, &ending));
     }
@@ -149,7 +150,17 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
     ];
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
-    let rows = summaries.iter().map(|summary| {
+    // A job with a single run is shown as that run.
+    let siblings = |run: &Summary| {
+        summaries
+            .iter()
+            .filter(|other| other.parent == run.parent)
+            .count()
+    };
+    let shown = summaries
+        .iter()
+        .filter(|summary| summary.parent.is_none() || siblings(summary) > 1);
+    let rows = shown.map(|summary| {
         let mut status = match (summary.status, summary.exit_code, summary.signal) {
             ("exited", Some(code), _) => format!("exited {code}"),
             ("killed", _, Some(signal)) => format!("killed {signal}"),
