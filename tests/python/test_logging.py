@@ -250,7 +250,7 @@ def test_marks_settings_and_summary(run):
     run.log({"loss": 1.0}, step=0)
     recorded = read(run)
     assert [text for _, text in recorded.marks] == ["epoch 1"]
-    assert recorded.config == {"lr": "0.1", "model/layers": "2", "batch": "8"}
+    assert recorded.config == {"lr": 0.1, "model/layers": 2, "batch": 8}
     run.finish(0)
     assert recorded.description["ending"]["status"] == "exited"
     assert recorded.description["mode"] == "python"

@@ -291,7 +291,7 @@ def test_settings_are_shown_and_compared(nilo, tmp_path):
         run_program(code, tmp_path)
     shown = nilo("show", "r0.1")
     assert "Settings:\n  lr = 0.1\n  seed = 7\n" in shown.stdout
-    assert nilo.show("r0.2")["config"] == {"lr": "0.2", "seed": "7"}
+    assert nilo.show("r0.2")["config"] == {"lr": 0.2, "seed": 7}
     compared = nilo("compare", "r0.1", "r0.2").stdout
     assert "Settings that differ:\n  lr  0.1 | 0.2\n" in compared and "seed" not in compared
 

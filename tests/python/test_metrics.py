@@ -111,7 +111,7 @@ CRASHING = """
     import os, signal, sys
     from nilometer.metrics import TrainingLogger
     first, last, factor = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    logger = TrainingLogger("logs", "exp")
+    logger = TrainingLogger("logs", "exp", resume=True)
     for step in range(first, last):
         logger.log_step(step, {"loss": step * factor, "eval": {"acc": 0.5}}, scores=[factor, None])
     if sys.argv[4] == "die":
@@ -171,10 +171,10 @@ def test_a_list_of_attempts_that_is_garbage_is_said(folder, monkeypatch):
     (folder / "logs").mkdir()
     (folder / "logs/exp.attempts.json").write_text("{not json")
     with pytest.raises(NilometerError, match="attempts"):
-        TrainingLogger("logs", "exp")
+        TrainingLogger("logs", "exp", resume=True)
     monkeypatch.delenv("NILO_STRICT")
     with pytest.warns(NilometerWarning, match="attempts"):
-        logger = TrainingLogger("logs", "exp")
+        logger = TrainingLogger("logs", "exp", resume=True)
     logger.log_step(0, {"loss": 1.0})
     assert logger.export_all()["raw_metrics"] == {"loss": [1.0]}
 

@@ -155,7 +155,9 @@ fn add_runs(
     keep: &dyn Fn(&TableSpec) -> bool,
     column: Option<&str>,
 ) {
-    if let [only] = runs {
+    // A program that recorded itself has a run of its own already.
+    let stands_alone = recording.description.mode == "python";
+    if let ([only], false) = (runs, stands_alone) {
         let on_the_jobs_axis = recording.description.clone();
         if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, column) {
             for table in &mut inner.tables {

@@ -151,15 +151,16 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
     // A job with a single run is shown as that run.
-    let siblings = |run: &Summary| {
-        summaries
+    let is_single = |run: &Summary| {
+        let same = summaries.iter().filter(|other| other.parent == run.parent);
+        let job = summaries
             .iter()
-            .filter(|other| other.parent == run.parent)
-            .count()
+            .find(|job| Some(&job.run) == run.parent.as_ref());
+        same.count() == 1 && job.is_some_and(|job| job.mode != "python")
     };
     let shown = summaries
         .iter()
-        .filter(|summary| summary.parent.is_none() || siblings(summary) > 1);
+        .filter(|summary| summary.parent.is_none() || !is_single(summary));
     let rows = shown.map(|summary| {
         let mut status = match (summary.status, summary.exit_code, summary.signal) {
             ("exited", Some(code), _) => format!("exited {code}"),

@@ -73,7 +73,8 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
 /// The runs of a job that has several; a single one is shown as the job itself.
 fn write_runs_inside(out: &mut dyn Write, job: &RunFolder) -> Result<(), Failure> {
     let inside = job.runs_inside();
-    if inside.len() < 2 {
+    let is_shown_as_job = inside.len() == 1 && job.describe()?.mode != "python";
+    if inside.is_empty() || is_shown_as_job {
         return Ok(());
     }
     let columns = [

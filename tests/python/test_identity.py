@@ -1,0 +1,335 @@
+"""Experiments stay apart: each training is a run of its own, linked to its job; nothing that was logged is hidden."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy
+import pytest
+from conftest import MIB, NILO
+from package import QUIET, only_run, run_program
+
+import nilometer
+from nilometer import NilometerWarning
+from nilometer.metrics import MetricTracker, TrainingLogger
+
+TRAINING = """
+    import sys, time, nilometer
+    name, mib, wait = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    with nilometer.init(name=name, config={"lr": 0.1}, tags={"kind": name}) as run:
+        held = bytearray(mib << 20)
+        held[::4096] = b"x" * len(held[::4096])
+        for step in range(5):
+            run.log({"loss": mib / (step + 1)}, step=step)
+            time.sleep(wait / 5)
+"""
+
+
+@pytest.fixture
+def training(folder):
+    (folder / "train.py").write_text(textwrap.dedent(TRAINING))
+    return [sys.executable, "train.py"]
+
+
+def inside(nilo, job="last"):
+    """The runs inside a job, by name."""
+    runs = nilo.runs()
+    job = [run["run"] for run in runs if run.get("parent") is None][-1] if job == "last" else job
+    return {run["name"]: run for run in runs if run.get("parent") == job}
+
+
+def test_a_sweep_is_one_job_with_a_run_for_each_training(nilo, training):
+    line = " && ".join(f"{' '.join(training)} lr-{mib} {mib} 0.6" for mib in (40, 120, 80))
+    assert nilo("run", "--name", "sweep", "--", "sh", "-c", line).returncode == 0
+    runs = inside(nilo)
+    assert list(runs) == ["lr-40", "lr-120", "lr-80"]
+    for mib in (40, 120, 80):
+        told = nilo.show(f"lr-{mib}")
+        assert told["tags"] == {"kind": f"lr-{mib}"} and told["config"] == {"lr": 0.1}
+        assert [metric["count"] for metric in told["metrics"]] == [5]
+        # The interpreter itself has some 15 MiB.
+        assert mib * MIB < told["memory"]["peak_bytes"] < (mib + 30) * MIB
+        # The list and the page agree.
+        assert runs[f"lr-{mib}"]["peak_bytes"] == told["memory"]["peak_bytes"]
+        assert told["status"] == "exited" and told["exit_code"] == 0
+    text = nilo("show", "sweep").stdout
+    assert all(f"lr-{mib}" in text for mib in (40, 120, 80))
+    compared = nilo("compare", "lr-40", "lr-120").stdout
+    assert "lr-40" in compared and "lr-120" in compared
+
+
+def test_trainings_side_by_side_have_each_their_own_memory(nilo, training):
+    line = " & ".join(f"{' '.join(training)} p-{mib} {mib} 1.5" for mib in (40, 160)) + " & wait"
+    assert nilo("run", "--", "sh", "-c", line).returncode == 0
+    for mib in (40, 160):
+        assert mib * MIB < nilo.show(f"p-{mib}")["memory"]["peak_bytes"] < (mib + 30) * MIB
+
+
+def test_a_job_with_one_training_is_shown_with_it(nilo, training):
+    assert nilo("run", "--", *training, "only", "20", "0.2").returncode == 0
+    told = nilo.show()
+    assert told["name"] == "only" and told["config"] == {"lr": 0.1}
+    assert [metric["name"] for metric in told["metrics"]] == ["loss"]
+    assert len(nilo("runs").stdout.splitlines()) == 2
+
+
+def test_a_run_that_was_killed_in_its_job_is_told(nilo, folder):
+    (folder / "killed.py").write_text(
+        "import nilometer, os, signal\nnilometer.init(name='dies').log({'x': 1})\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    nilo("run", "--", sys.executable, "killed.py")
+    assert nilo.show("dies")["status"] == "killed"
+
+
+def test_three_trainings_in_one_process(nilo, folder):
+    program = """
+        import nilometer
+        for number in range(3):
+            run = nilometer.init(name=f"t{number}")
+            nilometer.log({"loss": float(number)}, step=0)
+    """
+    run_program(program, folder)
+    names = {run["name"]: nilo.show(run["run"]) for run in nilo.runs()}
+    assert {name: told["metrics"][0]["last"]["value"] for name, told in names.items()} == {"t0": 0.0, "t1": 1.0, "t2": 2.0}
+
+
+CHILDREN = """
+    import multiprocessing, os, subprocess, sys, nilometer
+
+    def train(name):
+        run = nilometer.init(name=name)
+        run.log({"loss": 1.0}, step=0)
+        run.finish(0)
+
+    if __name__ == "__main__":
+        parent = nilometer.init(name="parent")
+        parent.log({"loss": 5.0}, step=0)
+        for method in ("fork", "spawn"):
+            process = multiprocessing.get_context(method).Process(target=train, args=(method,))
+            process.start()
+            process.join()
+        code = "import nilometer; nilometer.init(name='program').log({'loss': 2.0}, step=0)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        # Without init() a child adds to the run of its parent.
+        code = "import nilometer; nilometer.log({'from_child': 3.0}, step=0)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        parent.log({"loss": 6.0}, step=1)
+"""
+
+
+def test_children_that_begin_a_run_have_their_own(nilo, folder):
+    (folder / "program.py").write_text(textwrap.dedent(CHILDREN))
+    done = subprocess.run([sys.executable, "program.py"], env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    parent = only_run(folder)
+    assert sorted(inside(nilo)) == ["fork", "program", "spawn"]
+    recorded = nilometer.read_run(parent)
+    assert recorded.series("loss").value.tolist() == [5.0, 6.0]
+    assert recorded.series("from_child").value.tolist() == [3.0]
+    assert nilometer.read_run("spawn", dir=folder / ".nilo").series("loss").value.tolist() == [1.0]
+    assert [run.description["name"] for run in recorded.runs] == ["fork", "spawn", "program"]
+
+
+def test_steps_that_restart_each_epoch_keep_all_fifteen_points(folder, monkeypatch):
+    tracker = MetricTracker()
+    monkeypatch.setattr(nilometer._trouble, "_said", set())
+    with pytest.warns(NilometerWarning, match=r"went back from 4 to 0.*epoch \* len\(loader\)") as warned:
+        for epoch in range(3):
+            for step in range(5):
+                tracker.update("loss", epoch + step / 10, step=step)
+    assert len(warned) == 1
+    run = nilometer.current_run()
+    run.finish(0)
+    recorded = nilometer.read_run(run.path)
+    assert recorded.series("loss").step.tolist() == [0, 1, 2, 3, 4] * 3
+    (told,) = recorded.summary()["metrics"]
+    assert told["count"] == 15 and told["step_restarts"] == 2
+    path = recorded.export(folder / "all.csv")
+    assert sum(",loss," in line for line in path.read_text().splitlines()) == 15
+
+
+@pytest.mark.filterwarnings("ignore:.*the step went back")
+def test_a_logger_exports_every_epoch(folder):
+    logger = TrainingLogger("logs", "exp")
+    for epoch in range(3):
+        for step in range(5):
+            logger.log_step(step, {"loss": float(epoch)})
+    exported = logger.export_all()
+    assert exported["metric_summaries"]["loss"]["count"] == 15
+    assert exported["raw_metrics"]["loss"] == [float(epoch) for epoch in range(3) for _ in range(5)]
+
+
+@pytest.mark.filterwarnings("ignore:.*the step went back")
+def test_threads_that_share_a_metric_hide_nothing(folder):
+    with nilometer.init(memory=False) as run:
+        def work():
+            for step in range(200):
+                run.log({"loss": 1.0}, step=step)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    (told,) = nilometer.read_run(run.path).summary()["metrics"]
+    assert told["count"] == 800
+
+
+def test_a_logger_does_not_merge_with_an_earlier_program_of_its_name(nilo, folder):
+    program = """
+        import sys
+        from nilometer.metrics import TrainingLogger
+        logger = TrainingLogger("logs", "exp")
+        logger.log_step(0, {"loss": float(sys.argv[1])})
+        print(logger.export_all()["raw_metrics"], len(logger.export_all()["attempts"]))
+    """
+    run_program(program, folder, 1)
+    assert run_program(program, folder, 2).stdout.strip() == "{'loss': [2.0]} 1"
+    # Where `nilo show` looks.
+    told = nilo.show()
+    assert told["name"] == "exp" and told["metrics"][0]["last"]["value"] == 2.0
+    assert len(nilo.runs()) == 2
+
+
+def test_two_trackers_with_the_same_names_stay_apart(folder):
+    with nilometer.init(memory=False) as run:
+        train, valid = MetricTracker(), MetricTracker()
+        for step in range(3):
+            train.update("loss", 1.0, step=step)
+            valid.update("loss", 9.0, step=step)
+        del train
+        again = MetricTracker()
+        again.update("loss", 2.0, step=3)
+    recorded = nilometer.read_run(run.path)
+    assert recorded.metrics == ["loss", "tracker-2/loss"]
+    # A tracker that takes the place of one that is gone goes on where that was.
+    assert recorded.series("loss").value.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert recorded.series("tracker-2/loss").value.tolist() == [9.0, 9.0, 9.0]
+    assert set(recorded.series_many()) == {"loss", "tracker-2/loss"}
+
+
+def test_asyncio_tasks_time_their_own_phases(folder):
+    program = """
+        import asyncio, nilometer
+        run = nilometer.init(memory=False)
+
+        async def fetch():
+            with run.phase("outer"):
+                with run.phase("inner"):
+                    await asyncio.sleep(0.02)
+
+        async def main():
+            await asyncio.gather(*(fetch() for _ in range(20)))
+
+        asyncio.run(main())
+    """
+    run_program(program, folder)
+    recorded = nilometer.read_run(only_run(folder))
+    assert recorded.phases == ["outer", "outer/inner"]
+    for phase in recorded.phases:
+        seconds = recorded.phase(phase).value
+        assert len(seconds) == 20 and min(seconds) >= 0.02
+
+
+def test_threads_time_their_own_phases(folder):
+    with nilometer.init(memory=False) as run:
+        barrier = threading.Barrier(4)
+
+        def work():
+            with run.phase("load"):
+                barrier.wait()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert len(nilometer.read_run(run.path).phase("load").value) == 4
+
+
+RANKED = """
+    import time, nilometer
+    run = nilometer.init(name="ranks")
+    rank = nilometer._native.own_rank()[0]
+    held = bytearray(30 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    for step in range(3):
+        run.log({"loss": 10.0 * rank + step}, step=step)
+    time.sleep(1.5)
+"""
+
+
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("below", [True, False])
+def test_ranks_share_one_run(nilo, folder, world, below):
+    (folder / "ranked.py").write_text(textwrap.dedent(RANKED))
+    # As torchrun starts them: one parent, RANK and WORLD_SIZE in the environment.
+    launch = "; ".join(f"RANK={rank} WORLD_SIZE={world} {sys.executable} ranked.py &" for rank in range(world)).replace("&;", "&")
+    command = ["sh", "-c", f"{launch} wait"]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    job = only_run(folder)
+    run = nilometer.read_run("ranks", dir=folder / ".nilo")
+    assert (run.path.parent.parent == job) is below
+    assert run.ranks == list(range(world))
+    assert run.series("loss", rank=1).value.tolist() == [10.0, 11.0, 12.0]
+    assert len(run.series("loss").value) == 3 * world
+    (told,) = run.summary()["metrics"]
+    assert told["count"] == 3 and told["last"]["value"] == 2.0
+    assert told["ranks"] == {"count": world, "last_min": 2.0, "last_max": 10.0 * (world - 1) + 2.0}
+    # All ranks' memory, whoever records it.
+    assert run.summary()["memory"]["peak_bytes"] > world * 30 * MIB
+    assert run.description["provenance"]["world_size"] == world
+
+
+def test_settings_keep_their_types_and_their_length(folder):
+    @dataclasses.dataclass
+    class Settings:
+        layers: int = 3
+        path: object = pathlib.Path("/data")
+        text: str = "x" * 50_000
+
+    values = {"lr": 1e-4, "on": True, "none": None, "list": [1, "a", 2.5], "scalar": numpy.float32(0.5), "half": "a\udc80b"}
+    with nilometer.init(memory=False, config=values) as run:
+        run.config(Settings(), nested={"a": {"b": 2**40}}, bad=float("nan"), big=10**30)
+    config = nilometer.read_run(run.path).config
+    assert config["lr"] == 1e-4 and config["on"] is True and config["none"] is None
+    assert config["list"] == [1, "a", 2.5] and config["scalar"] == 0.5 and config["nested/a/b"] == 2**40
+    assert config["layers"] == 3 and config["path"] == "/data" and len(config["text"]) == 50_000
+    assert config["bad"] == "nan" and config["big"] == str(10**30) and config["half"] == "a?b"
+
+
+def test_a_run_says_what_it_is_made_of(folder):
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@y", *words], cwd=folder, check=True, capture_output=True)
+
+    def told():
+        run_program("import numpy, nilometer; nilometer.init(memory=False)", folder)
+        newest = sorted((folder / ".nilo").glob("2*"))[-1]
+        return json.loads((newest / "run.json").read_text())["provenance"]
+
+    assert "git" not in told()
+    git("init", "-q", "-b", "trunk")
+    (folder / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-qm", "one")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True).stdout.strip()
+    clean = told()
+    assert clean["git"] == {"commit": head, "branch": "trunk", "dirty": False}
+    (folder / "file").write_text("two")
+    assert told()["git"]["dirty"] is True
+    assert clean["python"] == sys.version.split()[0] and clean["user"]
+    assert {"nilometer", "numpy"} <= set(clean["packages"])
+
+
+def test_a_resumed_run_names_the_one_before(nilo, folder):
+    with nilometer.init(name="exp", memory=False) as first:
+        first.log({"loss": 1.0}, step=0)
+    with nilometer.init(name="exp", memory=False, resume=True) as second:
+        second.log({"loss": 0.5}, step=1)
+    assert second.path != first.path
+    assert nilo.show(second.id)["resumes"] == first.id
+    with pytest.raises(FileNotFoundError):
+        nilometer.init(resume="never-was")
+    with pytest.raises(ValueError, match="name"):
+        nilometer.init(resume=True)
