@@ -72,10 +72,3 @@ def _notebook() -> str | None:
         return path
     return "notebook"
 
-
-def slug_of(words: list[str]) -> str:
-    """The name of a run whose program gives it none."""
-    name = os.path.basename(words[0]) if words else "python"
-    for ending in (".py", ".ipynb"):
-        name = name.removesuffix(ending)
-    return name or "python"

@@ -144,7 +144,7 @@ mod tests {
     fn settings_are_compared_where_they_differ() {
         let with = |pairs: &[(&str, &str)]| {
             let mut summary = run(1.0);
-            let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+            let owned = |(name, value): &(&str, &str)| (name.to_string(), (*value).into());
             summary.config = pairs.iter().map(owned).collect();
             summary
         };
@@ -154,7 +154,7 @@ mod tests {
         ]);
         let names: Vec<&str> = found.settings.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["lr", "new"]);
-        assert_eq!(found.settings[1].values, [None, Some("x".to_owned())]);
+        assert_eq!(found.settings[1].values, [None, Some("x".into())]);
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn of(scalars: &[Scalar], tag: &str) -> Vec<(i64, f32)> {
 }
 
 #[test]
-fn metrics_keep_their_steps_and_the_newest_attempt_wins() {
+fn metrics_keep_their_steps_and_every_point() {
     let loss = TableSpec::metrics("metrics", ["loss"]);
     let scalars = exported(vec![
         table(
@@ -139,9 +139,9 @@ fn metrics_keep_their_steps_and_the_newest_attempt_wins() {
     ]);
     assert_eq!(scalars[0].wall_secs, 1794729331.0);
     let points = of(&scalars, "loss");
-    assert_eq!(points[..2], [(-1, 3.0), (5, 1.5)]);
-    assert!(points[2].0 == 6 && points[2].1.is_nan());
-    assert_eq!(points.len(), 3);
+    assert_eq!(points[..3], [(-1, 3.0), (5, 2.0), (5, 1.5)]);
+    assert!(points[3].0 == 6 && points[3].1.is_nan());
+    assert_eq!(points.len(), 4);
 }
 
 #[test]

@@ -335,7 +335,10 @@ impl Run {
     ) -> PyResult<(PathBuf, bool, Option<String>)> {
         let file = command.first().map_or("python", |first| {
             let file = first.rsplit('/').next().unwrap_or(first);
-            file.strip_suffix(".py").unwrap_or(file)
+            [".py", ".ipynb"]
+                .iter()
+                .find_map(|ending| file.strip_suffix(ending))
+                .unwrap_or(file)
         });
         let mut description = describe_run("python", command.clone(), name.unwrap_or(file), tags);
         description.name = name.map(str::to_owned);

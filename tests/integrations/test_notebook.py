@@ -1,0 +1,44 @@
+"""A real kernel: the run is named after its notebook, and an error in an earlier cell is not how it ended."""
+
+import json
+
+import nbformat
+from conftest import subprocess_environment
+from nbclient import NotebookClient
+
+import nilometer
+
+
+def execute(folder, monkeypatch, cells):
+    for key, value in subprocess_environment(NILO_DIR=str(folder / "runs")).items():
+        monkeypatch.setenv(key, value)
+    # Jupyter's server tells its kernels so.
+    monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "explore.ipynb"))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    NotebookClient(notebook, timeout=120, allow_errors=True).execute()
+    (run,) = [path for path in (folder / "runs").iterdir() if path.is_dir()]
+    return nilometer.read_run(run)
+
+
+def test_a_notebooks_run_has_its_name_and_not_an_old_cells_error(tmp_path, monkeypatch):
+    run = execute(
+        tmp_path,
+        monkeypatch,
+        [
+            "import nilometer; nilometer.log({'loss': 1.0}, step=0)",
+            "1 / 0",
+            "nilometer.log({'loss': 0.5}, step=1)",
+            "nilometer.finish()",
+        ],
+    )
+    assert run.path.name.endswith("-explore")
+    assert run.description["command"] == [str(tmp_path / "explore.ipynb")]
+    told = run.summary()
+    assert told["status"] == "exited" and not told.get("exception"), json.dumps(told, indent=1)[:2000]
+    assert run.series("loss").value.tolist() == [1.0, 0.5]
+
+
+def test_a_kernel_that_is_shut_down_ends_its_run_without_an_error(tmp_path, monkeypatch):
+    run = execute(tmp_path, monkeypatch, ["import nilometer; nilometer.log({'loss': 1.0}, step=0)", "1 / 0"])
+    assert not run.summary().get("exception")

@@ -1,0 +1,107 @@
+"""Several trainings in one program: each is a run of its own."""
+
+import lightning.pytorch as pl
+from test_huggingface import trainer
+from test_lightning import Model, data
+
+import nilometer
+from nilometer.integrations.huggingface import NiloCallback
+from nilometer.integrations.lightning import NiloLogger
+
+
+def all_runs(folder):
+    """Every run by its name, those inside others too."""
+    top = sorted(path for path in folder.iterdir() if path.is_dir())
+    runs = [nilometer.read_run(path) for path in top]
+    runs += [inner for run in runs for inner in run.runs]
+    return {run.description.get("name"): run for run in runs}
+
+
+def train_three(tmp_path, steps=(2, 3, 4)):
+    losses = {}
+    for count in steps:
+        training = trainer(tmp_path / f"out-{count}", NiloCallback(), max_steps=count, run_name=f"hf-{count}", learning_rate=count / 100)
+        training.train()
+        losses[f"hf-{count}"] = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
+    nilometer.finish()
+    return losses
+
+
+def check_three(runs, losses):
+    for name, expected in losses.items():
+        run = runs[name]
+        assert run.series("train/loss").value.tolist() == expected
+        assert run.config["learning_rate"] == len(expected) / 100
+        assert run.phase("step").step.tolist() == list(range(1, len(expected) + 1))
+
+
+def test_three_trainers_are_three_runs(tmp_path):
+    losses = train_three(tmp_path)
+    runs = all_runs(tmp_path / "runs")
+    assert sorted(runs) == sorted(losses)
+    check_three(runs, losses)
+
+
+def test_three_trainers_below_a_job_are_three_runs_inside_it(tmp_path, monkeypatch):
+    job = nilometer.init(name="job")
+    monkeypatch.setattr(nilometer.run, "_current", None)
+    losses = train_three(tmp_path)
+    job.finish(0)
+    recorded = nilometer.read_run(job.path)
+    assert [run.description["name"] for run in recorded.runs] == list(losses)
+    check_three(all_runs(tmp_path / "runs"), losses)
+    assert recorded.metrics == []
+
+
+def test_the_first_trainer_takes_the_run_of_the_program_and_the_second_does_not(tmp_path):
+    own = nilometer.init(name="mine")
+    losses = train_three(tmp_path, (2, 3))
+    own.log({"after": 1.0})
+    own.finish(0)
+    runs = all_runs(tmp_path / "runs")
+    assert sorted(runs) == ["hf-3", "mine"]
+    assert runs["mine"].series("train/loss").value.tolist() == losses["hf-2"]
+    assert runs["hf-3"].series("train/loss").value.tolist() == losses["hf-3"]
+
+
+def test_a_trainer_that_trains_again_goes_on_in_its_run(tmp_path):
+    callback = NiloCallback()
+    training = trainer(tmp_path / "out", callback, max_steps=2)
+    training.train()
+    first = callback.run
+    training.train()
+    assert callback.run is first
+    assert nilometer.read_run(first.path).series("train/loss").step.tolist() == [1, 2, 1, 2]
+
+
+def test_two_loggers_side_by_side_are_two_runs(tmp_path):
+    loggers = [NiloLogger("left"), NiloLogger("right")]
+    for logger, value in zip(loggers, (1.0, 2.0)):
+        logger.log_metrics({"loss": value}, step=0)
+        logger.log_hyperparams({"value": value})
+    for logger, value in zip(loggers, (3.0, 4.0)):
+        logger.log_metrics({"loss": value}, step=1)
+    nilometer.run._at_exit()
+    runs = all_runs(tmp_path / "runs")
+    assert runs["left"].series("loss").value.tolist() == [1.0, 3.0]
+    assert runs["right"].series("loss").value.tolist() == [2.0, 4.0]
+    assert runs["right"].config == {"value": 2.0}
+
+
+def test_two_fits_with_a_logger_each_are_two_runs(tmp_path):
+    for name, epochs in (("short", 1), ("long", 2)):
+        fitting = pl.Trainer(
+            default_root_dir=tmp_path,
+            accelerator="cpu",
+            max_epochs=epochs,
+            log_every_n_steps=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            logger=NiloLogger(name),
+        )
+        fitting.fit(Model(), data(), data(12))
+    nilometer.finish()
+    runs = all_runs(tmp_path / "runs")
+    assert len(runs["short"].series("train/loss").value) == 4
+    assert len(runs["long"].series("train/loss").value) == 8
