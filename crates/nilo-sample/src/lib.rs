@@ -22,5 +22,5 @@ pub use exception::{CodePlace, UnhandledException};
 pub use limit::{Limit, LimitSource};
 pub use process::{ProcessId, ProcessInfo};
 pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
-pub use run::{RunDescription, RunId};
+pub use run::{RunDescription, RunId, SlurmJobId};
 pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};
