@@ -93,8 +93,8 @@ fn ranks_that_log_once_each_are_still_ranks() {
     let rank = |writer, time| {
         let mut alive = fixture::table(TableSpec::throughput());
         alive.writer = String::from(writer);
-        fixture::tick(&mut alive, 0, &[0.0; 3]);
-        fixture::tick(&mut alive, 100, &[1.0; 3]);
+        fixture::tick(&mut alive, 0, &[0.0; 4]);
+        fixture::tick(&mut alive, 100, &[1.0; 4]);
         [logged(writer, "loss", &[(time, 7, 1.0)]), alive]
     };
     let history = history_of([rank("python-1", 10), rank("python-2", 20)].concat());
