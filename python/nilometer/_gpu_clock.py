@@ -21,7 +21,7 @@ class GpuClock:
         self._cuda = torch_with_cuda().cuda
         self._timer = timer
         self._device = device
-        self._pending: deque[tuple[GpuSeconds, Any, int | None]] = deque()
+        self._pending: deque[tuple[GpuSeconds, Any, int | None, int]] = deque()
         # Making an event costs as much as recording it.
         self._spare: list[Any] = []
 
@@ -33,19 +33,19 @@ class GpuClock:
         event.record(self._cuda.current_stream(self._device))
         return event
 
-    def store(self, name: str, began: Any, ended: Any, step: int | None) -> None:
-        """A phase between two events; without a step it belongs to the one that the run is at."""
+    def store(self, name: str, began: Any, ended: Any, step: int | None, weight: int) -> None:
+        """A phase between two events, which stands for `weight` steps; without a step it belongs to the one that the run is at."""
         if step is None:
             step = self._timer.current_step()
-        self._pending.append((GpuSeconds(name, began, ended), began, step))
+        self._pending.append((GpuSeconds(name, began, ended), began, step, weight))
         if len(self._pending) >= _MANY_PENDING:
             self.settle(wait=False)
 
     def settle(self, wait: bool) -> None:
         """Stores the durations that are known, each under the step that it was measured in."""
         while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0][0].ready()):
-            seconds, began, step = self._pending.popleft()
-            self._timer.add(seconds.path, float(seconds), step)
+            seconds, began, step, weight = self._pending.popleft()
+            self._timer.add(seconds.path, seconds.wait(), step, weight)
             # Where one phase ends another may begin, and then this event is the end of one and the beginning of the next.
             # The next one comes later, so that whoever begins with an event is the last to need it.
             self._spare.append(began)

@@ -108,7 +108,7 @@ class RecordedRun:
         return _series(self._reader.tree(column))
 
     def throughput(self, column: str = "samples") -> Series:
-        """Running totals of `batches`, `samples` or `tokens`."""
+        """Running totals of `batches`, `samples` or `tokens`; `counted_nanos` is the time that counts, without pauses."""
         return _series(self._reader.throughput(column))
 
     def torch_memory(self, device: int = 0, column: str = "allocated_bytes") -> Series:

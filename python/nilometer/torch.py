@@ -49,6 +49,8 @@ def watch(
     `every=N` records each Nth step. Otherwise every step is recorded on the CPU, and on a GPU as many as take 0.05 % of the time.
     `step` is the number of the first step; None leaves the step to somebody else.
     What lies between the model's output and its first gradient, the loss, belongs to no phase.
+    `with watched.throughput.paused():` leaves an evaluation out of the samples a second; in reinforcement learning a call without
+    gradients may be part of the training, so it is not left out by itself.
 
     >>> import nilometer, tempfile
     >>> run = nilometer.init(dir=tempfile.mkdtemp(), memory=False)

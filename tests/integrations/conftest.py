@@ -66,3 +66,9 @@ def without():
         return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
     return run
+
+
+def paused_secs(run):
+    """How long the clock of the throughput stood still between the first and the last step."""
+    clock = run.throughput("counted_nanos")
+    return (clock.seconds[-1] - clock.seconds[0]) - (clock.value[-1] - clock.value[0]) / 1e9

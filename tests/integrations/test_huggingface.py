@@ -2,6 +2,7 @@
 
 import numpy
 import pytest
+from conftest import paused_secs
 from tiny import Sentences, language_model
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -96,6 +97,8 @@ def test_phases_marks_and_throughput_come_along(tmp_path, recorded):
     assert run.throughput("samples").value.tolist() == [8, 16, 24, 32]
     assert run.throughput("tokens").value.tolist() == [64, 128, 192, 256]
     assert run.throughput("tokens").value[-1] == training.state.num_input_tokens_seen
+    # The first of two evaluations lies between steps.
+    assert paused_secs(run) == pytest.approx(reported[0], rel=0.01)
 
 
 def test_settings_of_training_and_model_are_stored(tmp_path, recorded):

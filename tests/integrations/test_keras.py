@@ -3,6 +3,7 @@
 import keras
 import numpy
 import pytest
+from conftest import paused_secs
 
 import nilometer
 from nilometer.integrations.keras import NiloCallback
@@ -60,6 +61,8 @@ def test_phases_throughput_and_epochs_come_along(recorded):
     assert run.phase("data").step.tolist() == list(range(12))
     assert len(run.phase("evaluate").value) == 3
     assert run.throughput("samples").value.tolist() == [8 * count for count in range(1, 13)]
+    # Two of three evaluations lie between steps; the clock stands still a little longer than they take.
+    assert paused_secs(run) >= run.phase("evaluate").value[:2].sum()
     assert [text for _, text in run.marks] == ["epoch 1", "epoch 2", "epoch 3"]
     assert run.config["epochs"] == "3"
     assert run.config["model/parameters"] == "21"

@@ -315,6 +315,11 @@ def test_every_tenth_step_is_recorded_and_every_sample_counted(recorded):
     assert run.phase("forward").step.tolist() == [10, 20, 30]
     assert run.phase("data").step.tolist() == [10, 20, 30]
     assert run.throughput("samples").value[-1] == 120
+    # Steps 5 to 30 stand behind the three that were timed.
+    phases = {phase["name"]: phase for phase in run.summary()["phases"]}
+    assert (phases["forward"]["count"], phases["forward"]["represented_count"]) == (3, 26)
+    rows = run.phase("forward").value.tolist()
+    assert phases["forward"]["total_secs"] == pytest.approx(6 * rows[0] + 10 * rows[1] + 10 * rows[2])
 
 
 def test_a_removed_watch_records_nothing_more(recorded):

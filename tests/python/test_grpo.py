@@ -350,3 +350,12 @@ def test_correlations_are_those_of_scipy():
     between = dist["component_correlations"]["style"]["length"]
     assert between["pearson"] == pytest.approx(stats.pearsonr(style, lengths)[0], abs=1e-12)
     assert between["spearman"] == pytest.approx(stats.spearmanr(style, lengths)[0], abs=1e-12)
+
+
+def test_what_was_given_is_readable_by_the_same_name(run):
+    tracker = GRPOMetricsTracker()
+    tracker.update_grpo_step(step=1, policy_loss=0.45, mean_reward=0.72, kl_divergence=0.012)
+    assert tracker.get_mean("mean_reward") == tracker.get_mean("reward") == 0.72
+    assert tracker.get_last("kl_divergence") == tracker.get_last("kl") == 0.012
+    assert tracker.get_summary()["mean_reward"]["count"] == 1
+    assert stored(run, "mean_reward") == ([1], [0.72])

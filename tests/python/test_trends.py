@@ -378,7 +378,7 @@ def test_the_status_report_has_forecasts_and_growth_beside_what_it_had(tmp_path)
     with debugger:
         time.sleep(0.3)
     report = debugger.generate_report(tmp_path / "report.json")
-    assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks"}
+    assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks", "python_objects"}
     assert {"device", "risk_level", "current_usage", "limit", "recommendations"} <= set(report["oom"][0])
     assert {"predicted_oom_seconds", "predicted_oom_range", "confidence", "reason", "cause"} <= set(report["oom"][0])
     assert {"device", "growth_mb", "is_leak"} <= set(report["leaks"][0])

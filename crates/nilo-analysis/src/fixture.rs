@@ -26,6 +26,7 @@ pub(crate) fn recording() -> Recording {
             recorder_start_ticks: 0,
             root_pids: vec![],
             interval_nanos: 100_000_000,
+            slurm: None,
             limit: None,
             ending: None,
         },

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod assessment;
+pub mod bottleneck;
 pub mod compare;
 pub mod compare_training;
 pub mod ending;

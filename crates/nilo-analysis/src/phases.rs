@@ -1,5 +1,7 @@
 //! Phases of the training step: how long each took, and which share of the time.
 //!
+//! A phase that is timed in some steps only carries weights: each row stands for so many steps, and the total and share are of all of them.
+//!
 //! A phase inside another is named `outer/inner`; the list has every phase after the one that it lies in.
 
 use std::collections::HashMap;
@@ -23,11 +25,13 @@ pub struct PhaseSummary {
     pub parent: Option<String>,
     /// How many recorded phases it lies in.
     pub depth: u64,
-    /// How often it ended.
+    /// How often it was timed.
     pub count: u64,
+    /// How often it ran, with the steps between that were not timed.
+    pub represented_count: u64,
     /// Rows whose duration is no duration (negative, NaN, infinite); no part of the figures.
     pub unusable_count: u64,
-    /// All its durations together, over all writers.
+    /// All its durations together, over all writers; those that were not timed taken to be like those that were.
     pub total_secs: f64,
     /// Mean duration.
     pub mean_secs: Option<f64>,
@@ -63,18 +67,30 @@ pub fn summarize_phases(recording: &Recording, wall_nanos: u64) -> Vec<PhaseSumm
 
 fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<PhaseSummary> {
     let mut durations = Vec::new();
+    // From zero on: the sum of nothing is minus zero, and prints as that.
+    let (mut total_secs, mut represented) = (0.0, 0.0);
     let mut unusable_count = 0;
     let mut spans: HashMap<&str, (u64, u64)> = HashMap::new();
     for table in tables {
         let Some(series) = table.series("duration_nanos") else {
             continue;
         };
-        for (end_nanos, nanos) in series.present() {
-            if !nanos.is_finite() || nanos < 0.0 || is_absent(nanos) {
+        let weights = table.series("weight");
+        for (row, (end_nanos, nanos)) in series.times.iter().zip(series.values).enumerate() {
+            let (end_nanos, nanos) = (*end_nanos, *nanos);
+            if is_absent(nanos) {
+                continue;
+            }
+            if !nanos.is_finite() || nanos < 0.0 {
                 unusable_count += 1;
                 continue;
             }
-            durations.push(nanos / NANOS_PER_SEC as f64);
+            let secs = nanos / NANOS_PER_SEC as f64;
+            durations.push(secs);
+            let weight = weights.and_then(|weights| weights.values.get(row).copied());
+            let weight = weight.filter(|weight| weight.is_finite() && *weight >= 1.0);
+            total_secs += secs * weight.unwrap_or(1.0);
+            represented += weight.unwrap_or(1.0);
             let begin_nanos = end_nanos.saturating_sub(nanos as u64);
             let span = spans
                 .entry(&table.writer)
@@ -85,8 +101,6 @@ fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<P
     if durations.is_empty() && unusable_count == 0 {
         return None;
     }
-    // From zero on: the sum of nothing is minus zero, and prints as that.
-    let total_secs = durations.iter().fold(0.0, |sum, secs| sum + secs);
     let count = durations.len() as u64;
     let mut spans: Vec<(u64, u64)> = spans.into_values().collect();
     let wall_secs = wall_nanos as f64 / NANOS_PER_SEC as f64 * concurrency(&mut spans);
@@ -95,6 +109,7 @@ fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<P
         parent: None,
         depth: 0,
         count,
+        represented_count: represented as u64,
         unusable_count,
         total_secs,
         mean_secs: mean_and_std(&durations).0,
@@ -184,6 +199,25 @@ mod tests {
             (step.max_secs, step.wall_share_ratio),
             (Some(3.0), Some(0.4))
         );
+    }
+
+    #[test]
+    fn a_phase_timed_every_tenth_step_has_the_share_of_all_steps() {
+        let mut table = fixture::table(TableSpec::sampled_phase("forward"));
+        table.writer = "a".to_owned();
+        for (end_secs, weight) in [(1, 1.0), (5, 10.0), (9, 10.0)] {
+            fixture::tick(
+                &mut table,
+                end_secs * SECOND,
+                &[0.1 * SECOND as f64, weight],
+            );
+        }
+        let found = summary_of(vec![table, phase("a", "forward", &[(2, 0.1)])]);
+        let forward = &found[0];
+        assert_eq!((forward.count, forward.represented_count), (4, 22));
+        assert!((forward.total_secs - 2.2).abs() < 1e-9);
+        assert!((forward.wall_share_ratio.unwrap() - 0.22).abs() < 1e-9);
+        assert!((forward.mean_secs.unwrap() - 0.1).abs() < 1e-9);
     }
 
     #[test]

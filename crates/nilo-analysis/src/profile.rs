@@ -9,6 +9,7 @@ use nilo_sample::{Recording, SeriesView, Subject, is_absent};
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
+use crate::forecast::{LevelTrend, level_trend};
 use crate::gpus::{held_mean, summarize_gpus};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -79,6 +80,8 @@ pub struct Statistics {
     pub peak_allocated: u64,
     /// How often it was read.
     pub samples_count: u64,
+    /// Where the level went; `None` when it was read too seldom.
+    pub trend: Option<LevelTrend>,
 }
 
 /// All GPUs together.
@@ -191,6 +194,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
         .fold(highest, f64::min);
     let mean = held_mean(level, end_nanos)?;
     let share = |bytes: f64| rounded(percent(bytes, total));
+    let times: Vec<f64> = level.times.iter().map(|nanos| *nanos as f64).collect();
     Some(Device {
         current_usage: Usage {
             allocated: last as u64,
@@ -206,6 +210,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
             min_utilization: share(lowest),
             peak_allocated: highest as u64,
             samples_count: looks,
+            trend: level_trend(&times, level.values, end_nanos as f64, looks),
         },
     })
 }
@@ -267,6 +272,7 @@ mod tests {
             min_utilization: 12.5,
             peak_allocated: 50,
             samples_count: 10,
+            trend: Some(LevelTrend::Stable),
         };
         assert_eq!((&gpu.current_usage, &gpu.statistics), (&usage, &statistics));
         assert_eq!(profile.summary.total_devices, 1);

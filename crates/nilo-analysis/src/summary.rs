@@ -9,6 +9,7 @@ use nilo_sample::{Alert, Ending, Event, ProcessId, ProcessInfo, Recording, Subje
 use serde::Serialize;
 
 use crate::assessment::ran_out;
+use crate::bottleneck::{Bottleneck, find_bottleneck};
 use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::findings::{Finding, Seen, find};
@@ -20,6 +21,7 @@ use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
+use crate::slurm::SlurmPlace;
 use crate::throughput::{ThroughputSummary, summarize_throughput};
 use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
 
@@ -51,6 +53,9 @@ pub struct Summary {
     pub cwd: String,
     /// On which machine.
     pub host: String,
+    /// The Slurm job that it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmPlace>,
     /// Nanoseconds since 1970.
     pub started_unix_nanos: u64,
     /// `exited`, `killed`, `oom-killed`, `running`, `lost` or `detached`.
@@ -85,6 +90,9 @@ pub struct Summary {
     pub metrics: Vec<MetricSummary>,
     /// Phases of the training step, inner ones behind their outer one.
     pub phases: Vec<PhaseSummary>,
+    /// The part of the training step to look at first; absent where its parts were not timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
     /// Batches, samples and tokens; absent when the program counted none.
     pub throughput: Option<ThroughputSummary>,
     /// What was noticed.
@@ -246,6 +254,10 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         verdicts: lookout.verdicts(None),
         changes,
     };
+    let phases = summarize_phases(recording, duration_nanos);
+    let phase_totals = phases
+        .iter()
+        .map(|phase| (phase.name.as_str(), phase.total_secs));
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
@@ -258,6 +270,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         command: description.command.clone(),
         cwd: description.cwd.clone(),
         host: description.host.clone(),
+        slurm: SlurmPlace::of_recording(recording),
         started_unix_nanos: description.started_unix_nanos,
         status: ending.status.as_str(),
         exit_code: ending.exit_code,
@@ -273,7 +286,8 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         torch_memory: summarize_torch_memory(recording),
         config: config(recording),
         metrics: summarize_metrics(recording),
-        phases: summarize_phases(recording, duration_nanos),
+        bottleneck: find_bottleneck(phase_totals),
+        phases,
         throughput: summarize_throughput(recording),
         findings: find(&seen),
         advice: Vec::new(),

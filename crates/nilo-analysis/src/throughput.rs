@@ -1,13 +1,14 @@
 //! How much training got through: totals and rates from the running totals of each writer.
 //!
-//! Rates are of the time between a writer's first and last row, so that loading a model does not count against training.
+//! Rates are of the time between a writer's first and last row, so that loading a model does not count against training,
+//! without the pauses that the writer says there were (`counted_nanos` stands still): evaluations, checkpoints.
 //! What several ranks get through at once is added up.
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
-use nilo_sample::{RecordedTable, Recording, Subject};
+use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
 use serde::Serialize;
 
-use crate::spans::union_nanos;
+use crate::spans::{concurrency, union_nanos};
 
 /// "Recent" is the last minute, or the last tenth of a shorter run.
 const RECENT_NANOS: u64 = 60 * NANOS_PER_SEC;
@@ -15,7 +16,7 @@ const RECENT_NANOS: u64 = 60 * NANOS_PER_SEC;
 /// What a run got through.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThroughputSummary {
-    /// Time during which at least one process counted.
+    /// Time during which at least one process counted, without pauses.
     pub counted_secs: f64,
     /// Length of the stretch at the end that `recent_per_sec` is about.
     pub recent_secs: f64,
@@ -60,7 +61,10 @@ pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> 
     let span = |table: &&RecordedTable| Some((*table.times.first()?, *table.times.last()?));
     let mut spans: Vec<(u64, u64)> = tables.iter().filter_map(span).collect();
     let end_nanos = spans.iter().map(|(_, to)| *to).max()?;
-    let counted_nanos = union_nanos(&mut spans);
+    // Ranks pause together, attempts one after the other.
+    let paused: f64 = tables.iter().map(|table| paused_nanos(table)).sum();
+    let paused = (paused / concurrency(&mut spans)) as u64;
+    let counted_nanos = union_nanos(&mut spans).saturating_sub(paused);
     let recent_nanos = RECENT_NANOS.min(counted_nanos / 10);
     let counter = |name| summarize(&tables, name, counted_nanos, end_nanos - recent_nanos);
     let summary = ThroughputSummary {
@@ -86,12 +90,11 @@ fn summarize(
         let Some(series) = table.series(column) else {
             continue;
         };
-        let usable = |(_, value): &(u64, f64)| value.is_finite() && *value >= 0.0;
-        let readings: Vec<(u64, f64)> = series.present().filter(usable).collect();
-        let Some((_, first)) = readings.first() else {
+        let readings = readings_of(table, series);
+        let Some(first) = readings.first().map(|reading| reading.count) else {
             continue;
         };
-        let grown = growth_of(&readings);
+        let grown = growth_of(readings.iter().map(|reading| reading.count));
         *total.get_or_insert(0.0) += first + grown;
         if readings.len() > 1 {
             *growth.get_or_insert(0.0) += grown;
@@ -109,24 +112,71 @@ fn summarize(
     })
 }
 
+/// A counter at a time, with the time that counted until then.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    time_nanos: u64,
+    count: f64,
+    counted_nanos: f64,
+}
+
+fn readings_of(table: &RecordedTable, counter: SeriesView<'_>) -> Vec<Reading> {
+    let counted = table.series("counted_nanos");
+    let rows = counter.times.iter().zip(counter.values).enumerate();
+    let reading = |(row, (time, count)): (usize, (&u64, &f64))| Reading {
+        time_nanos: *time,
+        count: *count,
+        counted_nanos: counted_at(counted, row, *time),
+    };
+    rows.map(reading)
+        .filter(|reading| reading.count.is_finite() && reading.count >= 0.0)
+        .collect()
+}
+
+/// Without a clock of the writer's own, all time counts.
+fn counted_at(counted: Option<SeriesView<'_>>, row: usize, time_nanos: u64) -> f64 {
+    let written = counted.and_then(|counted| counted.values.get(row).copied());
+    written
+        .filter(|nanos| nanos.is_finite() && *nanos >= 0.0)
+        .unwrap_or(time_nanos as f64)
+}
+
+/// How long a writer's clock stood still between its first and last row.
+fn paused_nanos(table: &RecordedTable) -> f64 {
+    let (Some(first), Some(last)) = (table.times.first(), table.times.last()) else {
+        return 0.0;
+    };
+    let counted = table.series("counted_nanos");
+    let clock = table.times.iter().enumerate();
+    let counted = growth_of(clock.map(|(row, time)| counted_at(counted, row, *time)));
+    (last.saturating_sub(*first) as f64 - counted).max(0.0)
+}
+
 /// The sum of all rises: a counter that falls was begun anew.
-fn growth_of(readings: &[(u64, f64)]) -> f64 {
-    let rises = readings.windows(2).map(|pair| match pair[1].1 - pair[0].1 {
-        rise if rise >= 0.0 => rise,
-        _ => pair[1].1,
-    });
-    rises.sum()
+fn growth_of(values: impl Iterator<Item = f64>) -> f64 {
+    let mut before = None;
+    let mut growth = 0.0;
+    for value in values {
+        growth += match before {
+            None => 0.0,
+            Some(before) if value >= before => value - before,
+            Some(_) => value,
+        };
+        before = Some(value);
+    }
+    growth
 }
 
 /// The rate from the last reading at or before a time on; `None` for a writer that ended before.
-fn recent_rate(readings: &[(u64, f64)], from_nanos: u64) -> Option<f64> {
-    let after = readings.partition_point(|(time, _)| *time <= from_nanos);
+fn recent_rate(readings: &[Reading], from_nanos: u64) -> Option<f64> {
+    let after = readings.partition_point(|reading| reading.time_nanos <= from_nanos);
     if after == readings.len() {
         return None;
     }
     let recent = &readings[after.saturating_sub(1)..];
-    let nanos = recent.last()?.0.checked_sub(recent.first()?.0)?;
-    (nanos > 0).then(|| growth_of(recent) / to_secs(nanos))
+    let nanos = growth_of(recent.iter().map(|reading| reading.counted_nanos));
+    let grown = growth_of(recent.iter().map(|reading| reading.count));
+    (nanos > 0.0).then(|| grown / to_secs(nanos as u64))
 }
 
 #[cfg(test)]
@@ -140,7 +190,7 @@ mod tests {
         let mut table = fixture::table(TableSpec::throughput());
         table.writer = writer.to_owned();
         for (secs, samples) in rows {
-            let row = [ABSENT, *samples, samples * 100.0];
+            let row = [ABSENT, *samples, samples * 100.0, ABSENT];
             fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
         }
         table
@@ -181,6 +231,27 @@ mod tests {
         let samples = found.samples.unwrap();
         assert_eq!((samples.total, samples.mean_per_sec), (300.0, Some(1.5)));
         assert_eq!(samples.recent_per_sec, Some(2.0));
+    }
+
+    #[test]
+    fn pauses_do_not_count() {
+        let paused = |writer: &str| {
+            let mut table = fixture::table(TableSpec::throughput());
+            table.writer = writer.to_owned();
+            // Ten samples a second; the clock stands still between 10 and 100 seconds.
+            for (secs, counted) in [(0, 0), (5, 5), (10, 10), (100, 10), (105, 15), (110, 20)] {
+                let row = [ABSENT, 10.0 * counted as f64, ABSENT, counted as f64 * 1e9];
+                fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+            }
+            table
+        };
+        let found = summary_of(vec![paused("a")]).unwrap();
+        assert_eq!((found.counted_secs, found.recent_secs), (20.0, 2.0));
+        let samples = found.samples.unwrap();
+        assert_eq!(samples.mean_per_sec, Some(10.0));
+        assert_eq!(samples.recent_per_sec, Some(10.0));
+        let found = summary_of(vec![paused("a"), paused("b")]).unwrap();
+        assert_eq!(found.samples.unwrap().mean_per_sec, Some(20.0));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use nilo_analysis::request::{Completeness, RunFacts};
+use nilo_analysis::request::{Completeness, GpuFacts, RunFacts};
 use nilo_analysis::slurm::{
     Account, SacctError, SlurmJob, SlurmPlace, compare_with_slurm, parse_sacct,
 };
@@ -101,6 +101,66 @@ fn what_is_wrong_is_named_with_its_line() {
         parse_sacct("Slurm accounting storage is disabled\n"),
         Err(SacctError::Disabled)
     );
+}
+
+const WITH_GPUS: &str = "JobID|State|NNodes|AllocTRES|TRESUsageInMax\n\
+    7|COMPLETED|1|billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=32G,node=1|\n\
+    7.extern|COMPLETED|1|cpu=8,gres/gpu=2,mem=32G,node=1|cpu=00:00:00,energy=0,fs/disk=5273,gres/gpumem=0,gres/gpuutil=0,mem=256K,pages=0,vmem=0\n\
+    7.0|COMPLETED|1|cpu=8,gres/gpu=2,mem=32G,node=1|cpu=00:56:24,energy=0,fs/disk=350130624578,gres/gpumem=38888M,gres/gpuutil=187,mem=10372780K,pages=3465,vmem=10194376K\n";
+
+#[test]
+fn gpus_and_their_usage_are_read() {
+    let jobs = parse_sacct(WITH_GPUS).unwrap();
+    let job = job(&jobs, "7");
+    assert_eq!(job.gpus, Some(2));
+    assert_eq!(job.steps[0].max_gpu_memory_bytes, None);
+    assert_eq!(job.steps[1].max_gpu_memory_bytes, Some(38_888 * MIB));
+    assert_eq!(job.steps[1].max_gpu_utilization_percent, Some(187));
+    let wanted = "JobID|ReqTRES\n8|billing=1,cpu=1,gres/gpu=1,mem=1G,node=1\n";
+    assert_eq!(parse_sacct(wanted).unwrap()[0].gpus, Some(1));
+}
+
+fn on_gpus(peaks: &[u64]) -> RunFacts {
+    let gpu = |(device, peak): (usize, &u64)| GpuFacts {
+        device: device as u32,
+        peak_bytes: *peak,
+        peak_allocated_bytes: None,
+        total_bytes: None,
+    };
+    RunFacts {
+        gpus: peaks.iter().enumerate().map(gpu).collect(),
+        ..run("7", 256 * MIB, 1, 256 * MIB)
+    }
+}
+
+#[test]
+fn slurms_gpu_memory_is_explained() {
+    let jobs = parse_sacct(WITH_GPUS).unwrap();
+    let said = |run: RunFacts| -> Vec<String> {
+        let accounts = compare_with_slurm(&[run], &jobs);
+        let sentences = accounts[0].sentences.iter();
+        sentences
+            .filter(|text| text.contains("GPU"))
+            .cloned()
+            .collect()
+    };
+    assert_eq!(
+        said(on_gpus(&[19_000 * MIB, 19_500 * MIB])),
+        [
+            "Slurm saw 37.98 GiB of GPU memory and a utilization of 187 % at most, and the peak was 37.60 GiB: they agree"
+        ]
+    );
+    assert_eq!(
+        said(on_gpus(&[60_000 * MIB])),
+        [
+            "2 GPUs were given on each node, and the job used 1 of them",
+            "Slurm saw 37.98 GiB of GPU memory and a utilization of 187 % at most, and the peak was 58.59 GiB: \
+             Slurm asks the driver every 30 s by default and misses what comes between",
+        ]
+    );
+    let accounts = compare_with_slurm(&[on_gpus(&[60_000 * MIB])], &jobs);
+    assert_eq!(accounts[0].gpu_peak_bytes, Some(60_000 * MIB));
+    assert_eq!(accounts[0].max_gpu_memory_bytes, Some(38_888 * MIB));
 }
 
 /// A run of one of the jobs, as it was recorded there.

@@ -39,6 +39,7 @@ fn empty() -> Recording {
             recorder_start_ticks: 0,
             root_pids: vec![],
             interval_nanos: TENTH,
+            slurm: None,
             limit: None,
             ending: None,
         },

@@ -199,10 +199,10 @@ fn phases_and_throughput_have_tags_of_their_own() {
             writer,
             TableSpec::throughput(),
             &[
-                (SECOND, 1, &[1.0, 32.0, ABSENT]),
-                (3 * SECOND, 2, &[2.0, 96.0, ABSENT]),
-                (3 * SECOND, 2, &[9.0, 99.0, ABSENT]),
-                (4 * SECOND, 3, &[0.0, 0.0, ABSENT]),
+                (SECOND, 1, &[1.0, 32.0, ABSENT, ABSENT]),
+                (3 * SECOND, 2, &[2.0, 96.0, ABSENT, ABSENT]),
+                (3 * SECOND, 2, &[9.0, 99.0, ABSENT, ABSENT]),
+                (4 * SECOND, 3, &[0.0, 0.0, ABSENT, ABSENT]),
             ],
         )
     };

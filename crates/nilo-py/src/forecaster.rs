@@ -3,7 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_analysis::assessment::{Evidence, Thresholds, WarningText, assess, growth_while_loading};
-use nilo_analysis::forecast::{Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel};
+use nilo_analysis::forecast::{
+    Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel, level_trend as trend_of,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -202,6 +204,14 @@ pub(crate) fn warning_text(
         reason,
     };
     Ok(text.to_text())
+}
+
+/// Where a level went that was read at these seconds: `increasing`, `decreasing` or `stable`; None when it was read too seldom.
+#[pyfunction]
+pub(crate) fn level_trend(seconds: Vec<f64>, bytes: Vec<f64>) -> Option<&'static str> {
+    let end = seconds.last().copied()?;
+    let trend = trend_of(&seconds, &bytes, end, seconds.len() as u64)?;
+    Some(trend.as_str())
 }
 
 /// As it is written in JSON.

@@ -44,7 +44,7 @@ mod _native {
     #[pymodule_export]
     use super::exceptions::record_exception;
     #[pymodule_export]
-    use super::forecaster::{Forecaster, warning_text};
+    use super::forecaster::{Forecaster, level_trend, warning_text};
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]

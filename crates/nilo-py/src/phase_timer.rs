@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nilo_analysis::bottleneck::find_bottleneck;
 use nilo_runfile::{TableId, monotonic_nanos};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -33,6 +34,16 @@ pub(crate) struct Timed {
     pub(crate) nanos: u64,
     pub(crate) ended_nanos: u64,
     pub(crate) step: Option<i64>,
+    /// How many steps it stands for, where only some are timed.
+    pub(crate) weight: u64,
+}
+
+/// A duration to keep.
+struct Duration {
+    nanos: f64,
+    ended_nanos: u64,
+    step: Option<i64>,
+    weight: u64,
 }
 
 struct Phase {
@@ -40,10 +51,14 @@ struct Phase {
     /// The name with those of the phases around it.
     path: String,
     seconds: Series,
+    /// All of them together, those that they stand for too.
+    total_secs: f64,
     /// Phases seen inside this one.
     inner: Vec<usize>,
     /// Where its rows go, and in which stream.
     table: Option<(u64, TableId)>,
+    /// Where those go that stand for several.
+    sampled_table: Option<(u64, TableId)>,
 }
 
 #[derive(Default)]
@@ -97,8 +112,15 @@ impl PhaseTimer {
         let (seconds, unclosed) = {
             let mut phases = self.locked();
             let (closed, unclosed) = phases.close(strand, text.as_deref(), now);
-            let seconds =
-                closed.map(|(phase, nanos)| phases.store(phase, nanos as f64, now, None, &run));
+            let seconds = closed.map(|(phase, nanos)| {
+                let duration = Duration {
+                    nanos: nanos as f64,
+                    ended_nanos: now,
+                    step: None,
+                    weight: 1,
+                };
+                phases.store(phase, &duration, &run)
+            });
             (seconds, unclosed)
         };
         if !unclosed.is_empty() {
@@ -130,14 +152,27 @@ impl PhaseTimer {
     }
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
-    #[pyo3(signature = (name, seconds, step=None))]
-    fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
+    /// `weight` is the number of steps that it stands for, where only some are timed.
+    #[pyo3(signature = (name, seconds, step=None, weight=1))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        seconds: f64,
+        step: Option<i64>,
+        weight: u64,
+    ) -> PyResult<()> {
         let run = self.destination.get(py)?;
         let strand = Strand::current(py);
         let mut phases = self.locked();
         if let Some(phase) = phases.find(strand, name) {
-            let nanos = (seconds * 1e9).round();
-            phases.store(phase, nanos, monotonic_nanos(), step, &run);
+            let duration = Duration {
+                nanos: (seconds * 1e9).round(),
+                ended_nanos: monotonic_nanos(),
+                step,
+                weight,
+            };
+            phases.store(phase, &duration, &run);
         }
         Ok(())
     }
@@ -154,6 +189,25 @@ impl PhaseTimer {
         self.locked().path(strand, name)
     }
 
+    /// The part of the step to look at first: `part`, `phase`, `share`, `text` and `advice`; None where its parts were not timed.
+    fn get_bottleneck<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let found = {
+            let phases = self.locked();
+            let totals = phases.phases.iter();
+            find_bottleneck(totals.map(|phase| (phase.path.as_str(), phase.total_secs)))
+        };
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let dict = PyDict::new(py);
+        dict.set_item("part", found.part.as_str())?;
+        dict.set_item("phase", found.phase)?;
+        dict.set_item("share", found.share_ratio)?;
+        dict.set_item("text", found.text)?;
+        dict.set_item("advice", found.advice)?;
+        Ok(Some(dict))
+    }
+
     /// For each phase its count, and mean, std, min, max, p50, p95 and total in seconds.
     fn get_summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
@@ -164,7 +218,7 @@ impl PhaseTimer {
             let seconds = phase.seconds.last(None);
             let shares = [("p50", 0.5), ("p95", 0.95)];
             let summary = summary_dict(py, &Statistics::of(seconds), "_sec", &shares)?;
-            summary.set_item("total_sec", seconds.iter().sum::<f64>())?;
+            summary.set_item("total_sec", phase.total_secs)?;
             all.set_item(&phase.path, summary)?;
         }
         Ok(all)
@@ -202,13 +256,13 @@ impl PhaseTimer {
         let mut phases = self.locked();
         for timed in timed {
             if let Some(phase) = phases.find(Strand::of_thread(), timed.name) {
-                phases.store(
-                    phase,
-                    timed.nanos as f64,
-                    timed.ended_nanos,
-                    timed.step,
-                    run,
-                );
+                let duration = Duration {
+                    nanos: timed.nanos as f64,
+                    ended_nanos: timed.ended_nanos,
+                    step: timed.step,
+                    weight: timed.weight,
+                };
+                phases.store(phase, &duration, run);
             }
         }
     }
@@ -253,8 +307,10 @@ impl Phases {
             name: name.to_owned(),
             path: self.path(strand, name),
             seconds: Series::default(),
+            total_secs: 0.0,
             inner: Vec::new(),
             table: None,
+            sampled_table: None,
         });
         match outer {
             Some(outer) => self.phases[outer].inner.push(place),
@@ -326,28 +382,32 @@ impl Phases {
     }
 
     /// Keeps a duration, here and in the run; gives it in seconds.
-    fn store(
-        &mut self,
-        phase: usize,
-        nanos: f64,
-        ended_nanos: u64,
-        step: Option<i64>,
-        run: &Shared,
-    ) -> f64 {
+    fn store(&mut self, phase: usize, duration: &Duration, run: &Shared) -> f64 {
         let phase = &mut self.phases[phase];
-        let seconds = nanos / 1e9;
+        let seconds = duration.nanos / 1e9;
+        let is_sampled = duration.weight > 1;
         phase.seconds.push(seconds);
+        phase.total_secs += seconds * duration.weight as f64;
         run.with_stream(|stream| {
-            let table = match phase.table {
-                Some((id, table)) if id == stream.id() => table,
+            let known = match is_sampled {
+                true => &mut phase.sampled_table,
+                false => &mut phase.table,
+            };
+            let table = match known {
+                Some((id, table)) if *id == stream.id() => *table,
                 _ => {
-                    let table = stream.phase(&phase.path);
-                    phase.table = Some((stream.id(), table));
+                    let table = match is_sampled {
+                        true => stream.sampled_phase(&phase.path),
+                        false => stream.phase(&phase.path),
+                    };
+                    *known = Some((stream.id(), table));
                     table
                 }
             };
-            let step = step.or(stream.step);
-            stream.append_at(table, ended_nanos, step, &[nanos])
+            let step = duration.step.or(stream.step);
+            let row = [duration.nanos, duration.weight as f64];
+            let columns = if is_sampled { 2 } else { 1 };
+            stream.append_at(table, duration.ended_nanos, step, &row[..columns])
         });
         seconds
     }

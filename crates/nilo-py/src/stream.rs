@@ -26,6 +26,7 @@ pub(crate) struct Stream {
     /// Names by group; groups keep apart what several loggers call the same.
     groups: Vec<(String, KeySets)>,
     phases: HashMap<String, TableId>,
+    sampled_phases: HashMap<String, TableId>,
     throughput: Option<TableId>,
     torch_memory: HashMap<u32, TableId>,
     /// The step that training is at, where somebody says so: phases and memory carry it.
@@ -45,6 +46,7 @@ impl Stream {
             writer: RunWriter::create(folder, ROLE, WriterOptions::default())?,
             groups: Vec::new(),
             phases: HashMap::new(),
+            sampled_phases: HashMap::new(),
             throughput: None,
             torch_memory: HashMap::new(),
             step: None,
@@ -193,6 +195,16 @@ impl Stream {
         }
         let table = self.define(TableSpec::phase(name));
         self.phases.insert(name.to_owned(), table);
+        table
+    }
+
+    /// The table of a phase's rows that stand for several steps.
+    pub(crate) fn sampled_phase(&mut self, name: &str) -> TableId {
+        if let Some(table) = self.sampled_phases.get(name) {
+            return *table;
+        }
+        let table = self.writer.define(&TableSpec::sampled_phase(name));
+        self.sampled_phases.insert(name.to_owned(), table);
         table
     }
 

@@ -1,6 +1,7 @@
 //! How fast training goes: the native half of `ThroughputTracker`.
 //!
 //! The run gets running totals; rates are computed where they are asked for.
+//! Set-up and pauses do not count: a clock of its own says how much time does.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,18 +14,65 @@ use crate::run::{Destination, Run, Shared};
 /// Totals at a moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
-    time_nanos: u64,
+    /// The time that counts until then.
+    counted_nanos: u64,
     batches: u64,
     samples: f64,
     tokens: f64,
 }
 
+/// Whether time counts.
+#[derive(Debug, Clone, Copy, Default)]
+enum Clock {
+    /// Nothing has begun: set-up does not count.
+    #[default]
+    NotBegun,
+    Running {
+        since_nanos: u64,
+    },
+    Paused,
+}
+
 #[derive(Default)]
 struct Window {
+    clock: Clock,
     /// The totals after each of the last batches; the first is where the window begins.
     marks: VecDeque<Totals>,
+    /// Where the clock began. The first batch is not in the rates if nobody said when it began.
     first: Totals,
     last: Totals,
+}
+
+impl Window {
+    /// The totals after the last batch: what has passed since belongs to the next one.
+    fn last_mark(&self) -> Totals {
+        self.marks.back().copied().unwrap_or_default()
+    }
+
+    /// Takes in the time that has passed.
+    fn count_until(&mut self, now_nanos: u64) {
+        if let Clock::Running { since_nanos } = self.clock {
+            self.last.counted_nanos += now_nanos.saturating_sub(since_nanos);
+            self.clock = Clock::Running {
+                since_nanos: now_nanos,
+            };
+        }
+    }
+
+    /// Time counts from here on.
+    fn resume(&mut self, now_nanos: u64) {
+        match self.clock {
+            Clock::Running { .. } => return,
+            Clock::Paused => {}
+            Clock::NotBegun => {
+                self.first = self.last;
+                self.marks = VecDeque::from([self.last]);
+            }
+        }
+        self.clock = Clock::Running {
+            since_nanos: now_nanos,
+        };
+    }
 }
 
 /// Counts batches, samples and tokens over time.
@@ -43,26 +91,42 @@ impl Throughput {
     #[new]
     #[pyo3(signature = (window_size, run=None))]
     fn new(window_size: usize, run: Option<&Bound<'_, Run>>) -> Throughput {
-        let throughput = Throughput {
+        Throughput {
             destination: Destination::new(run.map(Bound::get)),
             size: window_size,
             window: Mutex::default(),
-        };
-        throughput.begin();
-        throughput
+        }
     }
 
-    /// The clock begins here; without this call it began with the tracker.
+    /// Counts anew, and the clock begins here; without this call it begins with the end of the first batch.
     fn begin(&self) {
-        let start = Totals {
-            time_nanos: monotonic_nanos(),
-            ..Totals::default()
-        };
-        *self.locked() = Window {
-            marks: VecDeque::from([start]),
-            first: start,
-            last: start,
-        };
+        let mut window = self.locked();
+        *window = Window::default();
+        window.resume(monotonic_nanos());
+    }
+
+    /// The clock stands still until `resume`: for an evaluation, or whatever else is not training.
+    fn pause(&self) {
+        let mut window = self.locked();
+        window.count_until(monotonic_nanos());
+        if !matches!(window.clock, Clock::NotBegun) {
+            window.clock = Clock::Paused;
+        }
+    }
+
+    /// The clock goes on, or begins.
+    fn resume(&self) {
+        self.locked().resume(monotonic_nanos());
+    }
+
+    /// So many of the seconds since the last batch do not count, where only afterwards it is known that it was no training.
+    fn leave_out(&self, seconds: f64) {
+        let now_nanos = monotonic_nanos();
+        if let Clock::Running { since_nanos } = &mut self.locked().clock {
+            // Too large a number of seconds, or one that is none, ends at a limit.
+            let left_out = (seconds * 1e9) as u64;
+            *since_nanos = since_nanos.saturating_add(left_out).min(now_nanos);
+        }
     }
 
     /// One batch is done; gives the number of batches so far.
@@ -76,19 +140,25 @@ impl Throughput {
     fn current(&self) -> Stretch {
         let window = self.locked();
         let first = window.marks.front().copied().unwrap_or_default();
-        between(&first, &window.last)
+        between(&first, &window.last_mark())
     }
 
-    /// Everything so far, up to the last batch.
+    /// Everything since the clock began, up to the last batch.
     fn overall(&self) -> Stretch {
         let window = self.locked();
-        between(&window.first, &window.last)
+        between(&window.first, &window.last_mark())
+    }
+
+    /// Batches, samples and tokens so far, those before the clock began too.
+    fn totals(&self) -> (u64, f64, f64) {
+        let last = self.locked().last;
+        (last.batches, last.samples, last.tokens)
     }
 }
 
 fn between(from: &Totals, to: &Totals) -> Stretch {
     (
-        to.time_nanos.saturating_sub(from.time_nanos) as f64 / 1e9,
+        to.counted_nanos.saturating_sub(from.counted_nanos) as f64 / 1e9,
         to.batches - from.batches,
         to.samples - from.samples,
         to.tokens - from.tokens,
@@ -99,25 +169,24 @@ impl Throughput {
     /// One batch was done at a moment that has just passed. Runs no Python code.
     pub(crate) fn add_at(&self, run: &Shared, samples: f64, tokens: f64, time_nanos: u64) -> u64 {
         let mut window = self.locked();
-        let last = Totals {
-            time_nanos,
-            batches: window.last.batches + 1,
-            samples: window.last.samples + samples,
-            tokens: window.last.tokens + tokens,
-        };
-        window.last = last;
-        window.marks.push_back(last);
+        window.count_until(time_nanos);
+        window.last.batches += 1;
+        window.last.samples += samples;
+        window.last.tokens += tokens;
+        let last = window.last;
+        if matches!(window.clock, Clock::NotBegun) {
+            window.resume(time_nanos);
+        } else {
+            window.marks.push_back(last);
+        }
         if window.marks.len() > self.size + 1 {
             window.marks.pop_front();
         }
         run.with_stream(|stream| {
             let (table, step) = (stream.throughput(), stream.step);
-            stream.append_at(
-                table,
-                time_nanos,
-                step,
-                &[last.batches as f64, last.samples, last.tokens],
-            )
+            let counted = last.counted_nanos as f64;
+            let row = [last.batches as f64, last.samples, last.tokens, counted];
+            stream.append_at(table, time_nanos, step, &row)
         });
         last.batches
     }

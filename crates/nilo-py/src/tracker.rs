@@ -15,6 +15,7 @@ use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
 use crate::run::{Destination, METRICS, Run, Shared, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
+use crate::trouble::report;
 
 /// Values by name, kept in memory for statistics and stored in the run as they come.
 #[pyclass(frozen, subclass, module = "nilometer._native")]
@@ -87,7 +88,7 @@ impl Tracker {
     ) -> PyResult<()> {
         match as_dict(metrics) {
             Some(dict) => self.add(&dict, step),
-            None => crate::trouble::report(
+            None => report(
                 metrics.py(),
                 "update_batch: the metrics are not a dictionary of names and numbers",
             ),
@@ -228,22 +229,13 @@ impl Tracker {
             },
         };
         self.settle(py);
-        let metrics = self.locked();
-        match metrics.get(name) {
-            Some(series) => Ok(work(series.last(window))),
-            None => {
-                let mut known: Vec<&str> = metrics.keys().map(String::as_str).take(20).collect();
-                known.sort_unstable();
-                let known = if known.is_empty() {
-                    "none yet".to_owned()
-                } else {
-                    known.join(", ")
-                };
-                Err(value_error(format!(
-                    "no metric is called {name:?} (there are: {known})"
-                )))
-            }
+        if let Some(series) = self.locked().get(name) {
+            return Ok(work(series.last(window)));
         }
+        // In the loop a name may come later than the question for it.
+        let text = format!("no metric is called {name:?} so far; names() lists those that are");
+        report(py, &text)?;
+        Ok(work(&[]))
     }
 
     fn add(&self, dict: &Bound<'_, PyDict>, step: Option<&Bound<'_, PyAny>>) -> PyResult<()> {

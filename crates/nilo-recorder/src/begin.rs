@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_runfile::{RunFolder, RunfileError, boot_id, monotonic_nanos, unix_nanos};
 use nilo_sample::run::RUN_SCHEMA;
-use nilo_sample::{RunDescription, RunId};
+use nilo_sample::{RunDescription, RunId, SlurmJobId};
 use nilo_source::{Roots, process_id};
 
 use crate::provenance::provenance;
@@ -46,9 +46,27 @@ pub fn describe_run(
         recorder_start_ticks: own.map_or(0, |id| id.start_ticks),
         root_pids: Vec::new(),
         interval_nanos: 0,
+        slurm: own_slurm_job(),
         limit: None,
         ending: None,
     }
+}
+
+/// The Slurm job that this process is part of, by its environment.
+pub fn own_slurm_job() -> Option<SlurmJobId> {
+    slurm_job(|name| std::env::var(name).ok())
+}
+
+fn slurm_job(variable: impl Fn(&str) -> Option<String>) -> Option<SlurmJobId> {
+    let number = |name: &str| {
+        let value = variable(name)?.trim().to_owned();
+        // Steps that are no user's, such as `extern`, have numbers at the end of 32 bits.
+        value.parse::<i32>().is_ok_and(|n| n >= 0).then_some(value)
+    };
+    Some(SlurmJobId {
+        job_id: number("SLURM_JOB_ID")?,
+        step_id: number("SLURM_STEP_ID"),
+    })
 }
 
 /// Where a run lies.
@@ -147,4 +165,33 @@ fn private_folder(path: PathBuf) -> Option<PathBuf> {
         && metadata.uid() == rustix::process::getuid().as_raw()
         && metadata.mode() & 0o022 == 0;
     ours.then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slurm_job_is_known_by_its_environment() {
+        let job = |entries: &[(&str, &str)]| {
+            let found = slurm_job(|name| {
+                let entry = entries.iter().find(|(known, _)| *known == name);
+                entry.map(|(_, value)| (*value).to_owned())
+            });
+            found.map(|job| (job.job_id, job.step_id))
+        };
+        let id = ("SLURM_JOB_ID", "4711");
+        assert_eq!(job(&[id]), Some(("4711".to_owned(), None)));
+        let step = ("SLURM_STEP_ID", "0");
+        assert_eq!(
+            job(&[id, step]),
+            Some(("4711".to_owned(), Some("0".to_owned())))
+        );
+        let external = ("SLURM_STEP_ID", "4294967292");
+        assert_eq!(job(&[id, external]), Some(("4711".to_owned(), None)));
+        for wrong in ["", "x", "-1"] {
+            assert_eq!(job(&[("SLURM_JOB_ID", wrong)]), None);
+        }
+        assert_eq!(job(&[step]), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! Where a run comes from: the repository of the working directory, the user, the rank, the Slurm job.
+//! Where a run comes from: the repository of the working directory, the user, the rank.
 //!
 //! The commit is read from git's own files, so that nothing is started for it.
 //! Whether files were changed only git can say; that is asked for by programs that have the time ([`add_dirty_flag`]).
@@ -18,8 +18,6 @@ const MOST_BYTES: u64 = 4 << 20;
 /// What can be known without starting a process.
 pub(crate) fn provenance() -> Provenance {
     let rank = own_rank();
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let array = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
     Provenance {
         git: std::env::current_dir()
             .ok()
@@ -27,9 +25,6 @@ pub(crate) fn provenance() -> Provenance {
         user: user_name(),
         rank: rank.map(|rank| rank.rank),
         world_size: rank.map(|rank| rank.world_size),
-        slurm_job: array
-            .map(|(job, task)| format!("{job}_{task}"))
-            .or_else(|| variable("SLURM_JOB_ID")),
         ..Provenance::default()
     }
 }

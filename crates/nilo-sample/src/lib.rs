@@ -25,6 +25,6 @@ pub use limit::{Limit, LimitSource};
 pub use process::{ProcessId, ProcessInfo};
 pub use provenance::{GitState, Provenance};
 pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
-pub use run::{RunDescription, RunId};
+pub use run::{RunDescription, RunId, SlurmJobId};
 pub use setting::setting_text;
 pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};

@@ -28,9 +28,6 @@ pub struct Provenance {
     /// How many ranks there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world_size: Option<u32>,
-    /// The Slurm job, with its array task: `1234` or `1234_5`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slurm_job: Option<String>,
 }
 
 /// A repository at one moment.

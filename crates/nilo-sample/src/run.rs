@@ -183,12 +183,25 @@ pub struct RunDescription {
     /// The asked-for sampling interval.
     #[serde(default)]
     pub interval_nanos: u64,
+    /// The Slurm job that it ran in, by its environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmJobId>,
     /// The limit at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// How it ended; absent while it runs and when nobody saw the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+}
+
+/// A job of Slurm and a step of it, as `SLURM_JOB_ID` and `SLURM_STEP_ID` say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlurmJobId {
+    /// The job's number.
+    pub job_id: String,
+    /// The step: `0`, `batch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<String>,
 }
 
 /// The value of [`RunDescription::schema`].

@@ -275,7 +275,16 @@ impl TableSpec {
         }
     }
 
+    /// A phase that is timed in some steps only: `weight` is the number of steps since the one timed before, which the row stands for.
+    pub fn sampled_phase(name: &str) -> TableSpec {
+        let mut spec = TableSpec::phase(name);
+        spec.columns.push(Column::gauge("weight", Unit::Count));
+        spec
+    }
+
     /// Totals since the program began; rates are computed on reading.
+    ///
+    /// `counted_nanos` is the time that counts, without pauses such as an evaluation.
     pub fn throughput() -> TableSpec {
         TableSpec {
             subject: Subject::Throughput,
@@ -283,6 +292,7 @@ impl TableSpec {
                 Column::counter("batches", Unit::Count),
                 Column::counter("samples", Unit::Count),
                 Column::counter("tokens", Unit::Count),
+                Column::counter("counted_nanos", Unit::Nanos),
             ],
             hold: false,
             rank: None,
@@ -368,6 +378,7 @@ mod tests {
             TableSpec::host(),
             TableSpec::metrics("metrics", ["loss", "grad/norm"]),
             TableSpec::phase("step/forward"),
+            TableSpec::sampled_phase("step/backward"),
             TableSpec::throughput(),
             TableSpec::torch_memory(1),
             TableSpec::gpu(3),

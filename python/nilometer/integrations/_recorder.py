@@ -26,6 +26,8 @@ class StepRecorder:
     def start(self, name: str) -> None:
         """A phase begins."""
         if name not in self._open:
+            if name == "evaluate":
+                self.throughput.pause()
             self._open.append(name)
             self.timer.start(name)
 
@@ -36,8 +38,15 @@ class StepRecorder:
         while True:
             innermost = self._open.pop()
             self.timer.stop(innermost)
+            if innermost == "evaluate":
+                self.throughput.resume()
             if innermost == name:
                 return
+
+    def evaluated(self, seconds: float) -> None:
+        """An evaluation is over that the framework timed itself."""
+        self.run.phase("evaluate", seconds)
+        self.throughput.leave_out(seconds)
 
     def idle(self) -> None:
         """From here on the framework gets the next batch, unless something else comes first."""

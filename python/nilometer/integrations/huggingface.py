@@ -116,7 +116,7 @@ class NiloCallback(TrainerCallback):
             # The Trainer has timed it.
             for name, value in (metrics or {}).items():
                 if name.endswith("_runtime"):
-                    self._recorder.run.phase("evaluate", float(value))
+                    self._recorder.evaluated(float(value))
             self._recorder.idle()
 
     @guarded

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .._trouble import require, require_type
+from .._trouble import require
 from .delivery import Delivery
 from .forecaster import RiskLevel
 from .leak_report import LeakReport
+from .percent import as_percent
 from .prediction import OOMPrediction
 from .readings import HOST
 
@@ -24,15 +25,8 @@ class Alerts:
     def __init__(
         self, host_percents: tuple[float, float], gpu_percents: tuple[float, float], complain: Callable[[str], None]
     ) -> None:
-        for name, (warning, critical) in (("", host_percents), ("gpu_", gpu_percents)):
-            require_type(warning, (int, float), f"{name}warning_percent")
-            require_type(critical, (int, float), f"{name}critical_percent")
-            require(
-                0 < warning <= critical <= 100,
-                f"{name}warning_percent and {name}critical_percent must be percentages in this order, not {warning} and {critical}",
-            )
-        self._host_percents = host_percents
-        self._gpu_percents = gpu_percents
+        self._host_percents = _percents(host_percents, "")
+        self._gpu_percents = _percents(gpu_percents, "gpu_")
         self._complain = complain
         self._deliveries: list[Delivery] = []
         # For each device: how many of its two thresholds were said, and the forecast's level that was.
@@ -130,3 +124,11 @@ class Alerts:
     def _over(self, kind: str, device: int | str) -> None:
         with self._lock:
             self._standing.pop((kind, device), None)
+
+
+def _percents(thresholds: tuple[float, float], prefix: str) -> tuple[float, float]:
+    warning = as_percent(thresholds[0], f"{prefix}warning_percent")
+    critical = as_percent(thresholds[1], f"{prefix}critical_percent")
+    names = f"{prefix}warning_percent and {prefix}critical_percent"
+    require(warning <= critical, f"{names} must be percentages in this order, not {warning:g} and {critical:g}")
+    return (warning, critical)

@@ -23,6 +23,8 @@ _LEAST_GROWTH_OF_LEVEL = 0.05
 _LEAST_GROWTH_BYTES = 8 * _MB
 # Trends are judged every sixtieth of the time watched, and at least this often.
 _JUDGE_SECS = 10.0
+# Types that are named in a report.
+_MOST_TYPES = 5
 # A program that has made so many steps has warmed up, however young it is.
 _WARM_UP_STEPS = 50
 
@@ -74,7 +76,7 @@ class LeakDetector(Watcher):
         self.leaks: list[LeakReport] = []
         self._count_objects = count_objects
         self._baseline: dict[str, int] | None = None
-        self._objects: collections.Counter[str] = collections.Counter()
+        self._objects: collections.Counter[str] | None = None
         self._told: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
@@ -87,9 +89,25 @@ class LeakDetector(Watcher):
         baseline = {reading.device: _held(reading) for reading in self.read()}
         with self._lock:
             self._baseline = baseline
-            self._objects = _object_counts() if self._count_objects else collections.Counter()
+            self._objects = _object_counts() if self._count_objects else None
             self._told.clear()
             self._forget_trends()
+
+    def start_monitoring(self) -> None:
+        """Begins to look; what there is now is the baseline unless one was set."""
+        if self._baseline is None:
+            self._baseline = {reading.device: _held(reading) for reading in self.read()}
+            self._objects = _object_counts() if self._count_objects else None
+        super().start_monitoring()
+
+    def object_growth(self) -> dict[str, int]:
+        """Types with more objects than at the baseline, the most first; empty without `count_objects`."""
+        if self._objects is None:
+            return {}
+        gc.collect()
+        more = _object_counts()
+        more.subtract(self._objects)
+        return {name: number for name, number in more.most_common(_MOST_TYPES) if number > 0}
 
     def check(self) -> list[LeakReport]:
         """The growth of every device. The first check without a baseline sets it."""
@@ -112,13 +130,9 @@ class LeakDetector(Watcher):
                     listen(report)
 
     def _reports(self, readings: list[DeviceReading], *, thorough: bool) -> list[LeakReport]:
+        objects = self.object_growth() if thorough else {}
         with self._lock:
             baseline = self._baseline if self._baseline is not None else {}
-            objects = {}
-            if thorough and self._count_objects:
-                more = _object_counts()
-                more.subtract(self._objects)
-                objects = {name: number for name, number in more.most_common(5) if number > 0}
             reports = []
             for reading in readings:
                 held = _held(reading)

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from .._trouble import require, require_type
+from .._trouble import require
 from ..run import current_step
 from .delivery import Delivery
 from .forecaster import Forecaster, RiskLevel
+from .percent import as_percent
 from .prediction import OOMPrediction, predict
 from .readings import HOST, DeviceReading
 from .watcher import Watcher
@@ -22,8 +23,9 @@ _HYSTERESIS_PERCENT = 3.0
 
 
 class OOMDetector(Watcher):
-    """Warns when memory is forecast to run out within ten minutes, and when it passes `threshold` percent; again when it gets worse.
+    """Warns when memory is forecast to run out within ten minutes, and when it passes `threshold`; again when it gets worse.
 
+    `threshold` is a percentage, or a fraction below 1: 85 and 0.85 are the same.
     Every look feeds a forecaster for each device, whose time of the end, interval and confidence are in the OOMPrediction.
     Memory in PyTorch's cache is free to PyTorch and does not count against the threshold.
     `warning_callback` gets an OOMPrediction, on a thread of its own; without one the warning is logged (logger `nilometer.oom`).
@@ -43,13 +45,11 @@ class OOMDetector(Watcher):
         devices: Sequence[int | str] | None = None,
     ) -> None:
         super().__init__(sampling_interval, devices)
-        require_type(threshold, (int, float), "threshold")
-        require(0 < threshold <= 100, f"threshold must be a percentage above 0 and at most 100, not {threshold}")
+        self.threshold = as_percent(threshold, "threshold")
         require(
             warning_callback is None or callable(warning_callback),
             f"warning_callback must be callable, not {type(warning_callback).__name__}",
         )
-        self.threshold = float(threshold)
         self.warning_callback = warning_callback
         self.warnings: list[OOMPrediction] = []
         # For each device that is warned of: the newest warning.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .. import _native
 from .forecaster import Forecaster, RiskLevel
-from .readings import HOST, DeviceReading
+from .readings import HOST, DeviceReading, device_name
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,3 @@ def predict(reading: DeviceReading, threshold: float, forecaster: Forecaster) ->
         said["cause"],
         said["forecast_level"],
     )
-
-
-def device_name(device_id: int | str) -> str:
-    """As it is printed."""
-    return "host memory" if device_id == HOST else f"GPU {device_id}"

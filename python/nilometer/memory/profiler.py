@@ -9,9 +9,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from .. import _native
 from .._files import write_json
 from ..run import active_run
-from .readings import DeviceReading
+from .readings import HOST, DeviceReading
 from .watcher import Watcher
 
 _GB = 1 << 30
@@ -22,6 +23,7 @@ class MemoryProfiler(Watcher):
     """Samples memory of the process tree and of its GPUs, and reports levels and statistics.
 
     `sampling_interval` is in seconds; `devices` chooses among GPU indices and `"host"`.
+    A device's `trend` is `increasing`, `decreasing` or `stable` over the time watched; None when there were too few samples.
 
     >>> profiler = MemoryProfiler(sampling_interval=0.01)
     >>> profiler.start_monitoring()
@@ -50,7 +52,7 @@ class MemoryProfiler(Watcher):
             return [] if levels is None else list(zip(levels.seconds, levels.allocated))
 
     def get_status(self) -> dict[str, Any]:
-        """The report as a dictionary: for each device its usage now and statistics so far."""
+        """The report as a dictionary: for each device its usage now and statistics so far. `summary` is of the GPUs, as that of `nilo profile`."""
         devices: dict[str, Any] = {}
         readings = self.read()
         with self._lock:
@@ -68,13 +70,14 @@ class MemoryProfiler(Watcher):
                     },
                     "statistics": (levels or _Levels()).statistics(),
                 }
-        total = sum(reading.total for reading in readings)
-        used = sum(reading.allocated for reading in readings)
+        gpus = [reading for reading in readings if reading.device != HOST]
+        total = sum(reading.total for reading in gpus)
+        used = sum(reading.allocated for reading in gpus)
         return {
             "timestamp": datetime.datetime.now().isoformat(timespec="seconds"),
             "devices": devices,
             "summary": {
-                "total_devices": len(readings),
+                "total_devices": len(gpus),
                 "total_memory_gb": round(total / _GB, 2),
                 "overall_utilization": round(100 * used / total, 2) if total else 0.0,
             },
@@ -134,7 +137,13 @@ class _Levels:
             "min_utilization": round(self.min_percent, 2),
             "peak_allocated": self.peak,
             "samples_count": self.count,
+            "trend": self.trend(),
         }
+
+    def trend(self) -> str | None:
+        # It looks at sixty points; a thousand are enough to choose them from.
+        every = max(len(self.seconds) // 1000, 1)
+        return _native.level_trend(self.seconds[::every], self.allocated[::every])
 
 
 def _own_part(reading: DeviceReading) -> dict[str, int]:

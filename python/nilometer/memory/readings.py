@@ -87,6 +87,11 @@ def device_names(devices: Sequence[int | str]) -> list[str]:
     return names
 
 
+def device_name(device: int | str) -> str:
+    """As it is printed."""
+    return "host memory" if device == HOST else f"GPU {device}"
+
+
 def _host_reading(sampler: _native.MemorySampler) -> DeviceReading:
     reading = sampler.read()
     allocated = reading["memory_bytes"]

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .._trouble import NilometerError, require, require_type
-from .readings import DeviceReader, DeviceReading
+from .readings import DeviceReader, DeviceReading, device_name
 
 _log = logging.getLogger("nilometer.memory")
+_MB = 1 << 20
 _Self = TypeVar("_Self", bound="Watcher")
 
 
@@ -22,7 +23,7 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
     """Calls `on_reading` every `sampling_interval` seconds between `start_monitoring` and `stop_monitoring`.
 
     Also a context manager and a decorator. The thread is a daemon: it never keeps a program alive.
-    What goes wrong in it is logged once (logger `nilometer.memory`) and never reaches the training.
+    What goes wrong in it is logged once (logger `nilometer.memory`) and never reaches the training; at level DEBUG every look is logged.
     """
 
     def __init__(self, sampling_interval: float, devices: Sequence[int | str] | None) -> None:
@@ -53,6 +54,7 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._watch, args=(self._stop,), name="nilo-memory", daemon=True)
         self._thread.start()
+        _log.debug("%s: monitoring every %g s", type(self).__name__, self.sampling_interval)
 
     def stop_monitoring(self) -> None:
         """Stops looking, after a last look. Without a start it does nothing."""
@@ -62,6 +64,7 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         self._thread = None
+        _log.debug("%s: stopped monitoring", type(self).__name__)
 
     def read(self) -> list[DeviceReading]:
         """One look now, whether monitoring or not."""
@@ -84,7 +87,9 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
         while True:
             stopping = stop.is_set()
             try:
-                self.on_reading(self._reader.read(), time.monotonic() - started)
+                readings = self._reader.read()
+                self._log_readings(readings)
+                self.on_reading(readings, time.monotonic() - started)
             except Exception as error:  # noqa: BLE001 - a callback of the user's, or a reading that failed
                 self._say_once(f"{type(error).__name__}: {error}")
             if stopping:
@@ -92,6 +97,19 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
             # Missed looks are skipped, not made up for.
             due = max(due + self.sampling_interval, time.monotonic())
             stop.wait(max(0.0, due - time.monotonic()))
+
+    def _log_readings(self, readings: list[DeviceReading]) -> None:
+        if _log.isEnabledFor(logging.DEBUG):
+            for reading in readings:
+                _log.debug(
+                    "%s: %s: %.1f MiB of %.1f MiB (%.1f%%), %s",
+                    type(self).__name__,
+                    device_name(reading.device),
+                    reading.allocated / _MB,
+                    reading.total / _MB,
+                    reading.utilization_percent,
+                    reading.source,
+                )
 
     def _say_once(self, text: str) -> None:
         if text not in self._failures and len(self._failures) < 100:

@@ -28,8 +28,8 @@ class GRPOMetricsTracker(MetricTracker):
     >>> tracker = GRPOMetricsTracker()
     >>> tracker.update_grpo_step(step=100, policy_loss=0.45, mean_reward=0.72,
     ...                          reward_components={"format": 1.0, "score": 0.68}, kl_divergence=0.012)
-    >>> tracker.get_last("rewards/format/mean"), tracker.get_last("kl")
-    (1.0, 0.012)
+    >>> tracker.get_last("rewards/format/mean"), tracker.get_last("mean_reward"), tracker.get_last("kl")
+    (1.0, 0.72, 0.012)
     >>> tracker.update_group_rewards([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], step=100)
     >>> distribution = tracker.get_reward_distribution()
     >>> distribution["frac_reward_zero_std"], distribution["groups_all_min"], distribution["pass_at_k"][1]
@@ -80,8 +80,9 @@ class GRPOMetricsTracker(MetricTracker):
         kl_divergence: float | None = None,
         **others: Any,
     ) -> None:
-        """One training step: stored as `policy_loss`, `reward`, `rewards/<name>/mean`, `kl`, and the others by their names."""
-        metrics = {"policy_loss": policy_loss, "reward": mean_reward, "kl": kl_divergence}
+        """One training step: stored under the names of the arguments and TRL's (`reward`, `kl`), components as `rewards/<name>/mean`."""
+        named = {"policy_loss": policy_loss, "mean_reward": mean_reward, "kl_divergence": kl_divergence}
+        metrics: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         if isinstance(reward_components, Mapping):
             for name, value in reward_components.items():
                 is_plain = not isinstance(value, Mapping)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from typing import Any
 
 from .. import _native
@@ -19,6 +20,7 @@ _GB = 1 << 30
 class ComprehensiveProfiler:
     """Wraps the iteration: time it takes, GPU memory after it (host memory without a GPU), samples and tokens a second.
 
+    Rates are of the time in iterations; what lies between them (loading, evaluation, checkpoints) is `outside_sec`.
     The parts are `timer`, `memory` and `throughput`; phases timed within an iteration nest below it.
 
     >>> import os, tempfile
@@ -44,14 +46,10 @@ class ComprehensiveProfiler:
         self.throughput = ThroughputTracker(window_size, run=run)
         self.iterations = 0
         self._is_open = False
-        self._host: _native.MemorySampler | None = None
         self._host_total = 0.0
         self._host_peak = 0
-        if not self.memory.available:
-            try:
-                self._host = _native.MemorySampler()
-            except OSError as error:
-                report(f"host memory cannot be read: {error}")
+        self._began: float | None = None
+        self._ended = 0.0
 
     def start_iteration(self, step: int | None = None) -> None:
         """An iteration begins; its step is the count of iterations unless given."""
@@ -61,6 +59,9 @@ class ComprehensiveProfiler:
         self._is_open = True
         run = self._run if self._run is not None else current_run()
         run.set_step(self.iterations if step is None else step)
+        if self._began is None:
+            self._began = time.perf_counter()
+        self.throughput.resume()
         self.timer.start("iteration")
 
     def end_iteration(self, num_samples: float = 1, num_tokens: float = 0) -> None:
@@ -70,20 +71,21 @@ class ComprehensiveProfiler:
         self._is_open = False
         self.timer.stop("iteration")
         self.throughput.update(num_samples, num_tokens)
+        self.throughput.pause()
+        self._ended = time.perf_counter()
         self.iterations += 1
         if self.memory.available:
             self.memory.measure("iteration")
-        elif self._host is not None:
-            reading = self._host.read()
+        elif (reading := self.memory.host_reading()) is not None:
             self._host_total += reading["memory_bytes"]
             self._host_peak = max(self._host_peak, reading["peak_bytes"])
 
     def set_baseline(self) -> None:
-        """Takes the present GPU memory as the baseline for leaks."""
+        """Takes the present GPU memory (host memory without a GPU) as the baseline for leaks."""
         self.memory.set_baseline()
 
     def detect_leak(self, threshold_gb: float = 0.5) -> bool:
-        """Whether GPU memory grew beyond the baseline."""
+        """Whether that memory grew beyond the baseline."""
         return self.memory.detect_leak(threshold_gb)
 
     def get_summary(self) -> dict[str, Any]:
@@ -93,13 +95,17 @@ class ComprehensiveProfiler:
         if not self.memory.available:
             mean = self._host_total / self.iterations / _GB if self.iterations else 0.0
             memory |= {"peak_allocated_gb": self._host_peak / _GB, "mean_allocated_gb": mean, "kind": "host"}
+        throughput = self.throughput.get_overall_throughput()
+        whole = 0.0 if self._began is None else self._ended - self._began
+        throughput["outside_sec"] = max(whole - throughput["elapsed_sec"], 0.0)
         return {
             "timestamp": datetime.datetime.now().isoformat(timespec="seconds"),
             "device": self.memory.device,
             "iterations": self.iterations,
             "memory": memory,
             "timing": self.timer.get_summary(),
-            "throughput": self.throughput.get_overall_throughput(),
+            "bottleneck": self.timer.get_bottleneck(),
+            "throughput": throughput,
         }
 
     def export_to_json(self, path: str | os.PathLike[str]) -> dict[str, Any]:

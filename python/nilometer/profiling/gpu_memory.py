@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from .. import _native
-from .._trouble import NilometerError, require_type
+from .._trouble import NilometerError, report, require_type
 from ..run import Run, current_run
 from ._cuda import device_index, torch_with_cuda
 
@@ -18,7 +18,8 @@ class GPUMemoryProfiler:
     """Measures what torch has allocated and reserved on a GPU, without making the program wait for the GPU.
 
     `*_gb` are 2**30 bytes. Every measurement is stored in the run with its step.
-    Without a CUDA device every figure is 0.0 and `available` is False.
+    Without a CUDA device `available` is False and every figure is 0.0, but for leaks, which are looked for in host memory
+    (that of the program and its children).
 
     >>> profiler = GPUMemoryProfiler(device=0)
     >>> stats = profiler.measure("after_forward")
@@ -45,6 +46,12 @@ class GPUMemoryProfiler:
         self._peak_allocated = 0.0
         self._peak_reserved = 0.0
         self.baseline_gb: float | None = None
+        self._host: _native.MemorySampler | None = None
+        if self._torch is None:
+            try:
+                self._host = _native.MemorySampler()
+            except OSError as error:
+                report(f"host memory cannot be read: {error}")
 
     @property
     def available(self) -> bool:
@@ -73,7 +80,7 @@ class GPUMemoryProfiler:
 
     def set_baseline(self) -> float:
         """Takes what is allocated now as what should stay; gives it in GiB."""
-        self.baseline_gb = self.measure("baseline")["allocated_gb"]
+        self.baseline_gb = self._held_gb("baseline")
         return self.baseline_gb
 
     def detect_leak(self, threshold_gb: float = 0.5) -> bool:
@@ -84,7 +91,15 @@ class GPUMemoryProfiler:
 
     def growth_gb(self) -> float:
         """What is allocated beyond the baseline."""
-        return self.measure("leak check")["allocated_gb"] - (self.baseline_gb or 0.0)
+        return self._held_gb("leak check") - (self.baseline_gb or 0.0)
+
+    def host_reading(self) -> dict[str, Any] | None:
+        """The host's memory, where there is no GPU; None otherwise."""
+        return None if self._host is None else self._host.read()
+
+    def _held_gb(self, label: str) -> float:
+        host = self.host_reading()
+        return self.measure(label)["allocated_gb"] if host is None else host["memory_bytes"] / _GB
 
     def reset_peak(self) -> None:
         """Begins a new peak: `max_*` are counted from here."""

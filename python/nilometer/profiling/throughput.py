@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import numbers
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _native
@@ -17,8 +19,11 @@ _log = logging.getLogger("nilometer.throughput")
 class ThroughputTracker(_native.Throughput):
     """Counts samples and tokens over time. `current` is over the last `window_size` batches, `overall` over everything.
 
+    The clock begins with the end of the first batch, or with `start()`, so that set-up does not count;
+    `with tracker.paused():` leaves out an evaluation.
     With `total_samples` (or `total_batches`) it knows when training will be done.
-    With `log_every=N` it logs a line every N batches (logger `nilometer.throughput`, or any function given as `log`).
+    With `log_every=N` it prints a line every N batches with the time that those took: through the logger `nilometer.throughput`
+    where logging is configured for it, otherwise to standard error; or it calls the function given as `log`.
 
     >>> tracker = ThroughputTracker(window_size=100, total_samples=1000)
     >>> for _ in range(10):
@@ -36,6 +41,7 @@ class ThroughputTracker(_native.Throughput):
     total_batches: int | None
     _log_every: int | None
     _log: Callable[[str], object]
+    _logged: tuple[float, int, float, float]
 
     def __new__(
         cls,
@@ -59,15 +65,26 @@ class ThroughputTracker(_native.Throughput):
         tracker.total_samples = total_samples
         tracker.total_batches = total_batches
         tracker._log_every = log_every
-        tracker._log = log or _log.info
+        tracker._log = log or _print
+        tracker._logged = (0.0, 0, 0.0, 0.0)
         return tracker
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
 
     def start(self) -> None:
-        """The clock begins here; otherwise it began with the tracker."""
+        """Counts anew, with the clock beginning here; otherwise it begins with the end of the first batch."""
+        self._logged = (0.0, 0, 0.0, 0.0)
         self.begin()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves out the time of a block: an evaluation, a checkpoint. `pause()` and `resume()` do the same in two calls."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
 
     def update(self, num_samples: float = 1, num_tokens: float = 0) -> None:
         """One batch is done."""
@@ -79,8 +96,10 @@ class ThroughputTracker(_native.Throughput):
             report(f"update: {' and '.join(wrong) or 'an argument'} is not a number; the batch is not counted")
             return
         if self._log_every is not None and batches % self._log_every == 0:
+            then, self._logged = self._logged, self.overall()
+            seconds, batches, samples, tokens = self._logged
             try:
-                self._log(self.describe())
+                self._log(self._line(seconds - then[0], batches - then[1], samples - then[2], tokens - then[3]))
             except Exception as error:  # noqa: BLE001 - the user's function must not stop the training
                 report(f"the throughput could not be logged: {error}")
 
@@ -89,14 +108,15 @@ class ThroughputTracker(_native.Throughput):
         return _rates(*self.current())
 
     def get_overall_throughput(self) -> dict[str, float]:
-        """Over everything so far, with the totals."""
-        seconds, batches, samples, tokens = self.overall()
-        totals = {"total_batches": batches, "total_samples": samples, "total_tokens": tokens, "elapsed_sec": seconds}
-        return _rates(seconds, batches, samples, tokens) | totals
+        """Over everything since the clock began, with the totals; `elapsed_sec` is the time that counts."""
+        stretch = self.overall()
+        batches, samples, tokens = self.totals()
+        totals = {"total_batches": batches, "total_samples": samples, "total_tokens": tokens, "elapsed_sec": stretch[0]}
+        return _rates(*stretch) | totals
 
     def get_eta(self) -> float | None:
         """Seconds until the total is reached at the current pace; None when no total or no pace is known."""
-        _, batches, samples, _ = self.overall()
+        batches, samples, _ = self.totals()
         rates = self.get_current_throughput()
         if self.total_samples is not None:
             left, rate = self.total_samples - samples, rates["samples_per_sec"]
@@ -110,16 +130,25 @@ class ThroughputTracker(_native.Throughput):
 
     def describe(self) -> str:
         """One line: batches so far, how long the last ones took, rates, time left."""
-        seconds, batches, samples, tokens = self.current()
+        return self._line(*self.current())
+
+    def _line(self, seconds: float, batches: int, samples: float, tokens: float) -> str:
         rates = _rates(seconds, batches, samples, tokens)
-        total = self.overall()
-        parts = [f"batch {total[1]}", f"last {batches} in {seconds:.2f} s", f"{rates['samples_per_sec']:.1f} samples/s"]
+        done = self.totals()[0]
+        parts = [f"batch {done}", f"last {batches} in {seconds:.2f} s", f"{rates['samples_per_sec']:.1f} samples/s"]
         if tokens:
             parts.append(f"{rates['tokens_per_sec']:.0f} tokens/s")
         eta = self.get_eta()
         if eta is not None:
             parts.append(f"{_clock(eta)} left")
         return ", ".join(parts)
+
+
+def _print(line: str) -> None:
+    if _log.isEnabledFor(logging.INFO) and _log.hasHandlers():
+        _log.info(line)
+    else:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _rates(seconds: float, batches: int, samples: float, tokens: float) -> dict[str, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _native
 from .._trouble import refuse_pickling, report, require_type
@@ -18,8 +19,9 @@ _MOST_PENDING = 4096
 class TrainingTimer(_native.PhaseTimer):
     """Times named phases: `start`/`stop`, or `with timer.phase("forward")`. Phases nest as `outer/inner`.
 
-    On a CUDA device (torch loaded, `device` not the CPU) a phase is timed by events on the GPU's own stream,
-    so that timing never makes the program wait; `stop` then gives a number that is fetched when it is looked at.
+    On a CUDA device (torch loaded, `device` not the CPU) a phase is timed by events on the GPU's own stream, so that timing
+    never makes the program wait: the run and `get_summary()` have the GPU's time, and `stop` gives the host's, in which the work was queued.
+    With `synchronize=True` each `stop` waits for the GPU and gives its time, which costs the overlap of GPU and host.
 
     >>> timer = TrainingTimer()
     >>> timer.start("forward")
@@ -40,16 +42,17 @@ class TrainingTimer(_native.PhaseTimer):
     device: int | None
     """The GPU's index; None for the CPU."""
 
-    def __new__(cls, device: Any = None, *, run: Run | None = None) -> TrainingTimer:
+    def __new__(cls, device: Any = None, *, run: Run | None = None, synchronize: bool = False) -> TrainingTimer:
         index = device_index(device)
         if run is not None:
             require_type(run, _native.Run, "run")
+        require_type(synchronize, bool, "synchronize")
         is_cuda = cls is TrainingTimer and index is not None and torch_with_cuda() is not None
         timer = super().__new__(CudaTimer if is_cuda else cls, run)
         timer.device = index
         return timer
 
-    def __init__(self, device: Any = None, *, run: Run | None = None) -> None:
+    def __init__(self, device: Any = None, *, run: Run | None = None, synchronize: bool = False) -> None:
         super().__init__()
 
     def __call__(self, name: str) -> contextlib.AbstractContextManager[None]:
@@ -60,10 +63,11 @@ class TrainingTimer(_native.PhaseTimer):
 class CudaTimer(TrainingTimer):
     """Phases timed by CUDA events on the current stream."""
 
-    def __init__(self, device: Any = None, *, run: Run | None = None) -> None:
+    def __init__(self, device: Any = None, *, run: Run | None = None, synchronize: bool = False) -> None:
         super().__init__()
         self._torch = torch_with_cuda()
-        self._open: list[tuple[str, str, Any]] = []
+        self._synchronize = synchronize
+        self._open: list[_OpenPhase] = []
         self._pending: deque[tuple[GpuSeconds, int | None]] = deque()
         self._spare: list[Any] = []
         _settle_before_finish.add(self)
@@ -75,26 +79,26 @@ class CudaTimer(TrainingTimer):
         return event
 
     def start(self, name: str) -> None:
-        if any(open_name == name for open_name, _, _ in self._open):
+        if any(phase.name == name for phase in self._open):
             return report(f"start({name!r}): it is already running; it is not timed")
-        outer = self._open[-1][1] + "/" if self._open else ""
-        self._open.append((name, outer + name, self._event()))
+        outer = self._open[-1].path + "/" if self._open else ""
+        self._open.append(_OpenPhase(name, outer + name, self._event(), time.perf_counter()))
 
-    def stop(self, name: str | None = None) -> Any:
-        position = next(
-            (at for at in reversed(range(len(self._open))) if name is None or self._open[at][0] == name), None
-        )
+    def stop(self, name: str | None = None) -> float:
+        """Ends a phase; gives the host's seconds, or with `synchronize` the GPU's."""
+        position = next((at for at in reversed(range(len(self._open))) if name is None or self._open[at].name == name), None)
         if position is None:
             what = "no phase is open" if name is None else f"{name!r} was not started"
             report(f"stop: {what}")
             return 0.0
-        inner = [open_name for open_name, _, _ in self._open[position + 1 :]]
-        _, path, started = self._open[position]
+        phase, *inner = self._open[position:]
         del self._open[position:]
         if inner:
-            report(f"stop: {', '.join(inner)} was still open inside; it is not timed")
-        seconds = GpuSeconds(path, started, self._event())
-        self._pending.append((seconds, self.current_step()))
+            report(f"stop: {', '.join(each.name for each in inner)} was still open inside; it is not timed")
+        on_host = time.perf_counter() - phase.started
+        on_gpu = GpuSeconds(phase.path, phase.event, self._event())
+        seconds = on_gpu.wait() if self._synchronize else on_host
+        self._pending.append((on_gpu, self.current_step()))
         self.settle(wait=False)
         return seconds
 
@@ -109,7 +113,7 @@ class CudaTimer(TrainingTimer):
 
     def cancel(self, name: str) -> None:
         """Gives up a phase, and whatever is open inside it."""
-        position = next((at for at in reversed(range(len(self._open))) if self._open[at][0] == name), None)
+        position = next((at for at in reversed(range(len(self._open))) if self._open[at].name == name), None)
         if position is not None:
             del self._open[position:]
 
@@ -117,7 +121,7 @@ class CudaTimer(TrainingTimer):
         """Stores the phases that the GPU has finished, each under the step that it was measured in."""
         while self._pending and (wait or len(self._pending) > _MOST_PENDING or self._pending[0][0].ready()):
             seconds, step = self._pending.popleft()
-            self.add(seconds.path, float(seconds), step)
+            self.add(seconds.path, seconds.wait(), step)
             self._spare.extend(seconds.release())
 
     def get_summary(self) -> dict[str, dict[str, Any]]:
@@ -125,13 +129,25 @@ class CudaTimer(TrainingTimer):
         self.settle()
         return super().get_summary()
 
+    def get_bottleneck(self) -> dict[str, Any] | None:
+        """As TrainingTimer's; waits likewise."""
+        self.settle()
+        return super().get_bottleneck()
+
     def reset(self) -> None:
         self._pending.clear()
         super().reset()
 
 
+class _OpenPhase(NamedTuple):
+    name: str
+    path: str
+    event: Any
+    started: float
+
+
 class GpuSeconds:
-    """The duration of a phase on the GPU: a number that is fetched, and waited for, when it is first looked at."""
+    """The duration of a phase on the GPU, between two events."""
 
     __slots__ = ("_end", "_seconds", "_start", "path")
 
@@ -142,10 +158,11 @@ class GpuSeconds:
         self._seconds: float | None = None
 
     def ready(self) -> bool:
-        """Whether it can be looked at without waiting."""
+        """Whether it can be had without waiting."""
         return self._seconds is not None or self._end.query()
 
-    def __float__(self) -> float:
+    def wait(self) -> float:
+        """The seconds, as soon as the GPU has passed the second event."""
         if self._seconds is None:
             self._end.synchronize()
             self._seconds = self._start.elapsed_time(self._end) / 1e3
@@ -156,52 +173,3 @@ class GpuSeconds:
         events = (self._start, self._end)
         self._start = self._end = None
         return events
-
-    def __format__(self, form: str) -> str:
-        return format(float(self), form)
-
-    def __repr__(self) -> str:
-        return repr(float(self))
-
-    def __hash__(self) -> int:
-        return hash(float(self))
-
-    def __eq__(self, other: object) -> bool:
-        return float(self) == other
-
-    def __lt__(self, other: Any) -> bool:
-        return float(self) < float(other)
-
-    def __le__(self, other: Any) -> bool:
-        return float(self) <= float(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return float(self) > float(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return float(self) >= float(other)
-
-    def __add__(self, other: Any) -> float:
-        return float(self) + float(other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> float:
-        return float(self) - float(other)
-
-    def __rsub__(self, other: Any) -> float:
-        return float(other) - float(self)
-
-    def __mul__(self, other: Any) -> float:
-        return float(self) * float(other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> float:
-        return float(self) / float(other)
-
-    def __rtruediv__(self, other: Any) -> float:
-        return float(other) / float(self)
-
-    def __round__(self, digits: int | None = None) -> float:
-        return round(float(self), digits)

@@ -1,70 +1,90 @@
-"""How long a piece of code takes, in the spirit of timeit."""
+"""How long a piece of code takes, as timeit measures it."""
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import timeit
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from .._trouble import require, require_type
 
 
-class Repeated(NamedTuple):
-    """Seconds a call, from several rounds. The minimum is the figure to quote: everything above it is disturbance."""
+class Repeated(list[float]):
+    """The seconds that each round took, in their order, as `timeit.repeat` gives them; with figures for one execution.
 
-    minimum: float
-    median: float
-    maximum: float
-    number: int
-    rounds: list[float]
-    """Seconds a call of each round."""
+    The minimum is the figure to quote: everything above it is disturbance.
+    """
+
+    def __init__(self, seconds: Iterable[float], number: int) -> None:
+        super().__init__(seconds)
+        self.number = number
+        """Executions in each round."""
+
+    @property
+    def rounds(self) -> list[float]:
+        """Seconds for one execution in each round."""
+        return [seconds / self.number for seconds in self]
+
+    @property
+    def minimum(self) -> float:
+        """Seconds for one execution in the quickest round."""
+        return min(self.rounds)
+
+    @property
+    def median(self) -> float:
+        """... in the middle one."""
+        return sorted(self.rounds)[len(self) // 2]
+
+    @property
+    def maximum(self) -> float:
+        """... and in the slowest."""
+        return max(self.rounds)
 
     @property
     def spread(self) -> float:
         """How much longer the slowest round took than the quickest, as a share: 0.05 is 5 %."""
         return self.maximum / self.minimum - 1 if self.minimum > 0 else 0.0
 
-    def __str__(self) -> str:
-        return f"{_words(self.minimum)} a call (+{100 * self.spread:.0f} % at worst, {len(self.rounds)} rounds of {self.number})"
+    def describe(self) -> str:
+        """One line for people."""
+        return f"{_words(self.minimum)} a call (+{100 * self.spread:.0f} % at worst, {len(self)} rounds of {self.number})"
 
 
-def repeat(function: Callable[[], Any], *, number: int | None = None, rounds: int = 5, seconds: float = 0.2) -> Repeated:
-    """Calls a function `number` times in each of several rounds, with the garbage collector off.
+def repeat(
+    stmt: str | Callable[[], Any] = "pass",
+    setup: str | Callable[[], Any] = "pass",
+    timer: Callable[[], float] = time.perf_counter,
+    repeat: int = 5,
+    number: int | None = None,
+    globals: dict[str, Any] | None = None,
+    *,
+    seconds: float = 0.2,
+) -> Repeated:
+    """Executes a statement (source text or a callable) `number` times in each of `repeat` rounds, with the garbage collector off.
 
+    Called as `timeit.repeat`, and gives what it gives: the seconds of each round. `setup` comes before each round and is not timed.
     Without `number` it is chosen so that a round takes about `seconds`.
 
-    >>> timing = repeat(lambda: sum(range(100)), number=100, rounds=3)
-    >>> timing.minimum <= timing.median <= timing.maximum
-    True
+    >>> timing = repeat("sum(range(n))", setup="n = 100", number=100, repeat=3)
+    >>> len(timing), timing.minimum == min(timing) / 100
+    (3, True)
+    >>> repeat(lambda: sum(range(100)), number=100, repeat=3).number
+    100
     """
-    require(callable(function), f"function must be callable, not {type(function).__name__}")
-    require_type(rounds, int, "rounds")
-    require(rounds > 0, f"rounds must be positive, not {rounds}")
+    require_type(repeat, int, "repeat")
+    require(repeat > 0, f"repeat must be positive, not {repeat}")
     if number is not None:
         require_type(number, int, "number")
         require(number > 0, f"number must be positive, not {number}")
     require(seconds > 0, f"seconds must be positive, not {seconds}")
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        if number is None:
-            number = 1
-            while (taken := _round(function, number)) < seconds / 10 and number < 1 << 40:
-                number *= 2
-            number = max(1, round(number * seconds / taken)) if taken > 0 else number
-        calls = sorted(_round(function, number) / number for _ in range(rounds))
-    finally:
-        if was_enabled:
-            gc.enable()
-    return Repeated(calls[0], calls[len(calls) // 2], calls[-1], number, calls)
-
-
-def _round(function: Callable[[], Any], number: int) -> float:
-    started = time.perf_counter()
-    for _ in range(number):
-        function()
-    return time.perf_counter() - started
+    rounds = timeit.Timer(stmt, setup, timer, globals)
+    if number is None:
+        number = 1
+        while (taken := rounds.timeit(number)) < seconds / 10 and number < 1 << 40:
+            number *= 2
+        number = max(1, round(number * seconds / taken)) if taken > 0 else number
+    return Repeated(rounds.repeat(repeat, number), number)
 
 
 def _words(seconds: float) -> str:

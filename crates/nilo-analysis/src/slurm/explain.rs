@@ -30,6 +30,12 @@ pub struct Account {
     pub peak_bytes: Option<u64>,
     /// What was asked for on each node.
     pub requested_bytes: Option<u64>,
+    /// GPUs that the job was given.
+    pub gpus: Option<u32>,
+    /// Slurm's figure of the GPU memory of a task.
+    pub max_gpu_memory_bytes: Option<u64>,
+    /// Our peak on the fullest GPU.
+    pub gpu_peak_bytes: Option<u64>,
     /// Everything in sentences.
     pub sentences: Vec<String>,
 }
@@ -73,6 +79,7 @@ fn explain(run: &RunFacts, job: &SlurmJob, pairing: Pairing) -> Account {
     sentences.extend(about_max_rss(run, max_rss));
     sentences.extend(about_oom(job));
     sentences.extend(about_request(run, job, max_rss));
+    sentences.extend(about_gpus(run, job, step));
     sentences.extend(about_end(job));
     Account {
         run: run.run.clone(),
@@ -83,6 +90,9 @@ fn explain(run: &RunFacts, job: &SlurmJob, pairing: Pairing) -> Account {
         max_rss_bytes: max_rss,
         peak_bytes: run.peak_bytes,
         requested_bytes: job.requested_bytes,
+        gpus: job.gpus,
+        max_gpu_memory_bytes: step.and_then(|step| step.max_gpu_memory_bytes),
+        gpu_peak_bytes: run.gpus.iter().map(|gpu| gpu.peak_bytes).max(),
         sentences,
     }
 }
@@ -184,6 +194,56 @@ fn about_request(run: &RunFacts, job: &SlurmJob, max_rss: Option<u64>) -> Option
         format_bytes(requested),
         percent(peak)
     ))
+}
+
+/// Slurm asks the driver every 30 seconds too, and adds up the GPUs of a task.
+fn about_gpus(run: &RunFacts, job: &SlurmJob, step: Option<&SlurmStep>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let used = run.gpus.iter().filter(|gpu| gpu.peak_bytes > 0).count();
+    let peak = run.gpus.iter().map(|gpu| gpu.peak_bytes).sum::<u64>() as f64;
+    if let Some(given) = job.gpus.filter(|given| *given > 0) {
+        // Each run is one node.
+        let here = given.div_ceil(job.nodes.unwrap_or(1).max(1)) as usize;
+        if !run.gpus.is_empty() && used < here {
+            sentences.push(format!(
+                "{here} GPUs were given on each node, and the job used {used} of them"
+            ));
+        }
+        if step.is_some_and(|step| step.max_gpu_memory_bytes.is_none()) {
+            sentences.push("Slurm has no GPU memory of it (gres/gpumem in TRESUsageInMax): the site or the driver does not gather it".to_owned());
+        }
+    }
+    let Some(seen) = step.and_then(|step| step.max_gpu_memory_bytes) else {
+        return sentences;
+    };
+    let seen = seen as f64;
+    let utilization = step
+        .and_then(|step| step.max_gpu_utilization_percent)
+        .map_or(String::new(), |percent| {
+            format!(" and a utilization of {percent} % at most")
+        });
+    if run.gpus.is_empty() {
+        sentences.push(format!(
+            "Slurm saw {} of GPU memory{utilization}; the run recorded none",
+            format_bytes(seen)
+        ));
+        return sentences;
+    }
+    let begin = format!(
+        "Slurm saw {} of GPU memory{utilization}, and the peak was {}",
+        format_bytes(seen),
+        format_bytes(peak)
+    );
+    sentences.push(match (agree(seen, peak), seen < peak) {
+        (true, _) => format!("{begin}: they agree"),
+        (false, true) => format!(
+            "{begin}: Slurm asks the driver every 30 s by default and misses what comes between"
+        ),
+        (false, false) => {
+            format!("{begin}: the step holds more on its GPUs than the recorded command")
+        }
+    });
+    sentences
 }
 
 fn about_end(job: &SlurmJob) -> Option<String> {

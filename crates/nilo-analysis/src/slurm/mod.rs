@@ -5,6 +5,7 @@ mod place;
 mod sacct;
 mod sacct_cell;
 mod sacct_layout;
+mod sacct_tres;
 
 pub use explain::{Account, compare_with_slurm};
 pub use place::SlurmPlace;

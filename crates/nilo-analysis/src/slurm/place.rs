@@ -1,4 +1,4 @@
-//! The place of a run in a Slurm cluster, as its cgroups tell it: `/slurm_node7/uid_0/job_3/step_0/task_0`,
+//! The place of a run in a Slurm cluster, as its cgroups tell it, or `SLURM_JOB_ID` where they do not: `/slurm_node7/uid_0/job_3/step_0/task_0`,
 //! or `/system.slice/slurmstepd.scope/job_3/step_batch/user/task_0` in version 2.
 
 use nilo_sample::{LimitSource, Recording, Subject};
@@ -16,6 +16,17 @@ pub struct SlurmPlace {
 impl SlurmPlace {
     /// The place of a recorded run; `None` outside of Slurm.
     pub fn of_recording(recording: &Recording) -> Option<SlurmPlace> {
+        // Cgroups are where the processes were; the environment is that of whoever started the recording.
+        SlurmPlace::of_cgroups(recording).or_else(|| {
+            let slurm = recording.description.slurm.as_ref()?;
+            Some(SlurmPlace {
+                job: slurm.job_id.clone(),
+                step: slurm.step_id.clone(),
+            })
+        })
+    }
+
+    fn of_cgroups(recording: &Recording) -> Option<SlurmPlace> {
         let limit = recording.description.limit.as_ref();
         let of_limit = limit.and_then(|limit| match &limit.source {
             LimitSource::Cgroup { path, .. } => SlurmPlace::of_path(path),
@@ -55,6 +66,21 @@ impl SlurmPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_is_believed_where_cgroups_say_nothing() {
+        let mut recording = crate::summary::fixture::recording();
+        assert_eq!(SlurmPlace::of_recording(&recording), None);
+        recording.description.slurm = Some(nilo_sample::SlurmJobId {
+            job_id: "4711".to_owned(),
+            step_id: Some("0".to_owned()),
+        });
+        let place = SlurmPlace::of_recording(&recording).unwrap();
+        assert_eq!(
+            (place.job.as_str(), place.step.as_deref()),
+            ("4711", Some("0"))
+        );
+    }
 
     #[test]
     fn paths_of_both_versions_are_known() {

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::slurm::sacct_cell::{Per, parse_elapsed_secs, parse_exit, parse_size, parse_state};
 use crate::slurm::sacct_layout::read_header;
+use crate::slurm::sacct_tres::{gpu_count, gpu_memory_bytes, gpu_utilization_percent};
 
 /// A job, as Slurm accounts for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -29,6 +30,8 @@ pub struct SlurmJob {
     pub elapsed_secs: Option<u64>,
     /// How many nodes it has.
     pub nodes: Option<u32>,
+    /// GPUs that it was given, on all nodes (`AllocTRES`, otherwise `ReqTRES`).
+    pub gpus: Option<u32>,
     /// Its steps.
     pub steps: Vec<SlurmStep>,
 }
@@ -46,6 +49,10 @@ pub struct SlurmStep {
     pub max_rss_bytes: Option<u64>,
     /// How many tasks it has.
     pub tasks: Option<u32>,
+    /// The most GPU memory of a task that Slurm saw (`TRESUsageInMax`); `None` where it gathers none.
+    pub max_gpu_memory_bytes: Option<u64>,
+    /// The highest GPU utilization of a task that it saw, added up over its GPUs.
+    pub max_gpu_utilization_percent: Option<u32>,
 }
 
 impl SlurmStep {
@@ -97,7 +104,7 @@ impl SacctError {
                 "leave --sacct out; only the cluster's administrators can switch it on"
             }
             _ => {
-                "make the listing with `sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,NTasks -j JOB`"
+                "make the listing with `sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,NTasks,AllocTRES,TRESUsageInMax -j JOB`"
             }
         }
     }
@@ -208,6 +215,10 @@ impl Row<'_> {
                     .parsed("MaxRSS", |text| parse_size(text, 1))?
                     .map(|(bytes, _)| bytes),
                 tasks: self.parsed("NTasks", count)?,
+                max_gpu_memory_bytes: self.field("TRESUsageInMax").and_then(gpu_memory_bytes),
+                max_gpu_utilization_percent: self
+                    .field("TRESUsageInMax")
+                    .and_then(gpu_utilization_percent),
             });
             return Ok(());
         }
@@ -216,6 +227,9 @@ impl Row<'_> {
         found.exit = exit;
         found.elapsed_secs = self.parsed("Elapsed", parse_elapsed_secs)?;
         found.nodes = self.parsed("NNodes", count)?;
+        found.gpus = ["AllocTRES", "ReqTRES"]
+            .into_iter()
+            .find_map(|field| gpu_count(self.field(field)?));
         found.requested_bytes = self.requested_bytes(found.nodes.unwrap_or(1))?;
         Ok(())
     }

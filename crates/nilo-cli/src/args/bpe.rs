@@ -96,6 +96,10 @@ pub(crate) struct OwnRecording {
     #[arg(long, help_heading = RECORDING, value_name = "FILE.csv")]
     pub(crate) memory_log: Option<PathBuf>,
 
+    /// As --memory-log, to a file named memory_log_<vocabulary size>.csv
+    #[arg(long, help_heading = RECORDING, conflicts_with = "memory_log")]
+    pub(crate) save_memory_log: bool,
+
     /// Say at the end how much time each stage took, on the clock and of the processor
     #[arg(long, help_heading = RECORDING)]
     pub(crate) cpu_profile: bool,
@@ -109,8 +113,17 @@ pub(crate) struct OwnRecording {
     pub(crate) tags: Vec<(String, String)>,
 
     /// Record no run
-    #[arg(long, help_heading = RECORDING, conflicts_with_all = ["memory_log", "name", "tags"])]
+    #[arg(long, help_heading = RECORDING, conflicts_with_all = ["memory_log", "save_memory_log", "name", "tags"])]
     pub(crate) no_record: bool,
+}
+
+impl OwnRecording {
+    /// Where the samples go besides the run.
+    pub(crate) fn log_path(&self, vocab_size: u32) -> Option<PathBuf> {
+        let automatic = || PathBuf::from(format!("memory_log_{vocab_size}.csv"));
+        let named = self.memory_log.clone();
+        named.or_else(|| self.save_memory_log.then(automatic))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -20,7 +20,7 @@ pub(crate) struct LiveArgs {
     pub(crate) pid: Vec<u32>,
 
     /// Monitor the process whose name or command line contains this; * and ? are wildcards
-    #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern", conflicts_with = "pid", help_heading = LIVE)]
+    #[arg(long = "name", alias = "process-name", short, value_name = "PATTERN", id = "name_pattern", conflicts_with = "pid", help_heading = LIVE)]
     pub(crate) name_pattern: Option<String>,
 
     /// GPUs by the driver's index, such as 0 1 [default: those that the processes use; all if no process is named]
@@ -193,6 +193,7 @@ mod tests {
             "nilo leak --check --pid 1 2",
             "nilo leak --check --duration 30",
             "nilo oom --name train",
+            "nilo oom --process-name train",
             "nilo oom --pid 7,8",
         ] {
             assert!(live(words), "{words}");

@@ -16,7 +16,7 @@ pub(crate) struct Sampling {
     pub(crate) interval: Option<u64>,
 
     /// Also write time, memory and CPU of each sample to this CSV file
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv", alias = "save-log")]
     pub(crate) memory_log: Option<PathBuf>,
 
     /// Write the summary as JSON to this file at the end
@@ -138,7 +138,13 @@ pub(crate) struct WatchArgs {
     pub(crate) pid: Vec<u32>,
 
     /// Watch the process whose name or command line contains this; * and ? are wildcards
-    #[arg(long = "name", short, value_name = "PATTERN", id = "name_pattern")]
+    #[arg(
+        long = "name",
+        alias = "process-name",
+        short,
+        value_name = "PATTERN",
+        id = "name_pattern"
+    )]
     pub(crate) name_pattern: Option<String>,
 
     /// Watch every process that the pattern matches, instead of refusing when there are several

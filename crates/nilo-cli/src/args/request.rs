@@ -14,13 +14,13 @@ paths, seeds, learning rates, output folders and names do not count, batch sizes
 One run gives low confidence, three medium, eight that hardly differ high. A run that was killed for lack of memory \
 shows only that it needed more: what follows from it is a guess.\n\n\
 Examples:\n  nilo request\n  nilo request --all --cpus 8 --time 12:00:00\n  nilo request base base-2 base-3 --format json\n  \
-sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes -j 4711 | nilo request --sacct -"
+sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,AllocTRES,TRESUsageInMax -j $SLURM_JOB_ID | nilo request --sacct -"
 )]
 pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    /// Runs of the job, as for `nilo show` [default: last]
+    /// Runs of the job, as for `nilo show` [default: the last, of this Slurm job if SLURM_JOB_ID is set]
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<String>,
 

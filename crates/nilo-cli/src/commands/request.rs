@@ -9,6 +9,7 @@ use nilo_analysis::request::{
 };
 use nilo_analysis::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
 use nilo_analysis::summarize;
+use nilo_recorder::own_slurm_job;
 use nilo_runfile::RunFolder;
 use nilo_sample::units::to_secs;
 use nilo_sample::{RunDescription, Subject, TableSpec};
@@ -87,7 +88,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// The runs that the user named one by one, by name and by tag; the last without any of these.
+/// The runs that the user named one by one, by name and by tag; without any of these the last, of this Slurm job where we are in one.
 fn named_runs(args: &RequestArgs, root: &Path) -> Result<Vec<RunFolder>, Failure> {
     let mut folders = Vec::new();
     for asked in &args.runs {
@@ -111,9 +112,22 @@ fn named_runs(args: &RequestArgs, root: &Path) -> Result<Vec<RunFolder>, Failure
         }
     }
     if folders.is_empty() {
-        folders.push(find_run(root, None)?);
+        let last = last_of_own_slurm_job(root);
+        folders.push(last.map_or_else(|| find_run(root, None), Ok)?);
     }
     Ok(folders)
+}
+
+/// The last run that was recorded in the Slurm job that we are in.
+fn last_of_own_slurm_job(root: &Path) -> Option<RunFolder> {
+    let own = own_slurm_job()?;
+    let of_job =
+        |run: &RunDescription| run.slurm.as_ref().map(|slurm| &slurm.job_id) == Some(&own.job_id);
+    let runs = readable_runs(root)
+        .into_iter()
+        .filter(|(_, run)| of_job(run));
+    let last = runs.max_by(|(_, a), (_, b)| a.id.cmp(&b.id));
+    last.map(|(folder, _)| folder)
 }
 
 /// Reads a run and adds what it tells, unless it is among them already.

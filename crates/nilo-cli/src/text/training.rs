@@ -4,6 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::Summary;
 use nilo_analysis::metrics::{CURVE_POINTS, MetricSummary, ValueAt};
+use nilo_analysis::phases::PhaseSummary;
 use nilo_plot::short_number;
 use nilo_sample::units::format_bytes;
 
@@ -22,6 +23,9 @@ const NAME_CHARS: usize = 40;
 
 /// Values of settings likewise.
 const VALUE_CHARS: usize = 60;
+
+/// Sentences with a name in them.
+const SENTENCE_CHARS: usize = 200;
 
 /// Whether there is anything to say here.
 pub(crate) fn has_training(summary: &Summary) -> bool {
@@ -148,10 +152,6 @@ fn write_phases(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io:
         let outer = phase.parent.as_ref().map_or(0, |outer| outer.len() + 1);
         let name = phase.name.get(outer..).unwrap_or(&phase.name);
         let indent = "  ".repeat(phase.depth.min(8) as usize + 1);
-        let remark = match phase.unusable_count {
-            0 => String::new(),
-            count => format!("{count} without a usable duration"),
-        };
         vec![
             format!("{indent}{}", one_line(name, NAME_CHARS)),
             phase.count.to_string(),
@@ -159,11 +159,40 @@ fn write_phases(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io:
             format_secs(phase.p95_secs),
             format_secs(phase.max_secs),
             format_share(phase.wall_share_ratio),
-            remark,
+            phase_remarks(phase),
         ]
     });
     write_table(out, &columns, &rows.collect::<Vec<_>>())?;
-    write_rest(out, summary.phases.len(), most)
+    write_rest(out, summary.phases.len(), most)?;
+    write_bottleneck(out, summary)
+}
+
+fn phase_remarks(phase: &PhaseSummary) -> String {
+    let mut remarks = Vec::new();
+    if phase.represented_count > phase.count {
+        remarks.push(format!(
+            "timed in {} of {} steps",
+            phase.count, phase.represented_count
+        ));
+    }
+    if phase.unusable_count > 0 {
+        remarks.push(format!(
+            "{} without a usable duration",
+            phase.unusable_count
+        ));
+    }
+    remarks.join(", ")
+}
+
+fn write_bottleneck(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    let Some(bottleneck) = &summary.bottleneck else {
+        return Ok(());
+    };
+    writeln!(out, "  {}", one_line(&bottleneck.text, SENTENCE_CHARS))?;
+    for advice in &bottleneck.advice {
+        writeln!(out, "    - {advice}")?;
+    }
+    Ok(())
 }
 
 fn write_throughput(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {

@@ -136,6 +136,7 @@ pub fn train(program: &mut Program, steps: std::ops::Range<i64>, begin_secs: f64
             (index + 1) as f64,
             32.0 * (index + 1) as f64,
             16384.0 * (index + 1) as f64,
+            1e9 * (index + 1) as f64,
         ];
         program.row(&TableSpec::throughput(), end, at, &counted);
         let held = (2.0 + (index as f64).min(10.0) / 5.0) * GIB;
@@ -209,7 +210,7 @@ pub fn hostile_run(root: &Path) -> RunFolder {
             &TableSpec::throughput(),
             secs,
             None,
-            &[f64::NAN, -1.0, f64::INFINITY],
+            &[f64::NAN, -1.0, f64::INFINITY, -1.0],
         );
         program.row(&TableSpec::torch_memory(u32::MAX), secs, None, &[ABSENT; 6]);
     }

@@ -39,6 +39,7 @@ pub fn empty(name: &str) -> Recording {
             recorder_start_ticks: 1,
             root_pids: vec![100],
             interval_nanos: SECOND / 10,
+            slurm: None,
             limit: None,
             ending: None,
         },

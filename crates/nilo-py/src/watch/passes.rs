@@ -4,7 +4,7 @@ use nilo_runfile::monotonic_nanos;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::state::Moment;
+use super::state::{INFERENCE, Moment};
 use super::steps::Steps;
 
 impl Steps {
@@ -72,7 +72,7 @@ impl Steps {
             let name = if state.has_gradients {
                 "forward"
             } else {
-                "inference"
+                INFERENCE
             };
             state.finish(name, began, now);
             (state.has_gradients, state.batch)

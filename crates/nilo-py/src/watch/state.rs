@@ -28,12 +28,17 @@ impl Moment {
     }
 }
 
+/// The phase of a call without gradients.
+pub(super) const INFERENCE: &str = "inference";
+
 /// A phase that is over.
 pub(super) struct Finished {
     pub(super) name: &'static str,
     pub(super) step: i64,
     pub(super) began: Moment,
     pub(super) ended: Moment,
+    /// How many steps it stands for.
+    pub(super) weight: u64,
 }
 
 /// Where the loop is.
@@ -41,6 +46,8 @@ pub(super) struct Finished {
 pub(super) struct State {
     pub(super) step: i64,
     pub(super) is_recorded: bool,
+    /// Steps since the one recorded before, for which this one stands.
+    pub(super) steps_since_recorded: u64,
     /// Whether the step after this one will be; decided where this one ends, since the wait for data begins there.
     pub(super) is_next_recorded: bool,
     pub(super) has_stepped: bool,
@@ -70,12 +77,17 @@ pub(super) struct State {
 impl State {
     pub(super) fn finish(&mut self, name: &'static str, began: Moment, ended: Moment) {
         if began.is_known() && ended.is_known() {
-            let step = self.step;
+            // Evaluations come at steps of their own choice: what is seen of them stands for itself.
+            let weight = match name {
+                INFERENCE => 1,
+                _ => self.steps_since_recorded,
+            };
             self.finished.push(Finished {
                 name,
-                step,
+                step: self.step,
                 began,
                 ended,
+                weight,
             });
         }
     }

@@ -54,6 +54,7 @@ impl Steps {
         let first = step.unwrap_or(0);
         let state = State {
             step: first,
+            steps_since_recorded: 1,
             is_recorded: every.is_none_or(|every| first.rem_euclid(every) == 0),
             ..State::default()
         };
@@ -147,6 +148,10 @@ impl Steps {
                 let spent = std::mem::take(&mut state.spent_nanos);
                 state.timing.spend(monotonic_nanos(), spent);
             }
+            state.steps_since_recorded = match state.is_recorded {
+                true => 1,
+                false => state.steps_since_recorded + 1,
+            };
             state.is_recorded = state.is_next_recorded;
             // Optimizers that step within backward leave the step's figures to its successor.
             let holds_back = state.samples > 0 || !state.finished.is_empty();

@@ -76,6 +76,7 @@ impl Steps {
                     nanos: ended.saturating_sub(*began),
                     ended_nanos: *ended,
                     step: step_of(&finished),
+                    weight: finished.weight,
                 })
             });
             self.timer.get().add_all(run, timed);
@@ -85,7 +86,7 @@ impl Steps {
         for finished in finished {
             let step = step_of(&finished);
             if let (Moment::Gpu(began), Moment::Gpu(ended)) = (finished.began, finished.ended) {
-                let store = (finished.name, began, ended, step);
+                let store = (finished.name, began, ended, step, finished.weight);
                 self.on_gpu(|| gpu.clock.call_method1(py, intern!(py, "store"), store))?;
             }
         }

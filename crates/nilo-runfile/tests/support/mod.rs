@@ -69,6 +69,7 @@ pub fn description(start: u64) -> RunDescription {
         recorder_start_ticks: 0,
         root_pids: Vec::new(),
         interval_nanos: 0,
+        slurm: None,
         limit: None,
         ending: None,
     }

@@ -1,16 +1,18 @@
 //! The training records itself, like any other job.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nilo_recorder::{OwnRecorder, describe_run, record_own_process};
+use nilo_recorder::{OwnMemory, OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
 use nilo_sample::Ending;
+use nilo_sample::units::{format_bytes, to_secs};
 
-use crate::args::OwnRecording;
+use crate::args::BpeTrainArgs;
 use crate::commands::run::{create_folder, open_log, report};
-use crate::failure::{Failure, warn};
+use crate::failure::{Failure, note, warn};
 use crate::folder::runs_root;
 use crate::settings::Settings;
 
@@ -23,6 +25,8 @@ struct Running {
     folder: RunFolder,
     recorder: OwnRecorder,
     peak_bytes: Arc<AtomicU64>,
+    log: Option<PathBuf>,
+    quiet: bool,
 }
 
 /// A recording that has ended.
@@ -34,8 +38,14 @@ pub(super) struct Recorded {
 
 impl Recording {
     /// Begins, unless the user wants none or a `nilo run` around us has one already.
-    pub(super) fn begin(args: &OwnRecording, settings: &Settings) -> Result<Recording, Failure> {
-        let mut log = open_log(args.memory_log.as_deref())?;
+    pub(super) fn begin(
+        train: &BpeTrainArgs,
+        settings: &Settings,
+        quiet: bool,
+    ) -> Result<Recording, Failure> {
+        let args = &train.recording;
+        let log_path = args.log_path(train.vocab_size);
+        let mut log = open_log(log_path.as_deref())?;
         let configured = settings.interval_nanos().map_err(Failure::new)?;
         let interval = args
             .interval
@@ -55,6 +65,10 @@ impl Recording {
         else {
             return Ok(Recording(None));
         };
+        if !quiet && let Ok(mut memory) = OwnMemory::new() {
+            let initial = format_bytes(memory.read().memory_bytes as f64);
+            note(&format!("Initial memory usage: {initial}"));
+        }
         let peak_bytes = Arc::new(AtomicU64::new(0));
         let highest = Arc::clone(&peak_bytes);
         let mut log_failed = false;
@@ -69,11 +83,19 @@ impl Recording {
             }
         };
         match record_own_process(&folder, description, interval, on_tick) {
-            Ok(recorder) => Ok(Recording(Some(Running {
-                folder,
-                recorder,
-                peak_bytes,
-            }))),
+            Ok(recorder) => {
+                if !quiet {
+                    let secs = to_secs(interval);
+                    note(&format!("Started memory monitoring (interval: {secs}s)"));
+                }
+                Ok(Recording(Some(Running {
+                    folder,
+                    recorder,
+                    peak_bytes,
+                    log: log_path,
+                    quiet,
+                })))
+            }
             Err(error) => {
                 warn(&format!(
                     "{}; nothing is recorded",
@@ -94,9 +116,17 @@ impl Recording {
             };
         };
         let ending = running.recorder.stop(Some(i32::from(exit_code)));
+        let peak_bytes = running.peak_bytes.load(Ordering::Relaxed);
+        if !running.quiet {
+            let peak = format_bytes(peak_bytes as f64);
+            note(&format!("Stopped memory monitoring. Peak memory: {peak}"));
+            if let Some(path) = running.log {
+                note(&format!("Memory log saved to {}", path.display()));
+            }
+        }
         Recorded {
             run: ending.map(|ending| (running.folder, ending)),
-            peak_bytes: Some(running.peak_bytes.load(Ordering::Relaxed)),
+            peak_bytes: Some(peak_bytes),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     if !quiet {
         say_doubled(input.paths());
     }
-    let recording = Recording::begin(&args.recording, settings)?;
+    let recording = Recording::begin(&args, settings, quiet)?;
     stop::listen(WaitingReads::GoOn);
     let progress = BarProgress(Bars::new(quiet));
     let mut stages = Stages::begin();

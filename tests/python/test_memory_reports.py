@@ -1,0 +1,138 @@
+"""What the memory classes report: GPUs in the summary, trends, leaks on the host, Python objects; and thresholds as people write them."""
+
+import json
+import math
+import time
+
+import pytest
+from fake_nvml import GIB, FakeDriver
+from package import run_program
+
+import nilometer
+from nilometer.memory import LeakDetector, MemoryDebugger, MemoryProfiler, OOMDetector
+from nilometer.profiling import ComprehensiveProfiler, GPUMemoryProfiler
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NILO_STRICT", "1")
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    run = nilometer.init(memory=False)
+    yield run
+    run.finish(0)
+
+
+@pytest.fixture
+def driver(tmp_path):
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    return FakeDriver(folder)
+
+
+def test_the_summary_of_a_report_is_of_gpus_alone(driver, tmp_path):
+    """The document's report: one device of 11.5 GB, used to 69.57 %."""
+    allocated, total = 8589934592, 12348030976
+    driver.say(f"gpu GPU-a {total + GIB} {GIB} {allocated} 50 Fake G12")
+    code = """
+        import json
+        from nilometer.memory import MemoryDebugger
+        report = MemoryDebugger(devices=[0, "host"]).get_status_report()
+        print(json.dumps(report))
+    """
+    report = json.loads(run_program(code, tmp_path, **driver.environment).stdout)
+    assert report["summary"] == {"total_devices": 1, "total_memory_gb": 11.5, "overall_utilization": 69.57}
+    assert report["devices"]["0"]["current_usage"]["allocated"] == allocated
+    # A device has one name everywhere.
+    names = {"0", "host"}
+    assert set(report["devices"]) == names
+    assert {entry["device"] for entry in report["oom"]} == names
+    assert {entry["device"] for entry in report["leaks"]} == names
+
+
+def test_a_leak_is_detected_on_the_host(run):
+    for profiler in (GPUMemoryProfiler(device=0), ComprehensiveProfiler(device="cpu")):
+        profiler.set_baseline()
+        assert not profiler.detect_leak(threshold_gb=0.05)
+        kept = bytearray(b"x") * (100 << 20)
+        assert profiler.detect_leak(threshold_gb=0.05)
+        assert not profiler.detect_leak(threshold_gb=0.5)
+        del kept
+
+
+@pytest.mark.parametrize(("given", "percent"), [(85, 85.0), (85.0, 85.0), (0.85, 85.0), (0.5, 50.0), (1, 1.0), (100, 100.0)])
+def test_a_threshold_is_a_percentage_or_a_fraction(given, percent):
+    assert OOMDetector(threshold=given).threshold == percent
+    assert MemoryDebugger(oom_threshold=given).oom_detector.threshold == percent
+
+
+@pytest.mark.parametrize("wrong", [0, -0.5, 101, math.nan])
+def test_a_threshold_that_is_neither_is_refused_with_a_sentence(wrong):
+    with pytest.raises(ValueError, match="threshold must be a percentage above 0 and at most 100, or a fraction below 1"):
+        OOMDetector(threshold=wrong)
+
+
+def test_fractions_do_for_alerts_too():
+    MemoryDebugger(warning_percent=0.75, critical_percent=0.9)
+    with pytest.raises(ValueError, match="in this order, not 90 and 75"):
+        MemoryDebugger(warning_percent=0.9, critical_percent=0.75)
+
+
+def test_the_interval_has_the_documents_name_too():
+    debugger = MemoryDebugger(monitoring_interval=0.25)
+    assert debugger.profiler.sampling_interval == debugger.oom_detector.sampling_interval == 0.25
+    with pytest.raises(TypeError, match="monitoring_interval"):
+        MemoryDebugger(monitoring_interval="5")
+
+
+def test_a_level_has_a_trend():
+    profiler = MemoryProfiler(sampling_interval=0.002, devices=["host"])
+    assert profiler.get_status()["devices"]["host"]["statistics"]["trend"] is None
+    kept = []
+
+    def samples():
+        return len(profiler.samples())
+
+    with profiler:
+        for _ in range(40):
+            kept.append(bytearray(b"x") * (4 << 20))
+            target = samples() + 2
+            while samples() < target:
+                time.sleep(0.001)
+    assert profiler.get_status()["devices"]["host"]["statistics"]["trend"] == "increasing"
+    with MemoryProfiler(sampling_interval=0.002, devices=["host"]) as profiler:
+        while samples() < 50:
+            time.sleep(0.001)
+    assert profiler.get_status()["devices"]["host"]["statistics"]["trend"] == "stable"
+    with MemoryProfiler(sampling_interval=0.002, devices=["host"]) as profiler:
+        while kept:
+            kept.pop()
+            target = samples() + 2
+            while samples() < target:
+                time.sleep(0.001)
+    assert profiler.get_status()["devices"]["host"]["statistics"]["trend"] == "decreasing"
+
+
+class Leaked:
+    pass
+
+
+def test_python_objects_that_are_kept_are_in_the_debuggers_report():
+    debugger = MemoryDebugger(sampling_interval=0.05, devices=["host"])
+    debugger.start_monitoring()
+    kept = [Leaked() for _ in range(5000)]
+    debugger.stop_monitoring()
+    growth = debugger.get_status_report()["python_objects"]
+    assert growth["Leaked"] == len(kept)
+    debugger.set_baseline()
+    assert "Leaked" not in debugger.get_status_report()["python_objects"]
+    without = MemoryDebugger(devices=["host"], count_objects=False)
+    assert without.get_status_report()["python_objects"] == {}
+
+
+def test_objects_are_counted_from_the_start_of_monitoring():
+    with LeakDetector(count_objects=True, devices=["host"]) as detector:
+        kept = [Leaked() for _ in range(3000)]
+        growth = detector.check()[0].object_growth
+    assert growth["Leaked"] == len(kept)
+    assert sum(growth.values()) < 4000

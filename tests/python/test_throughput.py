@@ -1,0 +1,111 @@
+"""Throughput is of training alone: set-up, evaluation and what else comes between do not count."""
+
+import json
+import time
+
+import pytest
+from package import run_program
+
+import nilometer
+from nilometer.profiling import ComprehensiveProfiler, ThroughputTracker
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NILO_STRICT", "1")
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    run = nilometer.init(memory=False)
+    yield run
+    run.finish(0)
+
+
+def test_set_up_is_not_in_the_throughput(run):
+    tracker = ThroughputTracker()
+    time.sleep(0.5)
+    times = []
+    for _ in range(21):
+        time.sleep(0.002)
+        tracker.update(num_samples=4)
+        times.append(time.perf_counter())
+    truth = 4 * 20 / (times[-1] - times[0])
+    assert tracker.get_current_throughput()["samples_per_sec"] == pytest.approx(truth, rel=0.05)
+    overall = tracker.get_overall_throughput()
+    assert overall["samples_per_sec"] == pytest.approx(truth, rel=0.05)
+    assert (overall["total_batches"], overall["total_samples"]) == (21, 84)
+    assert overall["elapsed_sec"] < 0.5
+
+
+def test_a_start_counts_the_first_batch_too(run):
+    tracker = ThroughputTracker()
+    tracker.start()
+    began = time.perf_counter()
+    time.sleep(0.05)
+    tracker.update(num_samples=10)
+    truth = 10 / (time.perf_counter() - began)
+    assert tracker.get_overall_throughput()["samples_per_sec"] == pytest.approx(truth, rel=0.05)
+
+
+def test_an_evaluation_is_left_out(run):
+    tracker = ThroughputTracker()
+    tracker.start()
+    in_training = 0.0
+    for _ in range(3):
+        for _ in range(5):
+            began = time.perf_counter()
+            time.sleep(0.004)
+            tracker.update(num_samples=2)
+            in_training += time.perf_counter() - began
+        with tracker.paused():
+            time.sleep(0.2)
+    assert tracker.get_overall_throughput()["samples_per_sec"] == pytest.approx(30 / in_training, rel=0.05)
+    run.finish(0)
+    seen = json.loads(nilometer.read_run(run.path)._reader.summary_json())["throughput"]
+    assert seen["counted_secs"] < in_training
+    assert seen["samples"]["mean_per_sec"] == pytest.approx(30 / in_training, rel=0.2)
+
+
+def test_a_profilers_rates_are_of_its_iterations(run):
+    profiler = ComprehensiveProfiler(device="cpu")
+    time.sleep(0.3)
+    for _ in range(3):
+        for _ in range(4):
+            profiler.start_iteration()
+            time.sleep(0.01)
+            profiler.end_iteration(num_samples=8, num_tokens=80)
+        time.sleep(0.3)
+    summary = profiler.get_summary()
+    mean = summary["timing"]["iteration"]["mean_sec"]
+    assert summary["throughput"]["samples_per_sec"] == pytest.approx(8 / mean, rel=0.1)
+    assert summary["throughput"]["tokens_per_sec"] == pytest.approx(80 / mean, rel=0.1)
+    # Two evaluations lie between iterations; set-up, and what comes after the last one, do not.
+    assert 0.55 < summary["throughput"]["outside_sec"] < 0.9
+    run.finish(0)
+    seen = json.loads(nilometer.read_run(run.path)._reader.summary_json())["throughput"]
+    assert seen["samples"]["mean_per_sec"] == pytest.approx(8 / mean, rel=0.2)
+
+
+def test_a_line_every_n_batches_is_printed_and_tells_of_n_batches(tmp_path):
+    code = """
+        import nilometer
+        tracker = nilometer.ThroughputTracker(window_size=3, total_batches=40, log_every=10)
+        for _ in range(40):
+            tracker.update(num_samples=2)
+    """
+    lines = run_program(code, tmp_path).stderr.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["batch 10", "batch 20", "batch 30", "batch 40"]
+    # Nobody said when the first batch began.
+    assert [line.split(",")[1].split(" in ")[0] for line in lines] == [" last 9", " last 10", " last 10", " last 10"]
+    assert lines[-1].endswith("0:00 left")
+
+
+def test_a_line_goes_to_the_log_where_there_is_one(tmp_path):
+    code = """
+        import logging, nilometer
+        logging.basicConfig(level=logging.INFO, format="LOG %(message)s")
+        tracker = nilometer.ThroughputTracker(log_every=5)
+        for _ in range(10):
+            tracker.update()
+    """
+    lines = run_program(code, tmp_path).stderr.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["LOG batch 5", "LOG batch 10"]
