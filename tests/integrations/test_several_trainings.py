@@ -23,7 +23,6 @@ def train_three(tmp_path, steps=(2, 3, 4)):
         training = trainer(tmp_path / f"out-{count}", NiloCallback(), max_steps=count, run_name=f"hf-{count}", learning_rate=count / 100)
         training.train()
         losses[f"hf-{count}"] = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
-    nilometer.finish()
     return losses
 
 
@@ -37,6 +36,7 @@ def check_three(runs, losses):
 
 def test_three_trainers_are_three_runs(tmp_path):
     losses = train_three(tmp_path)
+    nilometer.finish()
     runs = all_runs(tmp_path / "runs")
     assert sorted(runs) == sorted(losses)
     check_three(runs, losses)
@@ -46,6 +46,7 @@ def test_three_trainers_below_a_job_are_three_runs_inside_it(tmp_path, monkeypat
     job = nilometer.init(name="job")
     monkeypatch.setattr(nilometer.run, "_current", None)
     losses = train_three(tmp_path)
+    nilometer.finish()
     job.finish(0)
     recorded = nilometer.read_run(job.path)
     assert [run.description["name"] for run in recorded.runs] == list(losses)

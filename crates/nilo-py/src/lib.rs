@@ -70,6 +70,8 @@ mod _native {
     #[pymodule_export]
     use super::series::describe;
     #[pymodule_export]
+    use super::strand::current_strand;
+    #[pymodule_export]
     use super::throughput::Throughput;
     #[pymodule_export]
     use super::tracker::Tracker;

@@ -62,3 +62,10 @@ fn task(py: Python<'_>) -> PyResult<usize> {
         task.as_ptr() as usize
     })
 }
+
+/// The thread and the asyncio task that call, as two numbers.
+#[pyfunction]
+pub(crate) fn current_strand(py: Python<'_>) -> (usize, usize) {
+    let strand = Strand::current(py);
+    (strand.thread, strand.task)
+}

@@ -67,7 +67,8 @@ class CudaTimer(TrainingTimer):
         super().__init__()
         self._torch = torch_with_cuda()
         self._synchronize = synchronize
-        self._open: list[_OpenPhase] = []
+        # What is open, by the thread or asyncio task that opened it.
+        self._open: dict[tuple[int, int], list[_OpenPhase]] = {}
         self._pending: deque[tuple[GpuSeconds, int | None]] = deque()
         self._spare: list[Any] = []
         _settle_before_finish.add(self)
@@ -79,20 +80,20 @@ class CudaTimer(TrainingTimer):
         return event
 
     def start(self, name: str) -> None:
-        if any(phase.name == name for phase in self._open):
+        mine = self._open.setdefault(_native.current_strand(), [])
+        if any(phase.name == name for phase in mine):
             return report(f"start({name!r}): it is already running; it is not timed")
-        outer = self._open[-1].path + "/" if self._open else ""
-        self._open.append(_OpenPhase(name, outer + name, self._event(), time.perf_counter()))
+        outer = mine[-1].path + "/" if mine else ""
+        mine.append(_OpenPhase(name, outer + name, self._event(), time.perf_counter()))
 
     def stop(self, name: str | None = None) -> float:
         """Ends a phase; gives the host's seconds, or with `synchronize` the GPU's."""
-        position = next((at for at in reversed(range(len(self._open))) if name is None or self._open[at].name == name), None)
-        if position is None:
+        phases = self._close(name)
+        if not phases:
             what = "no phase is open" if name is None else f"{name!r} was not started"
             report(f"stop: {what}")
             return 0.0
-        phase, *inner = self._open[position:]
-        del self._open[position:]
+        phase, *inner = phases
         if inner:
             report(f"stop: {', '.join(each.name for each in inner)} was still open inside; it is not timed")
         on_host = time.perf_counter() - phase.started
@@ -113,9 +114,18 @@ class CudaTimer(TrainingTimer):
 
     def cancel(self, name: str) -> None:
         """Gives up a phase, and whatever is open inside it."""
-        position = next((at for at in reversed(range(len(self._open))) if self._open[at].name == name), None)
-        if position is not None:
-            del self._open[position:]
+        self._close(name)
+
+    def _close(self, name: str | None) -> list[_OpenPhase]:
+        """Takes away a phase, the innermost one without a name, and what is open inside it; nothing where it is not open."""
+        strand = _native.current_strand()
+        mine = self._open.get(strand, [])
+        position = next((at for at in reversed(range(len(mine))) if name is None or mine[at].name == name), None)
+        closed = [] if position is None else mine[position:]
+        del mine[len(mine) - len(closed) :]
+        if not mine:
+            self._open.pop(strand, None)
+        return closed
 
     def settle(self, wait: bool = True) -> None:
         """Stores the phases that the GPU has finished, each under the step that it was measured in."""
