@@ -13,6 +13,7 @@ pub mod recording;
 pub mod run;
 pub mod table;
 pub mod units;
+pub mod usage;
 pub mod words;
 
 pub use alert::{Alert, AlertKind, Severity};
@@ -24,3 +25,4 @@ pub use process::{ProcessId, ProcessInfo};
 pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
 pub use run::{RunDescription, RunId};
 pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};
+pub use usage::ResourceUsage;
