@@ -29,7 +29,7 @@ pub mod summary;
 pub mod throughput;
 pub mod torch_memory;
 
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, compare, run_labels};
 pub use ending::{Aftermath, judge_ending};
 pub use metric_history::{Metric, MetricHistory, MetricPoint, metrics, step_at};
 pub use step_clock::StepClock;
