@@ -8,6 +8,7 @@ use crate::args::{Output, ShowArgs};
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
+use crate::text::screen::Screen;
 use crate::text::summary::{FEW, write_summary};
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -30,6 +31,9 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             }
         }
         Output::Text => {
+            let screen = Screen::stdout();
+            let title = summary.name.as_deref().unwrap_or(&summary.run);
+            writeln!(out, "{}", title.replace(char::is_control, " "))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();
             writeln!(out, "{}", command.replace(char::is_control, " "))?;
             writeln!(
@@ -41,6 +45,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             let most = if args.all { usize::MAX } else { FEW };
             write_summary(
                 &mut out,
+                screen,
                 &summary,
                 &folder.path().display().to_string(),
                 most,
@@ -49,7 +54,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 && let Some(level) = tree.series("memory_bytes")
             {
                 let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
-                writeln!(out, "{}", nilo_plot::sparkline(&values, 50))?;
+                writeln!(out, "{}", nilo_plot::sparkline(&values, screen.at_most(50)))?;
             }
             for mark in summary.marks.iter().take(20) {
                 writeln!(
