@@ -93,6 +93,26 @@ def test_runs_that_had_to_lie_elsewhere_are_mentioned(nilo, tmp_path):
     assert "lies in" not in type(nilo)(other)("runs", extra_env=place).stderr
 
 
+def test_runs_that_had_to_lie_elsewhere_are_found(nilo, tmp_path):
+    elsewhere = tmp_path / "temporary"
+    elsewhere.mkdir()
+    place = {"TMPDIR": str(elsewhere)}
+    (nilo.folder / ".nilo").write_text("not a folder")
+    nilo("run", "--quiet", "--name", "kept", "--", "true", extra_env=place)
+    assert "kept" in nilo("runs", extra_env=place).stdout
+    for arguments in [["show"], ["show", "kept"], ["verify"], ["export", "kept"]]:
+        result = nilo(*arguments, extra_env=place)
+        assert result.returncode == 0, (arguments, result.stderr)
+    # Beside runs that could be written: the newest of all is the last.
+    (nilo.folder / ".nilo").unlink()
+    nilo("run", "--quiet", "--name", "newer", "--", "true", extra_env=place)
+    assert json.loads(nilo("show", "last", "--format", "json", extra_env=place).stdout)["name"] == "newer"
+    assert json.loads(nilo("show", "last~1", "--format", "json", extra_env=place).stdout)["name"] == "kept"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert type(nilo)(other)("show", "kept", extra_env=place).returncode == 2
+
+
 def test_a_broken_settings_file_is_named(nilo):
     (nilo.folder / "nilo.toml").write_text("interval = [")
     refused(nilo("run", "--", "true"), "nilo.toml", "hint:")
@@ -269,6 +289,42 @@ def test_a_run_from_a_future_version_is_refused_in_words(nilo):
     segment.write_bytes(data)
     result = nilo("show")
     assert "later version" in result.stdout + result.stderr
+
+
+def test_what_verify_cannot_check_is_no_damage(nilo):
+    """Status 0: nothing damaged; 1: damage; 2: could not be checked."""
+    refused(nilo("verify", "--all"), "no runs in", "hint:")
+    nilo("run", "--quiet", "--", "true")
+    assert nilo("verify", "--all").returncode == 0
+    refused(nilo("verify", "nothing"), "no run is called")
+    folder = nilo.run_folder()
+    segment = next(folder.glob("recorder-*.nilo"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:8] + (99).to_bytes(2, "little") + whole[10:])
+    later = nilo("verify")
+    assert later.returncode == 2 and "not checked" in later.stdout and "later version" in later.stdout
+    segment.write_bytes(b"nonsense" + whole[8:])
+    assert nilo("verify").returncode == 1
+    segment.write_bytes(whole)
+    assert nilo("verify").returncode == 0
+    (folder / "run.json").write_text("{")
+    assert nilo("verify", "--all").returncode == 1
+
+
+def test_what_verify_may_not_read_is_not_checked(nilo):
+    if os.getuid() != 0:
+        unavailable("only root can become somebody who may not read its files")
+    nilo("run", "--quiet", "--", "true")
+    folder = nilo.run_folder()
+    for path in [*folder.parents][:4]:
+        if path.owner() == "root" and path.stat().st_mode & 0o005 != 0o005:
+            path.chmod(path.stat().st_mode | 0o055)
+    (folder / "run.json").chmod(0o644)
+    next(folder.glob("recorder-*.nilo")).chmod(0o600)
+    folder.chmod(0o755)
+    folder.parent.chmod(0o755)
+    result = nilo("verify", str(folder), preexec_fn=lambda: (os.setgid(65534), os.setuid(65534)))
+    assert result.returncode == 2 and "not checked" in result.stdout, result
 
 
 def test_prune_keeps_what_it_should(nilo):

@@ -2,6 +2,7 @@
 
 import codecs
 import fcntl
+import json
 import os
 import pty
 import re
@@ -142,8 +143,9 @@ def test_alerts_wait_for_the_summary_and_are_in_the_title_until_then(nilo, cgrou
     assert status == 0
     job = JobText(text)
     assert job.text == "begins\r\nends\r\n"
-    assert any(title.startswith("[critical: memory-critical] Memory: ") for title in job.titles), job.titles
-    assert "Alerts:" in text.split(SUMMARY)[-1] and "memory-critical: job memory" in text.split(SUMMARY)[-1]
+    assert any(title.startswith("[memory-critical] Memory: ") for title in job.titles), job.titles
+    alerts = re.sub(r"\x1b\[[0-9;]*m", "", text.split(SUMMARY)[-1])
+    assert "Alerts:" in alerts and "memory-critical: job memory" in alerts
 
 
 def test_notices_wait_for_the_end(nilo, small_disk):
@@ -231,7 +233,12 @@ def test_job_control_stops_and_resumes_command_and_recorder(nilo):
     shell.type("exit\n")
     shell.read()
     shell.wait()
-    assert nilo.show()["recorder"]["gaps"] >= 1
+    recorder = nilo.show()["recorder"]
+    events = json.loads(nilo("export", "--format", "json").stdout)["events"]
+    gaps = [event["nanos"] for event in events if event["event"] == "gap"]
+    assert recorder["gaps"] == len(gaps) >= 1
+    # A recorder that is stopped is not late for the ticks of that time; on a busy machine it may be for others.
+    assert recorder["late_ticks"] < sum(gaps) / 5e7 / 2, (recorder, gaps)
 
 
 def test_a_full_screen_program_has_the_terminal_to_itself(nilo):

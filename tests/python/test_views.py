@@ -74,12 +74,64 @@ def test_show_in_words(recorded):
     assert "MEMORY USAGE STATISTICS" in out and "mark at" in out and "exited with 0" in out
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completions_are_generated(nilo, shell):
-    script = nilo("completions", shell).stdout
-    assert "nilo" in script and "watch" in script
-    if shell == "bash":
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+def test_show_begins_with_the_name_and_knows_what_the_kernel_counted(nilo):
+    code = "open('x', 'wb').write(b'x' * (8 << 20)); import os; os.sync(); sum(range(3_000_000))"
+    nilo("run", "--quiet", "--name", "my first run", "--", *python(code))
+    out = nilo("show").stdout
+    assert out.splitlines()[0] == "my first run"
+    for label in ["User Time:", "System Time:", "Page Faults:", "Context Switches:", "Storage I/O:"]:
+        assert label not in out and label in nilo("show", "--all").stdout
+    shown = nilo.show()
+    usage = shown["usage"]
+    assert usage["user_secs"] + usage["system_secs"] == pytest.approx(shown["cpu"]["total_secs"], rel=0.5)
+    assert usage["user_secs"] > 0 and usage["minor_faults"] > 500 and usage["voluntary_switches"] > 0
+    assert usage["written_bytes"] % 512 == 0 and usage["read_bytes"] % 512 == 0
+
+
+def test_compare_keeps_exit_codes_and_tells_runs_of_one_name_apart(nilo):
+    for code in [0, 3]:
+        nilo("run", "--quiet", "--name", "same", "--", "sh", "-c", f"exit {code}")
+    first, second = [run["run"] for run in nilo.runs()]
+    compared = nilo("compare", first, second).stdout
+    assert "exited 0" in compared and "exited 3" in compared
+    data = json.loads(nilo("compare", first, second, "--format", "json").stdout)
+    assert [run["exit_code"] for run in data["runs"]] == [0, 3]
+    labels = [run["label"] for run in data["runs"]]
+    assert len(set(labels)) == 2 and all(label.endswith(" same") for label in labels)
+    rows = list(csv.DictReader(nilo("compare", first, second, "--format", "csv").stdout.splitlines()))
+    assert [row["exit_code"] for row in rows] == ["0", "3"]
+    nilo("plot", first, second, "-o", "x.svg")
+    svg = (nilo.folder / "x.svg").read_text()
+    assert all(f">{label}<" in svg or f">{label}<title>" in svg for label in labels), labels
+
+
+def test_a_comparison_draws_limits_and_kills(nilo, cgroup):
+    cgroup.limit(200 << 20)
+    leaks = "import time\nx=[]\nwhile True: x.append(bytearray(b'x')*(8<<20)); time.sleep(.02)"
+    nilo("run", "--quiet", "--name", "killed", "--", *python(leaks), preexec_fn=cgroup.enter)
+    nilo("run", "--quiet", "--name", "fine", "--", *python("import time\nx=bytearray(b'x')*(150<<20); time.sleep(1)"), preexec_fn=cgroup.enter)
+    assert nilo("plot", "killed", "fine", "-o", "x.svg").returncode == 0
+    svg = (nilo.folder / "x.svg").read_text()
+    assert "OOM kill: killed" in svg and "limit 200.00 MiB" in svg and 'class="kill"' in svg
+
+
+def test_a_plot_has_processor_time_below_the_memory(nilo):
+    nilo("run", "--quiet", "--interval", "0.02", "--", *python("import time\nend=time.monotonic()+1\nwhile time.monotonic()<end: pass"))
+    nilo("plot", "-o", "x.svg")
+    svg = (nilo.folder / "x.svg").read_text()
+    assert 'class="cpu panel"' in svg and "CPU, % of a core" in svg
+
+
+def test_an_unknown_option_of_run_is_said_to_be_one(nilo):
+    for option, hint in [("--intervall", "did you mean --interval?"), ("--colour", "`nilo run --help` lists the options")]:
+        result = nilo("run", option, "1", "--", "touch", "ran")
+        assert result.returncode == 2 and f"unknown option {option}" in result.stderr and hint in result.stderr, result.stderr
+    assert not (nilo.folder / "ran").exists() and nilo.runs() == []
+    # What stands behind the command is the command's own.
+    assert nilo("run", "--quiet", "echo", "--intervall", "-x").stdout == "--intervall -x\n"
+    assert nilo("run", "--quiet", "--", "echo", "--", "-y").stdout == "-- -y\n"
+    missing = nilo("run", "--dir", "x").stderr
+    assert "Usage: nilo run [OPTIONS] <COMMAND>..." in missing, missing
 
 
 def test_manual_pages_are_generated(nilo):
@@ -89,6 +141,6 @@ def test_manual_pages_are_generated(nilo):
 
 
 def test_every_verb_has_help(nilo):
-    for verb in ["run", "watch", "ps", "mark", "runs", "show", "compare", "plot", "export", "verify", "prune"]:
+    for verb in ["run", "watch", "ps", "mark", "runs", "show", "compare", "plot", "export", "verify", "rm", "prune"]:
         result = nilo(verb, "--help")
         assert result.returncode == 0 and "Usage:" in result.stdout

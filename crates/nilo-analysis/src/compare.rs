@@ -32,10 +32,17 @@ pub struct Comparison {
 pub struct ComparedRun {
     /// Run id.
     pub run: String,
-    /// The user's name, or the command.
+    /// The user's name, or the command; runs of one name have their start with it.
     pub label: String,
     /// How it ended.
     pub status: &'static str,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How it ended in a word or two: `exited 3`.
+    #[serde(skip)]
+    pub ending: String,
     /// From start to end.
     pub duration_secs: f64,
     /// Peak memory.
@@ -81,6 +88,48 @@ fn compare_settings(summaries: &[Summary]) -> Vec<ComparedSetting> {
         .collect()
 }
 
+/// What to call each of several runs: its name, or its command without one. Those that share it have the time of their start
+/// before it, as their ids begin with; where a label is cut, the beginning is what tells them apart.
+pub fn run_labels(summaries: &[Summary]) -> Vec<String> {
+    let own = |summary: &Summary| match &summary.name {
+        Some(name) => name.clone(),
+        None => summary.command.join(" "),
+    };
+    let own: Vec<String> = summaries.iter().map(own).collect();
+    let of = |index: usize| {
+        let same = |other: &usize| *other != index && own[*other] == own[index];
+        let twins: Vec<&str> = (0..own.len())
+            .filter(same)
+            .map(|other| summaries[other].run.as_str())
+            .collect();
+        match twins.is_empty() {
+            true => own[index].clone(),
+            false => format!("{} {}", start_of(&summaries[index].run, &twins), own[index]),
+        }
+    };
+    (0..own.len()).map(of).collect()
+}
+
+/// `075530-417` of `20261115-075530-417-name`; with the date where it differs, and all of the id where nothing else does.
+fn start_of<'a>(id: &'a str, twins: &[&str]) -> &'a str {
+    const DATE: usize = "20261115-".len();
+    const START: usize = "20261115-075530-417".len();
+    let part = |id: &'a str, from: usize, to: usize| id.get(from..to);
+    let differs = |from: usize, to: usize| {
+        let own = id.get(from..to);
+        own.is_some()
+            && twins
+                .iter()
+                .all(|twin| *twin == id || twin.get(from..to) != own)
+    };
+    let same_day = twins.iter().all(|twin| twin.get(..DATE) == id.get(..DATE));
+    match same_day {
+        true if differs(DATE, START) => part(id, DATE, START).unwrap_or(id),
+        false if differs(0, START) => part(id, 0, START).unwrap_or(id),
+        _ => id,
+    }
+}
+
 /// Compares runs with the first of them.
 pub fn compare(summaries: &[Summary]) -> Comparison {
     let change = |value: Option<f64>, base: Option<f64>| match (value, base) {
@@ -88,16 +137,17 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
         _ => None,
     };
     let base = summaries.first();
-    let runs = summaries.iter().map(|summary| {
+    let labels = run_labels(summaries);
+    let runs = summaries.iter().zip(labels).map(|(summary, label)| {
         let memory = &summary.memory;
         let of = |pick: fn(&Summary) -> Option<f64>| change(pick(summary), base.and_then(pick));
         ComparedRun {
             run: summary.run.clone(),
-            label: summary
-                .name
-                .clone()
-                .unwrap_or_else(|| summary.command.join(" ")),
+            label,
             status: summary.status,
+            exit_code: summary.exit_code,
+            signal: summary.signal,
+            ending: summary.short_ending(),
             duration_secs: summary.duration_secs,
             peak_bytes: memory.peak_bytes,
             mean_bytes: memory.mean_bytes,
@@ -155,6 +205,56 @@ mod tests {
         let names: Vec<&str> = found.settings.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["lr", "new"]);
         assert_eq!(found.settings[1].values, [None, Some("x".into())]);
+    }
+
+    #[test]
+    fn runs_of_one_name_are_told_apart_by_their_start() {
+        let named = |id: &str, name: Option<&str>| {
+            let mut summary = run(1.0);
+            summary.run = id.to_owned();
+            summary.name = name.map(str::to_owned);
+            summary.command = vec!["python".to_owned(), "t.py".to_owned()];
+            summary
+        };
+        let labels = |ids: &[(&str, Option<&str>)]| {
+            let runs: Vec<Summary> = ids.iter().map(|(id, name)| named(id, *name)).collect();
+            run_labels(&runs)
+        };
+        let (first, second) = ("20261115-075530-417-base", "20261115-081200-002-base");
+        let base = Some("base");
+        assert_eq!(
+            labels(&[(first, base), (second, base), (second, Some("other"))]),
+            ["075530-417 base", "081200-002 base", "other"]
+        );
+        assert_eq!(
+            labels(&[(first, base), ("20261116-075530-417-base", base)]),
+            ["20261115-075530-417 base", "20261116-075530-417 base"]
+        );
+        let again = "20261115-075530-417-base-1";
+        assert_eq!(
+            labels(&[(first, base), (again, base)]),
+            [format!("{first} base"), format!("{again} base")]
+        );
+        assert_eq!(
+            labels(&[(first, None), (second, None)]),
+            ["075530-417 python t.py", "081200-002 python t.py"]
+        );
+        // The same run twice is the same twice.
+        assert_eq!(
+            labels(&[(first, base), (first, base)])[0],
+            "075530-417 base"
+        );
+    }
+
+    #[test]
+    fn exit_codes_are_kept() {
+        let mut failed = run(1.0);
+        (failed.status, failed.exit_code) = ("exited", Some(3));
+        let compared = &compare(&[run(1.0), failed]).runs[1];
+        assert_eq!(
+            (compared.exit_code, compared.ending.as_str()),
+            (Some(3), "exited 3")
+        );
     }
 
     #[test]

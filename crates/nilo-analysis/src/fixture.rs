@@ -33,6 +33,7 @@ pub(crate) fn recording() -> Recording {
         tables: vec![],
         events: vec![],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

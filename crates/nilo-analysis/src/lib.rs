@@ -30,7 +30,7 @@ pub mod summary;
 pub mod throughput;
 pub mod torch_memory;
 
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, compare, run_labels};
 pub use ending::{Aftermath, judge_ending};
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,

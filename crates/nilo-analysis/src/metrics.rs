@@ -91,6 +91,30 @@ pub fn summarize_metrics(recording: &Recording) -> Vec<MetricSummary> {
     metrics(recording).iter().filter_map(summarize).collect()
 }
 
+/// What people look at first, by the words of a name.
+const HEADLINES: &str =
+    "loss reward rewards return returns accuracy acc score f1 bleu perplexity ppl lr";
+/// Parts of a training whose metrics are its own: `eval/loss` is as good as `loss`.
+const PARTS: [&str; 6] = ["train", "training", "eval", "val", "validation", "test"];
+
+/// How early a metric is listed for people, the lowest first: what people look at, other names of the user's, then groups that a library logs for each layer or component.
+pub fn metric_rank(name: &str) -> u8 {
+    let (part, rest) = name.split_once('/').unwrap_or(("", name));
+    let own = match PARTS.contains(&part) {
+        true => rest,
+        false => name,
+    };
+    let is_headline = |word: &str| HEADLINES.split(' ').any(|headline| headline == word);
+    let lower = own.to_lowercase();
+    // `reward/mean` is the reward; `reward/format/mean` is a component of it.
+    let main = lower.strip_suffix("/mean").unwrap_or(&lower);
+    match (main.contains('/'), lower.contains('/')) {
+        (false, _) if main == "learning_rate" || main.split('_').any(is_headline) => 0,
+        (_, false) => 1,
+        _ => 2,
+    }
+}
+
 fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
     let history = metric.history();
     let ranks = rank_spread(&history.points);
@@ -199,6 +223,39 @@ mod tests {
         assert_eq!((found.mean, found.p50), (Some(2.5), Some(2.5)));
         assert!((found.std.unwrap() - 1.1180339887).abs() < 1e-9);
         assert_eq!(found.curve, [4.0, 1.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn what_people_look_at_comes_before_generated_groups() {
+        let logged = [
+            "groups/frac_all_max",
+            "rewards/format/mean",
+            "grad_norm",
+            "layers/0/weight_norm",
+            "eval/loss",
+            "train_loss",
+            "reward/mean",
+            "learning_rate",
+            "eval/accuracy",
+            "loss",
+        ];
+        let mut names = logged.to_vec();
+        names.sort_by_key(|name| metric_rank(name));
+        assert_eq!(
+            names,
+            [
+                "eval/loss",
+                "train_loss",
+                "reward/mean",
+                "learning_rate",
+                "eval/accuracy",
+                "loss",
+                "grad_norm",
+                "groups/frac_all_max",
+                "rewards/format/mean",
+                "layers/0/weight_norm",
+            ]
+        );
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn told_at_the_end(recording: &Recording) -> Option<Peak> {
             Event::CommandEnded {
                 peak_bytes: Some(bytes),
                 ..
-            } if recording.dropped_rows > 0 => Some(Peak {
+            } if recording.dropped_samples() > 0 => Some(Peak {
                 bytes: bytes as f64,
                 kind: "unstored",
                 time_nanos: timed.time_nanos,

@@ -77,6 +77,9 @@ pub struct Summary {
     pub memory: MemorySummary,
     /// CPU of the whole tree.
     pub cpu: CpuSummary,
+    /// What the kernel counted for the command and everything that it waited for, as `wait4` tells at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageSummary>,
     /// Every process seen, the one that added most first.
     pub processes: Vec<ProcessSummary>,
     /// GPUs by their driver's account: those that the job held memory on, and those that it might have.
@@ -157,6 +160,27 @@ pub struct CpuSummary {
     pub max_percent: f64,
 }
 
+/// What the kernel counted for the command.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UsageSummary {
+    /// CPU time in user mode.
+    pub user_secs: f64,
+    /// CPU time in the kernel.
+    pub system_secs: f64,
+    /// Page faults served without reading from storage.
+    pub minor_faults: u64,
+    /// Page faults that had to read from storage.
+    pub major_faults: u64,
+    /// Times that it waited for something.
+    pub voluntary_switches: u64,
+    /// Times that its processor was taken away.
+    pub involuntary_switches: u64,
+    /// Bytes read from storage.
+    pub read_bytes: u64,
+    /// Bytes written to storage.
+    pub written_bytes: u64,
+}
+
 /// One process of the tree.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProcessSummary {
@@ -221,8 +245,10 @@ pub struct RecorderSummary {
     pub cpu_percent: f64,
     /// The recorder's largest resident memory.
     pub peak_rss_bytes: Option<u64>,
-    /// Rows that could not be stored.
+    /// Rows that could not be stored, those that programs logged included.
     pub dropped_samples: u64,
+    /// Of them those that programs logged.
+    pub dropped_logged_rows: u64,
     /// Why the last of them could not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_reason: Option<String>,
@@ -281,6 +307,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
         memory: memory(recording),
         cpu: cpu(recording, duration_nanos),
+        usage: usage(recording),
         processes: processes(recording),
         gpus: summarize_gpus(recording, ending.time_nanos),
         torch_memory: summarize_torch_memory(recording),
@@ -305,6 +332,26 @@ impl Summary {
     pub fn has_run_out(&self) -> bool {
         let of_something = |oom: &OomSummary| oom.resource.is_some();
         self.oom.as_ref().is_some_and(of_something)
+    }
+
+    /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
+    pub fn short_ending(&self) -> String {
+        match (self.status, self.exit_code, self.signal) {
+            ("exited", Some(code), _) => format!("exited {code}"),
+            ("killed", _, Some(signal)) => format!("killed {signal}"),
+            (status, _, _) => status.to_owned(),
+        }
+    }
+
+    /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
+    pub fn ending_severity(&self) -> Option<&'static str> {
+        match (self.status, self.exit_code) {
+            _ if self.has_run_out() => Some("critical"),
+            ("oom-killed", _) => Some("critical"),
+            ("killed" | "lost", _) => Some("warning"),
+            ("exited", Some(code)) if code != 0 => Some("warning"),
+            _ => None,
+        }
     }
 
     /// The metric to draw when nobody names one: the loss, or else the first.
@@ -436,6 +483,23 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
             .map(|(_, percent)| percent)
             .fold(mean_percent, f64::max),
     }
+}
+
+fn usage(recording: &Recording) -> Option<UsageSummary> {
+    let mut events = recording.events.iter().rev();
+    events.find_map(|timed| match &timed.event {
+        Event::ResourceUsage(usage) => Some(UsageSummary {
+            user_secs: to_secs(usage.user_nanos),
+            system_secs: to_secs(usage.system_nanos),
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
+        }),
+        _ => None,
+    })
 }
 
 fn processes(recording: &Recording) -> Vec<ProcessSummary> {
@@ -616,6 +680,7 @@ fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
         .count();
     let mut summary = RecorderSummary {
         dropped_samples: recording.dropped_rows,
+        dropped_logged_rows: recording.dropped_program_rows,
         dropped_reason: dropped_reason(recording),
         interval_secs: to_secs(recording.description.interval_nanos),
         gaps: gaps as u64,

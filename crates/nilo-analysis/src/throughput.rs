@@ -106,7 +106,8 @@ fn summarize(
     let per_sec = |count: f64| count / to_secs(counted_nanos);
     let finite = |value: &f64| value.is_finite();
     Some(CounterSummary {
-        total: total?,
+        // A program that counts batches alone writes zeros for the rest.
+        total: total.filter(|total| *total > 0.0)?,
         mean_per_sec: growth.map(per_sec).filter(finite),
         recent_per_sec: recent.filter(finite),
     })
@@ -262,6 +263,19 @@ mod tests {
             .samples
             .unwrap();
         assert_eq!(samples.total, 35.0);
+    }
+
+    #[test]
+    fn what_was_never_counted_is_absent() {
+        let mut table = fixture::table(TableSpec::throughput());
+        for secs in 0..5 {
+            let row = [secs as f64, 32.0 * secs as f64, 0.0];
+            fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+        }
+        let found = summary_of(vec![table]).unwrap();
+        assert_eq!(found.tokens, None);
+        let names: Vec<&str> = found.counters().map(|(name, _)| name).collect();
+        assert_eq!(names, ["batches", "samples"]);
     }
 
     #[test]

@@ -79,12 +79,7 @@ pub(crate) fn settle_alerts(
 /// A line on standard error for each alert, unless the user wants none, and for trouble in telling of them.
 fn print_news(quiet: bool, held_back: HeldBack) -> AlertCallback {
     Box::new(move |news| match news {
-        AlertNews::Alert(alert) if !quiet => held_back.alert(
-            alert.severity.as_str(),
-            alert.kind.as_str(),
-            &alert.text,
-            alert.raised,
-        ),
+        AlertNews::Alert(alert) if !quiet => held_back.alert(alert),
         AlertNews::Alert(_) => {}
         AlertNews::Trouble(text) => held_back.warn(text),
     })

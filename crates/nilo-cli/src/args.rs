@@ -26,7 +26,7 @@ pub(crate) use outlook::{Judged, LeakArgs, OomArgs};
 pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxis};
 pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, Source, WatchArgs};
 pub(crate) use request::RequestArgs;
-pub(crate) use store::{PruneArgs, VerifyArgs};
+pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use values::interval;
 
 /// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
@@ -80,6 +80,8 @@ pub(crate) enum Verb {
     Export(ExportArgs),
     /// Check the files of a run
     Verify(VerifyArgs),
+    /// Delete runs
+    Rm(RmArgs),
     /// Delete old runs
     Prune(PruneArgs),
     /// Print a completion script for a shell

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io::{IsTerminal, Write};
 
-use anstyle::{AnsiColor, Style};
 use nilo_runfile::RunfileError;
+
+use crate::text::screen::Screen;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
@@ -64,14 +65,14 @@ impl Failure {
         if self.error.chain().any(closed) {
             return 0;
         }
-        say("error", AnsiColor::Red, &self.sentence());
+        say("error", &self.sentence());
         let known = || {
             self.error
                 .downcast_ref::<RunfileError>()
                 .and_then(RunfileError::hint)
         };
         if let Some(hint) = self.hint.as_deref().or_else(known) {
-            say("hint", AnsiColor::Cyan, hint);
+            say("hint", hint);
         }
         self.code
     }
@@ -100,40 +101,24 @@ impl<T, E: Into<Failure>> WithHint<T> for Result<T, E> {
 
 /// A warning: the work goes on.
 pub(crate) fn warn(text: &str) {
-    say("warning", AnsiColor::Yellow, text);
+    say("warning", text);
 }
 
 /// An alert, or trouble in telling of one, from another thread than the one that draws the live line.
 pub(crate) fn alert(severity: &str, text: &str) {
-    let colour = match severity {
-        "critical" => AnsiColor::Red,
-        "warning" => AnsiColor::Yellow,
-        _ => AnsiColor::Blue,
-    };
     // The live line is drawn again at the next tick.
     if std::io::stderr().is_terminal() {
         write!(std::io::stderr().lock(), "\r\x1b[K").ok();
     }
-    say(severity, colour, text);
+    say(severity, text);
 }
 
 /// A word between: the work goes on as it should.
 pub(crate) fn note(text: &str) {
-    say("nilo", AnsiColor::Blue, text);
+    say("nilo", text);
 }
 
-fn say(label: &str, colour: AnsiColor, text: &str) {
-    let style = if colour_wanted() {
-        Style::new().bold().fg_color(Some(colour.into()))
-    } else {
-        Style::new()
-    };
-    let mut stderr = std::io::stderr().lock();
-    writeln!(stderr, "{style}{label}:{style:#} {text}").ok();
-}
-
-/// Colour only on a terminal, and not against NO_COLOR.
-pub(crate) fn colour_wanted() -> bool {
-    std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+fn say(label: &str, text: &str) {
+    let label = Screen::stderr().paint(label, &format!("{label}:"));
+    writeln!(std::io::stderr().lock(), "{label} {text}").ok();
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nilo_recorder::after_the_fact;
+use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::{Ending, Recording, RunDescription, TableSpec};
 
@@ -39,13 +39,39 @@ pub(crate) fn runs_inside(
         .collect()
 }
 
+/// Every run that the user may mean, oldest first: those of a folder, and those of this directory
+/// that lie in the fallback folder because their own could not be written.
+pub(crate) fn known_runs(root: &Path) -> Vec<(RunFolder, RunDescription)> {
+    let mut runs = readable_runs(root);
+    runs.extend(runs_elsewhere(root).into_iter().flat_map(|(_, runs)| runs));
+    runs.sort_by(|(_, a), (_, b)| a.id.as_str().cmp(b.id.as_str()));
+    runs
+}
+
+/// The fallback folders with the runs of this directory in them.
+pub(crate) fn runs_elsewhere(root: &Path) -> Vec<(PathBuf, Vec<(RunFolder, RunDescription)>)> {
+    let Ok(here) = std::env::current_dir() else {
+        return Vec::new();
+    };
+    let is_root = |folder: &PathBuf| folder.canonicalize().ok() == root.canonicalize().ok();
+    let elsewhere = fallback_folders().into_iter().filter(|it| !is_root(it));
+    elsewhere
+        .map(|folder| {
+            let mut runs = readable_runs(&folder);
+            runs.retain(|(_, run)| Path::new(&run.cwd) == here);
+            (folder, runs)
+        })
+        .filter(|(_, runs)| !runs.is_empty())
+        .collect()
+}
+
 /// The run that the user means by an id, the beginning of one, a name, a path or `last`.
 pub(crate) fn find_run(root: &Path, asked: Option<&str>) -> Result<RunFolder, Failure> {
     let asked = asked.unwrap_or("last");
     if asked.contains('/') || Path::new(asked).join("run.json").is_file() {
         return Ok(RunFolder::open(Path::new(asked))?);
     }
-    let mut runs = readable_runs(root);
+    let mut runs = known_runs(root);
     if runs.is_empty() {
         return Err(Failure::new(format!("no runs in {}", root.display()))
             .hint("record one with `nilo run -- COMMAND`, or say where with --dir"));

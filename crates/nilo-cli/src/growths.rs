@@ -70,9 +70,9 @@ impl Growths {
         self.each.iter().all(|grown| grown.verdict.too_young)
     }
 
-    /// The longest time that anything was looked at.
+    /// The longest time that anything was looked at, as it is told.
     pub(crate) fn watched_secs(&self) -> f64 {
-        let each = self.each.iter().map(|grown| grown.verdict.watched_secs);
+        let each = self.each.iter().map(|grown| grown.verdict.told_secs());
         each.fold(0.0, f64::max)
     }
 

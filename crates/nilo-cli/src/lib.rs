@@ -13,6 +13,7 @@ mod live;
 mod outlook;
 mod settings;
 mod text;
+mod usage;
 mod whom;
 
 use std::ffi::OsString;
@@ -27,14 +28,15 @@ use crate::failure::Failure;
 /// Parses the arguments, runs the verb and prints the error once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limits();
-    let parsed = with_negative_numbers(Cli::command()).try_get_matches_from(arguments);
+    let definition = || with_negative_numbers(Cli::command());
+    commands::completions::answer_shell(definition);
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut command = definition();
+    command.build();
+    let parsed = command.try_get_matches_from_mut(&arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; both may meet a closed pipe.
-            error.print().ok();
-            return ExitCode::from(error.exit_code() as u8);
-        }
+        Err(error) => return ExitCode::from(usage::report(error, &mut command, &arguments)),
     };
     let code = match run(cli) {
         Ok(code) => code,
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Plot(args) => commands::plot::run(args, &settings),
         Verb::Export(args) => commands::export::run(args, &settings),
         Verb::Verify(args) => commands::verify::run(args, &settings),
+        Verb::Rm(args) => commands::rm::run(args, &settings),
         Verb::Prune(args) => commands::prune::run(args, &settings),
         Verb::Completions(args) => commands::completions::run(args),
         Verb::Man(args) => commands::man::run(args),

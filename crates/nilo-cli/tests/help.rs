@@ -41,6 +41,7 @@ fn help_texts() {
         "plot",
         "export",
         "verify",
+        "rm",
         "prune",
         "completions",
         "man",
@@ -67,6 +68,11 @@ fn errors_are_one_sentence_and_a_hint() {
             "run-interval-negative",
             &["run", "--interval", "-1", "--", "true"],
         ),
+        (
+            "run-unknown-option",
+            &["run", "--intervall", "1", "--", "true"],
+        ),
+        ("run-nothing", &["run", "--dir", "x"]),
         ("watch-nobody", &["watch"]),
         ("watch-no-such-pid", &["watch", "--pid", "4000000"]),
         (
@@ -89,6 +95,9 @@ fn errors_are_one_sentence_and_a_hint() {
         ("monitor-run", &["oom", "last", "--monitor"]),
         ("mark-outside", &["mark", "x"]),
         ("show-nothing", &["show"]),
+        ("show-unknown-option", &["show", "--al"]),
+        ("verify-nothing", &["verify", "--all"]),
+        ("rm-nothing", &["rm", "base"]),
         ("prune-nothing-asked", &["prune"]),
         ("runs-empty", &["runs"]),
     ] {

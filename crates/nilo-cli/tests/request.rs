@@ -302,3 +302,32 @@ fn a_real_run_is_covered_by_its_own_request() {
     assert_eq!(found["runs"][0]["completeness"], "whole");
     assert_eq!(found["memory"]["covered_runs"], 1);
 }
+
+#[test]
+fn all_and_mix_take_every_run() {
+    let root = tempfile::tempdir().unwrap();
+    for (name, peak) in [("a", 3.0), ("b", 9.0), ("c", 5.0)] {
+        let folder = plain_run(root.path(), name, |_| peak);
+        change(
+            &folder,
+            &[("command", json!(["python", format!("{name}.py")]))],
+        );
+    }
+    let taken = |arguments: &[&str]| {
+        let found = json_of(root.path(), &[&["request"], arguments].concat());
+        let runs = found["runs"].as_array().unwrap();
+        let labels: Vec<String> = runs.iter().map(|run| run["label"].to_string()).collect();
+        (
+            labels.join(" "),
+            found["memory"]["largest_peak_bytes"].clone(),
+        )
+    };
+    let largest = json!(9u64 << 30);
+    let every = r#""a" "b" "c""#.to_owned();
+    assert_eq!(taken(&["--all", "--mix"]), (every.clone(), largest.clone()));
+    assert_eq!(taken(&["a", "--all", "--mix"]), (every, largest));
+    assert_eq!(taken(&["a", "--all"]).0, r#""a""#);
+    // Runs that were named are never left out without a word.
+    let refused = transcript(root.path(), &["request", "a", "b", "--all"]);
+    assert!(refused.contains("runs of 2 different jobs"), "{refused}");
+}

@@ -46,6 +46,7 @@ fn empty() -> Recording {
         tables: vec![],
         events: vec![],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

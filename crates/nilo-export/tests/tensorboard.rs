@@ -27,6 +27,7 @@ fn recording(tables: Vec<RecordedTable>) -> Recording {
         tables,
         events: vec![],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

@@ -48,6 +48,8 @@ fn charts() -> Vec<(&'static str, Chart)> {
         ("names", names()),
         ("small", small()),
         ("compare", compare(&training)),
+        ("compare-killed", compare_killed()),
+        ("cpu", cpu()),
         ("million", million()),
         ("metrics", metrics(Across::Time)),
         ("metrics-by-step", metrics(Across::Steps)),
@@ -154,6 +156,36 @@ fn small() -> Chart {
         ..ChartOptions::default()
     };
     memory_chart(&training(1.0), &options)
+}
+
+/// Two runs with limits of their own, one of which reaches it.
+fn compare_killed() -> Chart {
+    let mut killed = oom();
+    killed.description.limit = Some(limit(4.0 * GIB));
+    let mut fine = empty("fine");
+    let level = |t: f64| (900.0 + 200.0 * (t / 300.0).sin()) * MIB;
+    add_tree(&mut fine, &curve(4000.0, 1.0, level));
+    fine.description.limit = Some(limit(6.0 * GIB));
+    let runs = [("leaky evaluation loop", &killed), ("fixed", &fine)];
+    compare_chart(&runs, &ChartOptions::default())
+}
+
+/// Memory and processor time: four cores at work, with a pause every ten seconds.
+fn cpu() -> Chart {
+    let mut recording = training(0.88);
+    let spent = |t: f64| {
+        let (cycles, rest) = ((t / 10.0).floor(), t % 10.0);
+        (cycles * 32.0 + 4.0 * rest.min(8.0)) * 1e9
+    };
+    for table in &mut recording.tables {
+        if table.spec.subject == nilo_sample::Subject::Tree
+            && let Some(column) = table.spec.column("cpu_nanos")
+        {
+            let times = table.times.iter().map(|time| *time as f64 / 1e9);
+            table.columns[column] = times.map(spent).collect();
+        }
+    }
+    memory_chart(&recording, &ChartOptions::default())
 }
 
 fn compare(training: &nilo_sample::Recording) -> Chart {

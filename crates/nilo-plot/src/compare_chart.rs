@@ -1,17 +1,21 @@
 //! Several runs over each other, aligned at their start.
 
+use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::{Metric, metrics};
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{Limit, Recording, Subject};
 
 use crate::chart::Chart;
-use crate::curve::{Gap, Point, gaps, highest, pieces, tree_points};
+use crate::curve::{Gap, Point, gaps, height_at, highest, pieces, tree_points};
 use crate::frame::{Contents, Frame};
 use crate::legend::{Entry, Swatch, legend, legend_width};
-use crate::levels::{draw_limit, limit_text};
+use crate::levels::{Side, draw_level, limit_text};
+use crate::marks::{Moment, draw_moments, moments};
 use crate::memory_chart::{line, range_nanos, split_limit};
 use crate::metric_lines::{chosen, metric_lines};
 use crate::options::ChartOptions;
-use crate::panel::{MOST_PANELS, Panel, PanelSeries, draw_panels, labels_width, panels_height};
+use crate::panel::{
+    MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panels_height,
+};
 use crate::svg::Element;
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
@@ -28,7 +32,8 @@ struct Run<'a> {
 
 /// Draws the tree's memory of each run as a line, and below it the chosen metrics of all runs.
 ///
-/// `options.peak` is not used, each run shows its own highest sample; `options.across` neither, runs are laid over each other by time.
+/// Each run shows its own highest sample, its limit and its OOM kill: `options.peak` is not used, and `options.limit` is that of runs without one.
+/// `options.across` is not used either, runs are laid over each other by time.
 pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Chart {
     let palette = options.theme.palette();
     let (width, mut height) = options.drawn_size();
@@ -54,7 +59,15 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let peaks: Vec<Option<Point>> = drawn.iter().map(|run| highest(&run.points)).collect();
     let peak_bytes = peaks.iter().flatten().map(|peak| peak.bytes);
     let peak_bytes = peak_bytes.fold(0.0, f64::max);
-    let (near, far) = split_limit(options.limit.as_ref(), peak_bytes);
+    let limits = limits(runs, options.limit.as_ref());
+    let is_near = |limit: &&RunLimit<'_>| split_limit(Some(&limit.limit), peak_bytes).0.is_some();
+    let near: Vec<&RunLimit<'_>> = limits.iter().filter(is_near).collect();
+    let far = limits.iter().filter(|limit| !is_near(limit));
+    let far = far.filter(|limit| split_limit(Some(&limit.limit), peak_bytes).1.is_some());
+    let footnotes = far.map(|limit| format!("{} (off the scale)", limit.text()));
+    let highest_limit = near.iter().map(|limit| limit.limit.bytes as f64);
+    let highest_limit = highest_limit.fold(0.0, f64::max);
+    let kills: Vec<Kill> = kills(&drawn, runs);
     let entries: Vec<Entry> = drawn
         .iter()
         .zip(&peaks)
@@ -72,13 +85,10 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         width,
         height,
         x_axis,
-        highest_bytes: peak_bytes.max(near.map_or(0.0, |limit| limit.bytes as f64)),
-        has_labels: false,
+        highest_bytes: peak_bytes.max(highest_limit),
+        has_labels: !kills.is_empty(),
         legend_width: legend_width(&entries, width),
-        footnotes: far
-            .map(|limit| format!("{} (off the scale)", limit_text(limit)))
-            .into_iter()
-            .collect(),
+        footnotes: footnotes.collect(),
         panels_height: panels_height(&panels),
         panel_labels_width: labels_width(&panels),
     });
@@ -107,12 +117,127 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
                 .attr("stroke-width", "1.5")
         }));
     }
-    content.extend(near.map(|limit| draw_limit(limit, None, &frame, palette)));
+    let moments: Vec<Moment<'_>> = kills.iter().map(Kill::moment).collect();
+    content.push(draw_moments(&moments, &frame, palette));
+    for (place, limit) in near.iter().enumerate() {
+        // Limits may lie close to each other: their labels take turns at the sides.
+        let side = if place % 2 == 0 {
+            Side::Left
+        } else {
+            Side::Right
+        };
+        let (text, colour) = (limit.text(), limit.colour(palette));
+        content.push(draw_level(
+            &limit.limit,
+            (&text, side),
+            colour,
+            &frame,
+            palette,
+        ));
+    }
+    content.extend(kills.iter().map(|kill| kill.cross(&frame, palette)));
     if peaks.iter().all(Option::is_none) {
         content.push(frame.notice("no samples", palette));
     }
     content.push(legend(&entries, &frame, palette));
     Chart::new((width, height), title, palette, content)
+}
+
+/// A limit, and whose it is where it is not that of all runs.
+struct RunLimit<'a> {
+    limit: Limit,
+    of: Vec<(usize, &'a str)>,
+}
+
+impl RunLimit<'_> {
+    fn text(&self) -> String {
+        let short = |(_, label): &(usize, &str)| label.chars().take(40).collect::<String>();
+        let labels: Vec<String> = self.of.iter().map(short).collect();
+        match labels.is_empty() {
+            true => limit_text(&self.limit),
+            false => format!("{}: {}", labels.join(", "), limit_text(&self.limit)),
+        }
+    }
+
+    /// Its run's, or red for that of several.
+    fn colour(&self, palette: &Palette) -> &'static str {
+        match self.of[..] {
+            [(index, _)] => colour(index, palette),
+            _ => palette.danger,
+        }
+    }
+}
+
+/// The limits in force at the end of each run, each told once; `usual` is that of runs without one.
+fn limits<'a>(runs: &[(&'a str, &Recording)], usual: Option<&Limit>) -> Vec<RunLimit<'a>> {
+    let mut limits: Vec<RunLimit<'a>> = Vec::new();
+    for (index, (label, recording)) in runs.iter().enumerate() {
+        let Some(limit) = limit_in_force(recording).or_else(|| usual.cloned()) else {
+            continue;
+        };
+        match limits.iter_mut().find(|known| known.limit == limit) {
+            Some(known) => known.of.push((index, label)),
+            None => limits.push(RunLimit {
+                limit,
+                of: vec![(index, label)],
+            }),
+        }
+    }
+    for limit in &mut limits {
+        if limit.of.len() == runs.len() {
+            limit.of.clear();
+        }
+    }
+    limits
+}
+
+/// An OOM kill of a run.
+struct Kill {
+    text: String,
+    time_nanos: u64,
+    /// The height of the run's curve there.
+    bytes: f64,
+}
+
+impl Kill {
+    fn moment(&self) -> Moment<'_> {
+        Moment {
+            time_nanos: self.time_nanos,
+            text: &self.text,
+            is_kill: true,
+        }
+    }
+
+    /// A cross where the curve ends.
+    fn cross(&self, frame: &Frame, palette: &Palette) -> Element {
+        const ARM_PX: f64 = 5.0;
+        let (x, y) = (frame.x(self.time_nanos), frame.y(self.bytes));
+        let arm = |dy: f64| {
+            Element::line((x - ARM_PX, y - dy), (x + ARM_PX, y + dy), palette.danger)
+                .attr("stroke-width", "2.2")
+        };
+        Element::group()
+            .attr("class", "kill")
+            .child(arm(ARM_PX))
+            .child(arm(-ARM_PX))
+    }
+}
+
+fn kills(drawn: &[Run<'_>], runs: &[(&str, &Recording)]) -> Vec<Kill> {
+    let of_run = |(run, (label, recording)): (&Run<'_>, &(&str, &Recording))| {
+        let kills = moments(recording).into_iter().filter(|it| it.is_kill);
+        // Of several kills in a run the first is marked.
+        let kill = kills.min_by_key(|kill| kill.time_nanos)?;
+        let label: String = label.chars().take(40).collect();
+        let last = run.points.last()?;
+        let at = height_at(&run.points, kill.time_nanos);
+        Some(Kill {
+            text: format!("OOM kill: {label}"),
+            time_nanos: kill.time_nanos,
+            bytes: at.unwrap_or(last.bytes),
+        })
+    };
+    drawn.iter().zip(runs).filter_map(of_run).collect()
 }
 
 /// When a metric was logged last.
@@ -143,6 +268,7 @@ fn panels(
         Panel {
             name: name.clone(),
             from_zero: false,
+            kind: PanelKind::Values,
             series: series.collect(),
         }
     });

@@ -25,6 +25,10 @@ const ASCII_WIDTHS: [u16; 95] = [
 /// The families differ by a few percent; room for them.
 const SLACK: f64 = 1.05;
 
+/// The widest fonts that may stand in for ours on a reader's machine (Verdana, DejaVu Sans, a typewriter's) take up to a fifth more than that.
+/// Where a text must not meet another one, it gets this many times its width.
+pub(crate) const WIDEST_FONT: f64 = 1.25;
+
 /// The width of a text in pixels, rather too large than too small.
 pub(crate) fn text_width(text: &str, size_px: f64) -> f64 {
     let thousandths: f64 = text.chars().map(character_width).sum();

@@ -7,7 +7,7 @@ use nilo_sample::{Recording, SeriesView, Subject};
 
 use crate::m4::m4;
 use crate::metric_lines::{MetricLines, Place};
-use crate::panel::{Panel, PanelSeries, panel_colour};
+use crate::panel::{Panel, PanelKind, PanelSeries, panel_colour};
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
 
@@ -56,6 +56,7 @@ pub(crate) fn gpu_panels(
                 false => format!("GPU {index}, GiB used"),
             },
             from_zero: true,
+            kind: PanelKind::Values,
             series: std::iter::once(of(used, ""))
                 .chain(share.map(|share| of(share, "5 3")))
                 .collect(),

@@ -1,15 +1,20 @@
-//! The legend at the right: a colour, a name, a peak.
+//! The legend at the right: a colour, a peak, a name.
+//!
+//! The name stands last. In a viewer's font it may be wider than was measured here: behind it there is only the picture's edge,
+//! where a figure to its right would be drawn over.
 
 use nilo_sample::units::format_bytes;
 
-use crate::font::{shorten, text_width};
+use crate::font::{WIDEST_FONT, shorten, text_width};
 use crate::frame::{Frame, TEXT_PX, label};
 use crate::svg::Element;
 use crate::theme::Palette;
 
 const ROW_PX: f64 = 20.0;
-/// Where a name begins, behind its swatch.
-const NAME_PX: f64 = 20.0;
+/// Where figures begin, behind the swatch.
+const FIGURE_PX: f64 = 20.0;
+/// Between a figure and a name.
+const GAP_PX: f64 = 10.0;
 /// Charts narrower than this have no room for a legend.
 const NARROWEST_CHART_PX: f64 = 480.0;
 
@@ -39,31 +44,47 @@ pub(crate) fn legend_width(entries: &[Entry], chart_width: f64) -> f64 {
     if entries.is_empty() || chart_width < NARROWEST_CHART_PX {
         return 0.0;
     }
+    let before_names = name_offset(entries);
     let width = |entry: &Entry| {
         // Long names are shortened below; measuring a whole command line would be for nothing.
         let name: String = entry.name.chars().take(64).collect();
         // The last pixel is for rounding: a name that has just its own width must not be shortened.
-        NAME_PX + text_width(&name, TEXT_PX) + 10.0 + text_width(&entry.peak(), TEXT_PX) + 1.0
+        before_names + text_width(&name, TEXT_PX) + 1.0
     };
     let widest = entries.iter().map(width).fold(120.0, f64::max);
-    widest.min((chart_width * 0.27).max(150.0))
+    widest.min((chart_width * 0.29).max(150.0))
+}
+
+/// Where names begin: behind the widest figure, in whatever font.
+fn name_offset(entries: &[Entry]) -> f64 {
+    let figures = entries.iter().map(Entry::peak);
+    let widest = figures.map(|peak| text_width(&peak, TEXT_PX) * WIDEST_FONT);
+    match widest.fold(0.0, f64::max) {
+        0.0 => FIGURE_PX,
+        width => FIGURE_PX + width + GAP_PX,
+    }
 }
 
 /// Draws the entries from top to bottom; those without room are counted.
 pub(crate) fn legend(entries: &[Entry], frame: &Frame, palette: &Palette) -> Element {
-    let mut group = Element::group();
+    let mut group = Element::group().attr("class", "legend");
     if frame.legend_width <= 0.0 {
         return group;
     }
-    let (x, right) = (frame.legend_x, frame.legend_x + frame.legend_width);
+    let x = frame.legend_x;
+    let names_x = x + name_offset(entries);
+    let figures_end = names_x - GAP_PX;
+    let room = frame.legend_x + frame.legend_width - names_x;
     let rows = ((frame.bottom - frame.top) / ROW_PX).max(1.0) as usize;
     let shown = if entries.len() > rows {
         rows.saturating_sub(1)
     } else {
         entries.len()
     };
-    let heading = label(right, frame.top - 4.0, "peak", palette.muted);
-    group.push(heading.attr("text-anchor", "end"));
+    if figures_end > x + FIGURE_PX {
+        let heading = label(figures_end, frame.top - 4.0, "peak", palette.muted);
+        group.push(heading.attr("text-anchor", "end"));
+    }
     let base = |row: usize| frame.top + 16.0 + row as f64 * ROW_PX;
     for (row, entry) in entries.iter().take(shown).enumerate() {
         let y = base(row);
@@ -77,15 +98,14 @@ pub(crate) fn legend(entries: &[Entry], frame: &Frame, palette: &Palette) -> Ele
                     .attr("stroke-dasharray", *dash)
             }
         });
-        let peak = entry.peak();
-        let room = frame.legend_width - NAME_PX - 10.0 - text_width(&peak, TEXT_PX);
         let name = shorten(&entry.name, TEXT_PX, room);
-        group.push(label(x + NAME_PX, y, &name, palette.ink).tooltip(&full_name(entry)));
-        group.push(label(right, y, &peak, palette.muted).attr("text-anchor", "end"));
+        let peak = label(figures_end, y, &entry.peak(), palette.muted);
+        group.push(peak.attr("text-anchor", "end"));
+        group.push(label(names_x, y, &name, palette.ink).tooltip(&full_name(entry)));
     }
     if shown < entries.len() {
         let more = format!("and {} more", entries.len() - shown);
-        group.push(label(x + NAME_PX, base(shown), &more, palette.muted));
+        group.push(label(names_x, base(shown), &more, palette.muted));
     }
     group
 }

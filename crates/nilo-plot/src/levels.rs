@@ -131,6 +131,37 @@ pub(crate) fn draw_limit(
         .child(text.attr("text-anchor", anchor))
 }
 
+/// Where a label stands on its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// A limit of some of several runs, in a colour of theirs.
+pub(crate) fn draw_level(
+    limit: &Limit,
+    (text, side): (&str, Side),
+    colour: &str,
+    frame: &Frame,
+    palette: &Palette,
+) -> Element {
+    let y = crisp(frame.y(limit.bytes as f64));
+    let line = Element::line((frame.left, y), (frame.right, y), colour)
+        .attr("stroke-dasharray", "6 4")
+        .attr("stroke-width", "1.3");
+    let text = shorten(text, TEXT_PX, frame.right - frame.left - 12.0);
+    let (x, anchor) = match side {
+        Side::Left => (frame.left + 6.0, "start"),
+        Side::Right => (frame.right - 6.0, "end"),
+    };
+    let text = label_with_halo(x, y - 6.0, &text, colour, palette);
+    Element::group()
+        .attr("class", "limit")
+        .child(line)
+        .child(text.attr("text-anchor", anchor))
+}
+
 /// The peak as a dot on the curve, as a stem above it for a spike between two samples, or at the axis when its time is not known.
 pub(crate) fn draw_peak(
     peak: &Peak,

@@ -5,6 +5,7 @@
 
 mod chart;
 mod compare_chart;
+mod cpu_lines;
 mod curve;
 mod font;
 mod frame;

@@ -5,6 +5,7 @@ use nilo_sample::units::format_bytes;
 use nilo_sample::{Limit, Recording};
 
 use crate::chart::Chart;
+use crate::cpu_lines::cpu_panel;
 use crate::curve::{Point, gaps, pieces, tree_points};
 use crate::frame::{Contents, Frame};
 use crate::gpu_lines::gpu_panels;
@@ -14,7 +15,8 @@ use crate::marks::{draw_gaps, draw_moments, hatch, moments};
 use crate::metric_lines::{chosen, metric_lines, step_range};
 use crate::options::{Across, ChartOptions};
 use crate::panel::{
-    MOST_PANELS, Panel, PanelSeries, draw_panels, labels_width, panel_colour, panels_height,
+    MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panel_colour,
+    panels_height,
 };
 use crate::stack::{LayerKind, Stack, stack};
 use crate::subtitle::{subtitle, title};
@@ -44,18 +46,26 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         .map(|(index, (name, history))| Panel {
             name: (*name).to_owned(),
             from_zero: false,
+            kind: PanelKind::Values,
             series: vec![PanelSeries {
                 stroke: panel_colour(index, palette),
                 dash: "",
                 lines: metric_lines(history, &x_axis, width.min(FINEST_COLUMNS)),
             }],
         });
-    let panels: Vec<Panel> = gpus.into_iter().chain(of_metrics).collect();
+    let gaps = gaps(&points, recording);
+    let cpu = cpu_panel(
+        recording,
+        &gaps,
+        &x_axis,
+        width.min(FINEST_COLUMNS),
+        palette,
+    );
+    let panels: Vec<Panel> = cpu.into_iter().chain(gpus).chain(of_metrics).collect();
     if points.is_empty() && !panels.is_empty() {
         height = height.min(EMPTY_HEIGHT_PX);
     }
     height += panels_height(&panels);
-    let gaps = gaps(&points, recording);
     let peak = peak_of(options.peak.as_ref(), &points);
     let peak_bytes = peak.as_ref().map_or(0.0, |peak| peak.bytes as f64);
     let (limit, far_limit) = split_limit(options.limit.as_ref(), peak_bytes);
@@ -77,8 +87,14 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     if gpus_left_out > 0 {
         footnotes.push(format!("{gpus_left_out} more GPUs are not drawn"));
     }
-    if recording.dropped_rows > 0 {
-        footnotes.push(format!("{} samples were lost", recording.dropped_rows));
+    if recording.dropped_samples() > 0 {
+        footnotes.push(format!("{} samples were lost", recording.dropped_samples()));
+    }
+    if recording.dropped_program_rows > 0 && !histories.is_empty() {
+        footnotes.push(format!(
+            "{} logged rows were lost",
+            recording.dropped_program_rows
+        ));
     }
     if is_steps && !points.is_empty() {
         footnotes.push("memory stands at the step that was trained at its time".to_owned());

@@ -1,9 +1,9 @@
-//! Panels below the memory: a metric each, on the same axis.
+//! Panels below the memory, on the same axis: processor time, GPUs, a metric each.
 //!
 //! A value that is not finite is a red tick at the top of its panel, and the line is broken there.
 //! What a later attempt overwrote is drawn faintly.
 
-use crate::font::{shorten, text_width};
+use crate::font::{WIDEST_FONT, shorten, text_width};
 use crate::frame::{Frame, TEXT_PX, crisp, label};
 use crate::metric_lines::{MetricLines, Place};
 use crate::short_number::short_number;
@@ -22,12 +22,22 @@ pub(crate) const MOST_PANELS: usize = 8;
 /// Colours of the lines where each panel has one: none that the biggest processes have.
 const COLOURS: [usize; MOST_PANELS] = [5, 7, 8, 2, 3, 11, 10, 0];
 
-/// A metric to draw.
+/// What to draw in a panel.
 pub(crate) struct Panel {
     pub(crate) name: String,
     /// The scale begins at zero.
     pub(crate) from_zero: bool,
     pub(crate) series: Vec<PanelSeries>,
+    pub(crate) kind: PanelKind,
+}
+
+/// What a panel is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PanelKind {
+    /// A metric, or the memory of a GPU.
+    Values,
+    /// Processor time, with its own figures at the right.
+    Cpu { figures: String },
 }
 
 /// One run's line in a panel.
@@ -132,7 +142,11 @@ impl Area {
 }
 
 fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Element {
-    let mut group = Element::group().attr("class", "panel");
+    let class = match panel.kind {
+        PanelKind::Values => "panel",
+        PanelKind::Cpu { .. } => "cpu panel",
+    };
+    let mut group = Element::group().attr("class", class);
     let is_empty = panel.series.iter().all(|s| s.lines.extremes.is_none());
     for tick in area.scale.ticks().iter().filter(|_| !is_empty) {
         let y = crisp(area.y(tick.at));
@@ -214,12 +228,14 @@ fn title(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Elemen
     let odd = odd_words(panel);
     let figures = figures(panel);
     let room = frame.right - frame.left;
+    // Three texts on a line: each has room to be wider in a viewer's font.
+    let safe_width = |text: &str| text_width(text, TEXT_PX) * WIDEST_FONT;
     let odd_width = match odd.as_str() {
         "" => 0.0,
-        odd => text_width(odd, TEXT_PX) + 12.0,
+        odd => safe_width(odd) + 12.0,
     };
-    let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6);
-    let name_room = room - odd_width - text_width(&figures, TEXT_PX) - 16.0;
+    let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6 / WIDEST_FONT);
+    let name_room = (room - odd_width - safe_width(&figures) - 16.0) / WIDEST_FONT;
     let name = shorten(&panel.name, TEXT_PX, name_room);
     let full_name: String = panel.name.chars().take(300).collect();
     let heading = label(frame.left, y, &name, palette.ink)
@@ -231,13 +247,16 @@ fn title(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Elemen
         .child(heading)
         .child(at_right(frame.right, &figures, palette.muted))
         .child(at_right(
-            frame.right - text_width(&figures, TEXT_PX) - 12.0,
+            frame.right - safe_width(&figures) - 12.0,
             &odd,
             palette.danger,
         ))
 }
 
 fn figures(panel: &Panel) -> String {
+    if let PanelKind::Cpu { figures } = &panel.kind {
+        return figures.clone();
+    }
     let only = match &panel.series[..] {
         [only] => only,
         // A whole, and a part of it.

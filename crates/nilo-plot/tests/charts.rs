@@ -11,6 +11,7 @@ use nilo_sample::units::format_bytes;
 use nilo_sample::{Event, Recording};
 use proptest::prelude::*;
 use resvg::tiny_skia::Pixmap;
+use resvg::usvg;
 use resvg::usvg::roxmltree::Document;
 use synthetic::*;
 
@@ -70,6 +71,114 @@ fn a_training_run_names_its_processes_its_peak_and_its_limit() {
     ] {
         assert!(has_text(&chart, wanted), "{wanted}: {:?}", texts(&chart));
     }
+}
+
+/// The left and the right edge of each text as a viewer draws it who has only this font, with its base line.
+fn texts_in_font(chart: &Chart, font: &'static [u8]) -> Vec<(String, f32, f32, f32)> {
+    fn collect(group: &usvg::Group, found: &mut Vec<(String, f32, f32, f32)>) {
+        for node in group.children() {
+            match node {
+                usvg::Node::Group(group) => collect(group, found),
+                usvg::Node::Text(text) => {
+                    let chunks = text.chunks().iter().map(|chunk| chunk.text());
+                    let place = text.abs_bounding_box();
+                    let words = chunks.collect::<String>();
+                    found.push((words, place.left(), place.right(), place.bottom()));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_font_data(font.to_vec());
+    let family = fonts.faces().next().unwrap().families[0].0.clone();
+    fonts.set_sans_serif_family(family);
+    let options = usvg::Options {
+        fontdb: fonts.into(),
+        ..usvg::Options::default()
+    };
+    let tree = usvg::Tree::from_str(&chart.to_svg(), &options).unwrap();
+    let mut found = Vec::new();
+    collect(tree.root(), &mut found);
+    found
+}
+
+/// A typewriter's font is a fifth wider than ours.
+#[test]
+fn names_and_figures_of_the_legend_do_not_meet_in_another_font() {
+    let mut recording = empty("long names");
+    for (pid, name) in [(1, "torchrun --nproc-per-node 8"), (2, "python train.py")] {
+        let points = [(0, 700.0 * MIB), (SECOND, 700.0 * MIB)];
+        add_process(&mut recording, pid, name, &points);
+    }
+    let points = [(0, 1400.0 * MIB), (SECOND, 1400.0 * MIB)];
+    add_tree(&mut recording, &points);
+    let chart = plain(&recording);
+    for font in [
+        epaint_default_fonts::HACK_REGULAR,
+        epaint_default_fonts::UBUNTU_LIGHT,
+    ] {
+        let texts = texts_in_font(&chart, font);
+        let right_of_curves = texts.iter().filter(|text| text.1 > 650.0);
+        let legend: Vec<_> = right_of_curves.collect();
+        assert!(legend.len() >= 6, "{texts:?}");
+        for (index, one) in legend.iter().enumerate() {
+            for other in &legend[index + 1..] {
+                let same_line = (one.3 - other.3).abs() < 8.0;
+                let apart = one.2 < other.1 || other.2 < one.1;
+                assert!(!same_line || apart, "{one:?} meets {other:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn processor_time_has_a_panel_below_the_memory() {
+    let mut recording = empty("busy");
+    let points = curve(60.0, 10.0, |_| 500.0 * MIB);
+    add_tree(&mut recording, &points);
+    assert!(!plain(&recording).to_svg().contains("cpu panel"));
+    let cpu = recording.tables[0].spec.column("cpu_nanos").unwrap();
+    let spent = |time: u64| match time {
+        // One core at first, two in the second half.
+        time if time <= 30 * SECOND => time as f64,
+        time => (2 * time - 30 * SECOND) as f64,
+    };
+    recording.tables[0].columns[cpu] = points.iter().map(|(time, _)| spent(*time)).collect();
+    let chart = plain(&recording);
+    assert!(chart.to_svg().contains("class=\"cpu panel\""));
+    assert!(has_text(&chart, "CPU, % of a core"));
+    assert!(
+        has_text(&chart, "mean 150 %, max 200 %"),
+        "{:?}",
+        texts(&chart)
+    );
+    chart.to_png(1.0).unwrap();
+}
+
+#[test]
+fn compared_runs_show_their_limits_and_kills() {
+    let mut killed = oom();
+    killed.description.limit = Some(limit(4.0 * GIB));
+    let mut fine = empty("fine");
+    add_tree(&mut fine, &curve(3600.0, 1.0, |_| 2.0 * GIB));
+    fine.description.limit = Some(limit(6.0 * GIB));
+    let options = ChartOptions::default();
+    let chart = compare_chart(&[("leaky", &killed), ("fine", &fine)], &options);
+    for wanted in [
+        "leaky: limit 4.00 GiB",
+        "fine: limit 6.00 GiB",
+        "OOM kill: leaky",
+    ] {
+        assert!(has_text(&chart, wanted), "{wanted}: {:?}", texts(&chart));
+    }
+    let svg = chart.to_svg();
+    let count = |class: &str| svg.matches(&format!("class=\"{class}\"")).count();
+    assert_eq!((count("limit"), count("kill")), (2, 1));
+    // What all share is told once.
+    fine.description.limit = killed.description.limit.clone();
+    let chart = compare_chart(&[("leaky", &killed), ("fine", &fine)], &options);
+    assert!(has_text(&chart, "limit 4.00 GiB") && !has_text(&chart, "fine: limit"));
 }
 
 #[test]

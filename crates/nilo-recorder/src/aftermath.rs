@@ -94,6 +94,7 @@ fn empty(description: RunDescription) -> Recording {
         tables: vec![],
         events: vec![],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

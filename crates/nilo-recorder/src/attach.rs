@@ -80,8 +80,14 @@ pub fn watch_processes(
     } = settings;
     let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
     let system = |what| move |source| RecorderError::System { what, source };
-    let signals = SignalPipe::listen(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ])
-        .map_err(system("listen to signals"))?;
+    let listened = [
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGXFSZ,
+        libc::SIGCONT,
+    ];
+    let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let roots = Roots::default();
     let mut source = open_source(backend, &roots, Scope::Others)?;
@@ -121,6 +127,9 @@ pub fn watch_processes(
         if until.is_some_and(|until| now >= until) {
             break WatchEnd::Duration;
         }
+        if signals.was_continued() {
+            pace.resume(now);
+        }
         if pace.wait_nanos(now) == 0 {
             run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
             loss_said = loss_said || say_loss(&recorder, observer);
@@ -133,7 +142,7 @@ pub fn watch_processes(
         }
         let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));
         let wait = pace.wait_nanos(monotonic_nanos()).min(rest);
-        let ends = |arrived: &Arrived| arrived.signal != libc::SIGXFSZ;
+        let ends = |arrived: &Arrived| !matches!(arrived.signal, libc::SIGXFSZ | libc::SIGCONT);
         if recorder.sleep(wait, &signals) && signals.take().iter().any(ends) {
             break WatchEnd::Interrupted;
         }

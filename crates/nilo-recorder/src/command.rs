@@ -84,7 +84,7 @@ pub fn run_command(
     let waiting = prepare(&command, &run_dir)?;
     let mut listened = forwarded_signals();
     // A limit on file sizes must cost samples, not the recorder: the write fails, and that is handled.
-    listened.extend([libc::SIGCHLD, libc::SIGXFSZ]);
+    listened.extend([libc::SIGCHLD, libc::SIGXFSZ, libc::SIGCONT]);
     let signals = match SignalPipe::listen_even_if_ignored(&listened) {
         Ok(signals) => signals,
         Err(error) => {
@@ -226,6 +226,9 @@ fn sample_until_end(
     let mut loss_said = false;
     loop {
         let now = monotonic_nanos();
+        if parts.signals.was_continued() {
+            parts.pace.resume(now);
+        }
         if parts.pace.wait_nanos(now) == 0 {
             tick(parts, now, observer, false);
             loss_said = loss_said || say_loss(parts.recorder, observer);
@@ -249,7 +252,7 @@ fn sample_until_end(
                 libc::SIGCHLD => {
                     parts.reaper.collect();
                 }
-                libc::SIGXFSZ => {}
+                libc::SIGXFSZ | libc::SIGCONT => {}
                 _ if ended.is_none() => parts.forwarder.take(arrived, now),
                 signal if is_meant_for_us(parts.signals, signal) => interrupted_by = Some(signal),
                 _ => {}

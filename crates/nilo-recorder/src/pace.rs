@@ -86,6 +86,13 @@ impl Pace {
         Arrival { lateness_nanos }
     }
 
+    /// The recorder was stopped and goes on: what it could not sample meanwhile is a gap, and no tick is late for it.
+    pub(crate) fn resume(&mut self, now_nanos: u64) {
+        if let Some(behind_nanos) = now_nanos.checked_sub(self.next_nanos) {
+            self.next_nanos += (behind_nanos / self.interval_nanos + 1) * self.interval_nanos;
+        }
+    }
+
     /// A tick is over: `took_nanos` from its arrival. Says so when the pace changes.
     pub(crate) fn finish(&mut self, now_nanos: u64, took_nanos: u64) -> Option<PaceChange> {
         let weight = if self.ticks == 1 { 1.0 } else { 0.1 };
@@ -155,6 +162,19 @@ mod tests {
         assert_eq!(arrival.lateness_nanos, 730);
         assert_eq!(pace.late_ticks(), 7);
         assert_eq!(pace.wait_nanos(830), 70);
+    }
+
+    #[test]
+    fn a_recorder_that_was_stopped_is_not_late() {
+        let mut pace = Pace::new(0, 100);
+        pace.arrive(0);
+        pace.resume(1530);
+        assert_eq!(pace.wait_nanos(1530), 70);
+        pace.arrive(1600);
+        assert_eq!(pace.late_ticks(), 0);
+        // What is not due yet stays where it is.
+        pace.resume(1650);
+        assert_eq!(pace.wait_nanos(1650), 50);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 
+use nilo_sample::ResourceUsage;
 use nilo_source::{Roots, own_children};
 
 /// How a child ended.
@@ -10,8 +11,8 @@ use nilo_source::{Roots, own_children};
 pub(crate) struct Reaped {
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// User and system time of it and of every child that it waited for.
-    pub(crate) cpu_nanos: u64,
+    /// What it used, and every child that it waited for.
+    pub(crate) usage: ResourceUsage,
     /// The largest resident set of it or of any child that it waited for.
     pub(crate) max_rss_bytes: u64,
 }
@@ -78,7 +79,7 @@ impl Reaper {
                 Reaped {
                     exit_code: exited.then(|| libc::WEXITSTATUS(status)),
                     signal: (!exited).then(|| libc::WTERMSIG(status)),
-                    cpu_nanos: nanos_of(usage.ru_utime) + nanos_of(usage.ru_stime),
+                    usage: usage_of(&usage),
                     max_rss_bytes: usage.ru_maxrss.max(0) as u64 * maxrss_unit(),
                 },
             );
@@ -98,6 +99,23 @@ impl Reaper {
 /// `ru_maxrss` is in kibibytes on Linux and in bytes on macOS.
 fn maxrss_unit() -> u64 {
     if cfg!(target_os = "macos") { 1 } else { 1024 }
+}
+
+/// The kernel counts I/O in blocks of this size, whatever the file system's are.
+const BLOCK_BYTES: u64 = 512;
+
+fn usage_of(usage: &libc::rusage) -> ResourceUsage {
+    let count = |number: libc::c_long| number.max(0) as u64;
+    ResourceUsage {
+        user_nanos: nanos_of(usage.ru_utime),
+        system_nanos: nanos_of(usage.ru_stime),
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        read_bytes: count(usage.ru_inblock) * BLOCK_BYTES,
+        written_bytes: count(usage.ru_oublock) * BLOCK_BYTES,
+    }
 }
 
 fn nanos_of(time: libc::timeval) -> u64 {

@@ -188,8 +188,13 @@ impl Recorder {
 
     /// Writes how the recording ended: the last event.
     pub(crate) fn end(&mut self, command: Option<Reaped>) {
+        let usage = command.map(|ended| ended.usage);
+        if let Some(usage) = usage {
+            self.event(&Event::ResourceUsage(usage));
+        }
+        let cpu_nanos = usage.map(|usage| usage.cpu_nanos());
         let event = Event::CommandEnded {
-            cpu_nanos: command.map(|ended| ended.cpu_nanos).filter(|n| *n > 0),
+            cpu_nanos: cpu_nanos.filter(|nanos| *nanos > 0),
             exit_code: command.and_then(|ended| ended.exit_code),
             signal: command.and_then(|ended| ended.signal),
             peak_bytes: Some(self.live.peak_bytes).filter(|bytes| *bytes > 0),

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -19,6 +19,9 @@ pub(crate) struct Arrived {
 /// The end of the pipe that handlers write to; -1 while nobody listens.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
+/// We were stopped and go on. Kept beside the pipe: the loop has to know it before its next tick, not after.
+static CONTINUED: AtomicBool = AtomicBool::new(false);
+
 /// Signals that arrive, until dropped.
 pub(crate) struct SignalPipe {
     reader: OwnedFd,
@@ -30,6 +33,9 @@ extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc:
     // SAFETY: the kernel hands a valid siginfo to a handler installed with SA_SIGINFO.
     let code = unsafe { (*info).si_code };
     let from_kernel = u8::from(code == 0x80); // SI_KERNEL
+    if signal == libc::SIGCONT {
+        CONTINUED.store(true, Ordering::Relaxed);
+    }
     let message = [signal as u8, from_kernel];
     let pipe = PIPE.load(Ordering::Relaxed);
     if pipe >= 0 {
@@ -88,6 +94,11 @@ impl SignalPipe {
             _writer: writer,
             before,
         })
+    }
+
+    /// Whether SIGCONT, one of the signals listened to, came since the last call.
+    pub(crate) fn was_continued(&self) -> bool {
+        CONTINUED.swap(false, Ordering::Relaxed)
     }
 
     /// Keeps signals from threads that are started meanwhile; those of the caller come afterwards.

@@ -108,6 +108,20 @@ impl RunfileError {
         }
     }
 
+    /// Whether something kept us from reading what may be whole: it is not said to be damaged.
+    pub fn is_unreadable(&self) -> bool {
+        match self {
+            RunfileError::Io { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
+            ),
+            RunfileError::NotFound { .. }
+            | RunfileError::TooLarge { .. }
+            | RunfileError::LaterVersion { .. } => true,
+            _ => false,
+        }
+    }
+
     /// What the user can do about it, as one sentence for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

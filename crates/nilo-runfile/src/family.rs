@@ -167,6 +167,7 @@ fn add_runs(
             recording.events.append(&mut inner.events);
             recording.damage.append(&mut inner.damage);
             recording.dropped_rows += inner.dropped_rows;
+            recording.dropped_program_rows += inner.dropped_program_rows;
         }
         if let Ok(told) = only.describe() {
             let description = &mut recording.description;

@@ -29,9 +29,14 @@ pub(crate) fn load(
     let mut collector = Collector::new(keep, 0).only(column);
     let mut damage = Vec::new();
     let mut dropped_rows = 0;
+    let mut dropped_program_rows = 0;
     for (writer, stream) in &files.streams {
         collector.begin_writer(writer);
-        dropped_rows += load_stream(folder, writer, stream, &axis, &mut collector, &mut damage);
+        let dropped = load_stream(folder, writer, stream, &axis, &mut collector, &mut damage);
+        dropped_rows += dropped;
+        if !names::is_recorder(writer) {
+            dropped_program_rows += dropped;
+        }
     }
     if let Some(path) = &files.marks {
         collector.begin_writer("marks");
@@ -57,6 +62,7 @@ pub(crate) fn load(
         tables,
         events,
         dropped_rows,
+        dropped_program_rows,
         damage,
     })
 }

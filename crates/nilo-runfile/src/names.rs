@@ -36,6 +36,11 @@ pub(crate) fn clean_role(role: &str) -> String {
     }
 }
 
+/// Whether a writer samples memory; the others are programs that log.
+pub(crate) fn is_recorder(writer: &str) -> bool {
+    writer == "recorder" || writer.starts_with("recorder-")
+}
+
 /// What a file name says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FileName {

@@ -261,7 +261,9 @@ fn events(job: &Recording, family: &HashSet<ProcessId>, window: Window) -> Vec<T
         Event::ProcessRenamed { id, .. } => family.contains(id) && window.holds(timed.time_nanos),
         Event::ProcessEnded { id, .. } => family.contains(id) && window.holds(timed.time_nanos),
         // The command's status is the run's where the run is the command.
-        Event::CommandEnded { .. } => family.iter().any(|id| Some(&id.pid) == root),
+        Event::CommandEnded { .. } | Event::ResourceUsage(_) => {
+            family.iter().any(|id| Some(&id.pid) == root)
+        }
         Event::LimitChanged { .. } | Event::GpuFound { .. } | Event::Blind { .. } => {
             timed.time_nanos <= window.to
         }

@@ -105,6 +105,7 @@ fn sweep() -> Recording {
             started(6, 4, 1),
         ],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

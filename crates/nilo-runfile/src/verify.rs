@@ -19,7 +19,7 @@ use crate::scan::AtBadBytes;
 /// The state of a run's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// Whether nothing is damaged. A torn tail is what a kill leaves and is not damage.
+    /// Whether everything was checked and nothing is damaged. A torn tail is what a kill leaves and is not damage.
     pub ok: bool,
     /// One report for each file, by name.
     pub files: Vec<FileReport>,
@@ -64,6 +64,9 @@ pub struct FileReport {
     pub torn_tail_bytes: u64,
     /// What is wrong, one sentence each.
     pub damage: Vec<String>,
+    /// Why it could not be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_checked: Option<String>,
 }
 
 /// Checks all files of a run.
@@ -91,6 +94,7 @@ pub(crate) fn verify(
             used_bytes: 0,
             torn_tail_bytes: 0,
             damage: Vec::new(),
+            not_checked: None,
             name: name.clone(),
         };
         let outcome = match FileName::parse(&name) {
@@ -99,7 +103,7 @@ pub(crate) fn verify(
                 report.used_bytes = report.size_bytes;
                 match &description {
                     Ok(_) => {}
-                    Err(error) => report.damage.push(with_cause(error)),
+                    Err(error) => report.complain(error),
                 }
                 Ok(())
             }
@@ -118,13 +122,15 @@ pub(crate) fn verify(
             FileName::Other => Ok(()),
         };
         if let Err(error) = outcome {
-            report.damage.push(with_cause(&error));
+            report.complain(&error);
         }
         files.push(report);
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Verification {
-        ok: files.iter().all(|file| file.damage.is_empty()),
+        ok: files
+            .iter()
+            .all(|file| file.damage.is_empty() && file.not_checked.is_none()),
         files,
     })
 }
@@ -198,6 +204,13 @@ fn verify_blocks(
 }
 
 impl FileReport {
+    fn complain(&mut self, error: &RunfileError) {
+        match error.is_unreadable() {
+            true => self.not_checked = Some(with_cause(error)),
+            false => self.damage.push(with_cause(error)),
+        }
+    }
+
     fn take_counts(&mut self, tally: &Tally) {
         self.records = tally.records;
         self.rows = tally.rows;

@@ -211,6 +211,24 @@ fn a_forgotten_table_takes_no_more_rows_and_its_place_is_reused() {
 }
 
 #[test]
+fn what_programs_lose_is_counted_apart_from_samples() {
+    let scratch = Scratch::new();
+    for (role, lost) in [("recorder", 2), ("python", 5)] {
+        let options = WriterOptions::default();
+        let mut writer = RunWriter::create(scratch.run.path(), role, options).unwrap();
+        let table = writer.define(&metrics("a", 2));
+        for _ in 0..lost {
+            assert!(!writer.append(table, scratch.start, None, &[1.0]));
+        }
+        writer.close();
+    }
+    let recording = scratch.run.load().unwrap();
+    assert_eq!(recording.dropped_rows, 7);
+    assert_eq!(recording.dropped_program_rows, 5);
+    assert_eq!(recording.dropped_samples(), 2);
+}
+
+#[test]
 fn a_row_of_the_wrong_width_is_dropped_and_counted() {
     let scratch = Scratch::new();
     let mut writer = RunWriter::create(scratch.run.path(), "w", WriterOptions::default()).unwrap();

@@ -8,6 +8,7 @@ use crate::alert::Alert;
 use crate::exception::UnhandledException;
 use crate::limit::Limit;
 use crate::process::{ProcessId, ProcessInfo};
+use crate::usage::ResourceUsage;
 
 /// Something that happened at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
     },
+    /// What the command used up to its end, with everything that it waited for.
+    ResourceUsage(ResourceUsage),
     /// A word from the user: `nilo mark "epoch 3"`.
     Mark {
         /// The word.

@@ -15,6 +15,7 @@ pub mod run;
 pub mod setting;
 pub mod table;
 pub mod units;
+pub mod usage;
 pub mod words;
 
 pub use alert::{Alert, AlertKind, Severity};
@@ -28,3 +29,4 @@ pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
 pub use run::{RunDescription, RunId, SlurmJobId};
 pub use setting::setting_text;
 pub use table::{ABSENT, Column, ColumnKind, Subject, TableSpec, Unit, is_absent};
+pub use usage::ResourceUsage;

@@ -76,11 +76,18 @@ pub struct Recording {
     pub events: Vec<TimedEvent>,
     /// Rows that the writers could not store.
     pub dropped_rows: u64,
+    /// Of them those that programs logged: metrics, phases and the like, but no samples of memory.
+    pub dropped_program_rows: u64,
     /// What was wrong with the files, one sentence each (torn tails are normal and not among them).
     pub damage: Vec<String>,
 }
 
 impl Recording {
+    /// Samples that the recorder could not store.
+    pub fn dropped_samples(&self) -> u64 {
+        self.dropped_rows.saturating_sub(self.dropped_program_rows)
+    }
+
     /// The first table about a subject.
     pub fn table(&self, subject: &Subject) -> Option<&RecordedTable> {
         self.tables

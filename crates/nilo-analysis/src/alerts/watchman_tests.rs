@@ -15,6 +15,7 @@ fn at(resource: Resource, second: u64, used: f64) -> Verdict {
         led_to_end: false,
         readings: 1,
         watched_secs: 0.0,
+        judged_secs: 0.0,
         resource,
         forecast: Forecast::default(),
         growth: None,

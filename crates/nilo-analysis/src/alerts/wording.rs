@@ -3,7 +3,7 @@
 use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::forecast::words::recommendations;
+use crate::forecast::words::{self, recommendations};
 use crate::forecast::{Cause, Forecast, Growth, Reading};
 use crate::lookout::{OddPeer, Resource};
 
@@ -81,10 +81,11 @@ pub(crate) fn raised(
             alert.seconds_left_high = forecast.seconds_high;
             alert.confidence = Some(forecast.confidence);
             alert.text = format!(
-                "{resource} is likely to run out in {} (confidence {:.2}); it is at {}",
+                "{resource} is likely to run out in {} (confidence {:.2}); it is at {}; {}",
                 spell(forecast.seconds.unwrap_or(0.0)),
                 forecast.confidence,
-                level_words(&alert)
+                level_words(&alert),
+                words::reason(forecast, &alert.resource)
             );
             alert.recommendations = advice(forecast.cause, resource);
             alert.recommendations.insert(0, SAVE.to_owned());

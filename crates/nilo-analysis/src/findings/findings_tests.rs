@@ -211,6 +211,23 @@ fn lost_samples_leave_gaps_and_the_peak_that_the_recorder_told() {
 }
 
 #[test]
+fn lost_metrics_leave_no_gaps_in_the_memory_curve() {
+    let mut run = recording();
+    run.tables = vec![tree(|_| 500.0, 10)];
+    (run.dropped_rows, run.dropped_program_rows) = (5404, 5404);
+    let texts = |run: &Recording| -> Vec<String> {
+        let found = find(run, &ending(10)).into_iter();
+        found.map(|finding| finding.text).collect()
+    };
+    let metrics = "5404 logged rows could not be stored: metrics have gaps, memory is not affected";
+    assert_eq!(texts(&run), [metrics]);
+    run.dropped_rows = 5406;
+    let samples =
+        "2 samples could not be stored: the memory curve has gaps; the real peak may be higher";
+    assert_eq!(texts(&run), [samples, metrics]);
+}
+
+#[test]
 fn growth_that_levels_off_is_no_leak() {
     let mut run = recording();
     run.tables = vec![tree(

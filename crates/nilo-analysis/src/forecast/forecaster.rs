@@ -186,6 +186,11 @@ impl Forecaster {
         })
     }
 
+    /// Seconds that growth is looked for in: from the second reading on, without gaps.
+    pub fn judged_secs(&self) -> f64 {
+        self.own.as_ref().unwrap_or(&self.need).age_secs()
+    }
+
     /// Whether it has seen too little to find any growth.
     pub fn is_too_young(&self) -> bool {
         let track = self.own.as_ref().unwrap_or(&self.need);

@@ -6,7 +6,7 @@ use nilo_sample::{
 };
 
 use super::{Change, Lookout, Resource};
-use crate::forecast::RiskLevel;
+use crate::forecast::{Cause, RiskLevel};
 use crate::summary::fixture::{recording, table, tick};
 
 const MIB: f64 = 1048576.0;
@@ -82,6 +82,42 @@ fn a_page_cache_that_fills_the_cgroup_is_no_risk_and_memory_that_does_is() {
     assert!(highest(&over(&run)) < RiskLevel::High);
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
     assert!(highest(&over(&run)) >= RiskLevel::High);
+}
+
+/// Alerts and live monitors ask for outlooks, `nilo oom` for verdicts: both call a leak a leak.
+#[test]
+fn whoever_is_warned_of_a_leak_hears_that_word() {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
+    let (mut lookout, _) = Lookout::over(&run);
+    let risky = |verdicts: Vec<super::Verdict>| -> Vec<_> {
+        let risky = verdicts.into_iter();
+        let risky = risky.filter(|verdict| verdict.forecast.level >= RiskLevel::High);
+        risky
+            .map(|verdict| (verdict.resource.to_string(), verdict.forecast.cause))
+            .collect()
+    };
+    let told = risky(lookout.outlooks());
+    assert_eq!(told, risky(lookout.verdicts(None)));
+    assert_eq!(told[0].1, Some(Cause::Leak));
+}
+
+/// The first sample has no interval yet, so that ten seconds of samples are a little less.
+#[test]
+fn what_was_watched_too_short_is_not_said_to_be_long_enough() {
+    let mut slow = table(TableSpec::tree());
+    for second in (0..=10).step_by(2) {
+        let row = [100.0 * MIB, 100.0 * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0];
+        tick(&mut slow, second * SECOND, &row);
+    }
+    let mut run = recording();
+    run.tables = vec![slow];
+    let verdict = &Lookout::over(&run).0.verdicts(None)[0];
+    assert!(verdict.too_young && verdict.watched_secs == 10.0);
+    assert_eq!(verdict.told_secs(), 8.0);
+    run.tables = vec![tree(6)];
+    assert_eq!(Lookout::over(&run).0.verdicts(None)[0].told_secs(), 5.0);
 }
 
 #[test]

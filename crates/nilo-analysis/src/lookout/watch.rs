@@ -11,7 +11,8 @@ use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
 use crate::assessment::{RanOut, growth_while_loading};
 use crate::forecast::{
-    Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel, leak_ahead,
+    Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
+    leak_ahead,
 };
 
 /// Watches over a run.
@@ -83,6 +84,9 @@ pub struct Verdict {
     pub readings: u64,
     /// From the first of them to the newest.
     pub watched_secs: f64,
+    /// The time that judgements rest on: from the second reading on, gaps cut out.
+    #[serde(skip)]
+    pub judged_secs: f64,
     /// The newest reading.
     #[serde(skip)]
     pub reading: Reading,
@@ -90,6 +94,8 @@ pub struct Verdict {
 
 /// A level that stands still counts as read this often.
 const REPEAT_NANOS: u64 = NANOS_PER_SEC;
+/// The longest time, to a tenth of a second, that is less than the ten seconds without which there is no verdict.
+const JUST_TOO_SHORT_SECS: f64 = 9.9;
 /// A process that lived for this long is part of what the job is.
 const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
 /// A job ends, process by process, within this time.
@@ -231,36 +237,61 @@ impl Lookout {
         let mut verdicts: Vec<Verdict> = self
             .watched
             .iter()
-            .map(|(resource, watched)| {
-                let mut verdict = watched.verdict(resource, least_growth_bytes);
-                if *resource == Resource::Job {
-                    verdict.look_before_the_end(self.before_endings, least_growth_bytes);
-                    verdict.compare_peers(self.peers.odd(least_growth_bytes));
-                }
-                let mut ran_out = self.ran_out.iter();
-                verdict.led_to_end = ran_out.any(|ran_out| ran_out.is_led_to_by(resource));
-                verdict
-            })
+            .map(|(resource, watched)| self.verdict(resource, watched, least_growth_bytes))
             .collect();
         agree_on_leaks(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
         verdicts
     }
 
-    /// Where every resource goes, with its fullest reading since the last call and without its growth, which costs more to tell.
+    /// Where every resource goes, with its fullest reading since the last call. Growth costs more to tell: it is looked for where a risk is said to come of it,
+    /// so that whoever is warned hears the same word for it as from [`Lookout::verdicts`].
     ///
     /// Readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
     pub fn outlooks(&mut self) -> Vec<Verdict> {
         let times = self.watched.values().map(|it| it.reading.time_nanos);
         let now_nanos = times.max().unwrap_or(0);
-        let looked_at = self.watched.iter_mut().map(|(resource, watched)| {
-            let reading = Reading {
-                time_nanos: now_nanos,
-                ..watched.take_fullest()
-            };
-            watched.outlook(resource, reading, None)
-        });
-        looked_at.collect()
+        let fullest = self.watched.values_mut().map(Watched::take_fullest);
+        let fullest: Vec<Reading> = fullest.collect();
+        let looked_at = self.watched.iter().zip(fullest);
+        let mut outlooks: Vec<Verdict> = looked_at
+            .map(|((resource, watched), reading)| {
+                let reading = Reading {
+                    time_nanos: now_nanos,
+                    ..reading
+                };
+                match self.is_growth_a_risk(resource) {
+                    true => Verdict {
+                        reading,
+                        ..self.verdict(resource, watched, None)
+                    },
+                    false => watched.outlook(resource, reading, None),
+                }
+            })
+            .collect();
+        agree_on_leaks(&mut outlooks);
+        outlooks
+    }
+
+    /// Whether a risk is said to come of growth: of the resource's own, or of the machine's where a job without a limit leaks into it.
+    fn is_growth_a_risk(&self, resource: &Resource) -> bool {
+        let of_growth = |watched: &Watched| {
+            let forecast = watched.forecaster.forecast();
+            forecast.level > RiskLevel::Low && forecast.cause == Some(Cause::Growth)
+        };
+        let is_risk = |resource: &Resource| self.watched.get(resource).is_some_and(of_growth);
+        is_risk(resource) || *resource == Resource::Job && is_risk(&Resource::Host)
+    }
+
+    fn verdict(&self, resource: &Resource, watched: &Watched, least: Option<f64>) -> Verdict {
+        let mut verdict = watched.verdict(resource, least);
+        if *resource == Resource::Job {
+            verdict.look_before_the_end(self.before_endings, least);
+            verdict.compare_peers(self.peers.odd(least));
+        }
+        let mut ran_out = self.ran_out.iter();
+        verdict.led_to_end = ran_out.any(|ran_out| ran_out.is_led_to_by(resource));
+        verdict
     }
 
     /// The limit in force.
@@ -299,6 +330,17 @@ impl Verdict {
         let large = |growth: &Growth| least_bytes.is_none_or(|least| growth.grown_bytes >= least);
         if ending && kind(&before.growth) > kind(&self.growth) {
             self.growth = before.growth.filter(large);
+        }
+    }
+
+    /// How long it was watched, as it is told: never as long as would be enough where it was too short.
+    pub fn told_secs(&self) -> f64 {
+        match self.too_young && self.watched_secs > self.judged_secs {
+            // Ten seconds, or what is written as ten, would be enough.
+            true if self.watched_secs >= JUST_TOO_SHORT_SECS => {
+                self.judged_secs.min(JUST_TOO_SHORT_SECS)
+            }
+            _ => self.watched_secs,
         }
     }
 
@@ -399,6 +441,7 @@ impl Watched {
             led_to_end: false,
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),
+            judged_secs: self.forecaster.judged_secs(),
             reading,
         }
     }

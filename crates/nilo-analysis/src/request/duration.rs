@@ -47,7 +47,12 @@ pub(crate) fn request_time(runs: &[RunFacts], planned_secs: Option<f64>) -> Opti
 }
 
 fn time(secs: f64, confidence: Confidence, rule: String) -> TimeRequest {
+    let asked_secs = secs;
     let secs = round_up_nanos(secs * 1e9) / 1_000_000_000;
+    let rule = match secs as f64 > asked_secs {
+        true => format!("{rule}, rounded up"),
+        false => rule,
+    };
     let clock = format!(
         "{:02}:{:02}:{:02}",
         secs / 3600 % 24,

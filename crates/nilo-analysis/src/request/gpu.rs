@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::request::facts::{Completeness, RunFacts};
 use crate::request::headroom::{Confidence, headroom};
-use crate::request::rounding::round_up_bytes;
+use crate::request::rounding::{round_up_bytes, rounding_in_words};
 use crate::summary::Summary;
 
 /// A context with its libraries is smaller than this; more on the device is somebody else's.
@@ -116,7 +116,12 @@ pub(crate) fn request_gpu(runs: &[RunFacts], notes: &mut Vec<String>) -> Option<
     let devices = || runs.iter().flat_map(|run| &run.gpus);
     let peak_bytes = devices().map(|gpu| gpu.peak_bytes).max()?;
     // Runs that did not end well have their say when they took more.
-    let bytes = round_up_bytes(advice.bytes.max(peak_bytes as f64));
+    let called_for = advice.bytes.max(peak_bytes as f64).ceil() as u64;
+    let bytes = round_up_bytes(called_for as f64);
+    let rule = match rounding_in_words(called_for, bytes) {
+        Some(rounding) => format!("{}, {rounding}", advice.rule),
+        None => advice.rule,
+    };
     let present_bytes = devices().filter_map(|gpu| gpu.total_bytes).min();
     if let Some(present) = present_bytes.filter(|present| *present < bytes) {
         notes.push(format!(
@@ -131,7 +136,7 @@ pub(crate) fn request_gpu(runs: &[RunFacts], notes: &mut Vec<String>) -> Option<
         } else {
             Confidence::Guess
         },
-        rule: advice.rule,
+        rule,
         peak_bytes,
         peak_allocated_bytes: devices().filter_map(|gpu| gpu.peak_allocated_bytes).max(),
         present_bytes,

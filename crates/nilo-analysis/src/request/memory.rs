@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::request::Plan;
 use crate::request::facts::{Completeness, RunFacts};
 use crate::request::headroom::{Confidence, headroom};
-use crate::request::rounding::round_up_bytes;
+use crate::request::rounding::{round_up_bytes, rounding_in_words};
 
 /// After an OOM kill: this many times the limit that was too small.
 const AFTER_OOM: f64 = 1.5;
@@ -26,6 +26,8 @@ pub struct MemoryRequest {
     pub runs_away: bool,
     /// The rule in words.
     pub rule: String,
+    /// What the rule calls for, before it is rounded up to `bytes`.
+    pub before_rounding_bytes: u64,
     /// The smallest peak of a whole run.
     pub least_peak_bytes: Option<u64>,
     /// The largest peak of a whole run.
@@ -34,6 +36,16 @@ pub struct MemoryRequest {
     pub whole_runs: usize,
     /// Whole runs that would have had enough.
     pub covered_runs: usize,
+}
+
+impl MemoryRequest {
+    /// How the rule became the amount: `25 % above the only peak; that is 385.86 MiB, rounded up to a multiple of 64 MiB`.
+    pub fn rule_in_words(&self) -> String {
+        match rounding_in_words(self.before_rounding_bytes, self.bytes) {
+            Some(rounding) => format!("{}; {rounding}", self.rule),
+            None => self.rule.clone(),
+        }
+    }
 }
 
 /// What runs call for; `None` where nothing was measured. Notes go to `notes`.
@@ -113,6 +125,7 @@ pub(crate) fn request_memory(
     if bytes <= 0.0 {
         return None;
     }
+    let before_rounding_bytes = bytes.ceil() as u64;
     let bytes = round_up_bytes(bytes);
     let peaks = || {
         runs.iter()
@@ -125,6 +138,7 @@ pub(crate) fn request_memory(
         growing: runs.iter().any(|run| run.growth.is_some()),
         runs_away,
         rule,
+        before_rounding_bytes,
         least_peak_bytes: peaks().min(),
         largest_peak_bytes: peaks().max(),
         whole_runs: peaks().count(),

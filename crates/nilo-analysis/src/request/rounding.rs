@@ -1,16 +1,35 @@
 //! Sizes and times as one asks for them: rounded up to numbers that a person would write.
 
-use nilo_sample::units::{GIB, MIB, NANOS_PER_SEC};
+use nilo_sample::units::{GIB, MIB, NANOS_PER_SEC, format_bytes};
 
 /// Up to 64 MiB below a GiB, to 1 GiB below 64 GiB, to 4 GiB above.
 pub(crate) fn round_up_bytes(bytes: f64) -> u64 {
     let bytes = bytes.clamp(0.0, (1u64 << 60) as f64).ceil() as u64;
-    let step = match bytes {
+    bytes.max(1).next_multiple_of(step_bytes(bytes))
+}
+
+/// What a size is rounded up to a multiple of.
+fn step_bytes(bytes: u64) -> u64 {
+    match bytes {
         bytes if bytes <= GIB => 64 * MIB,
         bytes if bytes <= 64 * GIB => GIB,
         _ => 4 * GIB,
+    }
+}
+
+/// `that is 385.86 MiB, rounded up to a multiple of 64 MiB`; nothing where nothing was rounded.
+pub(crate) fn rounding_in_words(before_bytes: u64, bytes: u64) -> Option<String> {
+    let step = step_bytes(before_bytes);
+    let step = match step {
+        step if step < GIB => format!("{} MiB", step / MIB),
+        step => format!("{} GiB", step / GIB),
     };
-    bytes.max(1).next_multiple_of(step)
+    (bytes > before_bytes).then(|| {
+        format!(
+            "that is {}, rounded up to a multiple of {step}",
+            format_bytes(before_bytes as f64)
+        )
+    })
 }
 
 /// A share of the whole for each of several; together they are at least the whole. To whole MiB, which Slurm counts in.
@@ -54,6 +73,17 @@ mod tests {
         assert_eq!(round_up_nanos(62.0 * minute), 65 * 60 * NANOS_PER_SEC);
         assert_eq!(round_up_nanos(181.0 * minute), 195 * 60 * NANOS_PER_SEC);
         assert_eq!(share_bytes(10 * MIB, 3), 4 * MIB);
+    }
+
+    #[test]
+    fn rounding_is_told() {
+        let before = (1.25 * 308.69 * MIB as f64) as u64;
+        assert_eq!(round_up_bytes(before as f64), 448 * MIB);
+        assert_eq!(
+            rounding_in_words(before, 448 * MIB).as_deref(),
+            Some("that is 385.86 MiB, rounded up to a multiple of 64 MiB")
+        );
+        assert_eq!(rounding_in_words(GIB, GIB), None);
     }
 
     proptest! {

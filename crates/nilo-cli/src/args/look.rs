@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::commands::completions::run_names;
+
 use super::values::tag;
 use super::{Output, Place, RUN_HELP};
 
@@ -24,7 +26,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Output format
@@ -42,7 +44,7 @@ pub(crate) struct CompareArgs {
     pub(crate) place: Place,
 
     /// Runs; the first is the baseline
-    #[arg(value_name = "RUN", num_args = 2.., required = true)]
+    #[arg(value_name = "RUN", add = run_names(), num_args = 2.., required = true)]
     pub(crate) runs: Vec<String>,
 
     /// Output format

@@ -6,6 +6,8 @@ use clap::Args;
 use nilo_import::ByteUnit;
 use nilo_sample::units::{MIB, parse_bytes};
 
+use crate::commands::completions::run_names;
+
 use super::{LiveArgs, Place, RUN_HELP, TextOrJson};
 
 /// What only makes sense of something that runs.
@@ -17,7 +19,7 @@ pub(crate) struct Judged {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
+    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
     pub(crate) run: Option<String>,
 
     /// Analyse this file instead of a run: CSV with a header, or output of psrecord, mprof or nvidia-smi

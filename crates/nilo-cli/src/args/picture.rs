@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::commands::completions::run_names;
+
 use super::{Place, RUN_HELP};
 
 #[derive(Debug, Args)]
@@ -17,7 +19,7 @@ pub(crate) struct PlotArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) runs: Vec<String>,
 
     /// File to write, .svg or .png [default: <run>.svg]
@@ -77,7 +79,7 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Format [default: by the file's ending, else csv]

@@ -114,12 +114,7 @@ pub(crate) struct RunArgs {
     pub(crate) alerts: AlertArgs,
 
     /// The command and its arguments, after --
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "COMMAND"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::commands::completions::run_names;
+
 use super::values::{planned_time, tag};
 use super::{Place, TextOrJson};
 
@@ -21,7 +23,7 @@ pub(crate) struct RequestArgs {
     pub(crate) place: Place,
 
     /// Runs of the job, as for `nilo show` [default: the last, of this Slurm job if SLURM_JOB_ID is set]
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = run_names())]
     pub(crate) runs: Vec<String>,
 
     /// Also every run of this name
@@ -32,7 +34,7 @@ pub(crate) struct RequestArgs {
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Also every other run of the same job
+    /// Also every other run of the same job; with --mix, of every job
     #[arg(long, short)]
     pub(crate) all: bool,
 

@@ -1,16 +1,23 @@
-//! What `nilo verify` and `nilo prune` take.
+//! What `nilo verify`, `nilo rm` and `nilo prune` take.
 
 use clap::Args;
 
+use crate::commands::completions::run_names;
+
 use super::values::duration;
-use super::{Output, Place, RUN_HELP};
+use super::{Output, Place, RUN_HELP, TextOrJson};
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 nothing is damaged, 1 something is, 2 a run or one of its files could not be checked \
+(it is not there, may not be read, or comes from a later version).\n\n\
+A run that lost rows for lack of space is incomplete, not damaged: what was stored is whole."
+)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) place: Place,
 
-    #[arg(value_name = "RUN", help = RUN_HELP)]
+    #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
     /// Check every run of the folder
@@ -20,6 +27,28 @@ pub(crate) struct VerifyArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = Output::Text)]
     pub(crate) format: Output,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Only folders of runs are deleted; links are neither deleted nor followed. Nothing is deleted when one of the names is wrong.\n\n\
+Examples:\n  nilo rm last\n  nilo rm base 20261115-0755"
+)]
+pub(crate) struct RmArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+
+    /// Runs, as for `nilo show`
+    #[arg(value_name = "RUN", add = run_names(), required = true)]
+    pub(crate) runs: Vec<String>,
+
+    /// Also delete a run that is still being recorded
+    #[arg(long, short)]
+    pub(crate) force: bool,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
 }
 
 #[derive(Debug, Args)]

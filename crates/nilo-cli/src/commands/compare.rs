@@ -13,7 +13,8 @@ use crate::settings::Settings;
 use crate::text::compared::write_compared;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
@@ -32,7 +33,7 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
         Output::Csv => write_csv(&mut out, &comparison)?,
         Output::Text => {
             write_runs(&mut out, &comparison)?;
-            write_compared(&mut out, &comparison, args.all)?;
+            write_compared(&mut out, Screen::stdout(), &comparison, args.all)?;
         }
     }
     Ok(0)
@@ -45,7 +46,7 @@ fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<(
         let unless_first = |text: String| if index == 0 { String::new() } else { text };
         vec![
             run.run.clone(),
-            run.status.to_owned(),
+            run.ending.clone(),
             format_duration((run.duration_secs * 1e9) as u64),
             unless_first(format_change(run.duration_change_ratio)),
             bytes(run.peak_bytes),
@@ -57,18 +58,19 @@ fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<(
         ]
     });
     let columns = [
-        ("RUN", Lean::Left),
-        ("STATUS", Lean::Left),
-        ("DURATION", Lean::Right),
-        ("CHANGE", Lean::Right),
-        ("PEAK", Lean::Right),
-        ("CHANGE", Lean::Right),
-        ("MEAN", Lean::Right),
-        ("CHANGE", Lean::Right),
-        ("CPU", Lean::Right),
-        ("COMMAND", Lean::Left),
+        left("RUN"),
+        left("STATUS").drops(2),
+        right("DURATION").drops(4),
+        right("CHANGE").drops(6),
+        right("PEAK"),
+        right("CHANGE").drops(1),
+        right("MEAN").drops(5),
+        right("CHANGE").drops(7),
+        right("CPU").drops(8),
+        left("NAME").drops(3),
     ];
-    write_table(out, &columns, &rows.collect::<Vec<_>>())
+    let rows: Vec<Vec<String>> = rows.collect();
+    write_table(out, Screen::stdout(), &columns, &rows).map(drop)
 }
 
 /// One row for each run; figures that the programs logged are further columns, such as `metric:loss:last`.
@@ -84,7 +86,7 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         .collect();
     write!(
         out,
-        "run,status,duration_secs,peak_bytes,mean_bytes,cpu_secs"
+        "run,status,exit_code,duration_secs,peak_bytes,mean_bytes,cpu_secs"
     )?;
     for (kind, figure) in &figures {
         let name = format!("{kind}:{}:{}", figure.name, figure.figure);
@@ -96,8 +98,12 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         let (peak, mean) = (number(run.peak_bytes), number(run.mean_bytes));
         write!(
             out,
-            "{},{},{:.3},{peak},{mean},{:.3}",
-            run.run, run.status, run.duration_secs, run.cpu_secs
+            "{},{},{},{:.3},{peak},{mean},{:.3}",
+            run.run,
+            run.status,
+            run.exit_code.map_or(String::new(), |code| code.to_string()),
+            run.duration_secs,
+            run.cpu_secs
         )?;
         for (_, figure) in &figures {
             match figure.values[index] {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::failure::Failure;
-use crate::folder::{readable_runs, runs_root};
+use crate::folder::{known_runs, runs_root};
 use crate::growths::{Grown, Growths};
 use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
 fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> bool {
     let judged = &args.judged;
     let is_unnamed = judged.run.is_none() && judged.csv.is_none();
-    is_unnamed && readable_runs(&runs_root(&judged.place, settings)).is_empty()
+    is_unnamed && known_runs(&runs_root(&judged.place, settings)).is_empty()
 }
 
 /// The threshold in bytes.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use nilo_analysis::ending::limit_in_force;
-use nilo_analysis::{StepClock, Summary, summarize};
+use nilo_analysis::{StepClock, Summary, run_labels, summarize};
 use nilo_plot::{Across, ChartOptions, Peak, Theme, compare_chart, memory_chart};
 use nilo_sample::Recording;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         across: across(args.x_axis, &runs)?,
         title: args.title.or_else(|| Some(title(&runs))),
         peak: peak(summary),
-        limit: limit_in_force(first),
+        limit: limit_in_force(first).filter(|_| runs.len() == 1),
         duration_nanos: Some((summary.duration_secs * 1e9) as u64),
         theme: if args.dark { Theme::Dark } else { Theme::Light },
         ..ChartOptions::default()
@@ -65,9 +65,11 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let chart = match &runs[..] {
         [(recording, _)] => memory_chart(recording, &options),
         _ => {
+            let labels = labels(&runs);
             let labelled: Vec<(&str, &Recording)> = runs
                 .iter()
-                .map(|(recording, summary)| (label(summary), recording))
+                .zip(&labels)
+                .map(|((recording, _), label)| (label.as_str(), recording))
                 .collect();
             compare_chart(&labelled, &options)
         }
@@ -142,15 +144,20 @@ fn title(runs: &[(Recording, Summary)]) -> String {
             .name
             .clone()
             .unwrap_or_else(|| program_name(&only.command)),
-        _ => {
-            let labels: Vec<&str> = runs.iter().map(|(_, summary)| label(summary)).collect();
-            labels.join(", ")
-        }
+        _ => labels(runs).join(", "),
     }
 }
 
-fn label(summary: &Summary) -> &str {
-    summary.name.as_deref().unwrap_or(&summary.run)
+/// What to call each of several runs: its name, told apart from others of that name, or its id.
+fn labels(runs: &[(Recording, Summary)]) -> Vec<String> {
+    let summaries: Vec<Summary> = runs.iter().map(|(_, summary)| summary.clone()).collect();
+    let labels = run_labels(&summaries).into_iter().zip(&summaries);
+    labels
+        .map(|(label, summary)| match summary.name {
+            Some(_) => label,
+            None => summary.run.clone(),
+        })
+        .collect()
 }
 
 fn peak(summary: &Summary) -> Option<Peak> {

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::args::{Output, PsArgs};
 use crate::failure::Failure;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 /// CPU use is measured over this long.
 const LOOK: Duration = Duration::from_millis(200);
@@ -95,12 +96,12 @@ fn row(process: ProcessListing, before: &[ProcessListing]) -> Row {
 
 fn write_text(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
     let columns = [
-        ("PID", Lean::Right),
-        ("USER", Lean::Left),
-        ("MEMORY", Lean::Right),
-        ("CPU%", Lean::Right),
-        ("DIRECTORY", Lean::Left),
-        ("COMMAND", Lean::Left),
+        right("PID"),
+        left("USER").drops(2),
+        right("MEMORY"),
+        right("CPU%").drops(1),
+        left("DIRECTORY").drops(3),
+        left("COMMAND"),
     ];
     let cells = rows.iter().map(|row| {
         vec![
@@ -112,7 +113,8 @@ fn write_text(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()>
             printable(&row.command),
         ]
     });
-    write_table(out, &columns, &cells.collect::<Vec<_>>())
+    let cells: Vec<Vec<String>> = cells.collect();
+    write_table(out, Screen::stdout(), &columns, &cells).map(drop)
 }
 
 /// The end of a path says more than its beginning.

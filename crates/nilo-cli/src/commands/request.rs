@@ -39,14 +39,20 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     for folder in named_runs(&args, &root)? {
         add_facts(&mut runs, &folder)?;
     }
-    let others = others_of_the_job(&root, &runs);
+    let others = match args.all && args.mix {
+        true => others(&root, &runs),
+        false => others_of_the_job(&root, &runs),
+    };
     if args.all {
         let job = runs.first().map(|first: &RunFacts| first.job.clone());
+        let named = runs.len();
         for (folder, _) in &others {
             add_facts(&mut runs, folder)?;
         }
-        // The settings that a program logged are known only from here on.
-        runs.retain(|run| args.mix || Some(&run.job) == job.as_ref());
+        // The settings that a program logged are known only from here on. What was named stays: of several jobs it is refused.
+        let found = runs.split_off(named);
+        let belongs = |run: &RunFacts| args.mix || Some(&run.job) == job.as_ref();
+        runs.extend(found.into_iter().filter(belongs));
         runs.sort_by(|a, b| a.run.cmp(&b.run));
     } else if !others.is_empty() && args.format == TextOrJson::Text {
         let count = others.len();
@@ -148,6 +154,14 @@ fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure
         runs.push(facts);
     }
     Ok(())
+}
+
+/// Further runs in the folder, of whatever job.
+fn others(root: &Path, runs: &[RunFacts]) -> Vec<(RunFolder, RunDescription)> {
+    let known = |id: &str| runs.iter().any(|run| run.run == id);
+    let mut all = readable_runs(root);
+    all.retain(|(_, run)| !known(run.id.as_str()));
+    all
 }
 
 /// Further runs in the folder whose command is that of the first.

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::text::fresh_line::begin_line;
 use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
+use crate::text::screen::Screen;
 use crate::text::summary::{FEW, write_summary};
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
@@ -104,7 +105,8 @@ pub(crate) fn report(
             return;
         }
     };
-    recording.dropped_rows = recording.dropped_rows.max(dropped);
+    let of_programs = recording.dropped_program_rows;
+    recording.dropped_rows = recording.dropped_rows.max(dropped + of_programs);
     let summary = summarize(&recording, ending);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&summary).unwrap_or_default();
@@ -119,6 +121,7 @@ pub(crate) fn report(
         let mut text = Vec::new();
         write_summary(
             &mut text,
+            Screen::stderr(),
             &summary,
             &folder.path().display().to_string(),
             FEW,

@@ -3,23 +3,26 @@
 use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
-use nilo_recorder::{after_the_fact, fallback_folders};
+use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Subject, TableSpec};
 
 use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note};
-use crate::folder::{load_where, readable_runs, runs_root};
+use crate::folder::{load_where, runs_elsewhere, runs_root};
 use crate::settings::Settings;
 use crate::text::exception::short_type;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_coloured_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
     let mut summaries = Vec::new();
     let mut unreadable = 0;
-    for folder in list_runs(&root) {
+    let elsewhere = runs_elsewhere(&root).into_iter();
+    let elsewhere = elsewhere.flat_map(|(_, runs)| runs.into_iter().map(|(folder, _)| Ok(folder)));
+    for folder in list_runs(&root).into_iter().chain(elsewhere) {
         match folder
             .map_err(Failure::from)
             .and_then(|folder| summarize_job(&folder))
@@ -33,6 +36,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .iter()
             .all(|(key, value)| summary.tags.get(key) == Some(value))
     };
+    summaries.sort_by(|a, b| a.run.cmp(&b.run));
     let recorded = summaries.len();
     summaries.retain(has_tags);
     let mut out = std::io::stdout().lock();
@@ -92,30 +96,17 @@ fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
     Ok(summaries)
 }
 
-/// Says where runs of this folder lie that could not be written to it.
+/// Says which of the listed runs lie elsewhere.
 fn mention_runs_elsewhere(root: &Path) {
-    let Ok(here) = std::env::current_dir() else {
-        return;
-    };
-    for folder in fallback_folders() {
-        if folder.canonicalize().ok() == root.canonicalize().ok() {
-            continue;
-        }
-        let runs = readable_runs(&folder).into_iter();
-        let count = runs
-            .filter(|(_, description)| Path::new(&description.cwd) == here)
-            .count();
-        if count > 0 {
-            let (runs, lie) = if count == 1 {
-                ("run", "lies")
-            } else {
-                ("runs", "lie")
-            };
-            note(&format!(
-                "{count} {runs} of this folder {lie} in {0}, since this one could not be written: nilo runs --dir {0}",
-                folder.display()
-            ));
-        }
+    for (folder, runs) in runs_elsewhere(root) {
+        let (runs, lie) = match runs.len() {
+            1 => ("1 run".to_owned(), "lies"),
+            count => (format!("{count} runs"), "lie"),
+        };
+        note(&format!(
+            "{runs} of this folder {lie} in {0}, since this one could not be written: nilo runs --dir {0}",
+            folder.display()
+        ));
     }
 }
 
@@ -138,15 +129,18 @@ fn as_json(summary: &Summary) -> serde_json::Value {
     })
 }
 
+/// Where the table has how a run ended.
+const STATUS: usize = 1;
+
 fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {
     let columns = [
-        ("RUN", Lean::Left),
-        ("STATUS", Lean::Left),
-        ("DURATION", Lean::Right),
-        ("PEAK", Lean::Right),
-        ("MEAN", Lean::Right),
-        ("NAME", Lean::Left),
-        ("COMMAND", Lean::Left),
+        left("RUN"),
+        left("STATUS").drops(1),
+        right("DURATION").drops(3),
+        right("PEAK"),
+        right("MEAN").drops(5),
+        left("NAME").drops(2),
+        left("COMMAND").drops(4),
     ];
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
@@ -162,11 +156,7 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
         .iter()
         .filter(|summary| summary.parent.is_none() || !is_single(summary));
     let rows = shown.map(|summary| {
-        let mut status = match (summary.status, summary.exit_code, summary.signal) {
-            ("exited", Some(code), _) => format!("exited {code}"),
-            ("killed", _, Some(signal)) => format!("killed {signal}"),
-            (status, _, _) => status.to_owned(),
-        };
+        let mut status = summary.short_ending();
         if let Some(ended) = &summary.exception {
             status += &format!(" ({})", short_type(&ended.exception));
         }
@@ -188,7 +178,12 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
             command.replace(char::is_control, " "),
         ]
     });
-    write_table(out, &columns, &rows.collect::<Vec<_>>())
+    let severity = |row: usize, column: usize| match column {
+        STATUS => summaries[row].ending_severity(),
+        _ => None,
+    };
+    let rows: Vec<Vec<String>> = rows.collect();
+    write_coloured_table(out, Screen::stdout(), &columns, &rows, &severity).map(drop)
 }
 
 fn write_csv(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {

@@ -12,8 +12,9 @@ use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
+use crate::text::screen::Screen;
 use crate::text::summary::{FEW, write_summary};
-use crate::text::table::{Lean, write_table};
+use crate::text::table::{left, right, write_table};
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
@@ -35,6 +36,9 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             }
         }
         Output::Text => {
+            let screen = Screen::stdout();
+            let title = summary.name.as_deref().unwrap_or(&summary.run);
+            writeln!(out, "{}", title.replace(char::is_control, " "))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();
             writeln!(out, "{}", command.replace(char::is_control, " "))?;
             writeln!(
@@ -46,6 +50,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             let most = if args.all { usize::MAX } else { FEW };
             write_summary(
                 &mut out,
+                screen,
                 &summary,
                 &folder.path().display().to_string(),
                 most,
@@ -54,9 +59,9 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 && let Some(level) = tree.series("memory_bytes")
             {
                 let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
-                writeln!(out, "{}", nilo_plot::sparkline(&values, 50))?;
+                writeln!(out, "{}", nilo_plot::sparkline(&values, screen.at_most(50)))?;
             }
-            write_runs_inside(&mut out, &folder)?;
+            write_runs_inside(&mut out, screen, &folder)?;
             for mark in summary.marks.iter().take(20) {
                 writeln!(
                     out,
@@ -71,19 +76,19 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
 }
 
 /// The runs of a job that has several; a single one is shown as the job itself.
-fn write_runs_inside(out: &mut dyn Write, job: &RunFolder) -> Result<(), Failure> {
+fn write_runs_inside(out: &mut dyn Write, screen: Screen, job: &RunFolder) -> Result<(), Failure> {
     let inside = job.runs_inside();
     let is_shown_as_job = inside.len() == 1 && job.describe()?.mode != "python";
     if inside.is_empty() || is_shown_as_job {
         return Ok(());
     }
     let columns = [
-        ("  RUN", Lean::Left),
-        ("NAME", Lean::Left),
-        ("STATUS", Lean::Left),
-        ("DURATION", Lean::Right),
-        ("PEAK", Lean::Right),
-        ("METRIC", Lean::Left),
+        left("  RUN").drops(2),
+        left("NAME"),
+        left("STATUS"),
+        right("DURATION").drops(3),
+        right("PEAK"),
+        left("METRIC").drops(1),
     ];
     let mut rows = Vec::new();
     for run in &inside {
@@ -101,14 +106,14 @@ fn write_runs_inside(out: &mut dyn Write, job: &RunFolder) -> Result<(), Failure
         rows.push(vec![
             format!("  {}", summary.run),
             one_line(summary.name.as_deref().unwrap_or("-"), 40),
-            summary.status.to_owned(),
+            summary.short_ending(),
             format_duration((summary.duration_secs * 1e9) as u64),
             peak.map_or("-".to_owned(), |bytes| format_bytes(bytes as f64)),
             metric.unwrap_or_default(),
         ]);
     }
     writeln!(out, "Runs inside:")?;
-    write_table(out, &columns, &rows)?;
+    write_table(out, screen, &columns, &rows)?;
     Ok(())
 }
 

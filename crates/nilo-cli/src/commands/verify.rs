@@ -1,17 +1,35 @@
 //! `nilo verify`: are the files of a run whole?
 
 use std::io::Write;
+use std::path::Path;
 
-use nilo_runfile::{Verification, list_runs};
+use nilo_runfile::{RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::units::format_bytes;
 
 use crate::args::{Output, VerifyArgs};
 use crate::failure::Failure;
 use crate::folder::{find_run, runs_root};
 use crate::settings::Settings;
+use crate::text::screen::Screen;
 
-/// The status for "something found".
-const FOUND: u8 = 1;
+/// What a check came to; the worst of several counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Whole = 0,
+    Damaged = 1,
+    NotChecked = 2,
+}
+
+impl Outcome {
+    fn of(verification: &Verification) -> Outcome {
+        let mut files = verification.files.iter();
+        match verification.ok {
+            true => Outcome::Whole,
+            false if files.any(|file| file.not_checked.is_some()) => Outcome::NotChecked,
+            false => Outcome::Damaged,
+        }
+    }
+}
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.format == Output::Csv {
@@ -19,10 +37,10 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     }
     let root = runs_root(&args.place, settings);
     let folders = match args.all {
-        true => list_runs(&root),
+        true => every_run(&root)?,
         false => vec![Ok(find_run(&root, args.run.as_deref())?)],
     };
-    let mut all_whole = true;
+    let mut worst = Outcome::Whole;
     let mut reports = Vec::new();
     let mut out = std::io::stdout().lock();
     for folder in folders {
@@ -39,9 +57,11 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         });
         match checked {
             Ok((path, verification, missing)) => {
-                all_whole &= verification.ok;
+                let outcome = Outcome::of(&verification);
+                worst = worst.max(outcome);
                 if args.format == Output::Text {
-                    writeln!(out, "{}: {}", path.display(), verdict(&verification))?;
+                    let verdict = verdict(outcome, &verification);
+                    writeln!(out, "{}: {verdict}", path.display())?;
                     write_files(&mut out, &verification)?;
                     for text in &missing {
                         writeln!(out, "    damaged: {text}")?;
@@ -50,34 +70,49 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
                 reports.push(serde_json::json!({ "path": path, "verification": verification, "missing": missing }));
             }
             Err(error) => {
-                all_whole = false;
+                worst = worst.max(match error.is_unreadable() {
+                    true => Outcome::NotChecked,
+                    false => Outcome::Damaged,
+                });
+                let sentence = Failure::from(error).sentence();
                 if args.format == Output::Text {
-                    writeln!(out, "{error}")?;
+                    writeln!(out, "{sentence}")?;
                 }
-                reports.push(serde_json::json!({ "error": error.to_string() }));
+                reports.push(serde_json::json!({ "error": sentence }));
             }
         }
     }
     if args.format != Output::Text {
-        let value =
-            serde_json::json!({ "schema": "nilo.verify/1", "ok": all_whole, "runs": reports });
+        let ok = worst == Outcome::Whole;
+        let value = serde_json::json!({ "schema": "nilo.verify/1", "ok": ok, "runs": reports });
         serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
     }
-    Ok(if all_whole { 0 } else { FOUND })
+    Ok(worst as u8)
 }
 
-fn verdict(verification: &Verification) -> String {
+/// Every run of a folder, broken ones too; it is an error that there is none.
+fn every_run(root: &Path) -> Result<Vec<Result<RunFolder, RunfileError>>, Failure> {
+    let runs = list_runs(root);
+    if !runs.is_empty() {
+        return Ok(runs);
+    }
+    Err(Failure::new(format!("no runs in {}", root.display()))
+        .hint("say where they are with --dir"))
+}
+
+fn verdict(outcome: Outcome, verification: &Verification) -> String {
     let files = verification.files.iter();
     let lost: u64 = files.map(|file| file.dropped_rows).sum();
-    match (verification.ok, lost) {
-        (false, _) => "damaged".to_owned(),
-        (true, 0) => "whole".to_owned(),
-        (true, 1) => {
-            "incomplete: 1 row could not be stored; what was stored is undamaged".to_owned()
-        }
-        (true, _) => {
-            format!("incomplete: {lost} rows could not be stored; what was stored is undamaged")
+    let screen = Screen::stdout();
+    match (outcome, lost) {
+        (Outcome::NotChecked, _) => screen.paint("critical", "not checked"),
+        (Outcome::Damaged, _) => screen.paint("critical", "damaged"),
+        (Outcome::Whole, 0) => "whole".to_owned(),
+        (Outcome::Whole, lost) => {
+            let rows = if lost == 1 { "row" } else { "rows" };
+            let incomplete = screen.paint("warning", "incomplete:");
+            format!("{incomplete} {lost} {rows} could not be stored; what was stored is undamaged")
         }
     }
 }
@@ -103,6 +138,9 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
             write!(out, ", {} rows could not be stored", file.dropped_rows)?;
         }
         writeln!(out)?;
+        if let Some(reason) = &file.not_checked {
+            writeln!(out, "    not checked: {reason}")?;
+        }
         for damage in &file.damage {
             writeln!(out, "    damaged: {damage}")?;
         }

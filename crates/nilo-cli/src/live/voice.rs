@@ -15,6 +15,7 @@ use crate::args::TextOrJson;
 use crate::commands::oom::{AnswerResource, Danger};
 use crate::text::one_line::one_line;
 use crate::text::oom::write_warning;
+use crate::text::screen::Screen;
 
 const TEXT_CHARS: usize = 400;
 
@@ -79,22 +80,29 @@ impl Voice {
     }
 
     pub(crate) fn over(&mut self, alert: &Alert) -> io::Result<()> {
-        self.tell("over", "[OK] OOM Warning over", alert)
+        self.tell("over", ("[OK]", "OOM Warning over"), alert)
     }
 
     pub(crate) fn leak(&mut self, alert: &Alert) -> io::Result<()> {
         match alert.raised {
-            true => self.tell("leak", "[WARNING] Memory Leak", alert),
-            false => self.tell("leak-over", "[OK] Memory Leak over", alert),
+            true => self.tell("leak", ("[WARNING]", "Memory Leak"), alert),
+            false => self.tell("leak-over", ("[OK]", "Memory Leak over"), alert),
         }
     }
 
-    fn tell(&mut self, event: &'static str, label: &str, alert: &Alert) -> io::Result<()> {
+    fn tell(
+        &mut self,
+        event: &'static str,
+        (tag, label): (&str, &str),
+        alert: &Alert,
+    ) -> io::Result<()> {
         match self.format {
             TextOrJson::Json => self.object(event, alert.time_nanos, alert),
             TextOrJson::Text => {
                 let text = one_line(&alert.text, TEXT_CHARS);
-                self.say(|out| writeln!(out, "{label}: {text}"))
+                let severity = if alert.raised { "warning" } else { "ok" };
+                let tag = Screen::stdout().paint(severity, tag);
+                self.say(|out| writeln!(out, "{tag} {label}: {text}"))
             }
         }
     }

@@ -5,9 +5,12 @@ use std::io::Write;
 use nilo_analysis::Summary;
 use nilo_sample::units::to_secs;
 
+use crate::text::screen::Screen;
+
 /// Writes the first `most` of them.
 pub(crate) fn write_alerts(
     out: &mut dyn Write,
+    screen: Screen,
     summary: &Summary,
     most: usize,
 ) -> std::io::Result<()> {
@@ -19,7 +22,8 @@ pub(crate) fn write_alerts(
         let over = if alert.raised { "" } else { " is over" };
         let text = alert.text.replace(char::is_control, " ");
         let secs = to_secs(alert.time_nanos);
-        writeln!(out, "  {secs:>9.1} s  {kind}{over}: {text}")?;
+        let kind = screen.paint(alert.severity.as_str(), &format!("{kind}{over}:"));
+        writeln!(out, "  {secs:>9.1} s  {kind} {text}")?;
     }
     let rest = summary.alerts.len().saturating_sub(most);
     if rest > 0 {

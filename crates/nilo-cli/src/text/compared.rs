@@ -4,15 +4,21 @@ use std::io::Write;
 
 use nilo_analysis::Comparison;
 use nilo_analysis::compare_training::ComparedFigure;
+use nilo_analysis::metrics::metric_rank;
 use nilo_plot::short_number;
 
 use crate::text::number::{format_change, format_secs};
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 use crate::text::training::SOME_METRICS;
 
 const NAME_CHARS: usize = 40;
 const RUN_CHARS: usize = 24;
+/// The columns before those of the runs: name and figure. The baseline has one column, every other run two.
+const NAME_COLUMNS: usize = 2;
+
+const METRICS: &str = "Metrics:";
 
 /// How a section writes its numbers.
 type Format = fn(f64) -> String;
@@ -20,13 +26,14 @@ type Format = fn(f64) -> String;
 /// Writes a section for each kind that two runs have in common; nothing where there is none.
 pub(crate) fn write_compared(
     out: &mut dyn Write,
+    screen: Screen,
     comparison: &Comparison,
     all: bool,
 ) -> std::io::Result<()> {
     write_settings(out, comparison, all)?;
     let rate = |value: f64| format!("{}/s", short_number(value));
     let sections: [(&str, &[ComparedFigure], Format); 3] = [
-        ("Metrics:", &comparison.metrics, short_number),
+        (METRICS, &comparison.metrics, short_number),
         ("Phases (mean):", &comparison.phases, |secs| {
             format_secs(Some(secs))
         }),
@@ -34,13 +41,17 @@ pub(crate) fn write_compared(
     ];
     for (title, figures, format) in sections {
         // Figures of one name follow each other and are shown or left out together.
-        let groups: Vec<&[ComparedFigure]> = figures.chunk_by(|a, b| a.name == b.name).collect();
+        let mut groups: Vec<&[ComparedFigure]> =
+            figures.chunk_by(|a, b| a.name == b.name).collect();
+        if title == METRICS {
+            groups.sort_by_key(|group| metric_rank(&group[0].name));
+        }
         if groups.is_empty() {
             continue;
         }
         let most = if all { usize::MAX } else { SOME_METRICS };
         writeln!(out, "{title}")?;
-        write_section(out, comparison, groups.iter().take(most), format)?;
+        write_section(out, screen, comparison, groups.iter().take(most), format)?;
         if groups.len() > most {
             let rest = groups.len() - most;
             writeln!(out, "  and {rest} more; see `--all` or `--format json`")?;
@@ -78,6 +89,7 @@ fn write_settings(out: &mut dyn Write, comparison: &Comparison, all: bool) -> st
 
 fn write_section<'a>(
     out: &mut dyn Write,
+    screen: Screen,
     comparison: &Comparison,
     groups: impl Iterator<Item = &'a &'a [ComparedFigure]>,
     format: Format,
@@ -87,11 +99,12 @@ fn write_section<'a>(
         .iter()
         .map(|run| one_line(&run.label, RUN_CHARS))
         .collect();
-    let mut columns = vec![("  NAME", Lean::Left), ("", Lean::Left)];
+    let mut columns = vec![left("  NAME"), left("")];
     for (index, label) in labels.iter().enumerate() {
-        columns.push((label, Lean::Right));
+        // Of the runs, the baseline stays; where there is no room for all, the last ones go.
+        columns.push(right(label).drops(u8::from(index > 0)));
         if index > 0 {
-            columns.push(("CHANGE", Lean::Right));
+            columns.push(right("CHANGE").drops(2));
         }
     }
     let mut rows = Vec::new();
@@ -114,7 +127,16 @@ fn write_section<'a>(
             rows.push(row);
         }
     }
-    write_table(out, &columns, &rows)
+    let left_out = write_table(out, screen, &columns, &rows)?;
+    let is_run = |column: &&usize| **column > NAME_COLUMNS && (**column - NAME_COLUMNS) % 2 == 1;
+    match left_out.iter().filter(is_run).count() {
+        0 => Ok(()),
+        1 => writeln!(out, "  1 run is not shown: the terminal is too narrow"),
+        count => writeln!(
+            out,
+            "  {count} runs are not shown: the terminal is too narrow"
+        ),
+    }
 }
 
 /// Metrics have three figures each; the title says what the others are.

@@ -8,13 +8,18 @@ use nilo_sample::units::format_bytes;
 
 use crate::text::number::format_share;
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 /// Names longer than this are cut.
 const NAME_CHARS: usize = 40;
 
 /// Writes a line for each GPU that the job held memory on, or for each recorded one if that is not known of any.
-pub(crate) fn write_gpus(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+pub(crate) fn write_gpus(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+) -> std::io::Result<()> {
     let some_are_the_jobs = summary.gpus.iter().any(GpuSummary::is_the_jobs);
     let shown = summary
         .gpus
@@ -39,13 +44,13 @@ pub(crate) fn write_gpus(out: &mut dyn Write, summary: &Summary) -> std::io::Res
     }
     writeln!(out, "GPU memory by the driver:")?;
     let columns = [
-        ("  GPU", Lean::Left),
-        ("PEAK OF JOB", Lean::Right),
-        ("PEAK USED", Lean::Right),
-        ("MEAN USED", Lean::Right),
-        ("DEVICE HAS", Lean::Right),
-        ("BUSY", Lean::Right),
-        ("NAME", Lean::Left),
+        left("  GPU"),
+        right("PEAK OF JOB"),
+        right("PEAK USED").drops(1),
+        right("MEAN USED").drops(4),
+        right("DEVICE HAS").drops(3),
+        right("BUSY").drops(2),
+        left("NAME").drops(5),
     ];
-    write_table(out, &columns, &rows)
+    write_table(out, screen, &columns, &rows).map(drop)
 }

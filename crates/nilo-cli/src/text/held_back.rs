@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use nilo_sample::Alert;
+
 use crate::failure;
 use crate::text::fresh_line::begin_line;
 
@@ -35,10 +37,10 @@ impl HeldBack {
     }
 
     /// An alert that begins or is over. Kept back, it is in the title of the window meanwhile, and among the alerts of the summary.
-    pub(crate) fn alert(&self, severity: &str, kind: &str, text: &str, raised: bool) {
+    pub(crate) fn alert(&self, alert: &Alert) {
         match self.lock() {
-            Some(mut held) => held.alert = raised.then(|| format!("{severity}: {kind}")),
-            None => failure::alert(severity, &format!("{kind}: {text}")),
+            Some(mut held) => held.alert = alert.raised.then(|| title(alert)),
+            None => failure::alert(alert.severity.as_str(), &alert.text),
         }
     }
 
@@ -61,5 +63,14 @@ impl HeldBack {
     fn lock(&self) -> Option<MutexGuard<'_, Held>> {
         let held = self.held.as_ref()?;
         Some(held.lock().unwrap_or_else(|broken| broken.into_inner()))
+    }
+}
+
+/// `memory-critical`, or with its severity where the kind does not say it: `critical: oom-risk`.
+fn title(alert: &Alert) -> String {
+    let (severity, kind) = (alert.severity.as_str(), alert.kind.as_str());
+    match kind.ends_with(severity) {
+        true => kind.to_owned(),
+        false => format!("{severity}: {kind}"),
     }
 }

@@ -11,6 +11,7 @@ use crate::growths::{Grown, Growths};
 use crate::outlook::Outlook;
 use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
+use crate::text::screen::Screen;
 
 const NAME_CHARS: usize = 80;
 const GROWTH_CHARS: usize = 400;
@@ -21,7 +22,12 @@ pub(crate) fn write_leaks(out: &mut dyn Write, outlook: &Outlook, growths: &Grow
     writeln!(out)?;
     for grown in &growths.each {
         let place = place(growths.holders_of(grown));
-        writeln!(out, "{}: {}{place}", name(&grown.verdict), growth(grown))?;
+        let name = format!("{}:", name(&grown.verdict));
+        let name = match grown.is_leak() {
+            true => Screen::stdout().paint("warning", &name),
+            false => name,
+        };
+        writeln!(out, "{name} {}{place}", growth(grown))?;
     }
     Ok(())
 }
@@ -50,7 +56,8 @@ pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> 
         .map(|grown| leak_in_words(growths, grown))
         .collect();
     if !leaks.is_empty() {
-        return writeln!(out, "leak found: {}", leaks.join("; "));
+        let found = Screen::stdout().paint("warning", "leak found:");
+        return writeln!(out, "{found} {}", leaks.join("; "));
     }
     let is_below = |grown: &&Grown| grown.below_threshold.is_some();
     match growths.each.iter().find(is_below) {
@@ -106,7 +113,7 @@ fn growth(grown: &Grown) -> String {
         }
         (None, None) if verdict.too_young => format!(
             "too short to detect a leak ({}; at least 10 seconds or 50 steps are needed)",
-            samples_in_words(verdict.readings, verdict.watched_secs)
+            samples_in_words(verdict)
         ),
         (None, None) => "no lasting growth".to_owned(),
     }

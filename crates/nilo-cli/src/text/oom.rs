@@ -3,15 +3,19 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
+use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::forecast::words::{MAY_BE_LOADING, time_left};
-use nilo_analysis::lookout::Resource;
+use nilo_analysis::lookout::{Resource, Verdict};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 
 use crate::commands::oom::Danger;
 use crate::outlook::{Outlook, Source, Warned};
 use crate::text::one_line::one_line;
+use crate::text::screen::Screen;
 
+/// How a warning begins.
+const WARNING: &str = "[WARNING]";
 const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 300;
 
@@ -76,7 +80,17 @@ pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> 
     let block = danger
         .assessment
         .warning_text(|text| one_line(text, REASON_CHARS));
-    writeln!(out, "{block}")
+    let severity = match danger.assessment.level {
+        RiskLevel::Critical => "critical",
+        _ => "warning",
+    };
+    match block.strip_prefix(WARNING) {
+        Some(rest) => {
+            let label = Screen::stdout().paint(severity, WARNING);
+            writeln!(out, "{label}{rest}")
+        }
+        None => writeln!(out, "{block}"),
+    }
 }
 
 fn calm_line(danger: &Danger) -> String {
@@ -104,7 +118,7 @@ fn calm_line(danger: &Danger) -> String {
             format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")
         }
         None if verdict.too_young => {
-            let samples = samples_in_words(verdict.readings, verdict.watched_secs);
+            let samples = samples_in_words(verdict);
             format!("{used}, too short for a forecast ({samples})")
         }
         None if verdict.forecast.seconds.is_some() => {
@@ -115,12 +129,13 @@ fn calm_line(danger: &Danger) -> String {
 }
 
 /// `3 samples over 0.2 seconds`.
-pub(crate) fn samples_in_words(readings: u64, secs: f64) -> String {
-    match readings {
+pub(crate) fn samples_in_words(verdict: &Verdict) -> String {
+    match verdict.readings {
         1 => "1 sample".to_owned(),
-        // What is a little less than ten seconds must not be called ten: that would be enough.
-        _ if (9.9..10.0).contains(&secs) => format!("{readings} samples over 9.9 seconds"),
-        _ => format!("{readings} samples over {}", duration_in_words(secs)),
+        readings => {
+            let secs = duration_in_words(verdict.told_secs());
+            format!("{readings} samples over {secs}")
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use nilo_sample::units::format_bytes;
 
 use crate::commands::profile::Report;
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 const RULE: &str = "==================================================";
 const NAME_CHARS: usize = 60;
@@ -42,17 +43,17 @@ pub(crate) fn write_profile(
         .chain(profile.processes.iter().map(|tree| row("processes", tree)))
         .collect();
     let columns = [
-        ("MEMORY", Lean::Left),
-        ("NOW", Lean::Right),
-        ("USED", Lean::Right),
-        ("MEAN", Lean::Right),
-        ("MAX", Lean::Right),
-        ("PEAK", Lean::Right),
-        ("TOTAL", Lean::Right),
-        ("SAMPLES", Lean::Right),
-        ("OF", Lean::Left),
+        left("MEMORY"),
+        right("NOW"),
+        right("USED").drops(1),
+        right("MEAN").drops(5),
+        right("MAX").drops(4),
+        right("PEAK"),
+        right("TOTAL").drops(2),
+        right("SAMPLES").drops(6),
+        left("OF").drops(7),
     ];
-    write_table(out, &columns, &rows)?;
+    write_table(out, Screen::stdout(), &columns, &rows)?;
     for process in report.watched.iter().take(FEW) {
         let peak = process.peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
         let name = one_line(&process.name, NAME_CHARS);

@@ -7,7 +7,8 @@ use nilo_analysis::slurm::Account;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 const LABEL_CHARS: usize = 40;
 const NOTE_CHARS: usize = 300;
@@ -46,7 +47,7 @@ pub(crate) fn write_request(
         format_bytes(memory.bytes as f64),
         confidence(memory.confidence)
     )?;
-    writeln!(out, "  {}", memory.rule)?;
+    writeln!(out, "  {}", memory.rule_in_words())?;
     if let (Some(least), Some(most)) = (memory.least_peak_bytes, memory.largest_peak_bytes) {
         writeln!(
             out,
@@ -175,15 +176,16 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
         ]
     };
     let columns = [
-        ("RUN", Lean::Left),
-        ("END", Lean::Left),
-        ("DURATION", Lean::Right),
-        ("PEAK", Lean::Right),
-        ("MEASURED BY", Lean::Left),
-        ("LIMIT", Lean::Right),
-        ("NAME", Lean::Left),
+        left("RUN"),
+        left("END").drops(1),
+        right("DURATION").drops(4),
+        right("PEAK"),
+        left("MEASURED BY").drops(6),
+        right("LIMIT").drops(2),
+        left("NAME").drops(5),
     ];
-    write_table(out, &columns, &runs.iter().map(row).collect::<Vec<_>>())
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    write_table(out, Screen::stdout(), &columns, &rows).map(drop)
 }
 
 fn end_word(run: &RunFacts) -> &'static str {

@@ -10,38 +10,44 @@ use crate::text::alerts::write_alerts;
 use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
 use crate::text::one_line::one_line;
+use crate::text::screen::Screen;
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
-const RULE: &str = "==================================================";
+const RULE_CHARS: usize = 50;
 
 /// How many processes the block names.
 pub(crate) const FEW: usize = 5;
 
-/// Writes the block. `processes` is how many to name; all of them means all metrics too.
+/// Writes the block. `processes` is how many to name; all of them means all metrics too, and what the kernel counted.
 pub(crate) fn write_summary(
     out: &mut dyn Write,
+    screen: Screen,
     summary: &Summary,
     place: &str,
     processes: usize,
 ) -> std::io::Result<()> {
+    let rule = "=".repeat(screen.at_most(RULE_CHARS));
     // A program that recorded itself, or whose samples are lost, has nothing to say about memory.
     let no_memory = summary.memory.samples == 0 && summary.memory.peak_bytes.is_none();
     if no_memory && has_training(summary) {
-        writeln!(out, "{RULE}\nTRAINING STATISTICS\n{RULE}")?;
+        writeln!(out, "{rule}\nTRAINING STATISTICS\n{rule}")?;
         write_line(out, "Duration", &duration_words(summary))?;
-        write_line(out, "How It Ended", &ending_words(summary))?;
+        write_line(out, "How It Ended", &ending_in_colour(screen, summary))?;
         write_exception(out, summary)?;
     } else {
-        writeln!(out, "{RULE}\nMEMORY USAGE STATISTICS\n{RULE}")?;
-        write_figures(out, summary)?;
+        writeln!(out, "{rule}\nMEMORY USAGE STATISTICS\n{rule}")?;
+        write_figures(out, screen, summary)?;
+    }
+    if processes == usize::MAX {
+        write_usage(out, summary)?;
     }
     write_identity(out, summary, place)?;
-    writeln!(out, "{RULE}")?;
+    writeln!(out, "{rule}")?;
     write_processes(out, summary, processes)?;
-    write_gpus(out, summary)?;
-    write_training(out, summary, processes.max(SOME_METRICS))?;
-    write_alerts(out, summary, processes)?;
-    write_remarks(out, summary)
+    write_gpus(out, screen, summary)?;
+    write_training(out, screen, summary, processes.max(SOME_METRICS))?;
+    write_alerts(out, screen, summary, processes)?;
+    write_remarks(out, screen, summary)
 }
 
 fn write_line(out: &mut dyn Write, label: &str, text: &str) -> std::io::Result<()> {
@@ -53,7 +59,7 @@ fn duration_words(summary: &Summary) -> String {
 }
 
 /// Memory, limit, CPU, the end and what the recording cost.
-fn write_figures(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     let memory = &summary.memory;
     let or = |absent: &'static str| {
         move |value: Option<u64>| {
@@ -80,7 +86,7 @@ fn write_figures(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
         line("Memory Limit", &limit_words(memory, limit))?;
     }
     line("CPU Time", &cpu_words(&summary.cpu))?;
-    line("How It Ended", &ending_words(summary))?;
+    line("How It Ended", &ending_in_colour(screen, summary))?;
     write_exception(out, summary)?;
     write_line(out, "Recorder Cost", &recorder_words(summary))
 }
@@ -170,6 +176,43 @@ fn cpu_words(cpu: &CpuSummary) -> String {
     )
 }
 
+/// What the kernel counted for the command and everything that it waited for.
+fn write_usage(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+    let Some(usage) = &summary.usage else {
+        return Ok(());
+    };
+    let mut line = |label: &str, text: String| write_line(out, label, &text);
+    line("User Time", format!("{:.2} s", usage.user_secs))?;
+    line("System Time", format!("{:.2} s", usage.system_secs))?;
+    line(
+        "Page Faults",
+        format!("{} minor, {} major", usage.minor_faults, usage.major_faults),
+    )?;
+    line(
+        "Context Switches",
+        format!(
+            "{} voluntary, {} involuntary",
+            usage.voluntary_switches, usage.involuntary_switches
+        ),
+    )?;
+    line(
+        "Storage I/O",
+        format!(
+            "{} read, {} written",
+            format_bytes(usage.read_bytes as f64),
+            format_bytes(usage.written_bytes as f64)
+        ),
+    )
+}
+
+fn ending_in_colour(screen: Screen, summary: &Summary) -> String {
+    let words = ending_words(summary);
+    match summary.ending_severity() {
+        Some(severity) => screen.paint(severity, &words),
+        None => words,
+    }
+}
+
 fn ending_words(summary: &Summary) -> String {
     let at = summary
         .oom
@@ -239,8 +282,12 @@ fn recorder_words(summary: &Summary) -> String {
         let plural = if recorder.late_ticks == 1 { "" } else { "s" };
         text.push_str(&format!(", {} late tick{plural}", recorder.late_ticks));
     }
-    if recorder.dropped_samples > 0 {
-        text.push_str(&format!(", {} samples lost", recorder.dropped_samples));
+    let logged = recorder.dropped_logged_rows;
+    let samples = recorder.dropped_samples.saturating_sub(logged);
+    for (lost, what) in [(samples, "samples"), (logged, "logged rows")] {
+        if lost > 0 {
+            text.push_str(&format!(", {lost} {what} lost"));
+        }
     }
     text
 }
@@ -267,14 +314,15 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
     Ok(())
 }
 
-fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     for finding in &summary.findings {
-        writeln!(out, "{}: {}", finding.severity, finding.text)?;
+        let severity = screen.paint(finding.severity, &format!("{}:", finding.severity));
+        writeln!(out, "{severity} {}", finding.text)?;
         for evidence in &finding.evidence {
             writeln!(out, "  - {evidence}")?;
         }
         for advice in &finding.advice {
-            writeln!(out, "  hint: {advice}")?;
+            writeln!(out, "  {} {advice}", screen.paint("hint", "hint:"))?;
         }
     }
     for text in &summary.blind_spots {
@@ -284,7 +332,7 @@ fn write_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> 
         writeln!(out, "slowed: {text}")?;
     }
     for text in &summary.recorder.damage {
-        writeln!(out, "damaged: {text}")?;
+        writeln!(out, "{} {text}", screen.paint("critical", "damaged:"))?;
     }
     if !summary.left_running.is_empty() {
         let pids: Vec<String> = summary.left_running.iter().map(u32::to_string).collect();

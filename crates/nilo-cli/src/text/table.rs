@@ -1,57 +1,298 @@
-//! Plain tables: columns padded to their widest cell, numbers to the right, the last column cut to the terminal.
+//! Plain tables: columns padded to their widest cell, numbers to the right.
+//!
+//! On a terminal that is too narrow, texts are shortened and columns left out, the least important first. A number is never cut.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+
+use super::screen::Screen;
 
 /// Which side a column's cells lean to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lean {
+enum Lean {
     Left,
     Right,
 }
 
-/// Writes a table; the last column is shortened when standard output is a narrower terminal.
+/// A column with its heading.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column<'a> {
+    head: &'a str,
+    lean: Lean,
+    /// Whether its cells may lose their ends.
+    is_text: bool,
+    /// Columns with the highest number are left out first; those with 0 stay.
+    drop_order: u8,
+}
+
+/// A column of texts.
+pub(crate) const fn left(head: &str) -> Column<'_> {
+    Column {
+        head,
+        lean: Lean::Left,
+        is_text: true,
+        drop_order: 0,
+    }
+}
+
+/// A column of texts that say nothing without their ends.
+pub(crate) const fn whole(head: &str) -> Column<'_> {
+    Column {
+        is_text: false,
+        ..left(head)
+    }
+}
+
+/// A column of numbers.
+pub(crate) const fn right(head: &str) -> Column<'_> {
+    Column {
+        lean: Lean::Right,
+        ..whole(head)
+    }
+}
+
+impl Column<'_> {
+    /// Where there is no room, this one goes before those with a lower number.
+    pub(crate) const fn drops(mut self, order: u8) -> Self {
+        self.drop_order = order;
+        self
+    }
+}
+
+/// A text says something in this many characters; it is shortened so far before a column is left out ...
+const SHORT_TEXT: usize = 16;
+/// ... and so far where no column is left that could be.
+const SHORTEST_TEXT: usize = 8;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// Writes a table that fits the screen; gives the columns that were left out.
 pub(crate) fn write_table(
     out: &mut dyn Write,
-    columns: &[(&str, Lean)],
+    screen: Screen,
+    columns: &[Column<'_>],
     rows: &[Vec<String>],
-) -> std::io::Result<()> {
-    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
-    let width_of = |text: &str| text.chars().count();
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|column| {
-            let cells = rows
-                .iter()
-                .chain([&heads])
-                .map(|row| width_of(&row[column]));
-            cells.max().unwrap_or(0)
-        })
+) -> std::io::Result<Vec<usize>> {
+    write_coloured_table(out, screen, columns, rows, &|_, _| None)
+}
+
+/// As [`write_table`], with the severity of a row's cell in colour.
+pub(crate) fn write_coloured_table(
+    out: &mut dyn Write,
+    screen: Screen,
+    columns: &[Column<'_>],
+    rows: &[Vec<String>],
+    severity: &dyn Fn(usize, usize) -> Option<&'static str>,
+) -> std::io::Result<Vec<usize>> {
+    let sizes: Vec<Size> = columns
+        .iter()
+        .enumerate()
+        .map(|of| Size::of(of, rows))
         .collect();
-    let terminal = std::io::stdout()
-        .is_terminal()
-        .then(terminal_size::terminal_size)
-        .flatten()
-        .map(|(width, _)| usize::from(width.0));
-    for row in [&heads].into_iter().chain(rows) {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let gap = widths[column] - width_of(cell);
-            let padding = " ".repeat(gap);
-            if column > 0 {
-                line.push_str("  ");
-            }
-            match columns[column].1 {
-                Lean::Left => line.extend([cell.as_str(), &padding]),
-                Lean::Right => line.extend([&padding, cell.as_str()]),
-            }
+    let shown = fit(columns, &sizes, screen.columns);
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|column| column.head.to_owned())
+        .collect();
+    write_row(out, columns, &shown, &heads, &|_, cell| cell.to_owned())?;
+    for (index, row) in rows.iter().enumerate() {
+        let paint = |column: usize, cell: &str| match severity(index, column) {
+            Some(severity) => screen.paint(severity, cell),
+            None => cell.to_owned(),
+        };
+        write_row(out, columns, &shown, row, &paint)?;
+    }
+    let is_left_out = |column: &usize| shown.iter().all(|shown| shown.column != *column);
+    Ok((0..columns.len()).filter(is_left_out).collect())
+}
+
+fn write_row(
+    out: &mut dyn Write,
+    columns: &[Column<'_>],
+    shown: &[Shown],
+    row: &[String],
+    paint: &dyn Fn(usize, &str) -> String,
+) -> std::io::Result<()> {
+    let mut line = String::new();
+    for (place, Shown { column, width }) in shown.iter().enumerate() {
+        let cell = shorten(&row[*column], *width);
+        let padding = " ".repeat(width - width_of(&cell));
+        let cell = paint(*column, &cell);
+        if place > 0 {
+            line.push_str(&" ".repeat(GAP));
         }
-        let line = line.trim_end();
-        match terminal {
-            Some(width) if width_of(line) > width && width > 20 => {
-                let kept: String = line.chars().take(width - 1).collect();
-                writeln!(out, "{kept}…")?;
-            }
-            _ => writeln!(out, "{line}")?,
+        match columns[*column].lean {
+            Lean::Left => line.extend([cell, padding]),
+            Lean::Right => line.extend([padding, cell]),
         }
     }
-    Ok(())
+    writeln!(out, "{}", line.trim_end())
+}
+
+/// How wide a column would be, and how narrow it may become.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    natural: usize,
+    /// The widest cell that stays whole; headings may be shortened.
+    least: usize,
+}
+
+impl Size {
+    fn of((index, column): (usize, &Column<'_>), rows: &[Vec<String>]) -> Size {
+        let widest = rows
+            .iter()
+            .map(|row| width_of(&row[index]))
+            .max()
+            .unwrap_or(0);
+        Size {
+            natural: widest.max(width_of(column.head)),
+            least: match column.is_text {
+                true => 0,
+                false => widest,
+            },
+        }
+    }
+}
+
+/// A column that is shown, with its width.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    column: usize,
+    width: usize,
+}
+
+/// The columns for which there is room.
+fn fit(columns: &[Column<'_>], sizes: &[Size], room: Option<usize>) -> Vec<Shown> {
+    let natural = |column: usize| Shown {
+        column,
+        width: sizes[column].natural,
+    };
+    let mut shown: Vec<Shown> = (0..columns.len()).map(natural).collect();
+    let Some(room) = room else { return shown };
+    loop {
+        let orders = shown.iter().map(|shown| columns[shown.column].drop_order);
+        let next = orders.max().filter(|order| *order > 0);
+        let shortest = match next {
+            Some(_) => SHORT_TEXT,
+            None => SHORTEST_TEXT,
+        };
+        if shrink(sizes, &mut shown, room, shortest) {
+            return shown;
+        }
+        // Of several that are equally important the last one goes.
+        let goes = |shown: &Shown| Some(columns[shown.column].drop_order) == next;
+        let Some(place) = shown.iter().rposition(goes) else {
+            return shown;
+        };
+        shown.remove(place);
+        for shown in &mut shown {
+            shown.width = sizes[shown.column].natural;
+        }
+    }
+}
+
+/// Shortens texts, the last column's first; says whether the table fits.
+fn shrink(sizes: &[Size], shown: &mut [Shown], room: usize, shortest: usize) -> bool {
+    let gaps = GAP * shown.len().saturating_sub(1);
+    let taken: usize = shown.iter().map(|shown| shown.width).sum::<usize>() + gaps;
+    let mut over = taken.saturating_sub(room);
+    for (place, shown) in shown.iter_mut().enumerate().rev() {
+        // The first column names the row: it is shortened only where nothing else can give way.
+        if place == 0 && shortest == SHORT_TEXT {
+            continue;
+        }
+        let least = sizes[shown.column].least.max(shortest);
+        let less = over.min(shown.width.saturating_sub(least));
+        shown.width -= less;
+        over -= less;
+    }
+    over == 0
+}
+
+fn shorten(cell: &str, width: usize) -> String {
+    match width_of(cell) <= width {
+        true => cell.to_owned(),
+        false => {
+            let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+            format!("{kept}…")
+        }
+    }
+}
+
+fn width_of(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(columns: Option<usize>) -> String {
+        let screen = Screen {
+            columns,
+            colour: false,
+        };
+        let heads = [
+            left("RUN"),
+            left("STATUS").drops(2),
+            right("PEAK"),
+            right("MEAN").drops(3),
+            left("COMMAND").drops(1),
+        ];
+        let row = |cells: [&str; 5]| cells.map(str::to_owned).to_vec();
+        let rows = [
+            row([
+                "20261115-075530-417-base",
+                "exited 0",
+                "1.25 GiB",
+                "300.00 MiB",
+                "python train.py --batch-size 32",
+            ]),
+            row([
+                "20261115-075531-002-b",
+                "killed 9",
+                "12.25 GiB",
+                "3.00 MiB",
+                "python train.py",
+            ]),
+        ];
+        let mut out = Vec::new();
+        write_table(&mut out, screen, &heads, &rows).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_pipe_gets_everything() {
+        assert!(table(None).contains("python train.py --batch-size 32"));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_number_is_cut() {
+        for columns in 24..120 {
+            let text = table(Some(columns));
+            for line in text.lines() {
+                assert!(width_of(line) <= columns, "{columns}: {line}");
+            }
+            for whole in ["1.25 GiB", "12.25 GiB"] {
+                assert!(text.contains(whole), "{columns}: {text}");
+            }
+            assert_eq!(text.contains("MEAN"), text.contains("300.00 MiB"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_least_important_column_goes_first() {
+        assert!(table(Some(80)).contains("MEAN"));
+        let narrower = table(Some(66));
+        assert!(
+            !narrower.contains("MEAN") && narrower.contains("STATUS"),
+            "{narrower}"
+        );
+        let narrow = table(Some(40));
+        assert_eq!(
+            narrow,
+            "RUN                            PEAK\n\
+             20261115-075530-417-base   1.25 GiB\n\
+             20261115-075531-002-b     12.25 GiB\n"
+        );
+    }
 }

@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use nilo_analysis::Summary;
-use nilo_analysis::metrics::{CURVE_POINTS, MetricSummary, ValueAt};
+use nilo_analysis::metrics::{CURVE_POINTS, MetricSummary, ValueAt, metric_rank};
 use nilo_analysis::phases::PhaseSummary;
 use nilo_plot::short_number;
 use nilo_sample::units::format_bytes;
 
 use crate::text::number::{format_optional, format_secs, format_share};
 use crate::text::one_line::one_line;
-use crate::text::table::{Lean, write_table};
+use crate::text::screen::Screen;
+use crate::text::table::{left, right, whole, write_table};
 
 /// How many metrics are listed unless all are asked for.
 pub(crate) const SOME_METRICS: usize = 20;
@@ -39,15 +40,16 @@ pub(crate) fn has_training(summary: &Summary) -> bool {
 /// Writes a section for each kind that was recorded; nothing for a run without any.
 pub(crate) fn write_training(
     out: &mut dyn Write,
+    screen: Screen,
     summary: &Summary,
     most_metrics: usize,
 ) -> std::io::Result<()> {
     let most_rows = most_metrics.max(SOME_ROWS);
     write_settings(out, summary, most_rows)?;
-    write_metrics(out, summary, most_metrics)?;
-    write_phases(out, summary, most_rows)?;
-    write_throughput(out, summary)?;
-    write_torch_memory(out, summary, most_rows)
+    write_metrics(out, screen, summary, most_metrics)?;
+    write_phases(out, screen, summary, most_rows)?;
+    write_throughput(out, screen, summary)?;
+    write_torch_memory(out, screen, summary, most_rows)
 }
 
 fn write_settings(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
@@ -69,24 +71,32 @@ fn write_settings(out: &mut dyn Write, summary: &Summary, most: usize) -> std::i
     Ok(())
 }
 
-fn write_metrics(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+fn write_metrics(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+    most: usize,
+) -> std::io::Result<()> {
     if summary.metrics.is_empty() {
         return Ok(());
     }
     writeln!(out, "Metrics:")?;
     let columns = [
-        ("  NAME", Lean::Left),
-        ("LAST", Lean::Right),
-        ("STEP", Lean::Right),
-        ("MIN", Lean::Right),
-        ("MAX", Lean::Right),
-        ("MEAN", Lean::Right),
-        ("COUNT", Lean::Right),
-        ("CURVE", Lean::Left),
-        ("", Lean::Left),
+        left("  NAME"),
+        right("LAST"),
+        right("STEP").drops(2),
+        right("MIN").drops(3),
+        right("MAX").drops(4),
+        right("MEAN").drops(5),
+        right("COUNT").drops(6),
+        whole("CURVE").drops(7),
+        left("").drops(1),
     ];
     let value = |at: Option<ValueAt>| format_optional(at.map(|at| at.value));
-    let rows = summary.metrics.iter().take(most).map(|metric| {
+    let mut metrics: Vec<&MetricSummary> = summary.metrics.iter().collect();
+    // Within a rank the order of logging stays.
+    metrics.sort_by_key(|metric| metric_rank(&metric.name));
+    let rows = metrics.into_iter().take(most).map(|metric| {
         let step = metric.last.and_then(|last| last.step);
         vec![
             format!("  {}", one_line(&metric.name, NAME_CHARS)),
@@ -100,7 +110,7 @@ fn write_metrics(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io
             remarks(metric),
         ]
     });
-    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
     write_rest(out, summary.metrics.len(), most)
 }
 
@@ -133,19 +143,24 @@ fn remarks(metric: &MetricSummary) -> String {
     remarks.join(", ")
 }
 
-fn write_phases(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+fn write_phases(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+    most: usize,
+) -> std::io::Result<()> {
     if summary.phases.is_empty() {
         return Ok(());
     }
     writeln!(out, "Phases:")?;
     let columns = [
-        ("  NAME", Lean::Left),
-        ("COUNT", Lean::Right),
-        ("MEAN", Lean::Right),
-        ("P95", Lean::Right),
-        ("MAX", Lean::Right),
-        ("SHARE", Lean::Right),
-        ("", Lean::Left),
+        left("  NAME"),
+        right("COUNT").drops(2),
+        right("MEAN"),
+        right("P95").drops(4),
+        right("MAX").drops(3),
+        right("SHARE").drops(1),
+        left("").drops(5),
     ];
     let rows = summary.phases.iter().take(most).map(|phase| {
         // An inner phase stands under its outer one and needs only its own part of the name.
@@ -162,7 +177,7 @@ fn write_phases(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io:
             phase_remarks(phase),
         ]
     });
-    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
     write_rest(out, summary.phases.len(), most)?;
     write_bottleneck(out, summary)
 }
@@ -195,17 +210,17 @@ fn write_bottleneck(out: &mut dyn Write, summary: &Summary) -> std::io::Result<(
     Ok(())
 }
 
-fn write_throughput(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+fn write_throughput(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     let Some(throughput) = &summary.throughput else {
         return Ok(());
     };
     writeln!(out, "Throughput:")?;
     let recent = format!("LAST {}", format_secs(Some(throughput.recent_secs)));
     let columns = [
-        ("  ", Lean::Left),
-        ("TOTAL", Lean::Right),
-        ("MEAN", Lean::Right),
-        (recent.as_str(), Lean::Right),
+        left("  "),
+        right("TOTAL").drops(2),
+        right("MEAN"),
+        right(recent.as_str()).drops(1),
     ];
     let rate = |rate: Option<f64>| match rate {
         Some(rate) => format!("{}/s", short_number(rate)),
@@ -219,20 +234,25 @@ fn write_throughput(out: &mut dyn Write, summary: &Summary) -> std::io::Result<(
             rate(counter.recent_per_sec),
         ]
     });
-    write_table(out, &columns, &rows.collect::<Vec<_>>())
+    write_table(out, screen, &columns, &rows.collect::<Vec<_>>()).map(drop)
 }
 
-fn write_torch_memory(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
+fn write_torch_memory(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+    most: usize,
+) -> std::io::Result<()> {
     if summary.torch_memory.is_empty() {
         return Ok(());
     }
     writeln!(out, "GPU memory by torch:")?;
     let columns = [
-        ("  DEVICE", Lean::Left),
-        ("PEAK ALLOCATED", Lean::Right),
-        ("PEAK RESERVED", Lean::Right),
-        ("DEVICE HAS", Lean::Right),
-        ("PROCESS", Lean::Left),
+        left("  DEVICE"),
+        right("PEAK ALLOCATED"),
+        right("PEAK RESERVED").drops(1),
+        right("DEVICE HAS").drops(2),
+        left("PROCESS").drops(3),
     ];
     let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| format_bytes(b as f64));
     let rows = summary.torch_memory.iter().take(most).map(|device| {
@@ -244,7 +264,7 @@ fn write_torch_memory(out: &mut dyn Write, summary: &Summary, most: usize) -> st
             one_line(&device.writer, NAME_CHARS),
         ]
     });
-    write_table(out, &columns, &rows.collect::<Vec<_>>())?;
+    write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
     write_rest(out, summary.torch_memory.len(), most)
 }
 

@@ -46,6 +46,7 @@ pub fn empty(name: &str) -> Recording {
         tables: vec![],
         events: vec![],
         dropped_rows: 0,
+        dropped_program_rows: 0,
         damage: vec![],
     }
 }

@@ -1,0 +1,102 @@
+//! `nilo rm`: delete runs by name.
+//!
+//! Only a folder that is a run is deleted, and only itself: a link to one is refused, and links inside of it are removed, not followed.
+
+use std::io::Write;
+use std::path::Path;
+
+use nilo_recorder::recorder_is_alive;
+use nilo_runfile::RunFolder;
+use nilo_sample::units::format_bytes;
+use serde::Serialize;
+
+use crate::args::{RmArgs, TextOrJson};
+use crate::failure::{Failure, warn};
+use crate::folder::{find_run, runs_root};
+use crate::settings::Settings;
+
+/// A run that was deleted.
+#[derive(Debug, Serialize)]
+struct Removed {
+    run: String,
+    path: String,
+    freed_bytes: u64,
+}
+
+pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
+    let root = runs_root(&args.place, settings);
+    // All or nothing: a name that is wrong is said before anything is gone. `last~1` is counted before, too.
+    let mut folders: Vec<RunFolder> = Vec::new();
+    for asked in &args.runs {
+        let folder = find_run(&root, Some(without_slash(asked)))?;
+        check(&folder, args.force)?;
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    let (mut removed, mut failed) = (Vec::new(), false);
+    for folder in &folders {
+        let path = folder.path().display().to_string();
+        let freed_bytes = folder.size_bytes();
+        match std::fs::remove_dir_all(folder.path()) {
+            Ok(()) => removed.push(Removed {
+                run: id_of(folder.path()),
+                path,
+                freed_bytes,
+            }),
+            Err(error) => {
+                warn(&format!("could not delete {path}: {error}"));
+                failed = true;
+            }
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        TextOrJson::Json => {
+            let answer = serde_json::json!({ "schema": "nilo.rm/1", "removed": removed });
+            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        TextOrJson::Text => {
+            for run in &removed {
+                let freed = format_bytes(run.freed_bytes as f64);
+                writeln!(out, "deleted {} ({freed})", run.run)?;
+            }
+        }
+    }
+    Ok(if failed { 2 } else { 0 })
+}
+
+/// Whether a folder may be deleted. Another program may have a `run.json`, too: it must be one of ours.
+fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
+    let path = folder.path();
+    if std::fs::symlink_metadata(path)?.file_type().is_symlink() {
+        return Err(Failure::new(format!("{} is a link", path.display()))
+            .hint("delete the run under its own path, or the link with `rm`"));
+    }
+    let description = folder.describe()?;
+    if !description.schema.starts_with("nilo.run/") {
+        return Err(Failure::new(format!("not a run: {}", path.display()))
+            .hint("its `run.json` is not nilo's; delete it with `rm -r`"));
+    }
+    if !force && description.ending.is_none() && recorder_is_alive(&description) {
+        return Err(
+            Failure::new(format!("{} is still being recorded", description.id))
+                .hint("end the job first, or delete its run with --force"),
+        );
+    }
+    Ok(())
+}
+
+/// A link with a slash behind it is the folder that it leads to.
+fn without_slash(asked: &str) -> &str {
+    match asked.trim_end_matches('/') {
+        "" => asked,
+        path => path,
+    }
+}
+
+fn id_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}

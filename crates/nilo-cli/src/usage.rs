@@ -1,0 +1,60 @@
+//! What is said when the command line cannot be understood.
+
+use std::ffi::OsString;
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use crate::failure::Failure;
+
+/// Prints the error, or the help that was asked for, and gives the exit status.
+pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {
+    let verb = verb_of(command, arguments);
+    if let Some(failure) = unknown_option(&error, verb) {
+        return failure.report();
+    }
+    // clap shows what it has understood so far as usage, such as `nilo run --dir <DIR>`; people want to know what there is.
+    if error.get(ContextKind::Usage).is_some() {
+        let usage = ContextValue::StyledStr(verb.render_usage());
+        error.insert(ContextKind::Usage, usage);
+    }
+    // Help and version are no errors; both may meet a closed pipe.
+    error.print().ok();
+    error.exit_code() as u8
+}
+
+/// The verb that was typed, or the command itself.
+fn verb_of<'a>(command: &'a mut Command, arguments: &[OsString]) -> &'a mut Command {
+    let mut verb = command;
+    for word in arguments.iter().skip(1) {
+        if verb.find_subcommand(word).is_none() {
+            break;
+        }
+        verb = match verb.find_subcommand_mut(word) {
+            Some(found) => found,
+            None => unreachable!("it was found a moment ago"),
+        };
+    }
+    verb
+}
+
+fn unknown_option(error: &Error, verb: &Command) -> Option<Failure> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let text = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let option = text(ContextKind::InvalidArg).filter(|option| option.starts_with('-'))?;
+    let name = verb.get_bin_name().unwrap_or("nilo");
+    let all = format!("`{name} --help` lists the options");
+    let hint = match text(ContextKind::SuggestedArg) {
+        Some(similar) => format!("did you mean {similar}? {all}"),
+        None if verb.get_name() == "run" => {
+            format!("{all}; those of the command go behind its name")
+        }
+        None => all,
+    };
+    Some(Failure::new(format!("unknown option {option}")).hint(hint))
+}

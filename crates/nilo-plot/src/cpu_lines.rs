@@ -1,0 +1,149 @@
+//! Processor time as a panel below the memory: percent of one core, over each stretch of two pixels.
+//!
+//! The tree's CPU time is a counter, so the mean over any stretch is exact; rates between two samples would only show the clock's grain.
+
+use nilo_sample::{Recording, SeriesView, Subject};
+
+use crate::curve::Gap;
+use crate::metric_lines::{MetricLines, Place};
+use crate::panel::{Panel, PanelKind, PanelSeries};
+use crate::theme::Palette;
+use crate::x_axis::XAxis;
+
+/// A stretch is at least this wide.
+const STRETCH_PX: f64 = 2.0;
+/// Its colour among the series: that of the smallest of the usual processes.
+const COLOUR: usize = 4;
+
+/// The panel; nothing where no processor time was recorded.
+pub(crate) fn cpu_panel(
+    recording: &Recording,
+    gaps: &[Gap],
+    axis: &XAxis,
+    width_px: f64,
+    palette: &Palette,
+) -> Option<Panel> {
+    let tree = recording.table(&Subject::Tree)?;
+    let lines = rates(tree.series("cpu_nanos")?, gaps, axis, width_px)?;
+    let (_, most) = lines.extremes?;
+    let figures = match lines.last {
+        Some(mean) => format!("mean {mean:.0} %, max {most:.0} %"),
+        None => format!("max {most:.0} %"),
+    };
+    Some(Panel {
+        name: "CPU, % of a core".to_owned(),
+        from_zero: true,
+        kind: PanelKind::Cpu { figures },
+        series: vec![PanelSeries {
+            stroke: palette.series[COLOUR],
+            dash: "",
+            lines,
+        }],
+    })
+}
+
+/// The lines, with the mean over all as their last value.
+fn rates(
+    cpu_nanos: SeriesView<'_>,
+    gaps: &[Gap],
+    axis: &XAxis,
+    width_px: f64,
+) -> Option<MetricLines> {
+    let mut pieces: Vec<Vec<Place>> = vec![Vec::new()];
+    let mut readings = cpu_nanos.present().filter(|(_, nanos)| nanos.is_finite());
+    let first = readings.next()?;
+    let mut from = first;
+    let mut before = first;
+    let mut gaps = gaps.iter().peekable();
+    let (mut spent, mut watched) = (0.0, 0.0);
+    let percent = |from: (u64, f64), to: (u64, f64)| {
+        let passed = to.0.saturating_sub(from.0) as f64;
+        (passed > 0.0).then(|| 100.0 * (to.1 - from.1).max(0.0) / passed)
+    };
+    let end_stretch = |pieces: &mut Vec<Vec<Place>>, from: (u64, f64), to: (u64, f64)| {
+        let Some(piece) = pieces.last_mut() else {
+            return;
+        };
+        let Some(rate) = percent(from, to) else {
+            return;
+        };
+        if piece.is_empty() {
+            piece.push((axis.share(from.0), rate));
+        }
+        piece.push((axis.share(to.0), rate));
+    };
+    for reading in readings {
+        if reading.0 <= before.0 {
+            continue;
+        }
+        while gaps.next_if(|gap| gap.to_nanos <= before.0).is_some() {}
+        let is_gap = gaps.peek().is_some_and(|gap| gap.from_nanos < reading.0);
+        if is_gap {
+            end_stretch(&mut pieces, from, before);
+            pieces.push(Vec::new());
+            (from, before) = (reading, reading);
+            continue;
+        }
+        spent += (reading.1 - before.1).max(0.0);
+        watched += (reading.0 - before.0) as f64;
+        before = reading;
+        let width = (axis.share(reading.0) - axis.share(from.0)) * width_px;
+        if width >= STRETCH_PX {
+            end_stretch(&mut pieces, from, reading);
+            from = reading;
+        }
+    }
+    end_stretch(&mut pieces, from, before);
+    pieces.retain(|piece| !piece.is_empty());
+    let values = || pieces.iter().flatten().map(|place| place.1);
+    let extremes = values().reduce(f64::min).zip(values().reduce(f64::max));
+    extremes.filter(|(_, most)| *most > 0.0)?;
+    Some(MetricLines {
+        last: (watched > 0.0).then(|| 100.0 * spent / watched),
+        extremes,
+        lines: pieces,
+        ..MetricLines::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn lines(times: &[u64], cpu_secs: &[f64], gaps: &[Gap]) -> Option<MetricLines> {
+        let times: Vec<u64> = times.iter().map(|secs| secs * SECOND).collect();
+        let values: Vec<f64> = cpu_secs.iter().map(|secs| secs * 1e9).collect();
+        let series = SeriesView {
+            times: &times,
+            values: &values,
+        };
+        let last = times.last().copied().unwrap_or(1);
+        rates(series, gaps, &XAxis::time(last), 1000.0)
+    }
+
+    #[test]
+    fn a_busy_core_is_a_hundred_percent() {
+        let lines = lines(&[0, 1, 2, 3], &[0.0, 1.0, 3.0, 3.0], &[]).unwrap();
+        assert_eq!(lines.extremes, Some((0.0, 200.0)));
+        assert_eq!(lines.last, Some(100.0));
+    }
+
+    #[test]
+    fn a_gap_breaks_the_line_and_counts_for_nothing() {
+        let gap = Gap {
+            from_nanos: SECOND,
+            to_nanos: 100 * SECOND,
+        };
+        let lines = lines(&[0, 1, 100, 101], &[0.0, 1.0, 1.0, 2.0], &[gap]).unwrap();
+        assert_eq!((lines.lines.len(), lines.last), (2, Some(100.0)));
+    }
+
+    #[test]
+    fn without_processor_time_there_is_nothing_to_draw() {
+        assert!(lines(&[0, 1], &[0.0, 0.0], &[]).is_none());
+        assert!(lines(&[0], &[1.0], &[]).is_none());
+        assert!(lines(&[], &[], &[]).is_none());
+    }
+}

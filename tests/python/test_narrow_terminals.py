@@ -1,0 +1,94 @@
+"""On terminals of 40, 60 and 80 columns: columns are left out, numbers are not cut; severity in colour, and only there."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from conftest import NILO, python
+from test_terminal import Terminal
+
+LOGS = """
+import time, nilometer
+run = nilometer.init()
+for step in range(8):
+    run.log({"loss": 1234.5678 / (step + 1), "groups/frac_all_max": 0.25, "a_rather_long_name_of_a_metric": step * 1e-5}, step=step)
+    time.sleep(0.05)
+"""
+# Two digits or more behind a point, then a unit: how memory is written.
+SIZE = r"\d+\.\d\d [KMG]iB"
+ESCAPE = r"\x1b\[[0-9;]*m"
+
+
+def on_terminal(nilo, columns, *arguments, variables=()):
+    """What a terminal of that width gets; its size is set before nilo looks at it."""
+    script = f'stty cols {columns} rows 40; exec env {" ".join(variables)} "$@"'
+    terminal = Terminal(["sh", "-c", script, "sh", NILO, *map(str, arguments)], nilo.folder)
+    terminal.read(seconds=60)
+    return terminal.wait(), terminal.text.replace("\r\n", "\n")
+
+
+@pytest.fixture
+def recorded(nilo):
+    for name, code in [("base", 0), ("much-longer-name-of-a-run", 3)]:
+        made = nilo("run", "--quiet", "--name", name, "--", *python(LOGS + f"raise SystemExit({code})"))
+        assert made.returncode == code, made.stderr
+    return nilo
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+@pytest.mark.parametrize("verb", [["runs"], ["show", "base", "--all"], ["ps", "--all"], ["compare", "base", "much-longer-name-of-a-run"]], ids=lambda verb: verb[0])
+def test_tables_fit_and_their_numbers_are_whole(recorded, verb, columns):
+    status, text = on_terminal(recorded, columns, *verb)
+    assert status == 0
+    text = re.sub(ESCAPE, "", text)
+    lines = text.splitlines()
+    # Tables have headings in capitals; sentences may wrap.
+    for at, head in enumerate(lines):
+        if not re.match(r" *[A-Z%]+( {2,}[A-Z0-9%. ]+)+$", head):
+            continue
+        for line in [head, *lines[at + 1 : at + 3]]:
+            assert len(line) <= columns, (columns, line)
+    # Numbers that stand alone; command lines and paths are texts, and may end anywhere.
+    for piece in re.findall(r"(?<![^\s])\d+(?:\.\d+)? ?(?:[KMG]i?)?…", text):
+        pytest.fail(f"a number was cut: {piece} in\n{text}")
+    if verb[0] != "show":
+        assert re.search(SIZE, text), text
+
+
+def test_a_wide_terminal_has_what_a_narrow_one_leaves_out(recorded):
+    _, narrow = on_terminal(recorded, 40, "runs")
+    _, wide = on_terminal(recorded, 300, "runs")
+    assert "MEAN" in wide and "COMMAND" in wide and "PEAK" in narrow
+    assert "MEAN" not in narrow and "COMMAND" not in narrow
+    piped = recorded("runs").stdout
+    assert re.sub(ESCAPE, "", wide) == piped, "a wide terminal shows what a pipe gets"
+
+
+def test_severity_is_in_colour_on_a_terminal_and_nowhere_else(recorded):
+    yellow = "\x1b[1m\x1b[33m"
+    _, text = on_terminal(recorded, 200, "runs")
+    assert f"{yellow}exited 3" in text and f"{yellow}exited 0" not in text
+    _, shown = on_terminal(recorded, 200, "show", "last")
+    assert f"{yellow}exited with 3" in shown
+    for verb in ["runs", "show"]:
+        _, plain = on_terminal(recorded, 200, verb, variables=["NO_COLOR=1"])
+        assert not re.search(ESCAPE, plain) and "exited" in plain
+        assert "\x1b" not in recorded(verb).stdout
+    _, dumb = on_terminal(recorded, 200, "runs", variables=["TERM=dumb"])
+    assert not re.search(ESCAPE, dumb)
+
+
+def test_findings_are_coloured_by_their_severity(nilo, cgroup):
+    cgroup.limit(200 << 20)
+    nilo("run", "--quiet", "--", *python("x = bytearray(b'x') * (400 << 20)"), preexec_fn=cgroup.enter)
+    _, text = on_terminal(nilo, 100, "show")
+    assert "\x1b[1m\x1b[31mcritical:\x1b[0m" in text, text
+    assert "\x1b[1m\x1b[31mOOM-killed" in text
+    assert "critical: " in nilo("show").stdout
+
+
+def test_json_has_no_colour(recorded):
+    _, text = on_terminal(recorded, 40, "runs", "--format", "json")
+    assert len(json.loads(text)["runs"]) == 2
+    assert subprocess.run([NILO, "show", "--format", "json"], cwd=recorded.folder, capture_output=True).stdout.startswith(b"{")
