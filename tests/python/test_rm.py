@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 from conftest import wait_until
 
@@ -34,14 +35,16 @@ def test_a_wrong_name_deletes_nothing(nilo):
 
 
 def test_a_run_that_is_recorded_is_refused_unless_forced(nilo):
-    job = nilo.start("run", "--quiet", "--name", "alive", "--", "sh", "-c", "read x", stdin=-1)
-    wait_until(lambda: (nilo.folder / ".nilo").exists() and names(nilo) == ["alive"], "the run")
-    refused = nilo("rm", "alive")
-    assert refused.returncode == 2 and "still being recorded" in refused.stderr and "--force" in refused.stderr
-    assert names(nilo) == ["alive"]
-    assert nilo("rm", "alive", "--force").returncode == 0
-    assert names(nilo) == []
-    job.communicate("\n", timeout=60)
+    job = nilo.start("run", "--quiet", "--name", "alive", "--", "sh", "-c", "read x", stdin=subprocess.PIPE)
+    try:
+        wait_until(lambda: (nilo.folder / ".nilo").exists() and names(nilo) == ["alive"], "the run")
+        refused = nilo("rm", "alive")
+        assert refused.returncode == 2 and "still being recorded" in refused.stderr and "--force" in refused.stderr
+        assert names(nilo) == ["alive"]
+        assert nilo("rm", "alive", "--force").returncode == 0
+        assert names(nilo) == []
+    finally:
+        job.communicate("\n", timeout=60)
 
 
 def test_links_are_neither_followed_nor_deleted(nilo, tmp_path):
