@@ -3,6 +3,7 @@
 use std::io::{Result, Write};
 use std::path::Path;
 
+use nilo_analysis::forecast::LevelTrend;
 use nilo_analysis::profile::Device;
 use nilo_sample::units::format_bytes;
 
@@ -50,6 +51,7 @@ pub(crate) fn write_profile(
         ("PEAK", Lean::Right),
         ("TOTAL", Lean::Right),
         ("SAMPLES", Lean::Right),
+        ("TREND", Lean::Left),
         ("OF", Lean::Left),
     ];
     write_table(out, &columns, &rows)?;
@@ -88,6 +90,7 @@ fn row(name: &str, device: &Device) -> Vec<String> {
         format_bytes(statistics.peak_allocated as f64),
         total,
         statistics.samples_count.to_string(),
+        statistics.trend.map_or("-", LevelTrend::as_str).to_owned(),
         one_line(&usage.limit, NAME_CHARS),
     ]
 }
