@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import NILO
+from fake_nvml import GIB, FakeDriver, gpu_line
 from package import QUIET
 
 
@@ -23,6 +25,29 @@ def test_the_package_is_the_command(tmp_path, module):
     assert {"devices", "summary", "host"} <= set(json.loads((tmp_path / "profile.json").read_text()))
     refused = call("profile", "--duration", "-1")
     assert refused.returncode == 2 and "a duration cannot be negative" in refused.stderr
+
+
+@pytest.fixture
+def driver(tmp_path):
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    return FakeDriver(folder)
+
+
+def test_a_profile_says_where_each_level_went(nilo, driver):
+    driver.say(gpu_line(4 * GIB, "GPU-a"), gpu_line(4 * GIB, "GPU-b"))
+    profile = nilo.start("profile", "--duration", "4", "--output", "profile.json", "--quiet", extra_env=driver.environment)
+    quarters = 16
+    while profile.poll() is None:
+        quarters = min(quarters + 1, 56)
+        driver.say(gpu_line(quarters * GIB // 4, "GPU-a"), gpu_line(4 * GIB, "GPU-b"))
+        time.sleep(0.1)
+    out, err = profile.communicate(timeout=60)
+    assert profile.returncode == 0, err
+    devices = json.loads((nilo.folder / "profile.json").read_text())["devices"]
+    assert [devices[name]["statistics"]["trend"] for name in ("0", "1")] == ["increasing", "stable"]
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert " increasing " in rows["GPU 0"] and " stable " in rows["GPU 1"]
 
 
 def test_a_tokenizers_training_says_what_its_memory_did(nilo):

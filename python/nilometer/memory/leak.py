@@ -100,11 +100,10 @@ class LeakDetector(Watcher):
             self._objects = _object_counts() if self._count_objects else None
         super().start_monitoring()
 
-    def object_growth(self) -> dict[str, int]:
+    def _object_growth(self) -> dict[str, int]:
         """Types with more objects than at the baseline, the most first; empty without `count_objects`."""
         if self._objects is None:
             return {}
-        gc.collect()
         more = _object_counts()
         more.subtract(self._objects)
         return {name: number for name, number in more.most_common(_MOST_TYPES) if number > 0}
@@ -130,7 +129,7 @@ class LeakDetector(Watcher):
                     listen(report)
 
     def _reports(self, readings: list[DeviceReading], *, thorough: bool) -> list[LeakReport]:
-        objects = self.object_growth() if thorough else {}
+        objects = self._object_growth() if thorough else {}
         with self._lock:
             baseline = self._baseline if self._baseline is not None else {}
             reports = []

@@ -3,6 +3,7 @@
 use std::io::{Result, Write};
 use std::path::Path;
 
+use nilo_analysis::forecast::LevelTrend;
 use nilo_analysis::profile::Device;
 use nilo_sample::units::format_bytes;
 
@@ -51,6 +52,7 @@ pub(crate) fn write_profile(
         right("PEAK"),
         right("TOTAL").drops(2),
         right("SAMPLES").drops(6),
+        left("TREND").drops(3),
         left("OF").drops(7),
     ];
     write_table(out, Screen::stdout(), &columns, &rows)?;
@@ -89,6 +91,7 @@ fn row(name: &str, device: &Device) -> Vec<String> {
         format_bytes(statistics.peak_allocated as f64),
         total,
         statistics.samples_count.to_string(),
+        statistics.trend.map_or("-", LevelTrend::as_str).to_owned(),
         one_line(&usage.limit, NAME_CHARS),
     ]
 }
