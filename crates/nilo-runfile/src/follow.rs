@@ -54,6 +54,8 @@ struct StreamTail {
     /// Blocks from the present number on, and how far the compacted file was listed for them.
     blocks: BTreeMap<u32, BlockPlace>,
     listed_to: u64,
+    /// The number that was not there at first, although a later one was.
+    looked_again: Option<u32>,
     /// The compacted file, open during a poll.
     compacted: Option<Arc<File>>,
 }
@@ -169,6 +171,11 @@ impl StreamTail {
                         let Some(next) = self.next_known(folder, writer, listed) else {
                             return;
                         };
+                        // It may have been written since, or have become a block: once a later one exists, it is where it stays.
+                        if self.looked_again != Some(self.number) {
+                            self.looked_again = Some(self.number);
+                            continue;
+                        }
                         tally.complain(match unreadable {
                             Found::Unreadable(error) => error.to_string(),
                             _ => format!("segment {} is missing", self.number),
