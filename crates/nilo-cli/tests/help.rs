@@ -42,6 +42,7 @@ fn help_texts() {
         "export",
         "verify",
         "prune",
+        "trust",
         "completions",
         "man",
     ] {

@@ -19,5 +19,6 @@ pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod show;
+pub(crate) mod trust;
 pub(crate) mod verify;
 pub(crate) mod watch;
