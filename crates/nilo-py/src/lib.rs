@@ -27,6 +27,7 @@ mod run;
 mod scores;
 mod series;
 mod stream;
+mod text;
 mod throughput;
 mod tracker;
 mod trouble;

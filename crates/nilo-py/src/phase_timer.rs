@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::run::{Destination, Run, Shared};
 use crate::series::{Series, Statistics, summary_dict};
+use crate::text::Text;
 use crate::trouble::report;
 
 /// Phases open at once; more is a start that is never stopped.
@@ -117,16 +118,16 @@ impl PhaseTimer {
     }
 
     /// Gives up a phase, and whatever is open inside it: nothing is stored.
-    fn cancel(&self, name: &str) {
-        self.locked().close(Some(name), 0);
+    fn cancel(&self, name: Text) {
+        self.locked().close(Some(&name), 0);
     }
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
     #[pyo3(signature = (name, seconds, step=None))]
-    fn add(&self, py: Python<'_>, name: &str, seconds: f64, step: Option<i64>) -> PyResult<()> {
+    fn add(&self, py: Python<'_>, name: Text, seconds: f64, step: Option<i64>) -> PyResult<()> {
         let run = self.destination.get(py)?;
         let mut phases = self.locked();
-        if let Some(phase) = phases.find(name) {
+        if let Some(phase) = phases.find(&name) {
             let nanos = (seconds * 1e9).round();
             phases.store(phase, nanos, monotonic_nanos(), step, &run);
         }
@@ -140,8 +141,8 @@ impl PhaseTimer {
     }
 
     /// The full name that a phase started now would have.
-    fn path_of(&self, name: &str) -> String {
-        self.locked().path(name)
+    fn path_of(&self, name: Text) -> String {
+        self.locked().path(&name)
     }
 
     /// For each phase its count, and mean, std, min, max, p50, p95 and total in seconds.
@@ -304,7 +305,7 @@ impl Phases {
         let phase = &mut self.phases[phase];
         let seconds = nanos / 1e9;
         phase.seconds.push(seconds);
-        run.with_stream(|stream| {
+        run.store(|stream| {
             let table = match phase.table {
                 Some((id, table)) if id == stream.id() => table,
                 _ => {

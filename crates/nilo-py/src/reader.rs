@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use crate::errors::{os_error, value_error};
 use crate::exporting::export;
 use crate::numbers::Numbers;
+use crate::text::Text;
 
 /// A run on disk, also one that is still being written.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -62,9 +63,9 @@ impl RunReader {
 
     /// A metric's points in the order of their logging.
     #[pyo3(signature = (name, group=None))]
-    fn metric(&self, py: Python<'_>, name: &str, group: Option<&str>) -> PyResult<Series> {
-        let wanted = |spec: &TableSpec| is_metric(spec, group) && spec.column(name).is_some();
-        self.series(py, name, &wanted)
+    fn metric(&self, py: Python<'_>, name: Text, group: Option<&str>) -> PyResult<Series> {
+        let wanted = |spec: &TableSpec| is_metric(spec, group) && spec.column(&name).is_some();
+        self.series(py, &name, &wanted)
     }
 
     /// The points of many metrics, or of all, by name; the files are read once.
@@ -87,8 +88,8 @@ impl RunReader {
     }
 
     /// A phase's durations in nanoseconds.
-    fn phase(&self, py: Python<'_>, name: &str) -> PyResult<Series> {
-        let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if phase == name);
+    fn phase(&self, py: Python<'_>, name: Text) -> PyResult<Series> {
+        let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if *phase == *name);
         self.series(py, "duration_nanos", &wanted)
     }
 

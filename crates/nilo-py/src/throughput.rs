@@ -110,7 +110,7 @@ impl Throughput {
         if window.marks.len() > self.size + 1 {
             window.marks.pop_front();
         }
-        run.with_stream(|stream| {
+        run.store(|stream| {
             let (table, step) = (stream.throughput(), stream.step);
             stream.append_at(
                 table,
