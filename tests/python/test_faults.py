@@ -176,7 +176,7 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
 
 
 def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
-    """Neither `run.json` nor a further segment can be written; the summary and a later reader know the end and the peak all the same."""
+    """No further segment can be written; the summary, `run.json` and a later reader know the end and the peak all the same."""
     code = "import time\nx=[]\nfor i in range(60): x.append(bytearray(1<<20)); time.sleep(.02)\nx.append(bytearray(80<<20)); time.sleep(1); raise SystemExit(3)"
     files = ["--dir", tiny_disk, "--memory-log", tiny_disk / "log.csv", "--json", tiny_disk / "summary.json"]
     result = nilo("run", "--interval", "0.005", *files, "--", *python(code))
@@ -184,7 +184,7 @@ def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
     assert "How It Ended:         exited with 3\n" in result.stderr and "still running" not in result.stderr, result.stderr
     assert "samples are being lost: disk full; the command goes on" in result.stderr
     shown = nilo.show("last", "--dir", tiny_disk)
-    assert "ending" not in json.loads(next(tiny_disk.glob("2*/run.json")).read_text()), "the disk was not full"
+    assert json.loads(next(tiny_disk.glob("2*/run.json")).read_text())["ending"]["exit_code"] == 3
     assert (shown["status"], shown["exit_code"], shown["recorder"]["dropped_reason"]) == ("exited", 3, "disk full")
     assert shown["memory"]["peak_bytes"] > 140 * MIB
     assert shown["recorder"]["dropped_samples"] > 0

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use nilo_runfile::RunfileError;
+use nilo_sample::printable::is_printable;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
@@ -128,6 +129,12 @@ fn say(label: &str, colour: AnsiColor, text: &str) {
     } else {
         Style::new()
     };
+    // Names of files, runs and processes may hold anything.
+    let keeps = |c: char| c == '\n' || is_printable(c);
+    let text: String = text
+        .chars()
+        .map(|c| if keeps(c) { c } else { ' ' })
+        .collect();
     let mut stderr = std::io::stderr().lock();
     writeln!(stderr, "{style}{label}:{style:#} {text}").ok();
 }

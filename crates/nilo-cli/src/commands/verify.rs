@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use nilo_runfile::{Verification, list_runs};
+use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use crate::args::{Output, VerifyArgs};
@@ -87,7 +88,7 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
         write!(
             out,
             "  {}: {} rows, {} events, {}",
-            file.name,
+            printable(&file.name),
             file.rows,
             file.events,
             format_bytes(file.used_bytes as f64)
@@ -104,7 +105,7 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
         }
         writeln!(out)?;
         for damage in &file.damage {
-            writeln!(out, "    damaged: {damage}")?;
+            writeln!(out, "    damaged: {}", printable(damage))?;
         }
     }
     Ok(())
