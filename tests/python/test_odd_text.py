@@ -1,12 +1,12 @@
 """Text that is not UTF-8: arguments, names and values are stored with replacement characters, and nothing raises in the loop."""
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
 
 import nilometer
+from conftest import NILO, unavailable
 from package import QUIET, only_run, run_program
 
 ODD = "a\udcff\ud800b"
@@ -26,7 +26,7 @@ def test_an_argument_that_is_not_utf8_stops_no_call(tmp_path):
 
 
 def test_the_command_takes_such_arguments_too(nilo):
-    result = subprocess.run([os.environ.get("NILO", "nilo"), "run", "--quiet", "--", "echo", b"\xff"], cwd=nilo.folder, env=nilo.environment, capture_output=True)
+    result = subprocess.run([NILO, "run", "--quiet", "--", "echo", b"\xff"], cwd=nilo.folder, env=nilo.environment, capture_output=True)
     assert (result.returncode, result.stdout) == (0, b"\xff\n")
     assert nilo.show()["command"] == ["echo", "\ufffd"]
 
@@ -74,11 +74,9 @@ def test_lost_calls_are_counted_once_and_steps_do_not_drift(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True).returncode:
-        from conftest import unavailable
-
         unavailable("cannot mount a tmpfs")
     code = """
-        import os, nilometer, random
+        import nilometer, random
         from nilometer.metrics import MetricTracker
         run = nilometer.init(memory=False)
         calls = 0
@@ -93,7 +91,6 @@ def test_lost_calls_are_counted_once_and_steps_do_not_drift(tmp_path):
             run.mark("m")
             with run.phase("p"): pass
         assert run.dropped == lost + 200, (run.dropped, lost)
-        os.unlink("filler") if os.path.exists("filler") else None
         print(calls + 100, run.newest_step)
         run.finish()
         assert run.dropped == lost + 200

@@ -8,7 +8,7 @@ import stat
 import subprocess
 
 import pytest
-from conftest import python, unavailable
+from conftest import NILO, python, unavailable
 from package import only_run, run_program
 
 SECRET = "correct-horse-battery"
@@ -69,7 +69,9 @@ def mode(path):
 
 
 def test_folders_are_private_unless_told_otherwise(nilo, tmp_path):
-    open_to_all = lambda: os.umask(0o022)
+    def open_to_all():
+        os.umask(0o022)
+
     nilo("run", "--quiet", "--", "true", preexec_fn=open_to_all)
     assert (mode(nilo.folder / ".nilo"), mode(nilo.run_folder())) == (0o700, 0o700)
     for place, flags, environment in [("a", ["--shared"], {}), ("b", [], {"NILO_SHARED": "1"})]:
@@ -87,8 +89,6 @@ HOSTILE = "=cmd()\x1b]0;x\x07\u202etxt\u200b\u2066"
 
 def test_names_tags_and_marks_act_on_no_screen(nilo):
     mark = f"import subprocess, os; subprocess.run([os.environ['NILO'], 'mark', {HOSTILE!r}], check=True)"
-    from conftest import NILO
-
     nilo("run", "--name", HOSTILE, "--tag", f"k={HOSTILE}", "--", *python(mark + f"; {HOSTILE!r}"), HOSTILE, extra_env={"NILO": NILO})
     for verb in (["show", "--all"], ["show"], ["runs"], ["runs", "--format", "csv"], ["compare", "last", "last"], ["compare", "last", "last", "--format", "csv"], ["export", "--format", "csv"], ["export", "--format", "csv", "--long"], ["show", "--format", "csv"], ["oom"], ["leak"], ["show", HOSTILE + "?"]):
         result = nilo(*verb)
@@ -97,8 +97,6 @@ def test_names_tags_and_marks_act_on_no_screen(nilo):
 
 
 def test_no_cell_of_a_csv_file_is_a_formula(nilo):
-    from conftest import NILO
-
     for formula in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1"):
         nilo("run", "--quiet", "--", "sh", "-c", "exec \"$NILO\" mark -- \"$0\"", formula, extra_env={"NILO": NILO})
         cells = list(csv.reader(io.StringIO(nilo("export", "--format", "csv").stdout)))

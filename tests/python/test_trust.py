@@ -3,9 +3,10 @@
 import json
 import os
 import stat
+import sys
 
 import pytest
-from conftest import NILO, unavailable
+from conftest import unavailable
 from package import run_program
 
 # The machine's memory is above a thousandth of its limit, so that there is an alert at once.
@@ -76,7 +77,10 @@ def test_approvals_are_the_users_alone(nilo, tmp_path):
     folder = state / "nilo/trusted"
     (record,) = folder.iterdir()
     assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(record.stat().st_mode)) == (0o700, 0o600)
-    run = lambda: nilo("run", "--quiet", "--", "true", extra_env={"XDG_STATE_HOME": str(state)})
+
+    def run():
+        return nilo("run", "--quiet", "--", "true", extra_env={"XDG_STATE_HOME": str(state)})
+
     assert run().stderr == "" and (nilo.folder / "elsewhere").is_dir()
     # One that somebody else put there does not count.
     given_to_a_stranger(record)
@@ -90,7 +94,7 @@ def test_approvals_are_the_users_alone(nilo, tmp_path):
     "text",
     [
         '[alerts]\nmemory_warning = 0.001\nsignal = "KILL"\n',
-        'dir = "/nonexistent"\ninterval = 3600\nquiet = true\n',
+        'dir = "theirs"\ninterval = 3600\nquiet = true\n',
         '[alerts]\nmemory_warning = 0.001\nwebhook = "http://127.0.0.1:9/"\n',
         ALERT,
         b"\xff\xfe\x1b]0;title\x07 broken",
@@ -108,7 +112,7 @@ def test_a_strangers_file_above_has_no_effect(nilo, text):
     one_line(result.stderr, "ignored", f"another user (UID {STRANGER})")
     assert "\x1b" not in result.stderr
     assert mine.show()["recorder"]["interval_secs"] == 0.1 and mine.show()["alerts"] == []
-    assert not (below / "ran").exists() and not (nilo.folder / "ran").exists()
+    assert not (below / "ran").exists() and not (nilo.folder / "ran").exists() and not (nilo.folder / "theirs").exists()
     assert "cannot approve" in mine("trust").stderr
 
 
@@ -148,14 +152,12 @@ def test_a_file_that_is_swapped_while_it_is_read_never_wins(nilo, job):
     ours = settings(nilo.folder, "interval = 0.05\n", "ours")
     theirs = settings(nilo.folder, "interval = 3600\n", "theirs")
     given_to_a_stranger(theirs)
-    swap = f"""
+    swap = """
 import os
 while True:
     for name in ("ours", "theirs"):
         os.link(name, "next"); os.rename("next", "nilo.toml")
 """
-    import sys
-
     job(sys.executable, "-c", swap, cwd=nilo.folder)
     seen = set()
     for _ in range(60):
@@ -167,7 +169,7 @@ while True:
 
 def test_the_users_own_file_and_a_named_one_need_no_approval(nilo, tmp_path):
     config = tmp_path / "config"
-    settings(config, ALERT + "", "nilo/config.toml")
+    settings(config, ALERT, "nilo/config.toml")
     own = {"XDG_CONFIG_HOME": str(config)}
     assert nilo("run", "--quiet", "--", *UNTIL_RAN, extra_env=own).stderr == ""
     # The project wins over it, and a named file over the search.
@@ -205,4 +207,3 @@ def test_errors_in_the_users_own_file_show_no_escape_bytes(nilo):
     settings(nilo.folder, '"\\u001b]0;x\\u0007\\u202eevil" = 1\n')
     result = nilo("run", "--", "true")
     assert result.returncode == 2 and "\x1b" not in result.stderr and "\u202e" not in result.stderr
-    assert NILO

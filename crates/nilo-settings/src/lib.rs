@@ -5,8 +5,8 @@
 //! Flags and other `NILO_*` variables win over all of them.
 //!
 //! A found file may come from anybody: a cloned repository, a shared parent folder.
-//! So it is opened once and looked at through its descriptor ([`file`]), and what could do harm
-//! (commands, addresses, signals, folders) counts only after the user has approved that file with that content ([`approvals`]).
+//! So it is opened once and looked at through its descriptor (`file.rs`), and what could do harm
+//! (commands, addresses, signals, folders) counts only after the user has approved that file with that content (`approvals.rs`).
 
 mod approvals;
 mod contents;
