@@ -43,7 +43,7 @@ pub(crate) enum Quick {
     /// Not stored, and counted: it is not to be tried again.
     Lost,
     /// It needs the long way.
-    NotQuick,
+    NeedsCare,
 }
 
 /// What the owner of a run has to do at its end.
@@ -182,7 +182,7 @@ impl Shared {
         }
         let mut room = QuickRoom::new();
         let Some(row) = room.fill(dict) else {
-            return Quick::NotQuick;
+            return Quick::NeedsCare;
         };
         let stored = self.with_stream(|stream| {
             let table = stream.key_sets(group).find(row.addresses)?;
@@ -195,7 +195,7 @@ impl Shared {
                 self.count_lost_call();
                 Quick::Lost
             }
-            None => Quick::NotQuick,
+            None => Quick::NeedsCare,
         }
     }
 
@@ -411,7 +411,7 @@ impl Run {
         let step = step_of("log", step)?;
         if let Ok(dict) = values.cast::<PyDict>() {
             let quick = self.shared.log_quickly(METRICS, dict, step);
-            if quick != Quick::NotQuick {
+            if quick != Quick::NeedsCare {
                 return self.shared.after_quick_row(py, quick);
             }
         }

@@ -200,7 +200,7 @@ impl Tracker {
         let run = self.destination.get(py)?;
         if run.is_stored() {
             let quick = run.log_quickly(&self.group, dict, step);
-            if quick != Quick::NotQuick {
+            if quick != Quick::NeedsCare {
                 self.keep_plain(dict);
                 return run.after_quick_row(py, quick);
             }
