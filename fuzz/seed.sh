@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts real files into the corpora: golden runs for `run_folder`, recordings of other tools for `import` (the first byte
-# chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small files
+# chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small ones for
+# `merged_counts`, small files
 # of each form for `tokenizer_files`.
 set -eu
 cd "$(dirname "$0")"
@@ -29,3 +30,6 @@ printf '\002YQ== 0\nYg== 1\nYWI= 2\n' > corpus/tokenizer_files/ranks
 printf '\001\377\005abab\000\003aaaa\000\003abcabcabc' > corpus/bpe/words
 mkdir -p corpus/counts_file
 cp ../crates/nilo-tokenizer/testdata/counts-v1 corpus/counts_file/
+mkdir -p corpus/merged_counts
+printf '\003\200%048d\003abab\000\005abc%048d\007abab\000\002b' 0 0 > corpus/merged_counts/ordered
+printf '\000\200%048d\000\001a\005\000\002ab\003%048d\000\001a\001\001\001b\002' 0 0 > corpus/merged_counts/records

@@ -1,11 +1,14 @@
 """What the end-to-end tests share: the real binary, real processes, real cgroups."""
 
+import atexit
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -14,6 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NILO = os.environ.get("NILO", str(ROOT / "target/release/nilo"))
 MIB = 1 << 20
 GIB = 1 << 30
+
+# The settings and approvals of whoever runs the tests are none of the tests' business.
+USER_FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="nilo-tests-user-"))
+atexit.register(shutil.rmtree, USER_FOLDER, ignore_errors=True)
+os.environ["XDG_CONFIG_HOME"] = str(USER_FOLDER / "config")
+os.environ["XDG_STATE_HOME"] = str(USER_FOLDER / "state")
 
 
 def unavailable(reason):

@@ -264,6 +264,7 @@ def test_settings_come_from_the_file_and_flags_win(nilo, limited):
     (nilo.folder / "nilo.toml").write_text(
         '[alerts]\nmemory_warning = 0.3\nmemory_critical = 0.5\non_alert = "cat >> file"\nquiet = true\n'
     )
+    assert nilo("trust").returncode == 0
     result = nilo("run", "--on-alert", "cat >> flag", "--", *hold((200, 2.5)), preexec_fn=limited.enter)
     assert kinds(nilo.show()) == ["memory-warning"]
     assert (nilo.folder / "flag").exists() and not (nilo.folder / "file").exists()
@@ -300,17 +301,6 @@ def test_settings_that_cannot_be_meant_are_refused_before_the_command(nilo, tabl
     assert result.returncode == 2
     assert result.stderr.count("error:") == 1 and sentence in result.stderr and "hint:" in result.stderr
     assert not (nilo.folder / "started").exists()
-
-
-def test_a_settings_file_that_anybody_can_write_names_no_command(nilo):
-    settings = nilo.folder / "nilo.toml"
-    settings.write_text('[alerts]\non_alert = "touch ran"\n')
-    settings.chmod(0o666)
-    result = nilo("run", "--", "touch", "started")
-    assert result.returncode == 2 and "can be written by anybody" in result.stderr and "--on-alert" in result.stderr
-    assert not (nilo.folder / "started").exists()
-    settings.chmod(0o644)
-    assert nilo("run", "--", "true").returncode == 0
 
 
 @pytest.mark.parametrize(

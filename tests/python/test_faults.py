@@ -196,15 +196,18 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
 
 
 def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
-    """Neither `run.json` nor a further segment can be written; the summary and a later reader know the end and the peak all the same."""
+    """No further segment can be written; the summary, `run.json` and a later reader know the end and the peak all the same."""
     code = "import time\nx=[]\nfor i in range(60): x.append(bytearray(1<<20)); time.sleep(.02)\nx.append(bytearray(80<<20)); time.sleep(1); raise SystemExit(3)"
     files = ["--dir", tiny_disk, "--memory-log", tiny_disk / "log.csv", "--json", tiny_disk / "summary.json"]
-    result = nilo("run", "--interval", "0.005", *files, "--", *python(code))
-    assert result.returncode == 3
-    assert "How It Ended:         exited with 3\n" in result.stderr and "still running" not in result.stderr, result.stderr
-    assert "samples are being lost: disk full; the command goes on" in result.stderr
+    process = nilo.start("run", "--interval", "0.001", *files, "--", *python(code))
+    wait_until(lambda: len(list(tiny_disk.glob("2*/recorder-*.nilo"))) == 1, "the run")
+    fill(tiny_disk)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 3
+    assert "How It Ended:         exited with 3\n" in said and "still running" not in said, said
+    assert "samples are being lost: disk full; the command goes on" in said
     shown = nilo.show("last", "--dir", tiny_disk)
-    assert "ending" not in json.loads(next(tiny_disk.glob("2*/run.json")).read_text()), "the disk was not full"
+    assert json.loads(next(tiny_disk.glob("2*/run.json")).read_text())["ending"]["exit_code"] == 3
     assert (shown["status"], shown["exit_code"], shown["recorder"]["dropped_reason"]) == ("exited", 3, "disk full")
     assert shown["memory"]["peak_bytes"] > 140 * MIB
     assert shown["recorder"]["dropped_samples"] > 0
@@ -217,7 +220,8 @@ def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
 def test_an_end_that_could_not_be_stored_is_put_down_to_the_full_disk(nilo, tiny_disk):
     """The recorder is killed while the disk is full, so nobody writes an end."""
     process = nilo.start("run", "--dir", tiny_disk, "--interval", "0.001", "--", "sleep", "600", stderr=subprocess.DEVNULL)
-    wait_until(lambda: len(list(tiny_disk.glob("2*/run.json"))) == 1, "the run")
+    wait_until(lambda: len(list(tiny_disk.glob("2*/recorder-*.nilo"))) == 1, "the run")
+    fill(tiny_disk)
     wait_until(lambda: nilo.show("last", "--dir", tiny_disk)["recorder"]["dropped_samples"] > 0, "lost samples")
     root = nilo.show("last", "--dir", tiny_disk)["processes"][0]["pid"]
     process.kill()

@@ -1,7 +1,7 @@
 //! Whom to tell when memory runs short: flags over `[alerts]` of `nilo.toml` over what is usual.
 
 use nilo_recorder::alerts::{
-    AlertCallback, AlertNews, AlertRules, AlertSettings, check_webhook, signal_number,
+    AlertCallback, AlertNews, AlertSettings, check_webhook, signal_number,
 };
 
 use crate::args::AlertArgs;
@@ -9,37 +9,8 @@ use crate::failure::Failure;
 use crate::settings::AlertTable;
 use crate::text::held_back::HeldBack;
 
-/// What may stand in the table.
-pub(crate) const KNOWN: &str = "known in [alerts]: memory_warning = 0.75, memory_critical = 0.9, gpu_warning = 0.8, gpu_critical = 0.95, leak = true, oom_risk = true, on_alert = \"CMD\", webhook = \"https://...\", signal = \"USR1\", quiet = true";
-
 const SIGNALS: &str = "use a name such as USR1, USR2, TERM or INT";
 const ADDRESSES: &str = "write it in full, such as https://hooks.example.org/alerts";
-
-/// A sentence when the table cannot be meant so.
-pub(crate) fn check(table: &AlertTable) -> Result<(), String> {
-    rules(table)
-        .check()
-        .map_err(|error| format!("[alerts] {error}"))?;
-    if let Some(name) = &table.signal {
-        known_signal(name).map_err(|error| format!("[alerts] signal: {error}"))?;
-    }
-    if let Some(address) = &table.webhook {
-        check_webhook(address).map_err(|error| format!("[alerts] webhook: {error}"))?;
-    }
-    Ok(())
-}
-
-fn rules(table: &AlertTable) -> AlertRules {
-    let usual = AlertRules::default();
-    AlertRules {
-        memory_warning: table.memory_warning.unwrap_or(usual.memory_warning),
-        memory_critical: table.memory_critical.unwrap_or(usual.memory_critical),
-        gpu_warning: table.gpu_warning.unwrap_or(usual.gpu_warning),
-        gpu_critical: table.gpu_critical.unwrap_or(usual.gpu_critical),
-        leak: table.leak.unwrap_or(usual.leak),
-        oom_risk: table.oom_risk.unwrap_or(usual.oom_risk),
-    }
-}
 
 fn known_signal(name: &str) -> Result<i32, String> {
     signal_number(name).ok_or_else(|| format!("no signal is called {name:?}"))
@@ -68,11 +39,11 @@ pub(crate) fn settle_alerts(
             .map_err(|error| Failure::new(format!("--alert-webhook: {error}")).hint(ADDRESSES))?;
     }
     Ok(Some(AlertSettings {
-        rules: rules(table),
+        rules: table.rules(),
         command: args.on_alert.clone().or_else(|| table.on_alert.clone()),
         webhook: webhook.cloned(),
         signal,
-        callback: (!quiet).then(|| print_news(table.quiet, held_back.clone())),
+        callback: (!quiet).then(|| print_news(table.quiet.unwrap_or(false), held_back.clone())),
     }))
 }
 

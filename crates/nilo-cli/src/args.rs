@@ -9,6 +9,7 @@ mod picture;
 mod record;
 mod request;
 mod store;
+mod trust;
 mod values;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxis};
 pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, Source, WatchArgs};
 pub(crate) use request::RequestArgs;
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
+pub(crate) use trust::TrustArgs;
 pub(crate) use values::interval;
 
 /// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
@@ -84,6 +86,8 @@ pub(crate) enum Verb {
     Rm(RmArgs),
     /// Delete old runs
     Prune(PruneArgs),
+    /// Approve the settings file of a project, so that all of it takes effect
+    Trust(TrustArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a folder

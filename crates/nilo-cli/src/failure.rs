@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 
 use nilo_runfile::RunfileError;
+use nilo_sample::printable::is_printable;
 
 use crate::text::screen::Screen;
 
@@ -119,6 +120,12 @@ pub(crate) fn note(text: &str) {
 }
 
 fn say(label: &str, text: &str) {
+    // Names of files, runs and processes may hold anything.
+    let keeps = |c: char| c == '\n' || is_printable(c);
+    let text: String = text
+        .chars()
+        .map(|c| if keeps(c) { c } else { ' ' })
+        .collect();
     let label = Screen::stderr().paint(label, &format!("{label}:"));
     writeln!(std::io::stderr().lock(), "{label} {text}").ok();
 }

@@ -67,7 +67,13 @@ fn survive_file_size_limits() {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
-    let settings = settings::Settings::load()?;
+    let settings = match &cli.verb {
+        // These concern no run, or one that is named to them.
+        Verb::Ps(_) | Verb::Mark(_) | Verb::Trust(_) | Verb::Completions(_) | Verb::Man(_) => {
+            settings::Settings::default()
+        }
+        _ => settings::load()?,
+    };
     match cli.verb {
         Verb::Run(args) => commands::run::run(args, &settings),
         Verb::Watch(args) => commands::watch::run(args, &settings),
@@ -87,6 +93,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Verify(args) => commands::verify::run(args, &settings),
         Verb::Rm(args) => commands::rm::run(args, &settings),
         Verb::Prune(args) => commands::prune::run(args, &settings),
+        Verb::Trust(args) => commands::trust::run(args),
         Verb::Completions(args) => commands::completions::run(args),
         Verb::Man(args) => commands::man::run(args),
     }

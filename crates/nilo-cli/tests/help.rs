@@ -43,6 +43,7 @@ fn help_texts() {
         "verify",
         "rm",
         "prune",
+        "trust",
         "completions",
         "man",
     ] {

@@ -2,12 +2,13 @@
 //!
 //! Promises: the first three columns are `timestamp_seconds,memory_mb,cpu_percent` with 3, 2 and 1 decimals.
 //! What was not measured is an empty field.
-//! Fields are quoted as in RFC 4180 where they must be; lines end in `\n`.
+//! Fields are quoted as in RFC 4180 where they must be; text never acts on a terminal or in a spreadsheet; lines end in `\n`.
 //! Neighbours: [`crate::csv_log`] writes the three columns during a run, [`crate::csv_long`] writes every table.
 
 use std::io::{BufWriter, Write};
 
 use nilo_sample::limit::NO_LIMIT_FROM;
+use nilo_sample::printable::is_printable;
 use nilo_sample::units::to_mb;
 use nilo_sample::{Event, RecordedTable, Recording, Subject, is_absent};
 
@@ -216,12 +217,24 @@ fn push_number(line: &mut String, value: Option<f64>, scale: Scale) {
 }
 
 /// A text field, in quotes where a comma, a quote or a line end would break the row.
-pub(crate) fn push_text(line: &mut String, text: &str) {
-    if text.contains([',', '"', '\n', '\r']) {
-        line.push('"');
-        line.push_str(&text.replace('"', "\"\""));
-        line.push('"');
-    } else {
-        line.push_str(text);
+///
+/// Characters that act on a terminal become blanks, and what a spreadsheet would compute gets an apostrophe in front:
+/// names and marks come from programs, and the file goes to people.
+pub fn csv_text(text: &str) -> String {
+    let keeps = |c: char| is_printable(c) || matches!(c, '\n' | '\r' | '\t');
+    let mut field: String = text
+        .chars()
+        .map(|c| if keeps(c) { c } else { ' ' })
+        .collect();
+    if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        field.insert(0, '\'');
     }
+    if field.contains([',', '"', '\n', '\r']) {
+        field = format!("\"{}\"", field.replace('"', "\"\""));
+    }
+    field
+}
+
+pub(crate) fn push_text(line: &mut String, text: &str) {
+    line.push_str(&csv_text(text));
 }

@@ -19,7 +19,7 @@ use std::str::FromStr;
 use nilo_sample::Recording;
 use thiserror::Error;
 
-pub use crate::csv::{CsvColumns, write_csv};
+pub use crate::csv::{CsvColumns, csv_text, write_csv};
 pub use crate::csv_log::CsvLog;
 pub use crate::csv_long::write_csv_long;
 pub use crate::json::write_json;

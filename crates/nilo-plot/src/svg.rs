@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use nilo_sample::printable::is_printable;
+
 /// An element with its attributes and what is inside.
 #[derive(Debug, Clone)]
 pub(crate) struct Element {
@@ -173,12 +175,12 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// Text on one line: white space becomes a space, what XML forbids or what would reorder the text becomes `U+FFFD`.
+/// Text on one line: white space becomes a space, what XML forbids, what would reorder the text or hide in it becomes `U+FFFD`.
 pub(crate) fn clean(text: &str) -> String {
     let replace = |c: char| match c {
         c if c.is_whitespace() => ' ',
-        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c if !is_printable(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(replace).collect()
@@ -210,6 +212,9 @@ mod tests {
 
     #[test]
     fn control_characters_are_replaced() {
-        assert_eq!(clean("a\nb\u{0}c\u{202e}d"), "a b\u{fffd}c\u{fffd}d");
+        assert_eq!(
+            clean("a\nb\u{0}c\u{202e}d\u{200b}e"),
+            "a b\u{fffd}c\u{fffd}d\u{fffd}e"
+        );
     }
 }

@@ -6,8 +6,10 @@ use nilo_runfile::append_event;
 use nilo_sample::{CodePlace, Event, UnhandledException};
 use pyo3::prelude::*;
 
+use crate::text::Text;
+
 /// A file, a line and a function.
-type Place = (String, u32, String);
+type Place = (Text, u32, Text);
 
 /// Adds an unhandled exception to a run. Works at any time, also when the stream of this process is closed; false when it could not be stored.
 #[pyfunction]
@@ -16,28 +18,28 @@ type Place = (String, u32, String);
 pub(crate) fn record_exception(
     py: Python<'_>,
     run_dir: PathBuf,
-    type_name: String,
-    message: String,
-    thread: Option<String>,
+    type_name: Text,
+    message: Text,
+    thread: Option<Text>,
     raised_at: Option<Place>,
     user_code: Option<Place>,
-    causes: Vec<String>,
+    causes: Vec<Text>,
 ) -> bool {
     let place = |place: Option<Place>| {
         place.map(|(file, line, function)| CodePlace {
-            file,
+            file: file.0,
             line,
-            function,
+            function: function.0,
         })
     };
     let exception = UnhandledException {
         pid: std::process::id(),
-        thread,
-        type_name,
-        message,
+        thread: thread.map(|text| text.0),
+        type_name: type_name.0,
+        message: message.0,
         raised_at: place(raised_at),
         user_code: place(user_code),
-        causes,
+        causes: causes.into_iter().map(|text| text.0).collect(),
     };
     let event = Event::Exception(Box::new(exception.bounded()));
     py.detach(|| append_event(&run_dir, &event).is_ok())

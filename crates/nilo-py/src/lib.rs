@@ -29,6 +29,7 @@ mod scores;
 mod series;
 mod strand;
 mod stream;
+mod text;
 mod throughput;
 mod tracker;
 mod trouble;

@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use crate::run::{Destination, Run, Shared};
 use crate::series::{Series, Statistics, summary_dict};
 use crate::strand::Strand;
+use crate::text::Text;
 use crate::trouble::report;
 
 /// Phases open at once; more is a start that is never stopped.
@@ -146,9 +147,9 @@ impl PhaseTimer {
     }
 
     /// Gives up a phase, and whatever is open inside it: nothing is stored.
-    fn cancel(&self, py: Python<'_>, name: &str) {
+    fn cancel(&self, py: Python<'_>, name: Text) {
         let strand = Strand::current(py);
-        self.locked().close(strand, Some(name), 0);
+        self.locked().close(strand, Some(&name), 0);
     }
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
@@ -157,7 +158,7 @@ impl PhaseTimer {
     fn add(
         &self,
         py: Python<'_>,
-        name: &str,
+        name: Text,
         seconds: f64,
         step: Option<i64>,
         weight: u64,
@@ -165,7 +166,7 @@ impl PhaseTimer {
         let run = self.destination.get(py)?;
         let strand = Strand::current(py);
         let mut phases = self.locked();
-        if let Some(phase) = phases.find(strand, name) {
+        if let Some(phase) = phases.find(strand, &name) {
             let duration = Duration {
                 nanos: (seconds * 1e9).round(),
                 ended_nanos: monotonic_nanos(),
@@ -184,9 +185,9 @@ impl PhaseTimer {
     }
 
     /// The full name that a phase started now would have.
-    fn path_of(&self, py: Python<'_>, name: &str) -> String {
+    fn path_of(&self, py: Python<'_>, name: Text) -> String {
         let strand = Strand::current(py);
-        self.locked().path(strand, name)
+        self.locked().path(strand, &name)
     }
 
     /// The part of the step to look at first: `part`, `phase`, `share`, `text` and `advice`; None where its parts were not timed.
@@ -388,7 +389,7 @@ impl Phases {
         let is_sampled = duration.weight > 1;
         phase.seconds.push(seconds);
         phase.total_secs += seconds * duration.weight as f64;
-        run.with_stream(|stream| {
+        run.store(|stream| {
             let known = match is_sampled {
                 true => &mut phase.sampled_table,
                 false => &mut phase.table,

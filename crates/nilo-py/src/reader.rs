@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use crate::errors::{os_error, value_error};
 use crate::exporting::export;
 use crate::numbers::Numbers;
+use crate::text::Text;
 
 /// A run on disk, also one that is still being written.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -63,7 +64,7 @@ impl RunReader {
     fn metric(
         &self,
         py: Python<'_>,
-        name: &str,
+        name: Text,
         group: Option<&str>,
         rank: Option<u32>,
     ) -> PyResult<Series> {
@@ -74,7 +75,7 @@ impl RunReader {
                 && (rank.is_none() || spec.rank == rank)
         };
         // Nearly always one group has the name, and the files are read once.
-        let found = self.load_column(py, name, &|spec| is_wanted(spec, group))?;
+        let found = self.load_column(py, &name, &|spec| is_wanted(spec, group))?;
         let groups: BTreeSet<_> = found
             .tables
             .iter()
@@ -84,7 +85,7 @@ impl RunReader {
             return Ok(py.detach(|| Points::gather(found)).into());
         }
         let called = self.called(py, group)?;
-        let found = called.into_iter().find(|(_, known)| known == name);
+        let found = called.into_iter().find(|(_, known)| *known == *name);
         let Some(((group, column), _)) = found else {
             return Ok(Points::default().into());
         };
@@ -126,8 +127,8 @@ impl RunReader {
     }
 
     /// A phase's durations in nanoseconds.
-    fn phase(&self, py: Python<'_>, name: &str) -> PyResult<Series> {
-        let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if phase == name);
+    fn phase(&self, py: Python<'_>, name: Text) -> PyResult<Series> {
+        let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if *phase == *name);
         self.series(py, "duration_nanos", &wanted)
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nilo_recorder::{OwnRecorder, add_dirty_flag, describe_run, record_own_process};
@@ -20,9 +20,11 @@ use crate::flatten::{Found, as_dict, flatten};
 use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::number;
 use crate::pending::{Pending, PendingQueue};
+use crate::project::decide_privacy;
 use crate::quick_row::QuickRoom;
 use crate::run_folder::begin_folder;
 use crate::stream::Stream;
+use crate::text::Text;
 use crate::trouble::{report, warn_once};
 
 /// The group of what `Run.log` stores.
@@ -33,6 +35,16 @@ enum Sink {
     Open(Box<Stream>),
     /// Recording is switched off, or over: points vanish.
     Nowhere,
+}
+
+/// What became of a row on the quick way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quick {
+    Stored,
+    /// Not stored, and counted: it is not to be tried again.
+    Lost,
+    /// It needs the long way.
+    NeedsCare,
 }
 
 /// What the owner of a run has to do at its end.
@@ -51,6 +63,8 @@ pub(crate) struct Shared {
     /// Whether anything is pending: looked at in every call, where a lock would cost.
     has_pending: AtomicBool,
     is_finished: AtomicBool,
+    /// Calls whose values could not be stored.
+    lost_calls: AtomicU64,
     owned: Mutex<Option<Ownership>>,
     /// The numbers of the trackers that write to this run.
     trackers: Mutex<BTreeSet<u32>>,
@@ -69,6 +83,7 @@ impl Shared {
             if stream.is_foreign() {
                 // A run folder that takes no second stream loses the child's points, not the child.
                 **stream = stream.reopen().ok()?;
+                self.lost_calls.store(0, Ordering::Relaxed);
             }
             return Some(work(stream));
         }
@@ -86,6 +101,27 @@ impl Shared {
     /// The tracker of this number is gone.
     pub(crate) fn give_back_tracker(&self, number: u32) {
         lock(&self.trackers).remove(&number);
+    }
+
+    /// Stores something; a call that loses any of it, or finds no run to write to any more, is counted once.
+    #[inline]
+    pub(crate) fn store<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Option<T> {
+        let outcome = self.with_stream(|stream| {
+            let before = stream.dropped().0;
+            let outcome = work(stream);
+            (outcome, stream.dropped().0 > before)
+        });
+        if outcome.as_ref().is_none_or(|(_, is_lost)| *is_lost) {
+            self.count_lost_call();
+        }
+        outcome.map(|(outcome, _)| outcome)
+    }
+
+    #[cold]
+    fn count_lost_call(&self) {
+        if self.is_stored() {
+            self.lost_calls.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether points go anywhere at all.
@@ -115,7 +151,7 @@ impl Shared {
         for pending in arrived {
             match pending.number.value(py) {
                 Ok(value) => {
-                    self.with_stream(|stream| {
+                    self.store(|stream| {
                         let name = [pending.name.clone()];
                         // Asked for by name: a name too many is as good as refused.
                         if stream.key_sets(&pending.group).admit(&name[0]).is_ok() {
@@ -149,20 +185,20 @@ impl Shared {
         outcome
     }
 
-    /// Stores a flat dictionary of plain numbers whose keys were seen before; `false` when it is not one.
+    /// Stores a flat dictionary of plain numbers whose keys were seen before.
     #[inline]
     pub(crate) fn log_quickly(
         &self,
         group: &str,
         dict: &Bound<'_, PyDict>,
         step: Option<i64>,
-    ) -> bool {
+    ) -> Quick {
         if self.path.is_none() {
-            return true; // Recording is switched off.
+            return Quick::Stored; // Recording is switched off.
         }
         let mut room = QuickRoom::new();
         let Some(row) = room.fill(dict) else {
-            return false;
+            return Quick::NeedsCare;
         };
         let stored = self.with_stream(|stream| {
             let table = stream.key_sets(group).find(row.addresses)?;
@@ -171,11 +207,25 @@ impl Shared {
                 return None;
             }
             let step = stream.step_or_next(step);
-            stream.append(table, Some(step), row.values);
-            // So is a loss.
-            (!stream.is_losing()).then_some(())
+            Some(stream.append(table, Some(step), row.values))
         });
-        matches!(stored, Some(Some(())))
+        match stored.flatten() {
+            Some(true) => Quick::Stored,
+            Some(false) => {
+                self.count_lost_call();
+                Quick::Lost
+            }
+            None => Quick::NeedsCare,
+        }
+    }
+
+    /// What is due after a row that took the quick way, stored or lost.
+    #[inline]
+    pub(crate) fn after_quick_row(&self, py: Python<'_>, quick: Quick) -> PyResult<()> {
+        if quick == Quick::Lost {
+            self.say_loss(py)?;
+        }
+        self.settle(py, false)
     }
 
     /// Stores what was found in any dictionary.
@@ -188,13 +238,14 @@ impl Shared {
         step: Option<i64>,
     ) -> PyResult<()> {
         if self.is_finished() {
+            self.count_lost_call();
             return report(
                 py,
                 "log: the run is finished; values logged after its end are not stored",
             );
         }
         let time_nanos = monotonic_nanos();
-        let outcome = self.with_stream(|stream| {
+        let outcome = self.store(|stream| {
             let mut refused = Vec::new();
             let (mut names, mut values) = (Vec::new(), Vec::new());
             for (name, value) in found.numbers {
@@ -264,6 +315,11 @@ impl Shared {
     }
 }
 
+fn as_strings(texts: BTreeMap<Text, Text>) -> BTreeMap<String, String> {
+    let pairs = texts.into_iter();
+    pairs.map(|(key, value)| (key.0, value.0)).collect()
+}
+
 /// A step argument; one that cannot be used is reported, and the next step taken.
 #[inline]
 pub(crate) fn step_of(what: &str, step: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
@@ -308,6 +364,7 @@ impl Run {
                 pending: Mutex::default(),
                 has_pending: AtomicBool::new(false),
                 is_finished: AtomicBool::new(false),
+                lost_calls: AtomicU64::new(0),
                 owned: Mutex::new(None),
                 trackers: Mutex::default(),
             }),
@@ -325,14 +382,18 @@ impl Run {
     fn make_folder(
         py: Python<'_>,
         root: PathBuf,
-        name: Option<&str>,
-        command: Vec<String>,
-        tags: BTreeMap<String, String>,
+        name: Option<Text>,
+        command: Vec<Text>,
+        tags: BTreeMap<Text, Text>,
         inside: Option<PathBuf>,
         resumes: Option<&str>,
-        ranks: Option<&str>,
+        ranks: Option<Text>,
         program: &str,
     ) -> PyResult<(PathBuf, bool, Option<String>)> {
+        decide_privacy();
+        let name = name.as_deref();
+        let command: Vec<String> = command.into_iter().map(|word| word.0).collect();
+        let tags = as_strings(tags);
         let file = command.first().map_or("python", |first| {
             let file = first.rsplit('/').next().unwrap_or(first);
             [".py", ".ipynb"]
@@ -354,7 +415,7 @@ impl Run {
         let made = py.detach(|| {
             add_dirty_flag(&mut provenance);
             description.provenance = Some(provenance);
-            begin_folder(&root, inside.as_deref(), ranks, &mut description)
+            begin_folder(&root, inside.as_deref(), ranks.as_deref(), &mut description)
         });
         let (folder, is_new, refused) = made.map_err(os_error)?;
         let path = std::path::absolute(folder.path()).unwrap_or(folder.path().to_owned());
@@ -412,10 +473,11 @@ impl Run {
     fn log(&self, values: &Bound<'_, PyAny>, step: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = values.py();
         let step = step_of("log", step)?;
-        if let Ok(dict) = values.cast::<PyDict>()
-            && self.shared.log_quickly(METRICS, dict, step)
-        {
-            return self.shared.settle(py, false);
+        if let Ok(dict) = values.cast::<PyDict>() {
+            let quick = self.shared.log_quickly(METRICS, dict, step);
+            if quick != Quick::NeedsCare {
+                return self.shared.after_quick_row(py, quick);
+            }
         }
         match as_dict(values) {
             Some(dict) => self.shared.log_found(py, METRICS, flatten(&dict)?, step),
@@ -454,8 +516,8 @@ impl Run {
     }
 
     /// Sets a mark.
-    fn mark(&self, py: Python<'_>, text: String) -> PyResult<()> {
-        self.event(py, &Event::Mark { text })
+    fn mark(&self, py: Python<'_>, text: Text) -> PyResult<()> {
+        self.event(py, &Event::Mark { text: text.0 })
     }
 
     /// Adds settings: a flat JSON object.
@@ -467,25 +529,24 @@ impl Run {
     /// Stores a reading of a GPU's memory; None is not measured.
     fn torch_memory(&self, device: u32, values: [Option<f64>; 6]) {
         let values = values.map(|value| value.unwrap_or(ABSENT));
-        self.shared.with_stream(|stream| {
+        self.shared.store(|stream| {
             let (table, step) = (stream.torch_memory(device), stream.step);
             stream.append(table, step, &values)
         });
     }
 
     /// Stores a phase that took so many seconds and has just ended.
-    fn phase(&self, name: &str, seconds: f64) {
-        self.shared.with_stream(|stream| {
-            let (table, step) = (stream.phase(name), stream.step);
+    fn phase(&self, name: Text, seconds: f64) {
+        self.shared.store(|stream| {
+            let (table, step) = (stream.phase(&name), stream.step);
             stream.append(table, step, &[(seconds * 1e9).round()])
         });
     }
 
-    /// Points that could not be stored.
+    /// Calls of this process whose values could not be stored, each counted once; those after the run's end are among them.
     #[getter]
     fn dropped(&self) -> u64 {
-        let dropped = self.shared.with_stream(|stream| stream.dropped().0);
-        dropped.unwrap_or(0)
+        self.shared.lost_calls.load(Ordering::Relaxed)
     }
 
     /// Bytes of this process's stream so far, before compaction.
@@ -561,7 +622,7 @@ impl Ownership {
 
 impl Run {
     fn event(&self, py: Python<'_>, event: &Event) -> PyResult<()> {
-        match self.shared.with_stream(|stream| stream.event(event)) {
+        match self.shared.store(|stream| stream.event(event)) {
             Some(false) => self.shared.say_loss(py),
             _ => Ok(()),
         }

@@ -182,7 +182,7 @@ impl Throughput {
         if window.marks.len() > self.size + 1 {
             window.marks.pop_front();
         }
-        run.with_stream(|stream| {
+        run.store(|stream| {
             let (table, step) = (stream.throughput(), stream.step);
             let counted = last.counted_nanos as f64;
             let row = [last.batches as f64, last.samples, last.tokens, counted];

@@ -13,8 +13,9 @@ use crate::flatten::{as_dict, flatten};
 use crate::key_sets::MOST_NAMES;
 use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
-use crate::run::{Destination, METRICS, Run, Shared, step_of};
+use crate::run::{Destination, METRICS, Quick, Run, Shared, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
+use crate::text::Text;
 use crate::trouble::report;
 
 /// Values by name, kept in memory for statistics and stored in the run as they come.
@@ -97,19 +98,19 @@ impl Tracker {
 
     /// The mean of a metric's finite values; of the last `window` ones only, if given.
     #[pyo3(signature = (name, window=None))]
-    fn get_mean(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<f64> {
-        self.over(py, name, window, |values| mean_and_std(&finite(values)).0)
+    fn get_mean(&self, py: Python<'_>, name: Text, window: Option<i64>) -> PyResult<f64> {
+        self.over(py, &name, window, |values| mean_and_std(&finite(values)).0)
     }
 
     /// Their population standard deviation, likewise.
     #[pyo3(signature = (name, window=None))]
-    fn get_std(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<f64> {
-        self.over(py, name, window, |values| mean_and_std(&finite(values)).1)
+    fn get_std(&self, py: Python<'_>, name: Text, window: Option<i64>) -> PyResult<f64> {
+        self.over(py, &name, window, |values| mean_and_std(&finite(values)).1)
     }
 
     /// The last value.
-    fn get_last(&self, py: Python<'_>, name: &str) -> PyResult<Option<f64>> {
-        self.over(py, name, Some(1), |values| values.last().copied())
+    fn get_last(&self, py: Python<'_>, name: Text) -> PyResult<Option<f64>> {
+        self.over(py, &name, Some(1), |values| values.last().copied())
     }
 
     /// The summary of one metric, or of all by name.
@@ -117,11 +118,11 @@ impl Tracker {
     fn get_summary<'py>(
         &self,
         py: Python<'py>,
-        name: Option<&str>,
+        name: Option<Text>,
         window: Option<i64>,
     ) -> PyResult<Bound<'py, PyDict>> {
         if let Some(name) = name {
-            let statistics = self.over(py, name, window, Statistics::of)?;
+            let statistics = self.over(py, &name, window, Statistics::of)?;
             return metric_summary(py, &statistics);
         }
         let all = PyDict::new(py);
@@ -141,13 +142,13 @@ impl Tracker {
 
     /// A metric's values in order.
     #[pyo3(signature = (name, window=None))]
-    fn get_values(&self, py: Python<'_>, name: &str, window: Option<i64>) -> PyResult<Vec<f64>> {
-        self.over(py, name, window, <[f64]>::to_vec)
+    fn get_values(&self, py: Python<'_>, name: Text, window: Option<i64>) -> PyResult<Vec<f64>> {
+        self.over(py, &name, window, <[f64]>::to_vec)
     }
 
     /// The same as the bytes of doubles.
-    fn value_bytes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.over(py, name, None, |values| {
+    fn value_bytes<'py>(&self, py: Python<'py>, name: Text) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.over(py, &name, None, |values| {
             let bytes = values.iter().flat_map(|value| value.to_ne_bytes());
             bytes.collect::<Vec<u8>>()
         })?;
@@ -163,8 +164,8 @@ impl Tracker {
         self.locked().clear();
     }
 
-    fn __contains__(&self, name: &str) -> bool {
-        self.locked().contains_key(name)
+    fn __contains__(&self, name: Text) -> bool {
+        self.locked().contains_key(&*name)
     }
 
     fn __len__(&self) -> usize {
@@ -243,9 +244,12 @@ impl Tracker {
         let step = step_of("update", step)?;
         let run = self.destination.get(py)?;
         let group = self.group_in(&run);
-        if run.is_stored() && run.log_quickly(&group, dict, step) {
-            self.keep_plain(dict);
-            return run.settle(py, false);
+        if run.is_stored() {
+            let quick = run.log_quickly(&group, dict, step);
+            if quick != Quick::NeedsCare {
+                self.keep_plain(dict);
+                return run.after_quick_row(py, quick);
+            }
         }
         let found = flatten(dict)?;
         for (name, number) in &found.numbers {

@@ -7,22 +7,25 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
 static REPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// Says something to know that is no trouble, once, in strict mode too.
-#[cold]
-pub(crate) fn warn_once(py: Python<'_>, text: &str) -> PyResult<()> {
-    let module = py.import("nilometer._trouble")?;
-    module.call_method1("warn_once", (PyString::new(py, text),))?;
-    Ok(())
-}
+static WARN_ONCE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Says it; the error is the exception that strict mode wants raised.
 #[cold]
 pub(crate) fn report(py: Python<'_>, text: &str) -> PyResult<()> {
-    let report = REPORT.get_or_try_init(py, || {
+    say(py, &REPORT, "report", text)
+}
+
+/// Says it once, also in strict mode: something to know, not a trouble.
+#[cold]
+pub(crate) fn warn_once(py: Python<'_>, text: &str) -> PyResult<()> {
+    say(py, &WARN_ONCE, "warn_once", text)
+}
+
+fn say(py: Python<'_>, function: &PyOnceLock<Py<PyAny>>, name: &str, text: &str) -> PyResult<()> {
+    let function = function.get_or_try_init(py, || {
         let module = py.import("nilometer._trouble")?;
-        PyResult::Ok(module.getattr("report")?.unbind())
+        PyResult::Ok(module.getattr(name)?.unbind())
     })?;
-    report.call1(py, (PyString::new(py, text),))?;
+    function.call1(py, (PyString::new(py, text),))?;
     Ok(())
 }

@@ -8,13 +8,14 @@ use nilo_sample::run::RUN_SCHEMA;
 use nilo_sample::{RunDescription, RunId, SlurmJobId};
 use nilo_source::{Roots, process_id};
 
+use crate::privacy::{access, stored_command, stored_name};
 use crate::provenance::provenance;
 use crate::recorder::describe_machine;
 
 /// Runs that may begin in one millisecond.
 const MOST_ATTEMPTS: u32 = 100;
 
-/// The description of a run that this process begins now; `slug` becomes part of its id.
+/// The description of a run that this process begins now; `slug` becomes part of its id. Secrets in the command line are hidden.
 pub fn describe_run(
     mode: &str,
     command: Vec<String>,
@@ -27,14 +28,14 @@ pub fn describe_run(
     let own = process_id(&Roots::default(), own_pid);
     RunDescription {
         schema: RUN_SCHEMA.to_owned(),
-        id: RunId::new(i128::from(now), slug),
+        id: RunId::new(i128::from(now), &stored_name(slug)),
         name: None,
         parent: None,
         resumes: None,
         provenance: Some(provenance()),
         tags,
         mode: mode.to_owned(),
-        command,
+        command: stored_command(&command),
         cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),
         host,
         system,
@@ -85,7 +86,9 @@ pub fn create_run_folder(
     root: &Path,
     description: &mut RunDescription,
 ) -> Result<Place, RunfileError> {
-    let first = match create_with_free_id(description, |told| RunFolder::create(root, told)) {
+    let first = match create_with_free_id(description, |told| {
+        RunFolder::create_for(access(), root, told)
+    }) {
         Ok(folder) => {
             return Ok(Place {
                 folder,
@@ -95,7 +98,7 @@ pub fn create_run_folder(
         Err(error) => error,
     };
     for candidate in fallback_roots() {
-        let create = |told: &RunDescription| RunFolder::create(&candidate, told);
+        let create = |told: &RunDescription| RunFolder::create_for(access(), &candidate, told);
         if let Ok(folder) = create_with_free_id(description, create) {
             return Ok(Place {
                 folder,
@@ -115,7 +118,7 @@ pub fn create_run_inside(
 ) -> Result<RunFolder, RunfileError> {
     let job = run.job().unwrap_or_else(|| run.clone());
     description.parent = Some(job.describe()?.id);
-    create_with_free_id(description, |told| job.create_inside(told))
+    create_with_free_id(description, |told| job.create_inside(access(), told))
 }
 
 /// Two runs may begin in the same millisecond: the later one takes the next.
@@ -139,22 +142,65 @@ fn create_with_free_id(
 
 /// Folders of this user alone, for when the asked-for one cannot be written.
 fn fallback_roots() -> impl Iterator<Item = PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
-    fallback_paths().into_iter().filter_map(|path| {
-        std::fs::DirBuilder::new().mode(0o700).create(&path).ok();
-        private_folder(path)
+    fallback_bases().into_iter().filter_map(|base| {
+        let usual = base.join(fallback_name());
+        make_private(&usual);
+        // Somebody else may have taken the name. One of the others that we made before does, or a new one that nobody can foresee.
+        private_folder(usual)
+            .or_else(|| fallbacks_in(&base).into_iter().next())
+            .or_else(|| {
+                let unforeseen = base.join(format!("{}-{}", fallback_name(), unforeseen()?));
+                make_private(&unforeseen);
+                private_folder(unforeseen)
+            })
     })
 }
 
 /// Those of them that there are: where runs lie whose own folder could not be written.
 pub fn fallback_folders() -> Vec<PathBuf> {
-    let paths = fallback_paths().into_iter();
-    paths.filter_map(private_folder).collect()
+    let bases = fallback_bases().into_iter();
+    bases.flat_map(|base| fallbacks_in(&base)).collect()
 }
 
-fn fallback_paths() -> [PathBuf; 2] {
-    let name = format!("nilo-{}", rustix::process::getuid().as_raw());
-    [std::env::temp_dir(), PathBuf::from("/dev/shm")].map(|base| base.join(&name))
+fn fallback_bases() -> [PathBuf; 2] {
+    [std::env::temp_dir(), PathBuf::from("/dev/shm")]
+}
+
+fn fallback_name() -> String {
+    format!("nilo-{}", rustix::process::getuid().as_raw())
+}
+
+/// Our private folders in a shared one, the one with the usual name first.
+fn fallbacks_in(base: &Path) -> Vec<PathBuf> {
+    let usual = fallback_name();
+    let begins = format!("{usual}-");
+    let Ok(entries) = std::fs::read_dir(base) else {
+        return private_folder(base.join(usual)).into_iter().collect();
+    };
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            (name == usual || name.starts_with(&begins)).then(|| entry.path())
+        })
+        .filter_map(private_folder)
+        .collect();
+    found.sort();
+    found
+}
+
+/// Letters that another user cannot guess; `None` where the kernel has none.
+fn unforeseen() -> Option<String> {
+    let mut bytes = [0; 8];
+    let mut random = std::fs::File::open("/dev/urandom").ok()?;
+    std::io::Read::read_exact(&mut random, &mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn make_private(path: &Path) {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(path).ok();
 }
 
 /// The folder if it is this user's alone.

@@ -17,6 +17,7 @@ mod live;
 mod own_memory;
 mod own_process;
 mod pace;
+mod privacy;
 mod process_rows;
 mod provenance;
 mod reap;
@@ -36,6 +37,7 @@ pub use launch::LaunchError;
 pub use live::{Live, Observer};
 pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
+pub use privacy::Privacy;
 pub use provenance::add_dirty_flag;
 pub use recorder::{Backend, describe_machine};
 

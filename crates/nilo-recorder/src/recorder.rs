@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::high_water::HighWater;
 use crate::live::Live;
 use crate::pace::Pace;
+use crate::privacy::stored_process;
 use crate::process_rows::ProcessRows;
 use crate::reap::{Reaped, Reaper};
 use crate::surroundings::Surroundings;
@@ -334,7 +335,7 @@ impl Recorder {
                 Change::Started(id) => self.on_started(now_nanos, id),
                 Change::Renamed(id) => {
                     if let Some(process) = find(self.source.processes(), id) {
-                        let info = process.info.clone();
+                        let info = stored_process(&process.info);
                         self.writer
                             .event(now_nanos, &Event::ProcessRenamed { id, info });
                     }
@@ -363,7 +364,7 @@ impl Recorder {
         let attached = self.attached && self.last_tick_nanos == 0;
         self.marks.join(process, attached);
         self.parents.insert(process.info.parent);
-        let info = process.info.clone();
+        let info = stored_process(&process.info);
         self.writer
             .event(now_nanos, &Event::ProcessStarted { id, info });
     }

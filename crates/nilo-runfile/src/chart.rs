@@ -3,9 +3,10 @@
 //! Compacted rows come from the pyramid: whole cells where they are narrower than half a pixel, single rows where they are wider or hold a gap.
 //! Rows still in segments are read as they are.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nilo_sample::{RunDescription, Subject, TableSpec};
 
@@ -17,7 +18,7 @@ use crate::downsample::{Bucket, Buckets};
 use crate::error::RunfileError;
 use crate::folder::RunFolder;
 use crate::header::Magic;
-use crate::load::{OpenBlocks, open_blocks, open_with_header};
+use crate::load::{OpenBlocks, StreamParts, open_blocks, open_with_header};
 use crate::names::{self, StreamFiles};
 use crate::pyramid::{self, Cell, ROWS_PER_CELL, TimeCell};
 use crate::record::Record;
@@ -109,7 +110,7 @@ struct Question<'a> {
 struct Stream<'a> {
     folder: &'a Path,
     writer: &'a str,
-    files: &'a StreamFiles,
+    segments: &'a BTreeMap<u32, PathBuf>,
     blocks: Option<&'a OpenBlocks>,
     axis: TimeAxis,
 }
@@ -130,21 +131,20 @@ impl<'a> Question<'a> {
         files: &StreamFiles,
         description: &RunDescription,
     ) -> Drawing<'a> {
-        let compacted = files.compacted.as_deref();
-        let blocks = compacted.and_then(|path| open_blocks(path, &mut Vec::new()));
-        let known = blocks.iter().flat_map(|open| open.by_segment.keys());
-        let mut numbers: Vec<u32> = known.chain(files.segments.keys()).copied().collect();
-        numbers.sort_unstable();
-        numbers.dedup();
+        let StreamParts {
+            segments,
+            blocks,
+            numbers,
+        } = StreamParts::find(folder, writer, files, &mut Vec::new());
         let stream = Stream {
             folder,
             writer,
-            files,
+            segments: &segments,
             blocks: blocks.as_ref(),
             axis: TimeAxis::new(description),
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = processors.min(files.segments.len() / SEGMENTS_PER_THREAD);
+        let threads = processors.min(segments.len() / SEGMENTS_PER_THREAD);
         if threads <= 1 {
             return self.draw_segments(&numbers, stream);
         }
@@ -197,7 +197,7 @@ impl<'a> Drawing<'a> {
     fn add_segments(&mut self, numbers: &[u32], stream: Stream<'_>) {
         let mut fresh: Option<OpenBlocks> = None;
         for number in numbers {
-            if let Some(path) = stream.files.segments.get(number) {
+            if let Some(path) = stream.segments.get(number) {
                 if self.add_segment(path, &stream.axis).is_ok() {
                     continue;
                 }

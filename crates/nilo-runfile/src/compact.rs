@@ -31,6 +31,10 @@ pub(crate) struct Compactor {
     writer: String,
     /// The file and where its last whole block ends.
     output: Option<(File, u64)>,
+    /// Segments that there was no room for.
+    left_over: Vec<(u32, PathBuf)>,
+    /// Whether the last one found no room, as opposed to being damaged.
+    is_out_of_room: bool,
 }
 
 impl Compactor {
@@ -39,6 +43,8 @@ impl Compactor {
             folder: folder.to_owned(),
             writer: writer.to_owned(),
             output: None,
+            left_over: Vec::new(),
+            is_out_of_room: false,
         }
     }
 
@@ -46,18 +52,37 @@ impl Compactor {
         &self.folder
     }
 
-    /// Compacts one segment. On any trouble (a full disk, say) the segment stays as it is, which every reader understands.
-    pub(crate) fn compact(&mut self, number: u32, path: &Path) {
+    /// Compacts one segment, and those before it that there was no room for.
+    /// On any trouble (a full disk, say) a segment stays as it is, which every reader understands.
+    pub(crate) fn compact(&mut self, number: u32, path: PathBuf) {
+        self.left_over.push((number, path));
+        self.compact_left_over();
+    }
+
+    /// Tries again what there was no room for.
+    pub(crate) fn compact_left_over(&mut self) {
+        // The newest first: the last segments on a full disk are small.
+        while let Some((number, path)) = self.left_over.pop() {
+            if self.copy_to_block(number, &path) {
+                let _ = std::fs::remove_file(path);
+            } else if self.is_out_of_room {
+                self.left_over.push((number, path));
+                return;
+            }
+        }
+    }
+
+    /// Stores a segment as a block; its file is left alone.
+    pub(crate) fn copy_to_block(&mut self, number: u32, path: &Path) -> bool {
         let compacted = filesystem::open_regular(path)
             .ok()
             .and_then(|file| encode_block(&file))
             .filter(|(header, _)| header.segment == number);
-        if let Some((header, block)) = compacted
-            && self.append(&header, &block).is_ok()
-        {
-            let _ = std::fs::remove_file(path);
-        }
+        let stored = compacted.map(|(header, block)| self.append(&header, &block));
+        let is_stored = matches!(stored, Some(Ok(())));
+        self.is_out_of_room = matches!(stored, Some(Err(_)));
         return_memory();
+        is_stored
     }
 
     fn append(&mut self, header: &Header, block: &[u8]) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use nilo_sample::{Event, ProcessId, Recording, RunDescription, TableSpec};
 
 use crate::error::RunfileError;
-use crate::folder::{RunFolder, list_runs};
+use crate::folder::{Access, RunFolder, list_runs};
 use crate::header::{Header, Magic};
 use crate::load;
 use crate::names;
@@ -20,8 +20,12 @@ pub(crate) const RUNS: &str = "runs";
 
 impl RunFolder {
     /// Makes the folder of a run inside this job.
-    pub fn create_inside(&self, description: &RunDescription) -> Result<RunFolder, RunfileError> {
-        RunFolder::create(&self.path().join(RUNS), description)
+    pub fn create_inside(
+        &self,
+        access: Access,
+        description: &RunDescription,
+    ) -> Result<RunFolder, RunfileError> {
+        RunFolder::create_for(access, &self.path().join(RUNS), description)
     }
 
     /// The job that this run lies in.
@@ -33,8 +37,7 @@ impl RunFolder {
 
     /// The runs inside this job, by id.
     pub fn runs_inside(&self) -> Vec<RunFolder> {
-        let found = list_runs(&self.path().join(RUNS)).into_iter();
-        found.filter_map(Result::ok).collect()
+        runs_inside(self.path())
     }
 
     /// Reads what this run itself wrote, without its job.
@@ -132,6 +135,12 @@ impl RunFolder {
         }
         members
     }
+}
+
+/// The runs inside the job of a folder.
+pub(crate) fn runs_inside(job: &Path) -> Vec<RunFolder> {
+    let found = list_runs(&job.join(RUNS)).into_iter();
+    found.filter_map(Result::ok).collect()
 }
 
 /// What a run needs of its job for the tables that are wanted: its curve is made of those of its processes.

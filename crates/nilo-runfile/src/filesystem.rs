@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::RunfileError;
@@ -81,6 +81,23 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "not a regular file",
+        ))
+    }
+}
+
+/// Opens a folder to work in; one that has taken its place is refused.
+pub(crate) fn open_folder(path: &Path, identity: (u64, u64)) -> io::Result<File> {
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .open(path)?;
+    let metadata = folder.metadata()?;
+    if (metadata.dev(), metadata.ino()) == identity {
+        Ok(folder)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "another folder has taken its place",
         ))
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
+use crate::description_file;
 use crate::error::RunfileError;
 use crate::family::inner_writer;
 use crate::filesystem;
@@ -19,35 +21,57 @@ const MAX_DESCRIPTION_BYTES: u64 = 8 << 20;
 /// The end of a run that took this long is synced to disk; the beginning is synced by the writer's housekeeping.
 const SYNC_FROM_NANOS: u64 = 5_000_000_000;
 
+/// Who may look into the folders that are made for runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The user alone: command lines, settings and marks may tell more than was meant.
+    #[default]
+    Private,
+    /// Whoever the umask allows.
+    Shared,
+}
+
 /// One run's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFolder {
     path: PathBuf,
+    /// Device and inode: what takes the folder's place later is not it.
+    identity: (u64, u64),
 }
 
 impl RunFolder {
-    /// Makes the folder of a run below `root`, and `root` itself with a `.gitignore` where that is missing.
+    /// Makes the folder of a run below `root`, and `root` itself with a `.gitignore` where that is missing. Nobody else can read them.
     pub fn create(root: &Path, description: &RunDescription) -> Result<RunFolder, RunfileError> {
-        fs::create_dir_all(root).map_err(RunfileError::io("create the folder", root))?;
+        RunFolder::create_for(Access::Private, root, description)
+    }
+
+    /// The same, for whom the caller says. A root that is there already stays as it is.
+    pub fn create_for(
+        access: Access,
+        root: &Path,
+        description: &RunDescription,
+    ) -> Result<RunFolder, RunfileError> {
+        let mut builder = DirBuilder::new();
+        if access == Access::Private {
+            builder.mode(0o700);
+        }
+        make_root(root, &builder).map_err(RunfileError::io("create the folder", root))?;
         write_gitignore(root);
         let path = root.join(description.id.as_str());
-        DirBuilder::new().create(&path).map_err(|error| {
+        builder.create(&path).map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
                 RunfileError::AlreadyExists { path: path.clone() }
             } else {
                 RunfileError::io("create the folder", &path)(error)
             }
         })?;
-        let folder = RunFolder { path };
+        let made = fs::symlink_metadata(&path).map_err(RunfileError::io("open the run", &path))?;
+        let folder = RunFolder {
+            path,
+            identity: (made.dev(), made.ino()),
+        };
         folder.write_description(description)?;
         Ok(folder)
-    }
-
-    /// A run's folder by its path, unchecked.
-    pub(crate) fn at(path: &Path) -> RunFolder {
-        RunFolder {
-            path: path.to_owned(),
-        }
     }
 
     /// Opens an existing run.
@@ -68,8 +92,9 @@ impl RunFolder {
             return refuse("it is a file");
         }
         match fs::symlink_metadata(path.join(names::DESCRIPTION)) {
-            Ok(metadata) if metadata.is_file() => Ok(RunFolder {
+            Ok(described) if described.is_file() => Ok(RunFolder {
                 path: path.to_owned(),
+                identity: (metadata.dev(), metadata.ino()),
             }),
             Ok(_) => refuse("`run.json` is not a file"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => refuse("no `run.json` in it"),
@@ -91,6 +116,7 @@ impl RunFolder {
     }
 
     /// Replaces `run.json` in one step: readers see the one or the other, never half.
+    /// Nothing is written when another folder or a link has taken this one's place.
     pub fn write_description(&self, description: &RunDescription) -> Result<(), RunfileError> {
         let path = self.path.join(names::DESCRIPTION);
         let mut bytes =
@@ -99,26 +125,13 @@ impl RunFolder {
                 source,
             })?;
         bytes.push(b'\n');
-        let draft = self
-            .path
-            .join(format!("{}.{}.tmp", names::DESCRIPTION, std::process::id()));
-        // A draft of this name is what a killed process with our PID left behind.
-        let _ = fs::remove_file(&draft);
-        let written = filesystem::create_new(&draft)
-            .and_then(|mut file| {
-                file.write_all(&bytes)?;
-                // Renaming an unsynced file can leave an empty one after a power cut on some file systems.
-                // A sync may take 10 ms, though, which a short run should not pay for.
-                match &description.ending {
-                    Some(ending) if ending.time_nanos >= SYNC_FROM_NANOS => file.sync_data(),
-                    _ => Ok(()),
-                }
-            })
-            .and_then(|()| fs::rename(&draft, &path));
-        written.map_err(|error| {
-            let _ = fs::remove_file(&draft);
-            RunfileError::io("write the run's description", &path)(error)
-        })
+        // Renaming an unsynced file can leave an empty one after a power cut on some file systems.
+        // A sync may take 10 ms, though, which a short run should not pay for.
+        let sync =
+            matches!(&description.ending, Some(ending) if ending.time_nanos >= SYNC_FROM_NANOS);
+        filesystem::open_folder(&self.path, self.identity)
+            .and_then(|folder| description_file::replace(&folder, &bytes, sync))
+            .map_err(RunfileError::io("write the run's description", &path))
     }
 
     /// Reads everything, with what the job of a run inside a job recorded of it. Damage is listed in the recording and never hides what is whole.
@@ -174,6 +187,23 @@ impl RunFolder {
 /// Reads the bytes of a `run.json`.
 pub(crate) fn parse_description(bytes: &[u8]) -> Result<RunDescription, serde_json::Error> {
     serde_json::from_slice(bytes)
+}
+
+/// Folders above the root are made as the umask says: they are not ours.
+fn make_root(root: &Path, builder: &DirBuilder) -> io::Result<()> {
+    match builder.create(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(parent) = root.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            builder.create(root)
+        }
+        outcome => outcome,
+    }
+    .or_else(|error| match root.is_dir() {
+        true => Ok(()),
+        false => Err(error),
+    })
 }
 
 /// Keeps recordings out of the user's repository; a root that cannot hold it is no reason not to record.

@@ -14,7 +14,7 @@ use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
 use crate::collect::{Collector, Declared, Tally};
 use crate::error::RunfileError;
-use crate::family::inner_writer;
+use crate::family::{inner_writer, runs_inside};
 use crate::folder::RunFolder;
 use crate::header::{Header, Magic};
 use crate::load::open_with_header;
@@ -55,6 +55,8 @@ struct StreamTail {
     /// Blocks from the present number on, and how far the compacted file was listed for them.
     blocks: BTreeMap<u32, BlockPlace>,
     listed_to: u64,
+    /// The number that was not there at first, although a later one was.
+    looked_again: Option<u32>,
     /// The compacted file, open during a poll.
     compacted: Option<Arc<File>>,
 }
@@ -97,7 +99,7 @@ impl Follower {
         let mut collector = Collector::new(&|_| true, self.polls);
         let mut damage = Vec::new();
         self.poll_folder(None, &axis, &mut collector, &mut damage)?;
-        for run in RunFolder::at(&self.folder).runs_inside() {
+        for run in runs_inside(&self.folder) {
             self.poll_folder(Some(run.path()), &axis, &mut collector, &mut damage)?;
         }
         let (tables, events) = collector.finish();
@@ -176,6 +178,11 @@ impl StreamTail {
                         let Some(next) = self.next_known(folder, writer, listed) else {
                             return;
                         };
+                        // It may have been written since, or have become a block: once a later one exists, it is where it stays.
+                        if self.looked_again != Some(self.number) {
+                            self.looked_again = Some(self.number);
+                            continue;
+                        }
                         tally.complain(match unreadable {
                             Found::Unreadable(error) => error.to_string(),
                             _ => format!("segment {} is missing", self.number),

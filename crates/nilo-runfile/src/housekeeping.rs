@@ -39,16 +39,20 @@ struct Desk {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Work> {
-        // The state is valid after every statement, so a panic elsewhere does not spoil it.
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.work)
     }
+}
+
+/// The state is valid after every statement, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A handle on the thread, started or not.
 pub(crate) struct Housekeeper {
     desk: Arc<Desk>,
-    folder: PathBuf,
-    writer: String,
+    /// Used by the thread, and by the writer itself when the disk is full.
+    compactor: Arc<Mutex<Compactor>>,
     compact: bool,
     sync_every: Option<Duration>,
     thread: Option<JoinHandle<()>>,
@@ -58,8 +62,7 @@ impl Housekeeper {
     pub(crate) fn new(folder: &Path, writer: &str, options: &WriterOptions) -> Housekeeper {
         Housekeeper {
             desk: Arc::default(),
-            folder: folder.to_owned(),
-            writer: writer.to_owned(),
+            compactor: Arc::new(Mutex::new(Compactor::new(folder, writer))),
             compact: options.compact,
             sync_every: options.sync_every,
             thread: None,
@@ -69,6 +72,11 @@ impl Housekeeper {
     /// Which file is to be synced from here on.
     pub(crate) fn set_live(&self, file: Arc<File>) {
         self.desk.lock().live = Some(file);
+    }
+
+    /// There is no file to sync until the next one is opened.
+    pub(crate) fn forget_live(&self) {
+        self.desk.lock().live = None;
     }
 
     /// A segment is full.
@@ -98,6 +106,25 @@ impl Housekeeper {
         self.start();
     }
 
+    /// Makes room on a full disk: compacts, at once, the sealed segments that wait for it or found no room before.
+    pub(crate) fn compact_sealed(&mut self) {
+        if !self.compact {
+            return;
+        }
+        // Waits for the one that the thread is at.
+        let mut compactor = lock(&self.compactor);
+        let sealed = std::mem::take(&mut self.desk.lock().sealed);
+        for Sealed { number, path, .. } in sealed {
+            compactor.compact(number, path);
+        }
+        compactor.compact_left_over();
+    }
+
+    /// Copies a full segment that is still open into a block; its file may then be deleted. `false` when that was not possible.
+    pub(crate) fn copy_to_block(&mut self, number: u32, path: &Path) -> bool {
+        self.compact && lock(&self.compactor).copy_to_block(number, path)
+    }
+
     pub(crate) fn is_started(&self) -> bool {
         self.thread.is_some()
     }
@@ -108,13 +135,13 @@ impl Housekeeper {
             return;
         }
         let desk = Arc::clone(&self.desk);
-        let compactor = Compactor::new(&self.folder, &self.writer);
+        let compactor = Arc::clone(&self.compactor);
         let sync_every = self.sync_every;
         let _mask = SignalsBlocked::new();
         self.thread = std::thread::Builder::new()
             .name("nilo-housekeeping".to_owned())
             .stack_size(256 << 10)
-            .spawn(move || keep_house(&desk, compactor, sync_every))
+            .spawn(move || keep_house(&desk, &compactor, sync_every))
             .ok();
     }
 
@@ -141,7 +168,7 @@ impl Housekeeper {
     }
 }
 
-fn keep_house(desk: &Desk, mut compactor: Compactor, sync_every: Option<Duration>) {
+fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Duration>) {
     lower_priority();
     let mut next_sync = sync_every.map(|every| Instant::now() + every);
     let mut run_is_synced = false;
@@ -173,7 +200,7 @@ fn keep_house(desk: &Desk, mut compactor: Compactor, sync_every: Option<Duration
         drop(work);
         match task {
             Some(sealed) if sealed.compact => {
-                compactor.compact(sealed.number, &sealed.path);
+                lock(compactor).compact(sealed.number, sealed.path);
             }
             Some(sealed) => sync_path(&sealed.path),
             None if is_late => return,
@@ -182,7 +209,7 @@ fn keep_house(desk: &Desk, mut compactor: Compactor, sync_every: Option<Duration
                     let _ = file.sync_data();
                 }
                 if !run_is_synced {
-                    sync_run(compactor.folder());
+                    sync_run(lock(compactor).folder());
                     run_is_synced = true;
                 }
                 next_sync = sync_every.map(|every| Instant::now() + every);

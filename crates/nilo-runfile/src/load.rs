@@ -17,6 +17,9 @@ use crate::header::{FORMAT_VERSION, HEADER_LEN, Header, HeaderFault, Magic};
 use crate::names::{self, StreamFiles};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
 
+/// A folder in which a segment is missing is listed again until this many times in all.
+const MOST_LOOKS: u32 = 3;
+
 /// Reads everything that `keep` wants, one `column` of it if given, and all events.
 pub(crate) fn load(
     folder: &Path,
@@ -88,23 +91,16 @@ fn load_stream(
     collector: &mut Collector<'_>,
     damage: &mut Vec<String>,
 ) -> u64 {
-    let mut blocks = match &stream.compacted {
-        Some(path) => open_blocks(path, damage),
-        None => None,
-    };
-    let numbers_of = |blocks: &Option<OpenBlocks>| -> Vec<u32> {
-        let known = blocks.iter().flat_map(|open| open.by_segment.keys());
-        let mut numbers: Vec<u32> = known.chain(stream.segments.keys()).copied().collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
-    };
-    let numbers = numbers_of(&blocks);
+    let StreamParts {
+        segments,
+        mut blocks,
+        numbers,
+    } = StreamParts::find(folder, writer, stream, damage);
     let last = numbers.last().copied();
     complain_of_missing(writer, &numbers, damage);
     let mut dropped_rows = 0;
     for number in numbers {
-        let raw = stream.segments.get(&number);
+        let raw = segments.get(&number);
         let mut raw_fault = None;
         if let Some(path) = raw {
             let outcome = open_with_header(path, Magic::Segment).and_then(|(file, header)| {
@@ -150,6 +146,56 @@ fn load_stream(
     collector.unpack(&mut tally);
     damage.extend(tally.sentences(&names::compacted_path(folder, writer)));
     dropped_rows
+}
+
+/// Where each segment of a stream is: in a file of its own, in a block, or in both.
+pub(crate) struct StreamParts {
+    pub(crate) segments: BTreeMap<u32, PathBuf>,
+    pub(crate) blocks: Option<OpenBlocks>,
+    /// Every segment that there is, in order.
+    pub(crate) numbers: Vec<u32>,
+}
+
+impl StreamParts {
+    /// Looks again where a segment seems to be missing: a listing takes time, and meanwhile one may have moved from its file into a block.
+    /// What is wrong with the compacted file goes to `damage`.
+    pub(crate) fn find(
+        folder: &Path,
+        writer: &str,
+        listed: &StreamFiles,
+        damage: &mut Vec<String>,
+    ) -> StreamParts {
+        let mut segments = listed.segments.clone();
+        let mut looks = 1;
+        loop {
+            // Listed or not: it may have been made since.
+            let path = names::compacted_path(folder, writer);
+            let mut trouble = Vec::new();
+            let is_there = path.symlink_metadata().is_ok();
+            let blocks = match is_there {
+                true => open_blocks(&path, &mut trouble),
+                false => None,
+            };
+            let known = blocks.iter().flat_map(|open| open.by_segment.keys());
+            let mut numbers: Vec<u32> = known.chain(segments.keys()).copied().collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let is_whole = numbers.iter().copied().eq(0..numbers.len() as u32);
+            if is_whole || looks == MOST_LOOKS {
+                damage.append(&mut trouble);
+                return StreamParts {
+                    segments,
+                    blocks,
+                    numbers,
+                };
+            }
+            looks += 1;
+            let again = names::list(folder).unwrap_or_default();
+            if let Some(found) = again.streams.get(writer) {
+                segments.clone_from(&found.segments);
+            }
+        }
+    }
 }
 
 /// A file was created and its writer died before the header: nothing was ever in it.

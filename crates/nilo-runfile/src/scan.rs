@@ -2,6 +2,8 @@
 //!
 //! Files are read with `pread` into a window, never mapped: a file cut short while it is read is then an early end and not a SIGBUS.
 //! What is unreadable is stepped over until the next whole record with a right checksum; the work for that is bounded.
+//! A file that is being written needs care: a read takes its pages one after the other, so it may miss a record
+//! and see later ones. Before bytes are called unreadable they are read again, which shows what was written meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -15,6 +17,8 @@ const WINDOW_BYTES: usize = 64 << 10;
 const MAX_ZERO_RUN: u64 = 64 << 20;
 /// Checksums tried while looking for the next record may cover this many bytes more than the file has, eight times over.
 const RESYNC_BUDGET: u64 = 16 << 20;
+/// Bytes that looked like the beginning of a record are read again at most so many times.
+const MAX_SECOND_LOOKS: u32 = 64;
 
 /// Bytes that can be read at an offset.
 pub(crate) trait Source {
@@ -84,8 +88,17 @@ pub(crate) fn scan<S: Source + ?Sized>(
     let mut zero_run = 0;
     // One past the last byte known to be neither zero nor part of a record.
     let mut last_garbage = start;
+    let mut gap = Gap::none();
     loop {
         let begin = window.offset();
+        if begin > outcome.end
+            && matches!(read_front(window.rest()), Front::Record(..))
+            && gap.was_written_meanwhile(source)?
+        {
+            window = Window::new(source, outcome.end);
+            last_garbage = outcome.end;
+            continue;
+        }
         let run = read_run(window.rest(), &mut on_record);
         if run.records > 0 {
             if begin > outcome.end {
@@ -114,6 +127,9 @@ pub(crate) fn scan<S: Source + ?Sized>(
             last_garbage = window.offset() + garbage;
             break;
         }
+        if window.offset() == outcome.end {
+            gap.begin(outcome.end, rest);
+        }
         let zeros = leading_zeros(rest, stride);
         if zeros > 0 {
             zero_run += zeros as u64;
@@ -135,6 +151,68 @@ pub(crate) fn scan<S: Source + ?Sized>(
     }
     outcome.torn_tail_bytes = last_garbage.saturating_sub(outcome.end);
     Ok(outcome)
+}
+
+/// The bytes after the last record as they were first seen.
+struct Gap {
+    offset: u64,
+    /// The head of the record that may be there; short at the end of the file.
+    seen: [u8; HEAD_LEN],
+    seen_len: usize,
+    was_looked_at: bool,
+    looks_left: u32,
+}
+
+impl Gap {
+    fn none() -> Gap {
+        Gap {
+            offset: u64::MAX,
+            seen: [0; HEAD_LEN],
+            seen_len: 0,
+            was_looked_at: true,
+            looks_left: MAX_SECOND_LOOKS,
+        }
+    }
+
+    fn begin(&mut self, offset: u64, bytes: &[u8]) {
+        if self.offset == offset {
+            return;
+        }
+        self.offset = offset;
+        self.seen_len = bytes.len().min(HEAD_LEN);
+        self.seen[..self.seen_len].copy_from_slice(&bytes[..self.seen_len]);
+        self.was_looked_at = false;
+    }
+
+    /// Whether a record may have been written here since; asked when a later record was found.
+    /// Records are written in order, so by then this one is whole, and one more look at it is enough.
+    fn was_written_meanwhile<S: Source + ?Sized>(&mut self, source: &S) -> io::Result<bool> {
+        if std::mem::replace(&mut self.was_looked_at, true) {
+            return Ok(false);
+        }
+        let mut now = [0; HEAD_LEN];
+        let len = source.read_at(&mut now, self.offset)?;
+        if now[..len] != self.seen[..self.seen_len] {
+            return Ok(true);
+        }
+        // The head was there already: perhaps the body was not.
+        if self.seen == [0; HEAD_LEN] || self.looks_left == 0 {
+            return Ok(false);
+        }
+        self.looks_left -= 1;
+        let mut fresh = Window::new(source, self.offset);
+        loop {
+            match read_front(fresh.rest()) {
+                Front::Record(..) => return Ok(true),
+                Front::Bad { .. } => return Ok(false),
+                Front::NeedsBytes(count) => {
+                    if !fresh.fill(count)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Records one after the other, and what comes after them.
@@ -332,5 +410,46 @@ mod tests {
         bytes.extend([9, 9, 9]);
         bytes.extend(rows(2));
         assert_eq!(times(&bytes, AtBadBytes::ResyncUnaligned).0, [0, 0, 1]);
+    }
+
+    /// A file whose writer goes on between two reads: the first read of each byte shows `early`, later ones `late`.
+    struct Growing {
+        early: Vec<u8>,
+        late: Vec<u8>,
+        is_late: std::cell::Cell<bool>,
+    }
+
+    impl Source for Growing {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let bytes = match self.is_late.replace(true) {
+                true => &self.late,
+                false => &self.early,
+            };
+            Source::read_at(&bytes[..], buffer, offset)
+        }
+    }
+
+    #[test]
+    fn records_written_while_the_file_is_read_leave_no_hole() {
+        let late = rows(9);
+        // The read began before record 3 was there and came to records 5 to 8 after they were; once in zeros, once in a half-written record.
+        for from in [3 * 28, 3 * 28 + 12] {
+            let mut early = late.clone();
+            early[from..5 * 28].fill(0);
+            let source = Growing {
+                early,
+                late: late.clone(),
+                is_late: std::cell::Cell::new(false),
+            };
+            let mut times = Vec::new();
+            let end = scan(&source, 0, AtBadBytes::Resync, |record| {
+                if let Record::Row(row) = record {
+                    times.push(row.time_nanos);
+                }
+            })
+            .unwrap();
+            assert_eq!(times, [0, 1, 2, 3, 4, 5, 6, 7, 8], "from {from}");
+            assert_eq!((end.holes, end.torn_tail_bytes), (vec![], 0));
+        }
     }
 }

@@ -161,9 +161,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Counts a row that could not be stored, in the header: that needs no space.
-    pub(crate) fn count_dropped_row(&mut self) {
-        self.dropped_rows += 1;
+    /// Counts rows that could not be stored, in the header: that needs no space.
+    pub(crate) fn count_dropped_rows(&mut self, rows: u64) {
+        self.dropped_rows += rows;
         match &mut self.backing {
             Backing::Mapped(map) => {
                 let cell = &mut map[DROPPED_ROWS_AT..DROPPED_ROWS_AT + 8];

@@ -14,6 +14,7 @@ use crate::filesystem;
 use crate::fork::Generation;
 use crate::header::HEADER_LEN;
 use crate::housekeeping::Housekeeper;
+use crate::names;
 use crate::opening::{Identity, first_segment, open_segment};
 use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
@@ -23,6 +24,8 @@ use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, RESERVED_BYTES, Segme
 const RETRY_NANOS: u64 = 1_000_000_000;
 /// A last segment smaller than this stays as it is: compressing it would cost a short run more time than it saves space.
 const COMPACT_AT_CLOSE_BYTES: u64 = 256 << 10;
+/// A disk that has no room for a segment of this size is as good as full: earlier segments are compacted at once.
+const LEAST_UNCOMPACTED_BYTES: u64 = 1 << 20;
 /// The longest row that is accepted, in columns.
 const MAX_COLUMNS: usize = (MAX_BODY_LEN - 20) / 8;
 
@@ -77,6 +80,17 @@ pub struct RunWriter {
     /// From this time on there is something to sync.
     wake_at_nanos: u64,
     housekeeper: Housekeeper,
+    /// The segment that was compacted because the disk was full.
+    compacted_when_full: Option<u32>,
+    /// The next segment, while there is none that takes records.
+    awaited: Option<Awaited>,
+}
+
+/// A segment that could not be opened after the one before it became a block.
+struct Awaited {
+    number: u32,
+    capacity: u64,
+    dropped_rows: u64,
 }
 
 impl RunWriter {
@@ -124,6 +138,8 @@ impl RunWriter {
             sealed_bytes: 0,
             wake_at_nanos,
             housekeeper,
+            compacted_when_full: None,
+            awaited: None,
         })
     }
 
@@ -353,10 +369,9 @@ impl RunWriter {
                 return self.drop_row_again();
             }
         }
-        let Some(segment) = &self.segment else {
-            return self.drop_row("the writer is closed");
-        };
-        if len(segment) <= segment.room() {
+        if let Some(segment) = &self.segment
+            && len(segment) <= segment.room()
+        {
             return true;
         }
         match self.next_segment(fresh_len) {
@@ -410,32 +425,96 @@ impl RunWriter {
         }
     }
 
-    /// Seals the segment and opens the next, smaller when the disk is nearly full.
+    /// Seals the segment and opens the next, smaller when the disk is nearly full. Compaction makes room first:
+    /// it needs some itself, so it comes before the last of the disk is taken.
     fn next_segment(&mut self, needed: usize) -> io::Result<()> {
         let Some(current) = &self.segment else {
+            return self.open_awaited(needed);
+        };
+        let (number, capacity) = (current.number(), current.capacity());
+        match self.open_next(number, capacity, needed, LEAST_UNCOMPACTED_BYTES) {
+            Err(error) if is_full(&error) => {}
+            outcome => {
+                self.go_on_with(outcome?);
+                return Ok(());
+            }
+        }
+        self.housekeeper.compact_sealed();
+        // Once for each segment: what did not help will not help a second later.
+        if self.compacted_when_full.replace(number) != Some(number) {
+            let path = names::segment_path(&self.folder, &self.name, number);
+            if self.housekeeper.copy_to_block(number, &path) {
+                return self.replace_by_block(number, capacity, needed);
+            }
+        }
+        let next = self.open_next(number, capacity / 4, needed, 0)?;
+        self.go_on_with(next);
+        Ok(())
+    }
+
+    /// Deletes a full segment that is in a block, and opens the next in its space.
+    fn replace_by_block(&mut self, number: u32, capacity: u64, needed: usize) -> io::Result<()> {
+        // The file gives its space back once nobody maps it.
+        if let Some(full) = self.segment.take() {
+            self.sealed_bytes += full.used();
+            let path = full.seal();
+            let _ = std::fs::remove_file(path);
+        }
+        self.housekeeper.forget_live();
+        self.awaited = Some(Awaited {
+            number: number + 1,
+            // Half as large as this one, so that there is room for its block.
+            capacity: capacity / 4,
+            dropped_rows: 0,
+        });
+        self.open_awaited(needed)
+    }
+
+    /// Opens the segment that there was no room for; it takes over the count of what was dropped meanwhile.
+    fn open_awaited(&mut self, needed: usize) -> io::Result<()> {
+        let Some(awaited) = &self.awaited else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let number = current.number() + 1;
+        let (before, capacity, dropped_rows) =
+            (awaited.number - 1, awaited.capacity, awaited.dropped_rows);
+        let mut next = self.open_next(before, capacity, needed, 0)?;
+        next.count_dropped_rows(dropped_rows);
+        self.awaited = None;
+        self.go_on_with(next);
+        Ok(())
+    }
+
+    fn go_on_with(&mut self, next: Segment) {
+        self.housekeeper.set_live(next.file());
+        if let Some(full) = self.segment.replace(next) {
+            self.sealed_bytes += full.used();
+            let number = full.number();
+            self.housekeeper.sealed(number, full.seal());
+        }
+    }
+
+    /// The segment after `number`, twice as large as `capacity` or smaller when the disk is nearly full, but not smaller than `least_wanted`.
+    fn open_next(
+        &mut self,
+        number: u32,
+        capacity: u64,
+        needed: usize,
+        least_wanted: u64,
+    ) -> io::Result<Segment> {
+        let number = number + 1;
         let least = (needed + HEADER_LEN + RESERVED_BYTES) as u64;
-        let wanted = current
-            .capacity()
+        let wanted = capacity
             .saturating_mul(2)
             .min(self.options.max_segment_bytes);
-        let next = open_segment(
+        open_segment(
             &self.folder,
             &self.name,
             number,
             self.identity,
             wanted.max(least),
-            least.max(MIN_SEGMENT_BYTES),
+            least.max(MIN_SEGMENT_BYTES).max(least_wanted.min(wanted)),
             &mut self.mapped,
-        )?;
-        self.housekeeper.set_live(next.file());
-        if let Some(full) = self.segment.replace(next) {
-            self.sealed_bytes += full.used();
-            self.housekeeper.sealed(number - 1, full.seal());
-        }
-        Ok(())
+        )
     }
 
     fn note_failure(&mut self, error: &io::Error) {
@@ -467,12 +546,21 @@ impl RunWriter {
         // A forked child must not touch the parent's files, not even the counter.
         if self.generation.is_current() {
             self.unreported += 1;
-            if let Some(segment) = &mut self.segment {
-                segment.count_dropped_row();
+            match (&mut self.segment, &mut self.awaited) {
+                (Some(segment), _) => segment.count_dropped_rows(1),
+                (None, Some(awaited)) => awaited.dropped_rows += 1,
+                (None, None) => {}
             }
         }
         false
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 impl Drop for RunWriter {

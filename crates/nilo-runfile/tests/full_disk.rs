@@ -6,13 +6,13 @@
 
 mod support;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nilo_runfile::{RunFolder, RunWriter, WriteMode, WriterOptions, monotonic_nanos};
-use nilo_sample::Event;
+use nilo_sample::{Ending, Event, RunStatus};
 use support::{description, metrics, small_segments};
 
 /// A mounted tmpfs that goes away with the test.
@@ -23,6 +23,10 @@ struct SmallDisk {
 
 impl SmallDisk {
     fn mount() -> Option<SmallDisk> {
+        SmallDisk::mount_with(c"size=1m")
+    }
+
+    fn mount_with(options: &CStr) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
         let target = CString::new(path.as_os_str().as_bytes()).unwrap();
@@ -33,7 +37,7 @@ impl SmallDisk {
                 target.as_ptr(),
                 c"tmpfs".as_ptr(),
                 0,
-                c"size=1m".as_ptr().cast(),
+                options.as_ptr().cast(),
             )
         };
         if outcome != 0 {
@@ -193,6 +197,79 @@ fn a_disk_without_a_single_free_page_is_an_error_at_the_start() {
     let error = RunWriter::create(run.path(), "w", WriterOptions::default()).err();
     assert!(error.unwrap().hint().unwrap().contains("free some space"));
     assert_eq!(segments(run.path()), 0);
+}
+
+#[test]
+fn a_full_disk_is_compacted_before_rows_are_dropped() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let run = RunFolder::create(&disk.path, &description(monotonic_nanos())).unwrap();
+    disk.fill(80 << 10);
+    let options = WriterOptions {
+        mode: WriteMode::Mapped,
+        first_segment_bytes: 64 << 10,
+        max_segment_bytes: 64 << 10,
+        compact: true,
+        ..WriterOptions::default()
+    };
+    let mut writer = RunWriter::create(run.path(), "w", options).unwrap();
+    let table = writer.define(&metrics("m", 5));
+    // The disk has room for one segment of about 1,000 rows; compressed, these take a fraction of it.
+    for index in 0..4_000 {
+        let values = [f64::from(index), 1.0, 2.0, 3.0, 4.0];
+        assert!(
+            writer.append(table, monotonic_nanos(), None, &values),
+            "row {index} was dropped: {:?}",
+            writer.dropped_reason()
+        );
+    }
+    // A reader of the half-compacted run sees every row.
+    let recording = run.load().unwrap();
+    assert_eq!(recording.tables[0].times.len(), 4_000);
+    writer.close();
+    let recording = run.load().unwrap();
+    assert_eq!(recording.damage, Vec::<String>::new());
+    assert_eq!(recording.dropped_rows, 0);
+    let expected: Vec<f64> = (0..4_000).map(f64::from).collect();
+    assert_eq!(recording.tables[0].columns[0], expected);
+}
+
+#[test]
+fn the_description_is_replaced_without_a_free_inode() {
+    let Some(disk) = SmallDisk::mount_with(c"size=1m,nr_inodes=32") else {
+        return;
+    };
+    let mut described = description(monotonic_nanos());
+    described.name = Some("a name that the shorter description does not have".repeat(9));
+    let run = RunFolder::create(&disk.path, &described).unwrap();
+    let mut count = 0;
+    while std::fs::File::create(disk.path.join(format!("ballast-{count}"))).is_ok() {
+        count += 1;
+    }
+    for (name, exit_code) in [(None, 0), (Some("x".repeat(9000)), 1)] {
+        described.name = name;
+        described.ending = Some(Ending {
+            status: RunStatus::Exited,
+            exit_code: Some(exit_code),
+            signal: None,
+            time_nanos: 6_000_000_000,
+            oom: None,
+            left_running: Vec::new(),
+        });
+        run.write_description(&described).unwrap();
+        assert_eq!(run.describe().unwrap(), described);
+    }
+    // Where there is no block left either, what was there stays.
+    let mut ballast = std::fs::OpenOptions::new()
+        .append(true)
+        .open(disk.path.join("ballast-0"))
+        .unwrap();
+    while std::io::Write::write(&mut ballast, &[1; 4096]).is_ok_and(|count| count > 0) {}
+    let before = run.describe().unwrap();
+    described.name = Some("y".repeat(90_000));
+    run.write_description(&described).unwrap_err();
+    assert_eq!(run.describe().unwrap(), before);
 }
 
 fn segments(path: &Path) -> usize {

@@ -3,6 +3,8 @@
 //! Made of the kernel's short name (`comm`, 15 bytes, which programs may change) and the argument list.
 //! Directories and version numbers go, what the program was asked to run stays, and a short name that the program chose itself is added in brackets.
 
+use nilo_sample::printable::is_printable;
+
 /// The longest name, in characters.
 const NAME_CHARS: usize = 60;
 /// The longest command line that is kept, in characters.
@@ -173,7 +175,7 @@ fn without_version(program: &str) -> &str {
 
 /// At most so many characters, with none that a terminal would obey.
 fn shorten(text: &str, chars: usize) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let clean = |c: char| if is_printable(c) { c } else { ' ' };
     let mut short: String = text.chars().take(chars).map(clean).collect();
     if text.chars().nth(chars).is_some() {
         short.pop();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nilo_recorder::Privacy;
 
 use super::values::{duration, interval, tag};
 use super::{Output, Place};
@@ -31,6 +32,14 @@ pub(crate) struct Sampling {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
+    /// Record command lines as they are; tokens, keys and passwords in them are hidden otherwise (also NILO_KEEP_SECRETS=1)
+    #[arg(long)]
+    pub(crate) keep_secrets: bool,
+
+    /// Let others read the run folder, as your umask allows; it is private otherwise (also NILO_SHARED=1)
+    #[arg(long)]
+    pub(crate) shared: bool,
+
     /// When to show memory use while the job runs
     #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
     pub(crate) live: Live,
@@ -38,6 +47,16 @@ pub(crate) struct Sampling {
     /// Where readings come from: native is /proc, portable is for systems without it
     #[arg(long, value_enum, default_value_t = Source::Native, env = "NILO_SOURCE", value_name = "SOURCE")]
     pub(crate) source: Source,
+}
+
+impl Sampling {
+    /// What the recording may tell, and to whom.
+    pub(crate) fn privacy(&self) -> Privacy {
+        Privacy {
+            keep_secrets: self.keep_secrets,
+            shared: self.shared,
+        }
+    }
 }
 
 const ALERTS: &str = "Alerts";

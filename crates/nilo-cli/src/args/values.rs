@@ -1,22 +1,8 @@
 //! Values as they are typed: intervals, durations, planned times, tags.
 
-use nilo_sample::units::{NANOS_PER_SEC, parse_duration, to_secs};
+use nilo_sample::units::{NANOS_PER_SEC, parse_duration};
 
-/// The shortest interval: below it the reading itself is what one would see.
-const SHORTEST_NANOS: u64 = 1_000_000;
-const LONGEST_NANOS: u64 = 3_600_000_000_000;
-
-pub(crate) fn interval(text: &str) -> Result<u64, String> {
-    if text.trim_start().starts_with('-') {
-        return Err("an interval cannot be negative; it lies between 1 ms and 1 h".to_owned());
-    }
-    let nanos = parse_duration(text).map_err(|error| error.to_string())?;
-    if (SHORTEST_NANOS..=LONGEST_NANOS).contains(&nanos) {
-        Ok(nanos)
-    } else {
-        Err(format!("{} s is not between 1 ms and 1 h", to_secs(nanos)))
-    }
-}
+pub(crate) use nilo_settings::parse_interval as interval;
 
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     match parse_duration(text).map_err(|error| error.to_string())? {
@@ -67,15 +53,6 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_that_cannot_work_are_refused() {
-        for text in ["0", "-1", "0.0001", "2h", "x", ""] {
-            assert!(interval(text).is_err(), "{text}");
-        }
-        assert_eq!(interval("0.001"), Ok(1_000_000));
-        assert_eq!(interval("5m"), Ok(300_000_000_000));
-    }
 
     #[test]
     fn planned_times_are_read_as_schedulers_write_them() {

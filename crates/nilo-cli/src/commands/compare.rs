@@ -4,6 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::compare_training::ComparedFigure;
 use nilo_analysis::{Comparison, compare, summarize};
+use nilo_export::csv_text;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, Output};
@@ -90,7 +91,7 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
     )?;
     for (kind, figure) in &figures {
         let name = format!("{kind}:{}:{}", figure.name, figure.figure);
-        write!(out, ",{}", quoted(&name))?;
+        write!(out, ",{}", csv_text(&name))?;
     }
     writeln!(out)?;
     for (index, run) in comparison.runs.iter().enumerate() {
@@ -114,12 +115,4 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// In quotes where a comma, a quote or a line end would break the row.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }

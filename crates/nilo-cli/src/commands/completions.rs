@@ -9,8 +9,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::args::{CompletionsArgs, Place};
 use crate::failure::Failure;
-use crate::folder::{known_runs, runs_root};
-use crate::settings::Settings;
+use crate::folder::{known_runs, runs_inside, runs_root};
 
 /// Set by the script when the shell asks. A name of our own: whatever else a user has set must not keep a job from running.
 const VARIABLE: &str = "NILO_COMPLETE";
@@ -43,7 +42,8 @@ fn matching_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
         return Vec::new();
     };
     let place = Place { dir: typed_dir() };
-    let root = runs_root(&place, &Settings::load().unwrap_or_default());
+    let settings = nilo_settings::load().map(|loaded| loaded.settings);
+    let root = runs_root(&place, &settings.unwrap_or_default());
     let mut offered: Vec<(String, String)> = Vec::new();
     let mut offer = |value: &str, about: String| {
         let is_new = offered.iter().all(|(known, _)| known != value);
@@ -51,7 +51,8 @@ fn matching_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
             offered.push((value.to_owned(), about));
         }
     };
-    let runs = known_runs(&root);
+    let mut runs = known_runs(&root);
+    runs.extend(runs_inside(&runs));
     if !runs.is_empty() {
         offer("last", "the newest run".to_owned());
     }

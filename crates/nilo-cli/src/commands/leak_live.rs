@@ -25,7 +25,7 @@ pub(crate) fn run(
     least_bytes: Option<f64>,
     settings: &Settings,
 ) -> Result<u8, Failure> {
-    let quiet = args.live.quiet || settings.quiet;
+    let quiet = args.live.quiet || settings.is_quiet();
     let duration_nanos = match args.live.duration {
         None => Some(USUAL_NANOS),
         Some(0) => None,

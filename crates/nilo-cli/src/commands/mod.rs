@@ -20,5 +20,6 @@ pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod show;
+pub(crate) mod trust;
 pub(crate) mod verify;
 pub(crate) mod watch;

@@ -55,7 +55,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         slack_nanos: 0,
         is_kept: true,
     };
-    let levels = match args.live.quiet || settings.quiet {
+    let levels = match args.live.quiet || settings.is_quiet() {
         true => Levels::Off,
         false => Levels::Always,
     };

@@ -15,7 +15,7 @@ use crate::settings::Settings;
 const LOOK_NANOS: u64 = 3_000_000_000;
 
 pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
-    let quiet = args.live.quiet || settings.quiet;
+    let quiet = args.live.quiet || settings.is_quiet();
     let goes_on = args.goes_on();
     let usual = (!goes_on).then_some(LOOK_NANOS);
     let asked = args.live.duration.map(|nanos| (nanos > 0).then_some(nanos));

@@ -52,7 +52,7 @@ pub(crate) struct Watched {
 pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure> {
     let target = Target::settle(&args.live)?;
     check_writable(args.output.as_deref(), "report")?;
-    let quiet = args.live.quiet || settings.quiet;
+    let quiet = args.live.quiet || settings.is_quiet();
     let duration_nanos = match args.live.duration {
         None => Some(USUAL_NANOS),
         Some(0) => None,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nilo_export::csv_text;
+use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes};
 use serde::Serialize;
@@ -110,7 +112,7 @@ fn write_text(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()>
             format_bytes(row.rss_bytes as f64),
             format!("{:.1}", row.cpu_percent),
             shorten(row.cwd.as_deref().unwrap_or("-")),
-            printable(&row.command),
+            beginning(&row.command),
         ]
     });
     let cells: Vec<Vec<String>> = cells.collect();
@@ -130,22 +132,18 @@ fn shorten(path: &str) -> String {
     }
 }
 
-/// Command lines may hold line breaks and escape sequences.
-fn printable(text: &str) -> String {
-    text.chars()
-        .take(300)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+/// The beginning of a command line, which may be very long.
+fn beginning(text: &str) -> String {
+    printable(&text.chars().take(300).collect::<String>())
 }
 
 fn write_csv(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
     writeln!(out, "pid,user,rss_bytes,cpu_percent,cwd,command")?;
     for row in rows {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let user = row.user.as_deref().unwrap_or("");
+        let user = csv_text(row.user.as_deref().unwrap_or(""));
         let (cwd, command) = (
-            quoted(row.cwd.as_deref().unwrap_or("")),
-            quoted(&row.command),
+            csv_text(row.cwd.as_deref().unwrap_or("")),
+            csv_text(&row.command),
         );
         writeln!(
             out,

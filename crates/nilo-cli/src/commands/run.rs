@@ -17,7 +17,7 @@ use crate::args::{RunArgs, Sampling, Source};
 use crate::end_by_signal::end_by_signal;
 use crate::failure::{self, Failure};
 use crate::folder::runs_root;
-use crate::settings::Settings;
+use crate::settings::{Settings, decide_privacy};
 use crate::text::fresh_line::begin_line;
 use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
@@ -28,7 +28,8 @@ const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let sampling = &args.sampling;
-    let quiet = sampling.quiet || settings.quiet;
+    let quiet = sampling.quiet || settings.is_quiet();
+    decide_privacy(settings, sampling.privacy());
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
     check_writable(sampling.json.as_deref(), "summary")?;

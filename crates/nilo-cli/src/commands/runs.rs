@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
+use nilo_export::csv_text;
 use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, list_runs};
+use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Subject, TableSpec};
 
@@ -170,12 +172,8 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
             nilo_sample::units::format_duration((summary.duration_secs * 1e9) as u64),
             bytes(summary.memory.peak_bytes),
             bytes(summary.memory.mean_bytes),
-            summary
-                .name
-                .as_deref()
-                .unwrap_or("-")
-                .replace(char::is_control, " "),
-            command.replace(char::is_control, " "),
+            printable(summary.name.as_deref().unwrap_or("-")),
+            printable(&command),
         ]
     });
     let severity = |row: usize, column: usize| match column {
@@ -195,7 +193,7 @@ fn write_csv(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Re
         let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
         writeln!(
             out,
-            "{},{},{},{:.3},{},{},\"{}\"",
+            "{},{},{},{:.3},{},{},{}",
             summary.run,
             summary.status,
             summary
@@ -204,7 +202,7 @@ fn write_csv(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Re
             summary.duration_secs,
             number(summary.memory.peak_bytes),
             number(summary.memory.mean_bytes),
-            summary.command.join(" ").replace('"', "\"\""),
+            csv_text(&summary.command.join(" ")),
         )?;
     }
     Ok(())

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use nilo_analysis::{Summary, summarize};
+use nilo_export::csv_text;
 use nilo_runfile::RunFolder;
+use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{Output, ShowArgs};
@@ -40,11 +42,11 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             let title = summary.name.as_deref().unwrap_or(&summary.run);
             writeln!(out, "{}", title.replace(char::is_control, " "))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();
-            writeln!(out, "{}", command.replace(char::is_control, " "))?;
+            writeln!(out, "{}", printable(&command))?;
             writeln!(
                 out,
                 "on {}, {}",
-                summary.host.replace(char::is_control, " "),
+                printable(&summary.host),
                 when(summary.started_unix_nanos)
             )?;
             let most = if args.all { usize::MAX } else { FEW };
@@ -63,12 +65,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             }
             write_runs_inside(&mut out, screen, &folder)?;
             for mark in summary.marks.iter().take(20) {
-                writeln!(
-                    out,
-                    "mark at {:.1} s: {}",
-                    mark.secs,
-                    mark.text.replace(char::is_control, " ")
-                )?;
+                writeln!(out, "mark at {:.1} s: {}", mark.secs, printable(&mark.text))?;
             }
         }
     }
@@ -135,9 +132,9 @@ fn write_csv(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
         let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
         writeln!(
             out,
-            "{},\"{}\",{},{},{},{:.3},{:.3},{}",
+            "{},{},{},{},{},{:.3},{:.3},{}",
             process.pid,
-            process.name.replace('"', "\"\""),
+            csv_text(&process.name),
             number(process.peak_rss_bytes),
             number(process.last_rss_bytes),
             number(process.pss_bytes),

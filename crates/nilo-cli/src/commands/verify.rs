@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use nilo_runfile::{RunFolder, RunfileError, Verification, list_runs};
+use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use crate::args::{Output, VerifyArgs};
@@ -122,7 +123,7 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
         write!(
             out,
             "  {}: {} rows, {} events, {}",
-            file.name,
+            printable(&file.name),
             file.rows,
             file.events,
             format_bytes(file.used_bytes as f64)
@@ -142,7 +143,7 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
             writeln!(out, "    not checked: {reason}")?;
         }
         for damage in &file.damage {
-            writeln!(out, "    damaged: {damage}")?;
+            writeln!(out, "    damaged: {}", printable(damage))?;
         }
     }
     Ok(())

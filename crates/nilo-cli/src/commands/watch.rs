@@ -12,7 +12,7 @@ use crate::commands::run::{
 };
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
-use crate::settings::Settings;
+use crate::settings::{Settings, decide_privacy};
 use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
 use crate::whom::{ALL_TOGETHER, match_name};
@@ -21,7 +21,8 @@ const DEFAULT_INTERVAL_NANOS: u64 = 1_000_000_000;
 
 pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     let sampling = &args.sampling;
-    let quiet = sampling.quiet || settings.quiet;
+    let quiet = sampling.quiet || settings.is_quiet();
+    decide_privacy(settings, sampling.privacy());
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let held_back = HeldBack::default();
     let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &held_back)?;

@@ -57,7 +57,7 @@ impl Session<'_> {
         let configured = self.settings.interval_nanos().map_err(Failure::new)?;
         let interval_nanos = self.args.interval.or(configured);
         let interval_nanos = interval_nanos.unwrap_or(DEFAULT_INTERVAL_NANOS);
-        let quiet = self.args.quiet || self.settings.quiet;
+        let quiet = self.args.quiet || self.settings.is_quiet();
         let target = self.target;
         let is_kept = self.is_kept && !self.args.no_record && !target.is_machine();
         let mode = if target.is_machine() {

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use nilo_analysis::Summary;
+use nilo_sample::printable::printable;
 use nilo_sample::units::to_secs;
 
 use crate::text::screen::Screen;
@@ -20,7 +21,7 @@ pub(crate) fn write_alerts(
     for alert in summary.alerts.iter().take(most) {
         let kind = alert.kind.as_str();
         let over = if alert.raised { "" } else { " is over" };
-        let text = alert.text.replace(char::is_control, " ");
+        let text = printable(&alert.text);
         let secs = to_secs(alert.time_nanos);
         let kind = screen.paint(alert.severity.as_str(), &format!("{kind}{over}:"));
         writeln!(out, "  {secs:>9.1} s  {kind} {text}")?;
@@ -34,7 +35,7 @@ pub(crate) fn write_alerts(
             1 => ("alert was", 1),
             count => ("alerts were", count),
         };
-        let reason = missed.reason.replace(char::is_control, " ");
+        let reason = printable(&missed.reason);
         writeln!(out, "{count} {were} not delivered: {reason}")?;
     }
     Ok(())

@@ -1,14 +1,10 @@
 //! Names from outside on one line of a terminal: a key of a metric may hold anything.
 
+use nilo_sample::printable::printable;
+
 /// A text without what moves the cursor, starts an escape sequence or turns the reading direction, cut to a number of characters.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
-    let replace = |c: char| match c {
-        c if c.is_control() => ' ',
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
-        '\u{feff}' => ' ',
-        c => c,
-    };
-    let mut line: String = text.chars().take(most).map(replace).collect();
+    let mut line: String = printable(&text.chars().take(most).collect::<String>());
     if text.chars().nth(most).is_some() {
         line.pop();
         line.push('…');

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::Summary;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
+use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
 use crate::text::alerts::write_alerts;
@@ -119,7 +120,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
 fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::io::Result<()> {
     let mut line = |label: &str, text: &str| write_line(out, label, text);
     if let Some(name) = &summary.name {
-        line("Name", &name.replace(char::is_control, " "))?;
+        line("Name", &printable(name))?;
     }
     if !summary.tags.is_empty() {
         let tags: Vec<String> = summary
@@ -127,9 +128,9 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        line("Tags", &tags.join(", ").replace(char::is_control, " "))?;
+        line("Tags", &printable(&tags.join(", ")))?;
     }
-    line("Run", place)
+    line("Run", &printable(place))
 }
 
 fn peak_words(kind: &str, summary: &Summary) -> String {
@@ -303,7 +304,7 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
         for process in summary.processes.iter().take(most) {
             let rss = size(process.peak_rss_bytes);
             let peak = size(process.peak_added_bytes.or(process.peak_rss_bytes));
-            let (name, pid) = (&process.name, process.pid);
+            let (name, pid) = (printable(&process.name), process.pid);
             writeln!(out, "  {peak:>11}  {name} (PID {pid}, RSS {rss})")?;
         }
         let rest = summary.processes.len().saturating_sub(most);
@@ -317,22 +318,24 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
 fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     for finding in &summary.findings {
         let severity = screen.paint(finding.severity, &format!("{}:", finding.severity));
-        writeln!(out, "{severity} {}", finding.text)?;
+        writeln!(out, "{severity} {}", printable(&finding.text))?;
         for evidence in &finding.evidence {
-            writeln!(out, "  - {evidence}")?;
+            writeln!(out, "  - {}", printable(evidence))?;
         }
         for advice in &finding.advice {
-            writeln!(out, "  {} {advice}", screen.paint("hint", "hint:"))?;
+            let hint = screen.paint("hint", "hint:");
+            writeln!(out, "  {hint} {}", printable(advice))?;
         }
     }
     for text in &summary.blind_spots {
-        writeln!(out, "not recorded: {text}")?;
+        writeln!(out, "not recorded: {}", printable(text))?;
     }
     for text in &summary.recorder.slowed {
-        writeln!(out, "slowed: {text}")?;
+        writeln!(out, "slowed: {}", printable(text))?;
     }
     for text in &summary.recorder.damage {
-        writeln!(out, "{} {text}", screen.paint("critical", "damaged:"))?;
+        let label = screen.paint("critical", "damaged:");
+        writeln!(out, "{label} {}", printable(text))?;
     }
     if !summary.left_running.is_empty() {
         let pids: Vec<String> = summary.left_running.iter().map(u32::to_string).collect();

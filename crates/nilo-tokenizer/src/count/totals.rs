@@ -25,10 +25,15 @@ pub struct Totals {
 impl Totals {
     /// Adds what can be added: different words are not known until they are merged.
     pub(super) fn add(&mut self, other: &Totals) {
-        self.documents += other.documents;
-        self.text_bytes += other.text_bytes;
-        self.words += other.words;
-        self.invalid_bytes += other.invalid_bytes;
+        // Sums of a file from outside may be anything.
+        for (sum, more) in [
+            (&mut self.documents, other.documents),
+            (&mut self.text_bytes, other.text_bytes),
+            (&mut self.words, other.words),
+            (&mut self.invalid_bytes, other.invalid_bytes),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }
 
@@ -81,5 +86,29 @@ impl Recipe {
                 other.unicode.clone(),
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_files_from_outside_do_not_overflow() {
+        let mut sums = Totals {
+            words: 7,
+            text_bytes: u64::MAX,
+            ..Totals::default()
+        };
+        sums.add(&Totals {
+            words: u64::MAX,
+            text_bytes: 1,
+            documents: 2,
+            ..Totals::default()
+        });
+        assert_eq!(
+            (sums.words, sums.text_bytes, sums.documents),
+            (u64::MAX, u64::MAX, 2)
+        );
     }
 }

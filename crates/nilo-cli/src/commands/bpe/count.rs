@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::text::bars::Bars;
 
 pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure> {
-    let quiet = args.means.quiet || settings.quiet;
+    let quiet = args.means.quiet || settings.is_quiet();
     let pattern = args.texts.pattern()?;
     let corpus = args.texts.corpus()?;
     let settings = args.means.count_settings(pattern)?;

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::text::bars::Bars;
 
 pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure> {
-    let quiet = args.means.quiet || settings.quiet;
+    let quiet = args.means.quiet || settings.is_quiet();
     let options = merge_options(&args, args.means.allowance())?;
     let input = Input::find(&args)?;
     make_folder(&args.output)?;

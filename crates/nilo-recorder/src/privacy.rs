@@ -1,0 +1,73 @@
+//! What a recording may tell, and to whom: decided once for the process, before its first run, by flag, variable or settings.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nilo_runfile::Access;
+use nilo_sample::ProcessInfo;
+use nilo_sample::redact::{redact_arguments, redact_text};
+
+static KEEP_SECRETS: AtomicBool = AtomicBool::new(false);
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// The two decisions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Privacy {
+    /// Command lines are stored as they are, tokens and passwords included.
+    pub keep_secrets: bool,
+    /// Others may read the run folders, as the umask allows.
+    pub shared: bool,
+}
+
+impl Privacy {
+    /// What the user says by `NILO_KEEP_SECRETS` and `NILO_SHARED`, and otherwise these.
+    pub fn or_by_environment(self) -> Privacy {
+        let says = |name: &str| match std::env::var(name).as_deref() {
+            Ok("") | Err(_) => None,
+            Ok(text) => Some(!matches!(text, "0" | "false" | "no" | "off")),
+        };
+        Privacy {
+            keep_secrets: says("NILO_KEEP_SECRETS").unwrap_or(self.keep_secrets),
+            shared: says("NILO_SHARED").unwrap_or(self.shared),
+        }
+    }
+
+    /// Takes effect for every run that this process begins from here on.
+    pub fn apply(self) {
+        KEEP_SECRETS.store(self.keep_secrets, Ordering::Relaxed);
+        SHARED.store(self.shared, Ordering::Relaxed);
+    }
+}
+
+/// Who may look into a new run folder.
+pub(crate) fn access() -> Access {
+    match SHARED.load(Ordering::Relaxed) {
+        true => Access::Shared,
+        false => Access::Private,
+    }
+}
+
+/// A command line as it may be stored.
+pub(crate) fn stored_command(command: &[String]) -> Vec<String> {
+    match KEEP_SECRETS.load(Ordering::Relaxed) {
+        true => command.to_vec(),
+        false => redact_arguments(command),
+    }
+}
+
+/// A name made of a command line, likewise.
+pub(crate) fn stored_name(name: &str) -> String {
+    match KEEP_SECRETS.load(Ordering::Relaxed) {
+        true => name.to_owned(),
+        false => redact_text(name),
+    }
+}
+
+/// A process as it may be stored. Its name may be its command line, where the program sets its own title.
+pub(crate) fn stored_process(info: &ProcessInfo) -> ProcessInfo {
+    let mut info = info.clone();
+    if !KEEP_SECRETS.load(Ordering::Relaxed) {
+        info.name = stored_name(&info.name);
+        info.command = redact_text(&info.command);
+    }
+    info
+}

@@ -1,0 +1,44 @@
+//! Text from outside on a screen: names, tags, marks and paths may hold anything.
+
+/// The text with a blank in the place of every character that moves the cursor, starts an escape sequence,
+/// turns the reading direction or takes no room, so that what is shown is what is there.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_printable(c) { c } else { ' ' })
+        .collect()
+}
+
+/// Whether a character shows itself and leaves the rest of the line alone.
+pub fn is_printable(c: char) -> bool {
+    !(c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_moves_the_cursor_turns_the_line_or_hides() {
+        let text =
+            "a\u{1b}[2Jb\nc\u{9b}d\u{202e}e\u{200b}f\u{2066}g\u{feff}h\u{ad}i\u{e0041}j\u{7f}";
+        assert_eq!(printable(text), "a [2Jb c d e f g h i j ");
+        assert_eq!(printable("größe 模型 🙂"), "größe 模型 🙂");
+    }
+}

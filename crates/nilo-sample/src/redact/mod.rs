@@ -1,0 +1,297 @@
+//! Secrets in command lines: tokens, keys and passwords are replaced by `***` before anything is stored.
+//!
+//! Command lines are shown to colleagues, put into pictures and exported, and people pass secrets in them
+//! (`--token X`, `HF_TOKEN=X`, `-H "Authorization: Bearer X"`, `https://user:X@host`).
+//! A value is hidden by the name before it, or by the way that well-known services begin theirs.
+//! A harmless value that is hidden costs little; names that training scripts use for tokens of text are spared.
+
+mod names;
+#[cfg(test)]
+mod redact_tests;
+
+use names::{KNOWN_BEGINNINGS, SCHEMES, SECRET_KEYS, SECRET_WORDS, TEXT_TOKENS};
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "***";
+
+/// An argument list without its secrets.
+pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
+    let mut hider = Hider::default();
+    arguments
+        .iter()
+        .map(|argument| {
+            let hidden = hider.argument(argument);
+            // What a header announces ends with its argument.
+            if argument.contains(char::is_whitespace) {
+                hider.expects = Expects::Nothing;
+            }
+            hidden
+        })
+        .collect()
+}
+
+/// A command line as one text, without its secrets.
+pub fn redact_text(text: &str) -> String {
+    Hider::default().argument(text)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Expects {
+    #[default]
+    Nothing,
+    /// The next word is a secret, unless it is an option.
+    Secret,
+    /// The next word is a secret or the scheme before it.
+    SchemeOrSecret,
+    /// The next word is a secret whatever it looks like.
+    SecretAfterScheme,
+    /// The secret goes on until this quote.
+    Quote(char),
+}
+
+#[derive(Default)]
+struct Hider {
+    expects: Expects,
+}
+
+impl Hider {
+    /// One argument; a script after `-c` or a header has several words, whose gaps are kept.
+    fn argument(&mut self, argument: &str) -> String {
+        if !argument.contains(char::is_whitespace) {
+            return self.word(argument);
+        }
+        // A secret of several words, after an option that announced it.
+        if self.expects == Expects::Secret {
+            self.expects = Expects::Nothing;
+            let is_header = argument.contains(':') || argument.contains('=');
+            if !is_header && !argument.starts_with('-') {
+                return hide_first_word(argument);
+            }
+        }
+        let mut hidden = String::with_capacity(argument.len());
+        let mut rest = argument;
+        while !rest.is_empty() {
+            let gap = rest.len() - rest.trim_start().len();
+            hidden.push_str(&rest[..gap]);
+            rest = &rest[gap..];
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            if end > 0 {
+                hidden.push_str(&self.word(&rest[..end]));
+            }
+            rest = &rest[end..];
+        }
+        hidden
+    }
+
+    fn word(&mut self, word: &str) -> String {
+        match std::mem::take(&mut self.expects) {
+            Expects::Secret if !word.starts_with("--") => return self.hide(word),
+            Expects::Quote(quote) => {
+                return match word.split_once(quote) {
+                    Some((_, rest)) => format!("{REDACTED}{quote}{rest}"),
+                    None => {
+                        self.expects = Expects::Quote(quote);
+                        REDACTED.to_owned()
+                    }
+                };
+            }
+            Expects::SchemeOrSecret => {
+                if SCHEMES.contains(&letters(word).to_ascii_lowercase().as_str()) {
+                    self.expects = Expects::SecretAfterScheme;
+                    return word.to_owned();
+                }
+                return self.hide(word);
+            }
+            Expects::SecretAfterScheme => return self.hide(word),
+            Expects::Secret | Expects::Nothing => {}
+        }
+        let option = word.trim_start_matches(['"', '\'']);
+        if option.starts_with('-') && !option.contains(['=', ':']) && is_secret_name(option) {
+            self.expects = Expects::Secret;
+            return word.to_owned();
+        }
+        let word = hide_url_password(word);
+        let word = self.assignments(&word);
+        hide_known(&word)
+    }
+
+    /// Hides a value, and what follows when a quote is open.
+    fn hide(&mut self, value: &str) -> String {
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        if let Some(quote) = quote
+            && !value[1..].contains(quote)
+        {
+            self.expects = Expects::Quote(quote);
+        }
+        hide(value)
+    }
+
+    /// `NAME=VALUE` and `NAME:VALUE`, also several behind each other as in the query of an address.
+    fn assignments(&mut self, word: &str) -> String {
+        let mut hidden = String::with_capacity(word.len());
+        let separators = ['?', '&', ';', ','];
+        for part in word.split_inclusive(separators) {
+            let (body, tail) = match part.chars().last().filter(|c| separators.contains(c)) {
+                Some(c) => part.split_at(part.len() - c.len_utf8()),
+                None => (part, ""),
+            };
+            let at = body
+                .find(['=', ':'])
+                .filter(|&at| !body[at..].starts_with("://") && is_secret_name(&body[..at]));
+            match at {
+                Some(at) if letters(&body[at + 1..]).is_empty() && body[at..].starts_with(':') => {
+                    // `Authorization:` with its value in the next word.
+                    self.expects = Expects::SchemeOrSecret;
+                    hidden.push_str(body);
+                }
+                Some(at) => {
+                    hidden.push_str(&body[..=at]);
+                    hidden.push_str(&self.hide(&body[at + 1..]));
+                }
+                None => hidden.push_str(body),
+            }
+            hidden.push_str(tail);
+        }
+        hidden
+    }
+}
+
+/// Quotes and brackets stay, so that a script still reads as one.
+fn hide(value: &str) -> String {
+    let is_frame = |c: char| {
+        matches!(
+            c,
+            '"' | '\'' | '{' | '}' | '(' | ')' | '[' | ']' | '\\' | ',' | ';'
+        )
+    };
+    let bare = value.trim_matches(is_frame);
+    if bare.is_empty() || bare == REDACTED {
+        return value.to_owned();
+    }
+    // A variable names a secret without telling it.
+    let name = bare.strip_prefix('$').unwrap_or("");
+    let is_variable = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '{' | '}'));
+    if !name.is_empty() && is_variable {
+        return value.to_owned();
+    }
+    let start = value.find(bare).unwrap_or(0);
+    format!(
+        "{}{REDACTED}{}",
+        &value[..start],
+        &value[start + bare.len()..]
+    )
+}
+
+fn hide_first_word(argument: &str) -> String {
+    let end = argument.find(char::is_whitespace).unwrap_or(argument.len());
+    match argument[end..].contains(['-', '/']) {
+        // A whole command line follows, as where several are joined.
+        true => format!(
+            "{}{}",
+            hide(&argument[..end]),
+            redact_text(&argument[end..])
+        ),
+        false => REDACTED.to_owned(),
+    }
+}
+
+/// Whether a value under this name is a secret: `--hf-token`, `WANDB_API_KEY`, `X-Api-Key`, `apiKey`.
+fn is_secret_name(name: &str) -> bool {
+    let name = name
+        .rsplit(['"', '\'', '{', '(', '/'])
+        .find(|part| !part.is_empty());
+    let words = name.map(words_of).unwrap_or_default();
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let Some(last) = words.last() else {
+        return false;
+    };
+    if has(SECRET_WORDS) {
+        let only_token = !words
+            .iter()
+            .any(|word| word != "token" && SECRET_WORDS.contains(&word.as_str()));
+        return !(only_token && has(TEXT_TOKENS));
+    }
+    let is_variable = name.is_some_and(|name| {
+        name.chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    });
+    match last.as_str() {
+        "auth" => true,
+        // `--forward-pass` and `PWD` are none.
+        "pass" | "pat" => is_variable,
+        "pwd" => words.len() > 1,
+        "key" => words.len() == 1 || is_variable || has(SECRET_KEYS),
+        _ => false,
+    }
+}
+
+/// The words of a name in lower case, by dashes, underscores, dots and capital letters.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut was_lower = false;
+    let mut is_open = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() {
+            is_open = false;
+        } else {
+            if !is_open || (was_lower && c.is_uppercase()) {
+                words.push(String::new());
+                is_open = true;
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(c.to_lowercase());
+            }
+        }
+        was_lower = c.is_lowercase();
+    }
+    words
+}
+
+fn letters(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// `scheme://user:password@host`
+fn hide_url_password(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
+    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let Some(at) = rest[..authority].rfind('@') else {
+        return word.to_owned();
+    };
+    let (user, host) = rest.split_at(at);
+    match user.split_once(':') {
+        Some((user, _)) => format!("{scheme}://{user}:{REDACTED}{host}"),
+        // A token may be all that stands there.
+        None if user.len() >= 20 => format!("{scheme}://{REDACTED}{host}"),
+        None => word.to_owned(),
+    }
+}
+
+fn hide_known(word: &str) -> String {
+    let mut hidden = word.to_owned();
+    for (beginning, least) in KNOWN_BEGINNINGS {
+        let mut from = 0;
+        while let Some(found) = hidden[from..].find(beginning) {
+            let start = from + found;
+            let value = start + beginning.len();
+            let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let len = hidden[value..].find(|c: char| !belongs(c));
+            let end = len.map_or(hidden.len(), |len| value + len);
+            let tail = &hidden[value..end];
+            let is_whole_word = !hidden[..start].ends_with(|c: char| c.is_ascii_alphanumeric());
+            let looks_random =
+                tail.chars().any(|c| c.is_ascii_digit()) || !tail.contains(['-', '_', '.']);
+            if is_whole_word && tail.len() >= *least && looks_random {
+                hidden.replace_range(start..end, REDACTED);
+                from = start + REDACTED.len();
+            } else {
+                from = value;
+            }
+        }
+    }
+    hidden
+}

@@ -1,0 +1,101 @@
+//! What is hidden, and what stays.
+
+use super::*;
+
+fn hidden(line: &str) -> String {
+    let words: Vec<String> = line.split('|').map(str::to_owned).collect();
+    redact_arguments(&words).join("|")
+}
+
+#[test]
+fn secrets_are_hidden_by_their_names() {
+    for (line, expected) in [
+        ("t.py|--token|abc|--lr|0.1", "t.py|--token|***|--lr|0.1"),
+        ("t.py|--token=abc", "t.py|--token=***"),
+        ("t.py|--hf_token|-x9", "t.py|--hf_token|***"),
+        ("t.py|-password|p w", "t.py|-password|***"),
+        ("env|HF_TOKEN=abc|t.py", "env|HF_TOKEN=***|t.py"),
+        (
+            "env|WANDB_API_KEY=abc|OPENAI_KEY=x",
+            "env|WANDB_API_KEY=***|OPENAI_KEY=***",
+        ),
+        ("KEY=abc", "KEY=***"),
+        ("t.py|model.apiKey=abc", "t.py|model.apiKey=***"),
+        (
+            "t.py|--aws-secret-access-key|q",
+            "t.py|--aws-secret-access-key|***",
+        ),
+        (
+            "bash|-c|export DB_PASSWORD='a b'; run",
+            "bash|-c|export DB_PASSWORD='*** ***'; run",
+        ),
+        (
+            "bash|-c|HF_TOKEN=abc python t.py --token x --lr 1",
+            "bash|-c|HF_TOKEN=*** python t.py --token *** --lr 1",
+        ),
+        (
+            "curl|-H|Authorization: Bearer abc|http://x/",
+            "curl|-H|Authorization: Bearer ***|http://x/",
+        ),
+        ("curl|-H|Authorization:abc", "curl|-H|Authorization:***"),
+        ("curl|-H|X-Api-Key: abc", "curl|-H|X-Api-Key: ***"),
+        (
+            "t.py|{\"api_key\": \"abc\", \"lr\": 1}",
+            "t.py|{\"api_key\": \"***\", \"lr\": 1}",
+        ),
+        (
+            "t.py|{\"api_key\":\"abc\",\"lr\":1}",
+            "t.py|{\"api_key\":\"***\",\"lr\":1}",
+        ),
+        (
+            "t.py|http://x/?a=1&token=abc&b=2",
+            "t.py|http://x/?a=1&token=***&b=2",
+        ),
+        ("t.py|postgres://me:pw@db/x", "t.py|postgres://me:***@db/x"),
+    ] {
+        assert_eq!(hidden(line), expected);
+    }
+    assert_eq!(
+        redact_text("curl -H 'Authorization: Bearer abc' http://x/ --token q --lr 1"),
+        "curl -H 'Authorization: Bearer ***' http://x/ --token *** --lr 1"
+    );
+}
+
+#[test]
+fn secrets_are_hidden_by_their_looks() {
+    for secret in [
+        "hf_abcdefghijklmnopqrstuvwxyz01234567",
+        "sk-proj-abcdefghij0123456789",
+        "ghp_0123456789abcdefghij0123456789abcdef",
+        "AKIAIOSFODNN7EXAMPLE",
+    ] {
+        assert_eq!(hidden(&format!("t.py|{secret}|x")), "t.py|***|x");
+        assert_eq!(hidden(&format!("t.py|--use={secret}")), "t.py|--use=***");
+    }
+    assert_eq!(
+        hidden("git|clone|https://0123456789abcdefghijklmn@git.example/x"),
+        "git|clone|https://***@git.example/x"
+    );
+}
+
+#[test]
+fn what_training_scripts_say_stays() {
+    for line in [
+        "t.py|--pad-token|<pad>|--max-tokens|512|--tokenizer|gpt2|--num_tokens=5",
+        "t.py|--eos_token|</s>|--token-count|9|tokens_per_batch=3|--token_id|5",
+        "t.py|data.sort_key=image|--keys|a|--keyboard=x|--monkey|y",
+        "hf_trainer.py|sk-learn-model|sk-learn-pipelines-example|/data/hf_models/x",
+        "t.py|--lr=1e-3|--out=s3://bucket/key|http://host:8080/a:b|model:latest",
+        "t.py|--token|--lr|0.1",
+        "bash|-c|python t.py --token $HF_TOKEN --password=${PW}",
+        "t.py|--author|me|--authentic=yes|--passes|3|--secretary=x",
+    ] {
+        assert_eq!(hidden(line), line);
+    }
+}
+
+#[test]
+fn hiding_twice_changes_nothing() {
+    let once = redact_text("a --token b KEY=c https://u:p@h Authorization: Basic x");
+    assert_eq!(redact_text(&once), once);
+}

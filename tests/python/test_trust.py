@@ -1,0 +1,209 @@
+"""Whose settings file may say what: a cloned repository and a stranger's file decide nothing."""
+
+import json
+import os
+import stat
+import sys
+
+import pytest
+from conftest import unavailable
+from package import run_program
+
+# The machine's memory is above a thousandth of its limit, so that there is an alert at once.
+ALERT = '[alerts]\nmemory_warning = 0.001\non_alert = "touch ran"\n'
+UNTIL_RAN = ["sh", "-c", "for i in $(seq 300); do [ -e ran ] && exit 0; sleep 0.1; done; exit 9"]
+STRANGER = 54321
+
+
+def settings(folder, text, name="nilo.toml"):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.chmod(0o644)
+    return path
+
+
+def given_to_a_stranger(path):
+    try:
+        os.chown(path, STRANGER, STRANGER)
+    except PermissionError as error:
+        unavailable(f"cannot give a file to another user: {error}")
+
+
+def alerted(nilo):
+    return [alert["kind"] for alert in nilo.show()["alerts"]]
+
+
+def one_line(stderr, *words):
+    lines = [line for line in stderr.splitlines() if "nilo.toml" in line]
+    assert len(lines) == 1 and lines[0].startswith("warning:"), stderr
+    assert all(word in lines[0] for word in words), lines
+    return lines[0]
+
+
+def test_a_cloned_repository_runs_no_command(nilo):
+    path = settings(nilo.folder, ALERT)
+    result = nilo("run", "--", "sh", "-c", "sleep 2.5; echo worked")
+    assert (result.returncode, result.stdout) == (0, "worked\n")
+    one_line(result.stderr, "on_alert", f"nilo trust {path}")
+    # The harmless part took effect; the command did not run.
+    assert "memory-warning" in alerted(nilo)
+    assert not (nilo.folder / "ran").exists()
+
+
+def test_an_approval_is_for_one_file_with_one_content(nilo):
+    path = settings(nilo.folder, ALERT)
+    approved = nilo("trust")
+    assert approved.returncode == 0 and approved.stdout == f'approved {path}\n  on_alert = "touch ran"\n'
+    assert nilo("run", "--quiet", "--", *UNTIL_RAN).stderr == ""
+    assert (nilo.folder / "ran").exists()
+    # Another content, another place, or an approval taken back: not approved.
+    (nilo.folder / "copy").mkdir()
+    settings(nilo.folder / "copy", ALERT)
+    one_line(type(nilo)(nilo.folder / "copy")("run", "--quiet", "--", "true").stderr, "on_alert")
+    settings(nilo.folder, ALERT.replace("touch ran", "touch other"))
+    one_line(nilo("run", "--quiet", "--", "true").stderr, "on_alert")
+    settings(nilo.folder, ALERT)
+    assert nilo("run", "--quiet", "--", "true").stderr == ""
+    assert nilo("trust", "--revoke").stdout == f"no longer approved: {path}\n"
+    one_line(nilo("run", "--quiet", "--", "true").stderr, "on_alert")
+    assert "was not approved" in nilo("trust", "--revoke", path).stderr
+
+
+def test_approvals_are_the_users_alone(nilo, tmp_path):
+    state = tmp_path / "state"
+    settings(nilo.folder, 'dir = "elsewhere"\n')
+    assert nilo("trust", extra_env={"XDG_STATE_HOME": str(state)}).returncode == 0
+    folder = state / "nilo/trusted"
+    (record,) = folder.iterdir()
+    assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(record.stat().st_mode)) == (0o700, 0o600)
+
+    def run():
+        return nilo("run", "--quiet", "--", "true", extra_env={"XDG_STATE_HOME": str(state)})
+
+    assert run().stderr == "" and (nilo.folder / "elsewhere").is_dir()
+    # One that somebody else put there does not count.
+    given_to_a_stranger(record)
+    one_line(run().stderr, "dir")
+    os.chown(record, os.getuid(), os.getgid())
+    folder.chmod(0o777)
+    one_line(run().stderr, "dir")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[alerts]\nmemory_warning = 0.001\nsignal = "KILL"\n',
+        'dir = "theirs"\ninterval = 3600\nquiet = true\n',
+        '[alerts]\nmemory_warning = 0.001\nwebhook = "http://127.0.0.1:9/"\n',
+        ALERT,
+        b"\xff\xfe\x1b]0;title\x07 broken",
+        "interval = [",
+        "unknown = 1",
+    ],
+)
+def test_a_strangers_file_above_has_no_effect(nilo, text):
+    given_to_a_stranger(settings(nilo.folder, text))
+    below = nilo.folder / "mine"
+    below.mkdir()
+    mine = type(nilo)(below)
+    result = mine("run", "--", "sh", "-c", "sleep 1.5; echo worked")
+    assert (result.returncode, result.stdout) == (0, "worked\n"), result.stderr
+    one_line(result.stderr, "ignored", f"another user (UID {STRANGER})")
+    assert "\x1b" not in result.stderr
+    assert mine.show()["recorder"]["interval_secs"] == 0.1 and mine.show()["alerts"] == []
+    assert not (below / "ran").exists() and not (nilo.folder / "ran").exists() and not (nilo.folder / "theirs").exists()
+    assert "cannot approve" in mine("trust").stderr
+
+
+def test_a_strangers_file_does_not_hide_the_users_own_above_it(nilo):
+    settings(nilo.folder, "interval = 0.05\n")
+    below = nilo.folder / "theirs/mine"
+    below.mkdir(parents=True)
+    given_to_a_stranger(settings(nilo.folder / "theirs", "interval = 3600\n"))
+    mine = type(nilo)(below)
+    mine("run", "--quiet", "--", "true")
+    assert mine.show()["recorder"]["interval_secs"] == 0.05
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_a_file_that_others_can_write_is_left_alone(nilo, mode):
+    path = settings(nilo.folder, ALERT + "[extra]\n")
+    path.chmod(mode)
+    result = nilo("run", "--", "echo", "worked")
+    assert (result.returncode, result.stdout) == (0, "worked\n")
+    one_line(result.stderr, f"mode {mode:o}", "chmod go-w")
+    assert nilo("trust").returncode == 2
+
+
+def test_a_link_and_a_fifo_are_not_followed(nilo, tmp_path):
+    target = settings(tmp_path / "target", ALERT, "other.toml")
+    (nilo.folder / "nilo.toml").symlink_to(target)
+    result = nilo("run", "--", "echo", "worked")
+    assert (result.returncode, result.stdout) == (0, "worked\n")
+    one_line(result.stderr, "symbolic link")
+    (nilo.folder / "nilo.toml").unlink()
+    os.mkfifo(nilo.folder / "nilo.toml")
+    assert nilo("run", "--quiet", "--", "true", timeout=30).stderr == ""
+
+
+def test_a_file_that_is_swapped_while_it_is_read_never_wins(nilo, job):
+    """One of ours and one of a stranger's take turns at the same path; only ours has an effect."""
+    ours = settings(nilo.folder, "interval = 0.05\n", "ours")
+    theirs = settings(nilo.folder, "interval = 3600\n", "theirs")
+    given_to_a_stranger(theirs)
+    swap = """
+import os
+while True:
+    for name in ("ours", "theirs"):
+        os.link(name, "next"); os.rename("next", "nilo.toml")
+"""
+    job(sys.executable, "-c", swap, cwd=nilo.folder)
+    seen = set()
+    for _ in range(60):
+        assert nilo("run", "--quiet", "--", "true").returncode == 0
+    for run in nilo.runs():
+        seen.add(nilo.show(run["run"])["recorder"]["interval_secs"])
+    assert seen <= {0.05, 0.1} and ours.exists(), seen
+
+
+def test_the_users_own_file_and_a_named_one_need_no_approval(nilo, tmp_path):
+    config = tmp_path / "config"
+    settings(config, ALERT, "nilo/config.toml")
+    own = {"XDG_CONFIG_HOME": str(config)}
+    assert nilo("run", "--quiet", "--", *UNTIL_RAN, extra_env=own).stderr == ""
+    # The project wins over it, and a named file over the search.
+    settings(nilo.folder, "interval = 0.05\n")
+    settings(config, "interval = 0.02\nquiet = true\n", "nilo/config.toml")
+    assert nilo("run", "--", "true", extra_env=own).stderr == ""
+    assert nilo.show()["recorder"]["interval_secs"] == 0.05
+    named = settings(nilo.folder, 'dir = "there"\ninterval = 0.03\n', "my.toml")
+    nilo("run", "--quiet", "--", "true", extra_env={"NILO_CONFIG": str(named)})
+    assert nilo.show("last", "--dir", "there")["recorder"]["interval_secs"] == 0.03
+    result = nilo("run", "--", "true", extra_env={"NILO_CONFIG": "missing.toml"})
+    assert result.returncode == 2 and "NILO_CONFIG" in result.stderr
+
+
+def test_python_asks_for_the_same_approval(nilo, tmp_path):
+    path = settings(tmp_path, 'dir = "there"\ninterval = 0.05\n')
+    code = "import nilometer; run = nilometer.init(); run.log({'a': 1.0}); print(run.path)"
+    result = run_program(code, tmp_path)
+    assert result.stdout.startswith(str(tmp_path / ".nilo"))
+    assert result.stderr.count("NilometerWarning") == 1 and f"nilo trust {path}" in result.stderr
+    assert json.loads(next(tmp_path.glob(".nilo/*/run.json")).read_text())["interval_nanos"] == 50_000_000
+    assert nilo("trust").returncode == 0
+    result = run_program(code, tmp_path)
+    assert result.stdout.startswith(str(tmp_path / "there")) and result.stderr == ""
+    settings(tmp_path, b"\xff broken")
+    given_to_a_stranger(path)
+    result = run_program(code, tmp_path)
+    assert result.stdout.startswith(str(tmp_path / ".nilo")) and "another user" in result.stderr
+
+
+def test_errors_in_the_users_own_file_show_no_escape_bytes(nilo):
+    settings(nilo.folder, b'"\x1b]0;title\x07' + b'evil" = 1\n')
+    result = nilo("run", "--", "true")
+    assert result.returncode == 2 and "line 1" in result.stderr and "\x1b" not in result.stderr
+    settings(nilo.folder, '"\\u001b]0;x\\u0007\\u202eevil" = 1\n')
+    result = nilo("run", "--", "true")
+    assert result.returncode == 2 and "\x1b" not in result.stderr and "\u202e" not in result.stderr
