@@ -1,6 +1,7 @@
 """What the end-to-end tests share: the real binary, real processes, real cgroups."""
 
 import atexit
+import ctypes
 import json
 import os
 import pathlib
@@ -95,13 +96,22 @@ def wait_until(condition, what, seconds=30):
     pytest.fail(f"timed out: {what}")
 
 
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def die_with_us():
+    """In a child: tests that are killed leave nothing running."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @pytest.fixture
 def job():
     """Starts helper processes and ends them, by their own ids, when the test is over."""
     started = []
 
     def start(*command, **options):
-        process = subprocess.Popen(command, start_new_session=True, **options)
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_us, **options)
         started.append(process)
         return process
 
