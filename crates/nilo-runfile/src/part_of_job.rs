@@ -60,16 +60,12 @@ pub(crate) fn part_of_job(run: &RunDescription, job: &Recording, members: &[Proc
     for table in &job.tables {
         match &table.spec.subject {
             Subject::Tree => part.tables.extend(curve(table, job, &family, window)),
-            Subject::Process(id) => {
-                if family.contains(id) {
-                    part.tables.extend(cut(table, window, true));
-                }
+            Subject::Process(id) if family.contains(id) => {
+                part.tables.extend(cut(table, window, true));
             }
             // A high-water mark from before says nothing about the run, so none is carried in.
-            Subject::ProcessDetail(id) => {
-                if family.contains(id) {
-                    part.tables.extend(cut(table, window, false));
-                }
+            Subject::ProcessDetail(id) if family.contains(id) => {
+                part.tables.extend(cut(table, window, false));
             }
             Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. } => {
                 part.tables.extend(cut(table, window, true));
