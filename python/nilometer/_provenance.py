@@ -57,9 +57,7 @@ def command() -> list[str]:
     notebook = _notebook()
     if notebook is not None:
         return [notebook]
-    words = [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
-    # Bytes that are no text stand in arguments as halves of characters, which cannot be stored.
-    return [word.encode("utf-8", "replace").decode("utf-8") for word in words]
+    return [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
 
 
 def _notebook() -> str | None:

@@ -111,7 +111,14 @@ def job():
     started = []
 
     def start(*command, **options):
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=die_with_us, **options)
+        prepare = options.pop("preexec_fn", None)
+
+        def in_child():
+            die_with_us()
+            if prepare is not None:
+                prepare()
+
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=in_child, **options)
         started.append(process)
         return process
 

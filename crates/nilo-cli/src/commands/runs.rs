@@ -154,10 +154,9 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
             .find(|job| Some(&job.run) == run.parent.as_ref());
         same.count() == 1 && job.is_some_and(|job| job.mode != "python")
     };
-    let shown = summaries
-        .iter()
-        .filter(|summary| summary.parent.is_none() || !is_single(summary));
-    let rows = shown.map(|summary| {
+    let is_shown = |summary: &&Summary| summary.parent.is_none() || !is_single(summary);
+    let shown: Vec<&Summary> = summaries.iter().filter(is_shown).collect();
+    let rows = shown.iter().map(|summary| {
         let mut status = summary.short_ending();
         if let Some(ended) = &summary.exception {
             status += &format!(" ({})", short_type(&ended.exception));
@@ -177,7 +176,7 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
         ]
     });
     let severity = |row: usize, column: usize| match column {
-        STATUS => summaries[row].ending_severity(),
+        STATUS => shown[row].ending_severity(),
         _ => None,
     };
     let rows: Vec<Vec<String>> = rows.collect();

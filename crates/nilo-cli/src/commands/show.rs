@@ -40,7 +40,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
         Output::Text => {
             let screen = Screen::stdout();
             let title = summary.name.as_deref().unwrap_or(&summary.run);
-            writeln!(out, "{}", title.replace(char::is_control, " "))?;
+            writeln!(out, "{}", printable(title))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();
             writeln!(out, "{}", printable(&command))?;
             writeln!(
