@@ -36,7 +36,7 @@ def test_what_is_logged_is_in_the_run():
     assert run.series("loss").step.tolist() == [1, 2, 3, 4, 5]
     assert run.series("loss").value.tolist() == pytest.approx(losses)
     assert run.series("eval/accuracy").value.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
-    assert run.config == {"learning_rate": "0.1", "model/layers": "2"}
+    assert run.config == {"learning_rate": 0.1, "model/layers": 2}
     assert run.phase("optimizer").step.tolist() == [1, 2, 3, 4, 5]
     assert run.description["ending"]["exit_code"] == 0
 

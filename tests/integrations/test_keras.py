@@ -64,7 +64,7 @@ def test_phases_throughput_and_epochs_come_along(recorded):
     # Two of three evaluations lie between steps; the clock stands still a little longer than they take.
     assert paused_secs(run) >= run.phase("evaluate").value[:2].sum()
     assert [text for _, text in run.marks] == ["epoch 1", "epoch 2", "epoch 3"]
-    assert run.config["epochs"] == "3"
+    assert run.config["epochs"] == 3
     assert run.config["model/parameters"] == "21"
 
 

@@ -68,7 +68,7 @@ def test_logged_metrics_are_in_the_run_with_lightnings_step(tmp_path, recorded):
     assert run.series("eval/loss").step.tolist() == [3, 7]
     assert run.series("test/loss").value.tolist() == [tested["test/loss"]]
     assert run.series("epoch").value[-1] == 2
-    assert run.config["rate"] == "0.05"
+    assert run.config["rate"] == 0.05
     assert run.description["name"] == "tiny"
 
 

@@ -17,8 +17,9 @@ try:
 except ImportError as error:
     raise ImportError("nilometer.integrations.huggingface needs Transformers: pip install transformers torch") from error
 
+from .._native import own_rank
 from .._trouble import is_strict, report
-from ..run import Run
+from ..run import Run, own_current
 from ._find_run import run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
@@ -57,6 +58,8 @@ class NiloCallback(TrainerCallback):
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
         recorder = self._begin(args, state)
+        if recorder is None:
+            return
         _is_in_step[id(state)] = False
         self._tokens_seen = state.num_input_tokens_seen
         if self._is_first:
@@ -106,6 +109,8 @@ class NiloCallback(TrainerCallback):
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         recorder = self._begin(args, state)
+        if recorder is None:
+            return
         if self._is_first and logs:
             recorder.run.log({self._name(name): value for name, value in logs.items()}, state.global_step)
         recorder.idle()
@@ -139,8 +144,11 @@ class NiloCallback(TrainerCallback):
             self._recorder.end()
             training_is_over(self._recorder.run)
 
-    def _begin(self, args: Any, state: Any) -> StepRecorder:
+    def _begin(self, args: Any, state: Any) -> StepRecorder | None:
         self._is_first = state.is_world_process_zero
+        if not self._is_first and self._given is None and own_rank() is None and own_current() is None:
+            # A further process of which no launcher says which one it is cannot find the run of the first.
+            return None
         if self._recorder is None or self._recorder.run.finished:
             run = run_of_training(self, self._given, _run_name(args))
             self._recorder = StepRecorder(run, args.device)
