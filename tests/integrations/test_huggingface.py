@@ -106,8 +106,8 @@ def test_settings_of_training_and_model_are_stored(tmp_path, recorded):
     training.train()
     config = recorded().config
     assert config["learning_rate"] == 0.01
-    assert config["model/n_embd"] == "32"
-    assert config["model/num_parameters"] == str(training.model.num_parameters())
+    assert config["model/n_embd"] == 32
+    assert config["model/num_parameters"] == training.model.num_parameters()
 
 
 def test_training_is_bit_for_bit_the_same(tmp_path):

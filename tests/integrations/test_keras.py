@@ -65,7 +65,7 @@ def test_phases_throughput_and_epochs_come_along(recorded):
     assert paused_secs(run) >= run.phase("evaluate").value[:2].sum()
     assert [text for _, text in run.marks] == ["epoch 1", "epoch 2", "epoch 3"]
     assert run.config["epochs"] == 3
-    assert run.config["model/parameters"] == "21"
+    assert run.config["model/parameters"] == 21
 
 
 def test_several_batches_in_one_call_are_counted_as_several(recorded):
