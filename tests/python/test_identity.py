@@ -135,6 +135,7 @@ def test_children_that_begin_a_run_have_their_own(nilo, folder):
 
 
 def test_steps_that_restart_each_epoch_keep_all_fifteen_points(folder, monkeypatch):
+    run = nilometer.init(memory=False)
     tracker = MetricTracker()
     monkeypatch.setattr(nilometer._trouble, "_said", set())
     with pytest.warns(NilometerWarning, match=r"went back from 4 to 0.*epoch \* len\(loader\)") as warned:
@@ -142,7 +143,6 @@ def test_steps_that_restart_each_epoch_keep_all_fifteen_points(folder, monkeypat
             for step in range(5):
                 tracker.update("loss", epoch + step / 10, step=step)
     assert len(warned) == 1
-    run = nilometer.current_run()
     run.finish(0)
     recorded = nilometer.read_run(run.path)
     assert recorded.series("loss").step.tolist() == [0, 1, 2, 3, 4] * 3
