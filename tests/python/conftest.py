@@ -75,6 +75,19 @@ def nilo(tmp_path):
 
 
 @pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run of this process without memory, in a folder of its own; trouble raises."""
+    import nilometer
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NILO_STRICT", "1")
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    run = nilometer.init(memory=False)
+    yield run
+    run.finish(0)
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of its own, which is the current one."""
     monkeypatch.chdir(tmp_path)

@@ -14,16 +14,6 @@ from nilometer.profiling import ComprehensiveProfiler, GPUMemoryProfiler
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NILO_STRICT", "1")
-    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
-    run = nilometer.init(memory=False)
-    yield run
-    run.finish(0)
-
-
-@pytest.fixture
 def driver(tmp_path):
     folder = tmp_path / "driver"
     folder.mkdir()

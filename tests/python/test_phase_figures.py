@@ -14,16 +14,6 @@ import nilometer
 from nilometer.profiling import TrainingTimer, repeat
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NILO_STRICT", "1")
-    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
-    run = nilometer.init(memory=False)
-    yield run
-    run.finish(0)
-
-
 def test_stop_gives_a_float(run):
     for timer in (TrainingTimer(), TrainingTimer(device=0), TrainingTimer(device=0, synchronize=True)):
         timer.start("forward")

@@ -11,16 +11,6 @@ from nilometer import NilometerError, NilometerWarning
 from nilometer.profiling import ComprehensiveProfiler, GPUMemoryProfiler, ThroughputTracker, TrainingTimer, repeat
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NILO_STRICT", "1")
-    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
-    run = nilometer.init(memory=False)
-    yield run
-    run.finish(0)
-
-
 def test_phases_nest_and_land_in_the_run_with_the_step(run):
     timer = TrainingTimer()
     for step in range(3):

@@ -10,16 +10,6 @@ import nilometer
 from nilometer.profiling import ComprehensiveProfiler, ThroughputTracker
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NILO_STRICT", "1")
-    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
-    run = nilometer.init(memory=False)
-    yield run
-    run.finish(0)
-
-
 def test_set_up_is_not_in_the_throughput(run):
     tracker = ThroughputTracker()
     time.sleep(0.5)

@@ -4,6 +4,7 @@
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
 mod bpe;
+mod destination;
 mod errors;
 mod exceptions;
 mod exit_status;
@@ -27,6 +28,7 @@ mod run;
 mod run_folder;
 mod scores;
 mod series;
+mod shared;
 mod strand;
 mod stream;
 mod text;

@@ -10,8 +10,10 @@ use nilo_runfile::{TableId, monotonic_nanos};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::run::{Destination, Run, Shared};
+use crate::destination::Destination;
+use crate::run::Run;
 use crate::series::{Series, Statistics, summary_dict};
+use crate::shared::Shared;
 use crate::strand::Strand;
 use crate::text::Text;
 use crate::trouble::report;

@@ -9,7 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nilo_runfile::monotonic_nanos;
 use pyo3::prelude::*;
 
-use crate::run::{Destination, Run, Shared};
+use crate::destination::Destination;
+use crate::run::Run;
+use crate::shared::Shared;
 
 /// Totals at a moment.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,13 +8,15 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use nilo_sample::ABSENT;
 
+use crate::destination::Destination;
 use crate::errors::value_error;
 use crate::flatten::{as_dict, flatten};
 use crate::key_sets::MOST_NAMES;
 use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
-use crate::run::{Destination, METRICS, Quick, Run, Shared, step_of};
+use crate::run::{Run, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
+use crate::shared::{METRICS, Quick, Shared};
 use crate::text::Text;
 use crate::trouble::report;
 

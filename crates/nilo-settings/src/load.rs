@@ -152,7 +152,7 @@ fn about_unapproved(path: &Path, needing: &[(&str, String)]) -> String {
     let names: Vec<&str> = needing.iter().map(|(name, _)| *name).collect();
     let path = printable(&path.to_string_lossy());
     format!(
-        "{path} is not approved, so {} in it is ignored; to approve it: nilo trust {path}",
+        "ignoring {} of {path}, which is not approved; to approve it: nilo trust {path}",
         names.join(", ")
     )
 }

@@ -11,8 +11,9 @@ use pyo3::types::{PyDict, PyNone, PyTuple, PyWeakrefMethods, PyWeakrefReference}
 
 use super::steps::Steps;
 use super::torch::Torch;
+use crate::destination::Destination;
 use crate::phase_timer::PhaseTimer;
-use crate::run::{Destination, Run};
+use crate::run::Run;
 use crate::throughput::Throughput;
 
 /// The steps of one watched model.

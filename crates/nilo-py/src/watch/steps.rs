@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 
 use super::state::{Moment, State};
 use super::torch::Torch;
+use crate::destination::Destination;
 use crate::phase_timer::PhaseTimer;
-use crate::run::Destination;
 use crate::throughput::Throughput;
 
 /// The classes of Python that look at a GPU.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::state::{Finished, Moment, State};
 use super::steps::{Gpu, Steps};
 use crate::phase_timer::Timed;
-use crate::run::Shared;
+use crate::shared::Shared;
 
 /// Phases held back at most; a step of many forwards has more.
 const MOST_HELD_BACK: usize = 64;

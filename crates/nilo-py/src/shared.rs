@@ -1,0 +1,345 @@
+//! What the classes of one process share of a run: its stream, values still on a device, what was lost, who ends it.
+//!
+//! Locking: a lock here is never held while Python code may run, because Python code may wait for another thread that waits for the lock.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nilo_recorder::OwnRecorder;
+use nilo_runfile::{RunFolder, monotonic_nanos};
+use nilo_sample::{Ending, RunDescription, RunStatus};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::flatten::Found;
+use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
+use crate::pending::{Pending, PendingQueue};
+use crate::quick_row::QuickRoom;
+use crate::stream::Stream;
+use crate::trouble::{report, warn_once};
+
+/// The group of what `Run.log` stores.
+pub(crate) const METRICS: &str = "metrics";
+
+/// Where points go.
+pub(crate) enum Sink {
+    Open(Box<Stream>),
+    /// Recording is switched off, or over: points vanish.
+    Nowhere,
+}
+
+/// What became of a row on the quick way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quick {
+    Stored,
+    /// Not stored, and counted: it is not to be tried again.
+    Lost,
+    /// It needs the long way.
+    NeedsCare,
+}
+
+/// What the owner of a run has to do at its end.
+pub(crate) struct Ownership {
+    pub(crate) pid: u32,
+    pub(crate) folder: RunFolder,
+    pub(crate) description: RunDescription,
+    pub(crate) recorder: Option<OwnRecorder>,
+}
+
+/// The state that the classes of one process share.
+pub(crate) struct Shared {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) sink: Mutex<Sink>,
+    pub(crate) pending: Mutex<PendingQueue>,
+    /// Whether anything is pending: looked at in every call, where a lock would cost.
+    pub(crate) has_pending: AtomicBool,
+    pub(crate) is_finished: AtomicBool,
+    /// Calls whose values could not be stored.
+    pub(crate) lost_calls: AtomicU64,
+    pub(crate) owned: Mutex<Option<Ownership>>,
+    /// The numbers of the trackers that write to this run.
+    pub(crate) trackers: Mutex<BTreeSet<u32>>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Does something with the stream of this process; `None` when there is no run to write to.
+    #[inline]
+    pub(crate) fn with_stream<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Option<T> {
+        let mut sink = lock(&self.sink);
+        if let Sink::Open(stream) = &mut *sink {
+            if stream.is_foreign() {
+                // A run folder that takes no second stream loses the child's points, not the child.
+                **stream = stream.reopen().ok()?;
+                self.lost_calls.store(0, Ordering::Relaxed);
+            }
+            return Some(work(stream));
+        }
+        None
+    }
+
+    /// A number for a tracker: the lowest that no other has.
+    pub(crate) fn take_tracker(&self) -> u32 {
+        let mut taken = lock(&self.trackers);
+        let free = (0..).find(|number| !taken.contains(number)).unwrap_or(0);
+        taken.insert(free);
+        free
+    }
+
+    /// The tracker of this number is gone.
+    pub(crate) fn give_back_tracker(&self, number: u32) {
+        lock(&self.trackers).remove(&number);
+    }
+
+    /// Stores something; a call that loses any of it, or finds no run to write to any more, is counted once.
+    #[inline]
+    pub(crate) fn store<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Option<T> {
+        let outcome = self.with_stream(|stream| {
+            let before = stream.dropped().0;
+            let outcome = work(stream);
+            (outcome, stream.dropped().0 > before)
+        });
+        if outcome.as_ref().is_none_or(|(_, is_lost)| *is_lost) {
+            self.count_lost_call();
+        }
+        outcome.map(|(outcome, _)| outcome)
+    }
+
+    #[cold]
+    fn count_lost_call(&self) {
+        if self.is_stored() {
+            self.lost_calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether points go anywhere at all.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.path.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished.load(Ordering::Relaxed)
+    }
+
+    /// Stores what has arrived from devices.
+    #[inline]
+    pub(crate) fn settle(&self, py: Python<'_>, wait: bool) -> PyResult<()> {
+        if !self.has_pending.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.settle_pending(py, wait)
+    }
+
+    #[cold]
+    fn settle_pending(&self, py: Python<'_>, wait: bool) -> PyResult<()> {
+        let mut queue = std::mem::take(&mut *lock(&self.pending));
+        let arrived = queue.take_arrived(py, wait);
+        let mut outcome = Ok(());
+        for pending in arrived {
+            match pending.number.value(py) {
+                Ok(value) => {
+                    self.store(|stream| {
+                        let name = [pending.name.clone()];
+                        // Asked for by name: a name too many is as good as refused.
+                        if stream.key_sets(&pending.group).admit(&name[0]).is_ok() {
+                            let Pending {
+                                group,
+                                time_nanos,
+                                step,
+                                ..
+                            } = &pending;
+                            stream.append_named(group, *time_nanos, *step, &name, &[value]);
+                        }
+                    });
+                }
+                Err(error) => {
+                    outcome = report(
+                        py,
+                        &format!(
+                            "the value of {:?} could not be read from its device: {error}",
+                            pending.name
+                        ),
+                    );
+                }
+            }
+        }
+        // Values logged by other threads in between are younger.
+        let mut pending = lock(&self.pending);
+        let younger = std::mem::replace(&mut *pending, queue);
+        pending.append(younger);
+        self.has_pending
+            .store(!pending.is_empty(), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Stores a flat dictionary of plain numbers whose keys were seen before.
+    #[inline]
+    pub(crate) fn log_quickly(
+        &self,
+        group: &str,
+        dict: &Bound<'_, PyDict>,
+        step: Option<i64>,
+    ) -> Quick {
+        if self.path.is_none() {
+            return Quick::Stored; // Recording is switched off.
+        }
+        let mut room = QuickRoom::new();
+        let Some(row) = room.fill(dict) else {
+            return Quick::NeedsCare;
+        };
+        let stored = self.with_stream(|stream| {
+            let table = stream.key_sets(group).find(row.addresses)?;
+            // A step that goes back is worth a warning, which the long way gives.
+            if stream.goes_back(table, step) {
+                return None;
+            }
+            let step = stream.step_or_next(step);
+            Some(stream.append(table, Some(step), row.values))
+        });
+        match stored.flatten() {
+            Some(true) => Quick::Stored,
+            Some(false) => {
+                self.count_lost_call();
+                Quick::Lost
+            }
+            None => Quick::NeedsCare,
+        }
+    }
+
+    /// What is due after a row that took the quick way, stored or lost.
+    #[inline]
+    pub(crate) fn after_quick_row(&self, py: Python<'_>, quick: Quick) -> PyResult<()> {
+        if quick == Quick::Lost {
+            self.say_loss(py)?;
+        }
+        self.settle(py, false)
+    }
+
+    /// Stores what was found in any dictionary.
+    #[cold]
+    pub(crate) fn log_found(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        found: Found,
+        step: Option<i64>,
+    ) -> PyResult<()> {
+        if self.is_finished() {
+            self.count_lost_call();
+            return report(
+                py,
+                "log: the run is finished; values logged after its end are not stored",
+            );
+        }
+        let time_nanos = monotonic_nanos();
+        let outcome = self.store(|stream| {
+            let mut refused = Vec::new();
+            let (mut names, mut values) = (Vec::new(), Vec::new());
+            for (name, value) in found.numbers {
+                match stream.key_sets(group).admit(&name) {
+                    Ok(()) => {
+                        names.push(name);
+                        values.push(value);
+                    }
+                    Err(refusal) => refused.push((name, refusal)),
+                }
+            }
+            let asked = step;
+            let step = Some(stream.step_or_next(step));
+            let table = stream.append_named(group, time_nanos, step, &names, &values);
+            let restart = table.and_then(|table| stream.note_step(table, asked));
+            if let (Some(table), Some(keys), true) = (table, found.keys, refused.is_empty()) {
+                stream.key_sets(group).remember(keys, table);
+            }
+            (step, refused, stream.is_losing(), restart)
+        });
+        let Some((step, refused, is_losing, restart)) = outcome else {
+            return Ok(());
+        };
+        for (name, number) in found.on_device {
+            self.has_pending.store(true, Ordering::Relaxed);
+            lock(&self.pending).push(Pending {
+                group: group.to_owned(),
+                name,
+                time_nanos,
+                step,
+                number,
+            });
+        }
+        for (name, refusal) in refused {
+            report(py, &explain(&name, &refusal))?;
+        }
+        if let Some((before, now)) = restart {
+            warn_once(
+                py,
+                &format!(
+                    "log: the step went back from {before} to {now}; every point is kept, but their steps are the same as before. Give a step that counts on, such as epoch * len(loader) + step"
+                ),
+            )?;
+        }
+        for (name, what) in found.unusable {
+            report(
+                py,
+                &format!("log: the value of {name:?} is {what}, not a number; it is left out"),
+            )?;
+        }
+        if is_losing {
+            self.say_loss(py)?;
+        }
+        self.settle(py, false)
+    }
+
+    #[cold]
+    pub(crate) fn say_loss(&self, py: Python<'_>) -> PyResult<()> {
+        let reason = self.with_stream(|stream| stream.dropped().1.map(str::to_owned));
+        let reason = reason.flatten().unwrap_or_default();
+        report(
+            py,
+            &format!(
+                "points are being lost: {reason}; training goes on, and the loss is counted in the run"
+            ),
+        )
+    }
+}
+
+impl Ownership {
+    pub(crate) fn end(self, exit_code: Option<i32>) {
+        if self.pid != std::process::id() {
+            return;
+        }
+        if let Some(recorder) = self.recorder {
+            recorder.stop(exit_code);
+            return;
+        }
+        let mut description = self.description;
+        let started = description.started_monotonic_nanos;
+        description.ending = Some(Ending {
+            status: RunStatus::Exited,
+            exit_code,
+            signal: None,
+            time_nanos: monotonic_nanos().saturating_sub(started),
+            oom: None,
+            left_running: Vec::new(),
+        });
+        self.folder.write_description(&description).ok();
+    }
+}
+
+fn explain(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::TooMany => format!(
+            "log: more than {MOST_NAMES} different names were logged; further names are left out (put what varies into the value or the step, not into the name)"
+        ),
+        Refusal::TooLong => {
+            let start: String = name.chars().take(40).collect();
+            format!("log: the name {start:?}… is longer than {LONGEST_NAME} bytes; it is left out")
+        }
+        Refusal::Empty => "log: a name is empty; its value is left out".to_owned(),
+    }
+}
