@@ -143,6 +143,11 @@ impl Holding {
         self.mapped_twice_bytes = all_files - self.file.bytes;
     }
 
+    /// It has mapped no page twice.
+    pub(crate) fn count_all_files(&mut self) {
+        self.file.bytes += std::mem::take(&mut self.mapped_twice_bytes);
+    }
+
     /// What faults since the last count may have copied at most: those that growth does not explain, of what is shared.
     fn unexplained_bytes(&mut self, faults: u64, page_bytes: u64) -> u64 {
         let new = faults.saturating_sub(std::mem::replace(&mut self.faults, faults));

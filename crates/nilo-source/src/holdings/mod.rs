@@ -52,6 +52,8 @@ pub(crate) struct CountedFiles {
     pub(crate) distinct_bytes: u64,
     /// What each process holds of them.
     pub(crate) held: HashMap<u32, Part>,
+    /// A process alone that maps no page twice: all that its RSS has of files counts.
+    pub(crate) plain: Option<u32>,
 }
 
 /// A family when it began to be measured.
@@ -164,7 +166,6 @@ impl Holdings {
 
     /// A process has this memory now.
     pub(crate) fn update(&mut self, pid: u32, reading: ProcessReading) {
-        let shares_files = self.processes.len() > 1;
         let Some(holding) = self.processes.get_mut(&pid) else {
             return;
         };
@@ -182,9 +183,8 @@ impl Holdings {
         let moved = file_bytes.abs_diff(file_before.bytes);
         self.files.follow(file_before.alone, holding.file.alone);
         self.files.include(file_bytes);
-        if shares_files {
-            self.files.doubt(moved);
-        }
+        // Others may have the same pages; so may the process itself, which can map a file twice.
+        self.files.doubt(moved);
     }
 
     /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.
@@ -231,9 +231,6 @@ impl Holdings {
                 holding.anon.alone = holding.anon.bytes;
                 holding.copied_unproved = 0;
             }
-        }
-        if alone {
-            self.files.be_certain();
         }
         for family in self
             .families
@@ -295,9 +292,11 @@ impl Holdings {
         holding.map_or(0, |holding| holding.anon.bytes + holding.file.bytes)
     }
 
-    /// Whether pages of files are a large part of what a process alone holds: it may have mapped them twice.
-    pub(crate) fn is_mostly_files(&self) -> bool {
-        self.files.bytes() > self.bytes() / 10
+    /// What a process holds of files.
+    pub(crate) fn file_bytes(&self, pid: u32) -> u64 {
+        self.processes
+            .get(&pid)
+            .map_or(0, |holding| holding.file.bytes)
     }
 
     /// Whether there is more than one process.
@@ -391,6 +390,11 @@ impl Holdings {
 
     /// File pages of the tree were counted.
     pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: Doubt) {
+        if let Some(holding) = counted.plain.and_then(|pid| self.processes.get_mut(&pid)) {
+            holding.count_all_files();
+            self.files.measured(holding.file.bytes, doubt_at_begin);
+            return;
+        }
         for (pid, holding) in &mut self.processes {
             match counted.held.get(pid) {
                 Some(part) => holding.take_file(*part),

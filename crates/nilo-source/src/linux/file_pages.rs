@@ -17,6 +17,9 @@ const CHUNK_PAGES: u64 = 512;
 /// No process has this number.
 const NOBODY: u32 = 0;
 
+/// The parts of a library often share a page; only more than this is worth looking for pages that are mapped twice.
+const LEAST_TWICE_BYTES: u64 = 1 << 20;
+
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
 /// Entries of `pagemap` that are read at once where it cannot be searched.
@@ -52,6 +55,7 @@ pub(crate) struct FilePages {
     chunks: HashMap<(FileId, u64), Box<[Holder; CHUNK_PAGES as usize]>>,
     distinct: u64,
     held: HashMap<u32, HeldPages>,
+    plain: Option<u32>,
 }
 
 /// Pages of files that one process holds, each counted once however often it is mapped.
@@ -62,17 +66,32 @@ struct HeldPages {
 }
 
 impl FilePages {
+    /// Adds what a process holds that shares nothing with others: its pages are looked for only where it may have mapped some twice.
+    pub(crate) fn add_alone(&mut self, proc: &ProcFolder, pid: u32) -> rustix::io::Result<()> {
+        let mappings = mappings_of(proc, pid)?;
+        if mapped_twice_bytes(&mappings) < LEAST_TWICE_BYTES {
+            self.plain = Some(pid);
+            return Ok(());
+        }
+        self.add_mapped(proc, pid, &mappings)
+    }
+
     /// Adds what a process holds.
     pub(crate) fn add(&mut self, proc: &ProcFolder, pid: u32) -> rustix::io::Result<()> {
-        let maps = read_whole(proc.open_of(pid, "maps")?)?;
+        let mappings = mappings_of(proc, pid)?;
+        self.add_mapped(proc, pid, &mappings)
+    }
+
+    fn add_mapped(
+        &mut self,
+        proc: &ProcFolder,
+        pid: u32,
+        mappings: &[Mapping],
+    ) -> rustix::io::Result<()> {
         let pagemap = proc.open_of(pid, "pagemap")?;
-        let mappings: Vec<Mapping> = maps
-            .split(|byte| *byte == b'\n')
-            .filter_map(parse_mapping)
-            .collect();
         self.held.entry(pid).or_default();
         // The parts of one library lie side by side; one search finds the pages of all of them.
-        let mut rest = &mappings[..];
+        let mut rest = mappings;
         while let Some(first) = rest.first() {
             let touching = rest
                 .windows(2)
@@ -150,8 +169,35 @@ impl FilePages {
         CountedFiles {
             distinct_bytes: (self.distinct - gone) * page_bytes,
             held: held.collect(),
+            plain: self.plain.filter(|pid| is_alive(*pid)),
         }
     }
+}
+
+fn mappings_of(proc: &ProcFolder, pid: u32) -> rustix::io::Result<Vec<Mapping>> {
+    let maps = read_whole(proc.open_of(pid, "maps")?)?;
+    let lines = maps.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(parse_mapping).collect())
+}
+
+/// Bytes of files that are mapped more than once.
+fn mapped_twice_bytes(mappings: &[Mapping]) -> u64 {
+    let range = |mapping: &Mapping| {
+        let end = mapping.offset.saturating_add(mapping.to - mapping.from);
+        let FileId { device, inode } = mapping.file;
+        ((device, inode), mapping.offset, end)
+    };
+    let mut ranges: Vec<_> = mappings.iter().map(range).collect();
+    ranges.sort_unstable();
+    let (mut file, mut covered, mut twice) = ((0, 0), 0, 0u64);
+    for (of, from, to) in ranges {
+        if of != file {
+            (file, covered) = (of, 0);
+        }
+        twice = twice.saturating_add(to.min(covered).saturating_sub(from));
+        covered = to.max(covered);
+    }
+    twice
 }
 
 /// Parses a line of `maps`; mappings without a file are `None`.
@@ -324,6 +370,28 @@ mod tests {
             None
         );
         assert_eq!(parse_mapping(b""), None);
+    }
+
+    #[test]
+    fn what_is_mapped_twice_is_found_within_one_file_only() {
+        let of = |file: FileId, offset: u64, length: u64| Mapping {
+            file,
+            from: 0x1000,
+            to: 0x1000 + length,
+            offset,
+        };
+        let other = FileId {
+            device: 1,
+            inode: 3,
+        };
+        assert_eq!(mapped_twice_bytes(&[]), 0);
+        // The parts of a library, and another file at the same places.
+        let apart = [of(FILE, 0, 10), of(FILE, 10, 20), of(other, 5, 20)];
+        assert_eq!(mapped_twice_bytes(&apart), 0);
+        let nested = [of(FILE, 0, 100), of(FILE, 90, 30), of(FILE, 10, 20)];
+        assert_eq!(mapped_twice_bytes(&nested), 30);
+        let thrice = [of(other, 0, 50), of(other, 0, 50), of(other, 0, 50)];
+        assert_eq!(mapped_twice_bytes(&thrice), 100);
     }
 
     fn parts(counted: &CountedFiles, pid: u32) -> (u64, u64) {

@@ -64,6 +64,8 @@ struct Round {
     all: bool,
     /// The tree may hold more than ever before.
     at_peak: bool,
+    /// The tree is a single process.
+    is_alone: bool,
     /// Minor faults of each process at the beginning.
     began: HashMap<u32, u64>,
     measured: HashMap<u32, MeasuredProcess>,
@@ -230,7 +232,10 @@ impl Measuring {
             }
             if let Some(files) = &mut round.files {
                 // Whose pages cannot be listed still counts with the largest part of one process.
-                files.add(proc, pid).ok();
+                match round.is_alone {
+                    true => files.add_alone(proc, pid).ok(),
+                    false => files.add(proc, pid).ok(),
+                };
             }
             spent = own_thread_nanos().saturating_sub(began);
             if spent > slice_nanos {
@@ -275,19 +280,21 @@ impl Measuring {
             .filter(|(_, doubt)| all || *doubt > least)
             .filter_map(|(key, _)| Some((key, holdings.state_of(key)?)))
             .collect();
-        let files = match holdings.is_shared() {
-            true => holdings.file_doubt_bytes() > least,
-            false => all && holdings.is_mostly_files(),
-        };
+        let files = all || holdings.file_doubt_bytes() > least;
         let wanted = pids.filter(|pid| {
             let family = || holdings.family_of(*pid);
             let measured = all || files || family().is_some_and(|key| families.contains_key(&key));
             measured && !self.refused.contains(pid)
         });
         let queue: Vec<u32> = wanted.collect();
-        let resident = queue.iter().map(|pid| holdings.resident_bytes(*pid));
+        // Where files alone are in doubt, anonymous memory is not walked.
+        let resident = queue.iter().map(|pid| match families.is_empty() && !all {
+            true => holdings.file_bytes(*pid),
+            false => holdings.resident_bytes(*pid),
+        });
         Round {
             resident_bytes: resident.sum(),
+            is_alone: !holdings.is_shared(),
             queue,
             families,
             all,

@@ -210,6 +210,7 @@ impl ProcessTree {
         let family = forked.and_then(|parent| self.holdings.family_of(parent.id.pid));
         let family = family_of(stat.layout(), pid, family);
         self.notice_exec_of(info.parent, family);
+        self.read_again(info.parent);
         self.holdings.join(Newcomer {
             pid,
             parent: info.parent,

@@ -3,7 +3,7 @@
 use super::{ProcessTree, family_of};
 use crate::holdings::{FamilyKey, Measured};
 use crate::linux::measuring::{Findings, Scene};
-use crate::linux::process::Attention;
+use crate::linux::process::{Attention, Vital};
 use crate::source::ProcessReading;
 
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
@@ -24,6 +24,25 @@ impl ProcessTree {
         }
         self.holdings.update(pid, reading);
         self.has_moved = true;
+    }
+
+    /// A child of this process was found. It may have been forked after the process was read on this tick: what that took
+    /// in between came to the child by inheritance, and would count once more when it is seen to have grown.
+    pub(super) fn read_again(&mut self, pid: u32) {
+        let mut processes = self.processes.iter();
+        let Some(index) = processes.position(|process| process.id.pid == pid) else {
+            return;
+        };
+        let before = self.processes[index].reading;
+        let files = &mut self.files[index];
+        // One that is gone by now is noticed on the next tick.
+        if let Vital::Alive(reading) =
+            files.read(&self.proc, before, self.now_nanos, Attention::Thorough)
+            && reading != before
+        {
+            self.processes[index].reading = reading;
+            self.follow_memory(index, before);
+        }
     }
 
     /// Counts the faults of a process that shares memory: copies of inherited pages show nowhere else.
