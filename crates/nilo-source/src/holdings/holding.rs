@@ -208,7 +208,7 @@ impl Holding {
         // Copies up to here are in the measurement.
         if let Some(faults) = measured.faults {
             self.faults = faults;
-            self.grown_bytes = 0;
+            self.grown_bytes = grown;
             self.mapped_bytes = 0;
         }
     }

@@ -28,7 +28,7 @@ const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
 const PART_FOR_QUIET_TREES: f64 = 0.25;
 /// A measurement that moves the tree by less than one part in this many has confirmed the laws: the next one waits,
-/// twice as long each time, unless processes come or go or this part of the tree is in doubt.
+/// twice as long each time, unless processes come or go. The more is in doubt, the shorter; with this part of the tree, not at all.
 const CONFIRMED_PART: u64 = 200;
 const PAUSE_NANOS: (u64, u64) = (NANOS_PER_SEC / 2, 10 * NANOS_PER_SEC);
 const MUCH_DOUBT_PART: u64 = 10;
@@ -212,12 +212,14 @@ impl Measuring {
             let family = holdings.family_of(pid);
             let wanted = round.all || family.is_some_and(|key| round.families.contains_key(&key));
             if wanted {
+                // Before its memory, so that what it copies in between is doubted rather than missed.
+                let faults = read_faults(proc, pid);
                 match read_rollup(proc, pid) {
                     Ok(Some(rollup)) => {
                         let measured = MeasuredProcess {
                             rollup,
                             faults_at_begin: round.began.get(&pid).copied(),
-                            faults: read_faults(proc, pid),
+                            faults,
                         };
                         round.measured.insert(pid, measured);
                     }
@@ -305,11 +307,11 @@ impl Measuring {
         }
     }
 
-    /// Whether the laws were confirmed not long ago, for the processes that are there.
-    fn is_pausing(&self, scene: Scene) -> bool {
+    /// Whether the laws were confirmed not long ago, for the processes that are there. Doubt of so many times the least shortens the pause.
+    fn is_pausing(&self, scene: Scene, times_the_least: u64) -> bool {
+        let pause_nanos = self.pause_nanos / times_the_least.max(1);
         self.last_round_nanos.is_some_and(|last| {
-            scene.last_coming_nanos <= last
-                && scene.now_nanos.saturating_sub(last) < self.pause_nanos
+            scene.last_coming_nanos <= last && scene.now_nanos.saturating_sub(last) < pause_nanos
         })
     }
 
@@ -333,7 +335,8 @@ impl Measuring {
         let since = |then: u64| now.saturating_sub(then);
         if doubt > least {
             let likely = holdings.likely_doubt_bytes();
-            if self.is_pausing(scene) && likely < holdings.bytes() / MUCH_DOUBT_PART {
+            if self.is_pausing(scene, doubt / least) && likely < holdings.bytes() / MUCH_DOUBT_PART
+            {
                 return None;
             }
             let doubted_since = *self.doubted_since_nanos.get_or_insert(now);
@@ -480,9 +483,12 @@ mod tests {
         measuring.last_round_nanos = Some(1);
         measuring.reason(&holdings, scene(1));
         let soon = scene(NANOS_PER_SEC / 4);
-        measuring.learn(100 * MIB, 100 * MIB);
-        // Ten of 110 MiB are in doubt.
+        (0..4).for_each(|_| measuring.learn(100 * MIB, 100 * MIB));
+        assert_eq!(measuring.pause_nanos, 4 * NANOS_PER_SEC);
+        // Several times the least is in doubt: the pause is as many times shorter.
         assert_eq!(measuring.reason(&holdings, soon), None);
+        let after = scene(NANOS_PER_SEC * 2);
+        assert!(measuring.reason(&holdings, after).is_some());
         // Whoever comes or goes changes what the laws are worth.
         let changed = Scene {
             last_coming_nanos: 2,
