@@ -9,6 +9,7 @@ mod attach;
 mod begin;
 mod command;
 mod forward;
+mod glance;
 mod gpu_rows;
 mod high_water;
 mod inherited_descriptors;

@@ -14,6 +14,7 @@ use nilo_source::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::glance::Climb;
 use crate::high_water::HighWater;
 use crate::live::Live;
 use crate::pace::Pace;
@@ -96,6 +97,7 @@ pub(crate) struct Recorder {
     surroundings: Surroundings,
     rows: ProcessRows,
     marks: HighWater,
+    climb: Climb,
     changes: Vec<Change>,
     blind_said: usize,
     tree_table: TableId,
@@ -131,6 +133,7 @@ impl Recorder {
             surroundings,
             rows: ProcessRows::default(),
             marks: HighWater::default(),
+            climb: Climb::default(),
             changes: Vec::new(),
             blind_said: 0,
             own_next_nanos: 0,
@@ -208,9 +211,11 @@ impl Recorder {
     }
 
     /// Sleeps until the time is over or something comes to `wake` (a signal, the word to stop), and says whether it came.
-    /// An OOM notice is written down at once and ends the sleep too.
+    /// An OOM notice is written down at once and ends the sleep too; so does a look at a tree that is climbing.
     pub(crate) fn sleep(&mut self, nanos: u64, wake: &impl AsFd) -> bool {
-        let nanos = nanos.min(3600 * SECOND);
+        let glance = self.climb.wait_nanos(self.source.processes().len());
+        let glance = glance.filter(|glance| *glance < nanos);
+        let nanos = glance.unwrap_or(nanos).min(3600 * SECOND);
         let timeout = Timespec {
             tv_sec: (nanos / SECOND) as i64,
             tv_nsec: (nanos % SECOND) as i64,
@@ -229,6 +234,8 @@ impl Recorder {
                 monotonic_nanos(),
                 self.source.processes(),
             );
+        } else if glance.is_some() && !signalled {
+            self.climb.glance(self.source.glance(monotonic_nanos()));
         }
         signalled
     }
@@ -244,7 +251,8 @@ impl Recorder {
         self.write_changes(now_nanos, reaper);
         let processes = self.source.processes();
         let memory_bytes = self.source.memory_bytes();
-        let high_water = self.marks.rise(processes, memory_bytes);
+        let mark = self.marks.rise(processes, memory_bytes);
+        let high_water = mark.max(self.climb.tick(memory_bytes));
         let cpu_nanos = self.source.cpu_nanos_total();
         let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
         let row = [

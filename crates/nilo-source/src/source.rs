@@ -91,6 +91,11 @@ pub trait ProcessSource: Send {
     /// Reads everything once. `now_nanos` is the caller's monotonic clock.
     fn tick(&mut self, now_nanos: u64);
 
+    /// Reads the memory of the processes that are known, and says what the tree holds. What is found beside that waits for the next tick.
+    fn glance(&mut self, _now_nanos: u64) -> u64 {
+        self.memory_bytes()
+    }
+
     /// Those alive on the last tick.
     fn processes(&self) -> &[TrackedProcess];
 

@@ -419,6 +419,15 @@ impl ProcessSource for ProcessTree {
         }
     }
 
+    fn glance(&mut self, now_nanos: u64) -> u64 {
+        self.now_nanos = now_nanos;
+        self.read_all(self.attention());
+        if self.has_moved {
+            self.holdings.settle();
+        }
+        self.holdings.bytes()
+    }
+
     fn be_thorough(&mut self) {
         self.thorough = true;
     }
