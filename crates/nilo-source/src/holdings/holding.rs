@@ -121,8 +121,8 @@ impl Holding {
         self.faults = faults;
     }
 
-    /// Memory grew or shrank; faults that grew it copied nothing.
-    pub(crate) fn follow(&mut self, reading: ProcessReading) {
+    /// Memory grew or shrank; faults that grew it copied nothing. Says how many bytes of files came or went.
+    pub(crate) fn follow(&mut self, reading: ProcessReading) -> u64 {
         let anon_bytes = reading.rss_bytes.saturating_sub(reading.shared_bytes);
         self.grown_bytes += anon_bytes.saturating_sub(self.anon.bytes);
         let all_files = self.file.bytes + self.mapped_twice_bytes;
@@ -133,6 +133,7 @@ impl Holding {
         self.anon.grow_or_shrink(anon_bytes);
         self.file
             .overlap(reading.shared_bytes - self.mapped_twice_bytes);
+        reading.shared_bytes.abs_diff(all_files)
     }
 
     /// Its pages of files were counted; what RSS has beyond them is mapped twice.

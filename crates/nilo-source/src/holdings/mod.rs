@@ -170,7 +170,7 @@ impl Holdings {
             return;
         };
         let (anon_before, file_before) = (holding.anon, holding.file);
-        holding.follow(reading);
+        let moved = holding.follow(reading);
         if let Some(family) = self.families.get_mut(&holding.family) {
             family.anon.follow(anon_before.alone, holding.anon.alone);
             if family.members > 1 {
@@ -180,7 +180,6 @@ impl Holdings {
             }
         }
         let file_bytes = holding.file.bytes;
-        let moved = file_bytes.abs_diff(file_before.bytes);
         self.files.follow(file_before.alone, holding.file.alone);
         self.files.include(file_bytes);
         // Others may have the same pages; so may the process itself, which can map a file twice.
