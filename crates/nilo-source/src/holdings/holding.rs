@@ -178,6 +178,11 @@ impl Holding {
         self.doubted_copies(possible)
     }
 
+    /// What faults may have copied since the last measurement.
+    pub(crate) fn claimed_bytes(&self) -> u64 {
+        self.claimed.min(self.anon.pooled())
+    }
+
     /// How many bytes are in doubt when so many may have been copied.
     pub(crate) fn doubted_copies(&self, possible: u64) -> u64 {
         (possible.min(self.anon.pooled()) as f64 * self.copied.doubt()) as u64

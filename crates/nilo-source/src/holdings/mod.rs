@@ -257,6 +257,19 @@ impl Holdings {
             .map(|(key, family)| (*key, family.anon.doubt_bytes()))
     }
 
+    /// Bytes of one family that faults may have copied since it was measured, however unlikely measurements have made it.
+    pub(crate) fn family_claims(&self) -> HashMap<FamilyKey, u64> {
+        let mut claims = HashMap::new();
+        let related = |holding: &&Holding| {
+            let family = self.families.get(&holding.family);
+            family.is_some_and(|family| family.members > 1)
+        };
+        for holding in self.processes.values().filter(related) {
+            *claims.entry(holding.family).or_default() += holding.claimed_bytes();
+        }
+        claims
+    }
+
     /// Bytes by which file pages may be off.
     pub(crate) fn file_doubt_bytes(&self) -> u64 {
         self.files.doubt_bytes()

@@ -32,6 +32,10 @@ const PART_FOR_QUIET_TREES: f64 = 0.25;
 const CONFIRMED_PART: u64 = 200;
 const PAUSE_NANOS: (u64, u64) = (NANOS_PER_SEC / 2, 10 * NANOS_PER_SEC);
 const MUCH_DOUBT_PART: u64 = 10;
+/// Faults that are hardly in doubt, because such have turned out to be no copies, are checked all the same where they might be so many times
+/// the least and the tree has stood still for this long: one that works all the time has no such moments, and one that rests is cheap to measure once.
+const UNLIKELY_TIMES: u64 = 2;
+const SETTLED_NANOS: u64 = NANOS_PER_SEC / 2;
 /// The first measurement, of a tree that has settled.
 const FIRST_NANOS: u64 = NANOS_PER_SEC / 2;
 /// A tree at rest is measured again this often, or so seldom that it takes one part in this many of a core.
@@ -125,6 +129,9 @@ pub(crate) struct Measuring {
     refused: HashSet<u32>,
     last_doubt: u64,
     doubt_rose_nanos: u64,
+    last_claims: u64,
+    claims_rose_nanos: u64,
+    next_claims_nanos: u64,
     doubted_since_nanos: Option<u64>,
     last_round_nanos: Option<u64>,
     last_cost_nanos: u64,
@@ -144,6 +151,9 @@ impl Measuring {
             refused: HashSet::new(),
             last_doubt: 0,
             doubt_rose_nanos: 0,
+            last_claims: 0,
+            claims_rose_nanos: 0,
+            next_claims_nanos: 0,
             doubted_since_nanos: None,
             last_round_nanos: None,
             last_cost_nanos: 0,
@@ -274,12 +284,19 @@ impl Measuring {
                 least_bytes,
                 at_peak,
             } => (least_bytes, at_peak),
+            Reason::Claims { least_bytes } => (least_bytes, false),
             Reason::First | Reason::Rest => (0, false),
         };
-        let doubted = holdings.family_doubts();
-        let all = !matches!(why, Reason::Doubt { .. });
+        let all = matches!(why, Reason::First | Reason::Rest);
+        let claims = match why {
+            Reason::Claims { .. } => holdings.family_claims(),
+            _ => HashMap::new(),
+        };
+        let open =
+            |(key, doubt): (FamilyKey, u64)| (key, doubt + claims.get(&key).copied().unwrap_or(0));
+        let doubted = holdings.family_doubts().map(open);
         let families: HashMap<FamilyKey, FamilyState> = doubted
-            .filter(|(_, doubt)| all || *doubt > least)
+            .filter(|(_, open)| all || *open > least)
             .filter_map(|(key, _)| Some((key, holdings.state_of(key)?)))
             .collect();
         let files = all || holdings.file_doubt_bytes() > least;
@@ -313,6 +330,23 @@ impl Measuring {
         self.last_round_nanos.is_some_and(|last| {
             scene.last_coming_nanos <= last && scene.now_nanos.saturating_sub(last) < pause_nanos
         })
+    }
+
+    /// Whether a tree that stands still may hold more copies than are in doubt.
+    fn has_unlikely_claims(&mut self, holdings: &Holdings, scene: Scene, least: u64) -> bool {
+        if scene.now_nanos < self.next_claims_nanos {
+            return false;
+        }
+        self.next_claims_nanos = scene.now_nanos.saturating_add(SETTLED_NANOS / 2);
+        let claims: u64 = holdings.family_claims().values().sum();
+        if claims > self.last_claims {
+            self.claims_rose_nanos = scene.now_nanos;
+        }
+        self.last_claims = claims;
+        let moved = scene.last_coming_nanos.max(self.claims_rose_nanos);
+        claims > UNLIKELY_TIMES * least
+            && scene.now_nanos.saturating_sub(moved) >= SETTLED_NANOS
+            && !self.is_pausing(scene, claims / least)
     }
 
     /// Why a round should begin now, if it should.
@@ -357,6 +391,11 @@ impl Measuring {
             }
             return None;
         }
+        if self.has_unlikely_claims(holdings, scene, least) {
+            return Some(Reason::Claims {
+                least_bytes: least / 8,
+            });
+        }
         match self.last_round_nanos {
             None => (since(scene.last_coming_nanos) >= FIRST_NANOS).then_some(Reason::First),
             Some(last) => {
@@ -369,6 +408,8 @@ impl Measuring {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
+    /// Faults of a tree that stands still may have copied more than is in doubt; sets with less than this are left alone.
+    Claims { least_bytes: u64 },
     /// Nothing was measured yet.
     First,
     /// The estimate may be off; sets in which less than this is in doubt are left alone.
@@ -395,7 +436,7 @@ fn read_faults(proc: &ProcFolder, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::holdings::Newcomer;
+    use crate::holdings::{Measured, Newcomer};
     use crate::source::ProcessReading;
 
     const MIB: u64 = 1 << 20;
@@ -502,6 +543,46 @@ mod tests {
         assert_eq!(measuring.pause_nanos, PAUSE_NANOS.1);
         let later = scene(PAUSE_NANOS.1 + 1);
         assert!(measuring.reason(&holdings, later).is_some());
+    }
+
+    #[test]
+    fn unlikely_copies_are_checked_where_a_tree_has_come_to_rest() {
+        let mut holdings = tree(2);
+        let mut measuring = measuring();
+        // Measurements have found again and again that faults of this tree copy nothing.
+        for round in 1..=20 {
+            let state = holdings.state_of(FamilyKey::Layout(7)).unwrap();
+            let measured = |faults| Measured {
+                anon_bytes: 100 * MIB,
+                anon_pss_bytes: 50 * MIB,
+                anon_alone_bytes: 0,
+                uses_huge_pages: false,
+                faults: Some(faults),
+                faults_since_begin: 0,
+            };
+            let faults = 2560 * round;
+            let both = HashMap::from([(1, measured(faults)), (2, measured(faults))]);
+            holdings.take_anon(FamilyKey::Layout(7), state, &both);
+            holdings.count_faults(1, faults + 2560);
+            holdings.count_faults(2, faults + 2560);
+            holdings.settle();
+        }
+        measuring.last_round_nanos = Some(1);
+        let doubt: u64 = holdings.family_doubts().map(|(_, doubt)| doubt).sum();
+        assert!(
+            doubt < MIB,
+            "twenty MiB may have been copied, {doubt} are in doubt"
+        );
+        assert_eq!(measuring.reason(&holdings, scene(1)), None);
+        assert_eq!(
+            measuring.reason(&holdings, scene(SETTLED_NANOS / 2 + 1)),
+            None
+        );
+        let reason = measuring.reason(&holdings, scene(SETTLED_NANOS + 2));
+        assert!(matches!(reason, Some(Reason::Claims { .. })), "{reason:?}");
+        let round = measuring.begin(&holdings, 1..=2, reason.unwrap());
+        assert_eq!((round.queue.len(), round.families.len()), (2, 1));
+        assert!(!round.all);
     }
 
     #[test]

@@ -378,13 +378,16 @@ impl ProcessFiles {
         replaced
     }
 
-    /// Reads how many minor faults there were, and whether the address space was replaced.
-    pub(crate) fn read_faults(&mut self, proc: &ProcFolder) -> Option<(u64, bool)> {
+    /// Reads how many minor faults there were, what was resident at that moment, and whether the address space was replaced.
+    pub(crate) fn read_faults(&mut self, proc: &ProcFolder) -> Option<Faults> {
         let mut buffer = [0u8; 4096];
         let text = self.read_file(proc, File::Stat, &mut buffer).ok()?;
         let stat = parse_stat(text).filter(|stat| stat.start_ticks == self.start_ticks)?;
-        let (faults, replaced) = (stat.minor_faults, self.notice_layout(&stat));
-        Some((faults, replaced))
+        Some(Faults {
+            minor: stat.minor_faults,
+            rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
+            memory_replaced: self.notice_layout(&stat),
+        })
     }
 
     /// Whether the process has not run for a nanosecond since its detail was read and has the same memory: then nothing in it can have changed.
@@ -447,6 +450,15 @@ pub(crate) struct DetailOutcome {
     pub(crate) memory_replaced: bool,
     /// A file was refused for the first time.
     pub(crate) refused: bool,
+}
+
+/// Faults, with the memory that they led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Faults {
+    pub(crate) minor: u64,
+    pub(crate) rss_bytes: u64,
+    /// Another address space: `exec`.
+    pub(crate) memory_replaced: bool,
 }
 
 #[derive(Clone, Copy)]

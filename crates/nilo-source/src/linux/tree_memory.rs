@@ -10,6 +10,8 @@ use crate::source::ProcessReading;
 const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
 /// Doubt of one part in this many of the tree's memory is of account.
 const DOUBT_OF_ACCOUNT: u64 = 500;
+/// `stat` and `statm` may differ by less than this at one moment: the kernel counts pages for each processor apart.
+const LEAST_GROWTH_BYTES: u64 = 1 << 20;
 /// A process that lost one part in this many of its memory at once may have called `exec`.
 const LOST_PART: u64 = 16;
 
@@ -47,9 +49,18 @@ impl ProcessTree {
 
     /// Counts the faults of a process that shares memory: copies of inherited pages show nowhere else.
     fn count_faults(&mut self, index: usize) {
-        if let Some((count, replaced)) = self.files[index].read_faults(&self.proc) {
-            self.take_faults(index, count, replaced);
+        let Some(faults) = self.files[index].read_faults(&self.proc) else {
+            return;
+        };
+        // Growth since its memory was read would not explain these faults, but hide as many copies later.
+        let process = &mut self.processes[index];
+        let grown = faults.rss_bytes.saturating_sub(process.reading.rss_bytes);
+        if grown > LEAST_GROWTH_BYTES && !faults.memory_replaced {
+            process.reading.rss_bytes = faults.rss_bytes;
+            self.holdings.update(process.id.pid, process.reading);
+            self.has_moved = true;
         }
+        self.take_faults(index, faults.minor, faults.memory_replaced);
     }
 
     /// A child of another family: its parent may have called `exec` since it was last looked at.
