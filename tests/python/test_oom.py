@@ -2,6 +2,7 @@
 
 import os
 import signal
+import re
 import time
 
 import pytest
@@ -112,6 +113,28 @@ def test_allocation_failure_is_not_an_oom_kill(nilo):
     assert result.returncode == 1
     shown = nilo.show()
     assert (shown["status"], shown["oom"]) == ("exited", None)
+
+
+def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
+    """Nobody kills it and no package tells of its exception: the level before its end does."""
+    code = "import time\nx = []\nwhile True:\n    x.append(bytearray(b'x') * (5 << 20)); time.sleep(.02)"
+    result = nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 400000; exec {python('')[0]} -c \"{code}\"")
+    assert result.returncode == 1 and "MemoryError" in result.stderr
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]) == ("exited", None)
+    [finding] = [finding for finding in shown["findings"] if finding["kind"] == "out-of-memory"]
+    assert "most likely failed in" in finding["text"] and "of RLIMIT_AS" in finding["evidence"][0]
+    told = nilo("oom")
+    assert told.returncode == 1 and "it has run out" in told.stdout and "Risk Level: critical" in told.stdout
+    used = re.search(r"Current Usage: ([\d.]+)%", told.stdout)
+    assert float(used[1]) > 90, told.stdout
+
+
+def test_a_program_that_fails_far_below_its_limit_did_not(nilo):
+    code = "x = bytearray(b'x') * (50 << 20)\nraise SystemExit(3)"
+    nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 4000000; exec {python('')[0]} -c \"{code}\"")
+    assert nilo("oom").returncode == 0
+    assert not [finding for finding in nilo.show()["findings"] if finding["kind"] == "out-of-memory"]
 
 
 def test_a_neighbours_kill_is_not_blamed_on_the_job(nilo, cgroup, job):

@@ -85,7 +85,8 @@ impl Freezer {
     }
 
     fn wait_until_frozen(&self) -> io::Result<()> {
-        for _ in 0..20_000 {
+        // On a busy machine a process is frozen only when it gets the processor.
+        for _ in 0..200_000 {
             let is_frozen = match self.words.0 {
                 "1" => fs::read_to_string(self.folder.join("cgroup.events"))?.contains("frozen 1"),
                 word => fs::read_to_string(&self.control)?.trim() == word,

@@ -13,7 +13,7 @@ const SIGKILL: i32 = 9;
 /// Above this share of the limit an unseen end is most likely an OOM kill.
 ///
 /// The kernel kills when reclaim finds nothing more; jobs killed at a limit were last sampled at 95 % and above.
-const NEAR_LIMIT: f64 = 0.95;
+pub(crate) const NEAR_LIMIT: f64 = 0.95;
 
 /// A kill and an end further apart than this are two things.
 const SAME_MOMENT_NANOS: u64 = 1_500_000_000;

@@ -116,7 +116,8 @@ pub fn watch_processes(
     folder.write_description(&description).ok();
     let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
 
-    let mut recorder = Recorder::new(source, writer, surroundings, now, true);
+    let mut recorder =
+        Recorder::new(source, writer, surroundings, now, true).waking(alerts.as_ref());
     let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);

@@ -112,8 +112,9 @@ pub fn run_command(
         alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description))
     });
 
-    let mut recorder =
-        Recorder::new(source, writer, surroundings, now, false).of_command(child_pid);
+    let mut recorder = Recorder::new(source, writer, surroundings, now, false)
+        .of_command(child_pid)
+        .waking(alerts.as_ref());
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
     let ended = sample_until_end(

@@ -14,6 +14,7 @@ use nilo_source::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::alerts::{AlertWatch, Nudge};
 use crate::glance::Climb;
 use crate::high_water::HighWater;
 use crate::live::Live;
@@ -115,6 +116,7 @@ pub(crate) struct Recorder {
     /// The command that we started ourselves.
     command_pid: Option<u32>,
     live: Live,
+    alerts: Option<Nudge>,
 }
 
 impl Recorder {
@@ -146,7 +148,14 @@ impl Recorder {
             own_cost: OwnCost::Process,
             command_pid: None,
             live: Live::default(),
+            alerts: None,
         }
+    }
+
+    /// Tells the alerts when a look cannot wait.
+    pub(crate) fn waking(mut self, alerts: Option<&AlertWatch>) -> Recorder {
+        self.alerts = alerts.map(AlertWatch::nudge);
+        self
     }
 
     pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder {
@@ -276,6 +285,9 @@ impl Recorder {
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         self.live.ticks += 1;
         (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
+        if let Some(alerts) = &mut self.alerts {
+            alerts.see(&self.live);
+        }
         if self.surroundings.is_of_machine() {
             self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
         }

@@ -52,6 +52,16 @@ impl Watchman {
         alerts
     }
 
+    /// Looks at levels alone: of a run that is over nothing is to be expected.
+    pub fn look_at_levels(&mut self, outlooks: &[Verdict]) -> Vec<Alert> {
+        let mut alerts = Vec::new();
+        for outlook in outlooks {
+            self.look_at_level(outlook, &mut alerts);
+        }
+        alerts.retain(|alert| alert.raised);
+        alerts
+    }
+
     /// Looks for leaks, which shows over tens of seconds at the earliest and costs more.
     pub fn look_for_leaks(&mut self, verdicts: &[Verdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();

@@ -11,7 +11,7 @@ use nilo_sample::{
 };
 use serde::Serialize;
 
-use crate::ending::{limit_in_force, name_of};
+use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
 use crate::forecast::Growth;
 use crate::forecast::words::growth_until_the_end;
@@ -20,6 +20,11 @@ use crate::summary::peak_memory_bytes;
 
 /// An exception's message is evidence up to this length; the exception itself has the rest.
 const EVIDENCE_CHARS: usize = 200;
+
+/// What an allocation that fails ends a program with, where it does not exit by itself: `abort`, or a pointer that nobody checked.
+const FAILED_ALLOCATION_SIGNALS: [i32; 2] = [6, 11];
+/// How long before the end a level still tells of it.
+const LAST_MOMENTS_NANOS: u64 = 1_000_000_000;
 
 /// A resource that ran out.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +65,9 @@ pub enum RanOutKind {
 
 /// What the run ended of, where that is memory. The lookout remembers it, so that its verdicts know what their growth led to.
 pub fn ran_out(recording: &Recording, ending: &Ending, lookout: &mut Lookout) -> Option<RanOut> {
-    let found = of_kill(recording, ending).or_else(|| of_exception(recording, ending));
+    let found = of_kill(recording, ending)
+        .or_else(|| of_exception(recording, ending))
+        .or_else(|| of_refusal(recording, ending));
     let mut ran_out = found?;
     lookout.end_with(&ran_out);
     let verdicts = lookout.verdicts(None);
@@ -157,6 +164,63 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     })
 }
 
+/// A command that failed at a limit of its own (`ulimit -v`): there the system refuses memory instead of killing, and only the program sees it.
+fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
+    let limit = limit_in_force(recording)?;
+    let LimitSource::Rlimit { .. } = limit.source else {
+        return None;
+    };
+    let failed = match (ending.status, ending.exit_code, ending.signal) {
+        (RunStatus::Exited, Some(code), _) => code != 0,
+        (RunStatus::Killed, _, Some(signal)) => FAILED_ALLOCATION_SIGNALS.contains(&signal),
+        _ => false,
+    };
+    if !failed {
+        return None;
+    }
+    // The limit is one process's, so the largest of them counts.
+    let (time_nanos, pid, bytes) = largest_before(recording, ending.time_nanos)?;
+    let share = bytes / limit.bytes as f64;
+    if share < NEAR_LIMIT {
+        return None;
+    }
+    let before = to_secs(ending.time_nanos.saturating_sub(time_nanos));
+    Some(RanOut {
+        resource: Resource::Job,
+        kind: RanOutKind::HostAllocation,
+        time_nanos: ending.time_nanos,
+        pid: Some(pid),
+        name: name_of(recording, pid),
+        limit_bytes: Some(limit.bytes),
+        peak_bytes: peak_memory_bytes(recording),
+        certainty: Certainty::Likely,
+        growth: None,
+        evidence: vec![format!(
+            "a process was at {:.1} % of {} {} before the command failed",
+            100.0 * share.min(1.0),
+            limit.source,
+            duration_in_words(before)
+        )],
+    })
+}
+
+/// The largest resident set of a process within the last moments before this time, whose it was, and when.
+fn largest_before(recording: &Recording, end_nanos: u64) -> Option<(u64, u32, f64)> {
+    let from = end_nanos.saturating_sub(LAST_MOMENTS_NANOS);
+    let processes = recording.tables.iter().filter_map(|table| {
+        let Subject::Process(id) = table.spec.subject else {
+            return None;
+        };
+        let levels = table.series("rss_bytes")?.present();
+        // Only changes are written: the level before those moments reaches into them.
+        let (before, within): (Vec<_>, Vec<_>) = levels.partition(|(time, _)| *time < from);
+        let largest = before.last().copied().into_iter().chain(within);
+        let (time, bytes) = largest.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        Some((time, id.pid, bytes))
+    });
+    processes.max_by(|one, other| one.2.total_cmp(&other.2))
+}
+
 /// `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.`
 fn first_line(exception: &UnhandledException) -> String {
     let message = exception.message.lines().next().unwrap_or_default();
@@ -222,7 +286,12 @@ impl RanOut {
             (RanOutKind::OomKill, Certainty::Certain) => format!("the kernel killed {who}"),
             (RanOutKind::OomKill, _) => format!("the kernel most likely killed {who}"),
             (RanOutKind::GpuAllocation, _) => format!("an allocation on the GPU failed in {who}"),
-            (RanOutKind::HostAllocation, _) => format!("an allocation failed in {who}"),
+            (RanOutKind::HostAllocation, Certainty::Certain) => {
+                format!("an allocation failed in {who}")
+            }
+            (RanOutKind::HostAllocation, _) => {
+                format!("an allocation most likely failed in {who}")
+            }
         }
     }
 

@@ -159,7 +159,7 @@ pub fn leak_holders(recording: &Recording, verdict: &Verdict) -> Vec<Holder> {
         let Subject::Process(id) = table.spec.subject else {
             continue;
         };
-        let grown = rise_since(table, since);
+        let grown = rise_between(table, since, verdict.reading.time_nanos);
         if grown > 0.05 * growth.grown_bytes {
             let entry = by_name
                 .entry(names.get(&id).unwrap_or(&"a process"))
@@ -179,32 +179,29 @@ pub fn leak_holders(recording: &Recording, verdict: &Verdict) -> Vec<Holder> {
     holders.collect()
 }
 
-/// How far a process's lowest level rose from the first to the last quarter of the time since then.
-fn rise_since(table: &RecordedTable, since: u64) -> f64 {
+/// How far a process's lowest level rose from the first to the last quarter of that time.
+fn rise_between(table: &RecordedTable, since: u64, until: u64) -> f64 {
     let Some(series) = table.series("rss_bytes") else {
         return 0.0;
     };
-    let Some((end, _)) = series.present().next_back() else {
+    // What comes later is a job that ends.
+    let levels = || series.present().take_while(|(time, _)| *time <= until);
+    let Some((end, _)) = levels().last() else {
         return 0.0;
     };
     let quarter = end.saturating_sub(since) / 4;
     let lowest = |from: u64, to: u64| {
-        let within = series
-            .present()
-            .filter(|(time, _)| (from..=to).contains(time));
+        let within = levels().filter(|(time, _)| (from..=to).contains(time));
         within.map(|(_, value)| value).fold(f64::INFINITY, f64::min)
     };
     // A held value counts from the row before.
-    let before = series
-        .present()
-        .take_while(|(time, _)| *time <= since)
-        .last();
+    let before = levels().take_while(|(time, _)| *time <= since).last();
     let first =
         lowest(since, since + quarter).min(before.map_or(f64::INFINITY, |(_, value)| value));
     let from = end.saturating_sub(quarter);
     let last = lowest(from, end);
     // The lowest of a steady rise's last quarter stands at its beginning, three quarters up.
-    let within = series.present().filter(|(time, _)| *time >= from);
+    let within = levels().filter(|(time, _)| *time >= from);
     let highest = within.map(|(_, value)| value).fold(last, f64::max);
     let last = (first + (last - first) / 0.75).min(highest);
     if first.is_finite() && last.is_finite() {

@@ -29,11 +29,11 @@ fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
         }
         RanOutKind::GpuAllocation => (
             "gpu-out-of-memory",
-            format!("{resource} ran out of memory: an allocation failed in {who}"),
+            format!("{resource} ran out of memory: {}", ran_out.what_happened()),
         ),
         RanOutKind::HostAllocation => (
             "out-of-memory",
-            format!("{resource} ran out: an allocation failed in {who}"),
+            format!("{resource} ran out: {}", ran_out.what_happened()),
         ),
     };
     Finding {

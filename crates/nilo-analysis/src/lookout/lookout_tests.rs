@@ -2,7 +2,8 @@
 
 use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::{
-    ABSENT, Event, Limit, LimitSource, RecordedTable, Recording, TableSpec, TimedEvent,
+    ABSENT, Ending, Event, Limit, LimitSource, RecordedTable, Recording, RunStatus, TableSpec,
+    TimedEvent,
 };
 
 use super::{Change, Lookout, Resource};
@@ -328,4 +329,36 @@ fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
     assert_eq!(shares(&run), expected);
     run.description.root_pids = vec![1];
     assert_eq!(shares(&run), expected[2..]);
+}
+
+/// A sample that fell into the moment of the end tells nothing of what the job needed.
+#[test]
+fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
+    let mut tree = table(TableSpec::tree());
+    let levels = [400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 700.0, 300.0];
+    for (tenth, mib) in levels.into_iter().enumerate() {
+        let row = [mib * MIB, mib * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0];
+        tick(&mut tree, tenth as u64 * SECOND / 10, &row);
+    }
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(1000.0));
+    run.tables = vec![tree];
+    let used = |run: &Recording| {
+        let verdicts = Lookout::over(run).0.verdicts(None);
+        let job = verdicts.iter().find(|it| it.resource == Resource::Job);
+        job.unwrap().reading.used_bytes / MIB
+    };
+    assert_eq!(used(&run), 300.0, "it still runs");
+    let ended = |status| Ending {
+        status,
+        exit_code: Some(1),
+        signal: None,
+        time_nanos: SECOND,
+        oom: None,
+        left_running: Vec::new(),
+    };
+    run.description.ending = Some(ended(RunStatus::Detached));
+    assert_eq!(used(&run), 300.0, "it goes on without us");
+    run.description.ending = Some(ended(RunStatus::Exited));
+    assert_eq!(used(&run), 900.0);
 }

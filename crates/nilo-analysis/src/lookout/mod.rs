@@ -2,12 +2,13 @@
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
 //! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `watch.rs` keeps a forecaster for each resource,
-//! `processes.rs` one for each process, and `peers.rs` compares processes that do the same work.
+//! `processes.rs` one for each process, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
 
 mod peers;
 mod processes;
 mod resources;
 mod rows;
+mod tear_down;
 mod watch;
 
 pub use peers::OddPeer;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::peers::{OddPeer, Peers};
 use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
+use super::tear_down;
 use crate::assessment::{RanOut, growth_while_loading};
 use crate::forecast::{
     Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
@@ -117,12 +118,22 @@ impl Lookout {
     /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the lookout at its end.
     pub fn over(recording: &Recording) -> (Lookout, Vec<Change>) {
         let mut lookout = Lookout::new(&recording.description);
-        let changes = lookout.take(&recording.tables, &recording.events);
+        let end_nanos = tear_down::began(recording).unwrap_or(u64::MAX);
+        let changes = lookout.take_until(end_nanos, &recording.tables, &recording.events);
         (lookout, changes)
     }
 
     /// Takes in what was written since the last call, and says which risks changed.
     pub fn take(&mut self, tables: &[RecordedTable], events: &[TimedEvent]) -> Vec<Change> {
+        self.take_until(u64::MAX, tables, events)
+    }
+
+    fn take_until(
+        &mut self,
+        end_nanos: u64,
+        tables: &[RecordedTable],
+        events: &[TimedEvent],
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         let wanted = |table: &RecordedTable| {
             !matches!(
@@ -131,6 +142,7 @@ impl Lookout {
             )
         };
         in_order(tables, events, wanted, |time_nanos, entry| match entry {
+            Entry::Row(..) if time_nanos >= end_nanos => {}
             Entry::Row(table, row) => {
                 if let Subject::Process(id) = table.spec.subject
                     && let Some(rss_bytes) = Row(table, row).get("rss_bytes")

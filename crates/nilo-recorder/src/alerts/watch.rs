@@ -16,6 +16,7 @@ use super::AlertSettings;
 use super::callback::{AlertNews, Teller};
 use super::delivery::{AlertDelivery, Destinations, LONGEST_FINISH, count_undelivered};
 use super::message::message;
+use super::nudge::{Nudge, Word};
 use super::signal::SignalTargets;
 
 /// Looks come this often ...
@@ -41,7 +42,7 @@ pub(crate) struct AlertPreparation {
 
 /// Alerts of a run, from its start to its end.
 pub(crate) struct AlertWatch {
-    stop: Sender<()>,
+    words: Sender<Word>,
     ended: Receiver<()>,
 }
 
@@ -105,22 +106,27 @@ impl AlertWatch {
             teller: settings.callback.and_then(Teller::start),
             said: BTreeSet::new(),
         };
-        let (stop, stopping) = channel();
+        let (words, heard) = channel();
         let (ending, ended) = channel();
         let watch = move || {
             let _ending: Sender<()> = ending;
             station.said_once(trouble);
-            station.watch(&stopping);
+            station.watch(&heard);
             station.finish();
         };
         let thread = thread::Builder::new().name("nilo-alerts".to_owned());
         thread.spawn(watch).ok()?;
-        Some(AlertWatch { stop, ended })
+        Some(AlertWatch { words, ended })
+    }
+
+    /// For the sampling loop.
+    pub(crate) fn nudge(&self) -> Nudge {
+        Nudge::new(self.words.clone())
     }
 
     /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
     pub(crate) fn finish(self) {
-        drop(self.stop);
+        self.words.send(Word::Stop).ok();
         let longest = LOOK_EVERY + LONGEST_FINISH + LAST_WORD;
         self.ended.recv_timeout(longest).ok();
     }
@@ -140,19 +146,22 @@ struct Station {
 }
 
 impl Station {
-    fn watch(&mut self, stopping: &Receiver<()>) {
+    fn watch(&mut self, words: &Receiver<Word>) {
         let mut wait = LOOK_EVERY;
         let mut next_leaks = Instant::now() + LEAKS_EVERY;
         loop {
-            let last = stopping.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
-            let search = !last && Instant::now() >= next_leaks;
+            match words.recv_timeout(wait) {
+                Ok(Word::Look) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    self.look_back();
+                    return;
+                }
+            }
+            let search = Instant::now() >= next_leaks;
             if search {
                 next_leaks = Instant::now() + LEAKS_EVERY;
             }
             wait = self.look(search);
-            if last {
-                return;
-            }
             for report in self
                 .delivery
                 .as_ref()
@@ -186,6 +195,17 @@ impl Station {
             LOOK_EVERY
         } else {
             LOOK_RARELY
+        }
+    }
+
+    /// The last look: what was reached is told, what would have come is not, because the job is over.
+    fn look_back(&mut self) {
+        if let Ok(update) = self.follower.poll() {
+            self.lookout.take(&update.tables, &update.events);
+            let outlooks = self.lookout.outlooks();
+            for alert in self.watchman.look_at_levels(&outlooks) {
+                self.tell(alert);
+            }
         }
     }
 

@@ -126,6 +126,8 @@ pub(crate) struct Findings {
 pub(crate) struct Measuring {
     budget: CpuBudget,
     round: Option<Round>,
+    /// Why one should begin on this tick.
+    why: Option<Reason>,
     refused: HashSet<u32>,
     last_doubt: u64,
     doubt_rose_nanos: u64,
@@ -148,6 +150,7 @@ impl Measuring {
         Measuring {
             budget,
             round: None,
+            why: None,
             refused: HashSet::new(),
             last_doubt: 0,
             doubt_rose_nanos: 0,
@@ -184,10 +187,14 @@ impl Measuring {
     /// Whether a round is under way, or begins with this tick.
     pub(crate) fn is_due(&mut self, holdings: &Holdings, scene: Scene) -> bool {
         self.budget.refill(scene.now_nanos);
-        self.round.is_some() || self.reason(holdings, scene).is_some()
+        self.why = match self.round {
+            None => self.reason(holdings, scene),
+            Some(_) => None,
+        };
+        self.round.is_some() || self.why.is_some()
     }
 
-    /// Goes on with a round, or begins one when it is due, for part of the time between two ticks.
+    /// Goes on with a round, or begins the one that [`Measuring::is_due`] has found due, for part of the time between two ticks.
     ///
     /// `refused` is told of processes that may not be measured.
     pub(crate) fn step(
@@ -201,8 +208,7 @@ impl Measuring {
     ) -> Option<Findings> {
         let mut began_now = false;
         if self.round.is_none() {
-            let why = self.reason(holdings, scene)?;
-            let round = self.begin(holdings, pids, why);
+            let round = self.begin(holdings, pids, self.why?);
             // What the savings do not pay for waits, or is left to the laws for good.
             let price = round.resident_bytes as f64 / PAGE_BYTES * self.nanos_per_page;
             if !self.budget.affords(price as u64) {
@@ -607,8 +613,9 @@ mod tests {
         for (members, begins) in [(2, true), (2000, false)] {
             let holdings = tree(members);
             let mut measuring = measuring();
-            measuring.reason(&holdings, scene(0));
+            measuring.is_due(&holdings, scene(0));
             let later = scene(QUIET_NANOS);
+            assert!(measuring.is_due(&holdings, later));
             let found = measuring.step(&proc, &holdings, 1..=members, later, 0, |_| {});
             assert_eq!(found.is_some() || measuring.round.is_some(), begins);
         }
