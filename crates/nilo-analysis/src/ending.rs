@@ -104,8 +104,10 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
                 .time_nanos
                 .is_some_and(|end| end.saturating_sub(rise) > SAME_MOMENT_NANOS)
         });
+        // The cgroup of a run inside a job holds other runs as well.
+        let other_run = recording.description.parent.is_some() && long_before;
         let rung = match (cgroup.owned, killed || vanished) {
-            (true, _) if !somebody_else => Certainty::Certain,
+            (true, _) if !somebody_else && !other_run => Certainty::Certain,
             (_, true) if !somebody_else && !long_before => Certainty::Likely,
             _ => Certainty::Possible,
         };

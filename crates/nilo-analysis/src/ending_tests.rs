@@ -241,3 +241,26 @@ fn a_neighbours_kill_is_not_ours() {
         RunStatus::OomKilled
     );
 }
+
+#[test]
+fn a_kill_of_another_run_in_the_same_job_is_not_that_of_a_run_that_went_on() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (1300, 20.0, 1.0)], 1.0);
+    recording.description.parent = Some(nilo_sample::RunId::new(0, "sweep"));
+    recording.events = vec![TimedEvent {
+        time_nanos: 1_300_000_000,
+        event: Event::OomKill {
+            cgroup: Some("/job".into()),
+            kills: 1,
+        },
+    }];
+    let ended_at = |time_nanos| {
+        let aftermath = Aftermath {
+            gone: true,
+            time_nanos: Some(time_nanos),
+            ..Aftermath::default()
+        };
+        judge_ending(&recording, &aftermath).status
+    };
+    assert_eq!(ended_at(1_400_000_000), RunStatus::OomKilled);
+    assert_eq!(ended_at(9_000_000_000), RunStatus::Exited);
+}

@@ -1,10 +1,11 @@
 //! After the end: gathering evidence, judging it, and writing the verdict into `run.json`.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use nilo_analysis::{Aftermath, judge_ending};
 use nilo_runfile::RunFolder;
-use nilo_sample::{Ending, Event, Recording, RunDescription, Subject, TableSpec};
+use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, Subject, TableSpec};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
 
 const SIGKILL: i32 = 9;
@@ -43,20 +44,49 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         return judge_ending(recording, &aftermath);
     }
     let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
+    let ended_nanos = ended_in_job(recording);
     let mut aftermath = Aftermath {
         exit_code,
         signal,
+        gone: ended_nanos.is_some(),
+        time_nanos: ended_nanos,
         ..Aftermath::default()
     };
     if same_boot(description) {
-        aftermath.counters = counters_now(recording);
+        // Of a run inside a job, what the job's recorder counted in its time is all: later kills are those of others.
+        if ended_nanos.is_none() {
+            aftermath.counters = counters_now(recording);
+        }
         aftermath.logged_victims = logged_victims(description);
     }
     judge_ending(recording, &aftermath)
 }
 
-/// The command's status, where the recorder still wrote it into the run file.
+/// When the last process of a run inside a job ended, as the job's recorder saw it.
+fn ended_in_job(recording: &Recording) -> Option<u64> {
+    recording.description.parent.as_ref()?;
+    let mut alive = BTreeSet::new();
+    let mut last_end = None;
+    for timed in &recording.events {
+        match timed.event {
+            Event::ProcessStarted { id, .. } => drop(alive.insert(id)),
+            Event::ProcessEnded { id, .. } => {
+                alive.remove(&id);
+                last_end = last_end.max(Some(timed.time_nanos));
+            }
+            _ => {}
+        }
+    }
+    last_end.filter(|_| alive.is_empty())
+}
+
+/// The status of the command, or of the process that began a run inside a job, where the recorder wrote it into the run file.
 fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
+    let description = &recording.description;
+    let is_first = |id: ProcessId| {
+        let first = (description.recorder_pid, description.recorder_start_ticks);
+        description.parent.is_some() && (id.pid, id.start_ticks) == first
+    };
     recording
         .events
         .iter()
@@ -65,6 +95,13 @@ fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
             Event::CommandEnded {
                 exit_code, signal, ..
             } => Some((exit_code, signal)),
+            // The recorder waited for it: it was the command, or its parent had gone.
+            Event::ProcessEnded {
+                id,
+                exit_code,
+                signal,
+                ..
+            } if is_first(id) && exit_code.or(signal).is_some() => Some((exit_code, signal)),
             _ => None,
         })
 }
@@ -93,6 +130,7 @@ fn empty(description: RunDescription) -> Recording {
         description,
         tables: vec![],
         events: vec![],
+        written_until_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,
         damage: vec![],

@@ -66,6 +66,7 @@ pub(crate) struct Collector<'a> {
     /// The number of each of them in its writer's stream.
     numbers: Vec<u32>,
     events: Vec<TimedEvent>,
+    written_until_nanos: u64,
     /// Rows that are still in blocks.
     packed: Vec<PackedRows>,
 }
@@ -82,6 +83,7 @@ impl<'a> Collector<'a> {
             tables: Vec::new(),
             numbers: Vec::new(),
             events: Vec::new(),
+            written_until_nanos: 0,
             packed: Vec::new(),
         }
     }
@@ -175,6 +177,7 @@ impl<'a> Collector<'a> {
                 table.spec.columns.len()
             ));
         }
+        self.written_until_nanos = self.written_until_nanos.max(shift.apply(row.time_nanos));
         if !table.is_wanted {
             return;
         }
@@ -266,6 +269,13 @@ impl<'a> Collector<'a> {
             steps: Vec::new(),
         });
         slot
+    }
+
+    /// The last time among the records that were added, wanted or not.
+    ///
+    /// A writer that was killed leaves its last rows as records, so this is how far it came, whichever tables are read.
+    pub(crate) fn written_until_nanos(&self) -> u64 {
+        self.written_until_nanos
     }
 
     /// Puts tables in the order of their definition, and everything in them in the order of time.

@@ -75,7 +75,7 @@ impl RunFolder {
         keep: &dyn Fn(&TableSpec) -> bool,
         column: Option<&str>,
     ) {
-        let mut part = part_of_job(&recording.description, of_job, &self.writing_processes());
+        let mut part = part_of_job(recording, of_job, &self.writing_processes());
         part.tables.retain(|table| keep(&table.spec));
         if let Some(column) = column {
             part.tables.retain_mut(|table| {
@@ -147,8 +147,15 @@ pub(crate) fn runs_inside(job: &Path) -> Vec<RunFolder> {
 fn needed_of_job(spec: &TableSpec, keep: &dyn Fn(&TableSpec) -> bool) -> bool {
     use nilo_sample::Subject;
     match spec.subject {
-        Subject::Tree => keep(spec),
-        Subject::Process(_) => keep(&TableSpec::tree()) || keep(spec),
+        // Its ticks say which values held in the run's time.
+        Subject::Tree => {
+            let process = ProcessId {
+                pid: 0,
+                start_ticks: 0,
+            };
+            keep(spec) || keep(&TableSpec::process(process)) || keep(&TableSpec::host())
+        }
+        Subject::Process(_) | Subject::ProcessDetail(_) => keep(&TableSpec::tree()) || keep(spec),
         Subject::Metrics { .. }
         | Subject::Phase { .. }
         | Subject::Throughput
@@ -175,6 +182,8 @@ fn add_runs(
             recording.tables.append(&mut inner.tables);
             recording.events.append(&mut inner.events);
             recording.damage.append(&mut inner.damage);
+            let until = &mut recording.written_until_nanos;
+            *until = inner.written_until_nanos.max(*until);
             recording.dropped_rows += inner.dropped_rows;
             recording.dropped_program_rows += inner.dropped_program_rows;
         }

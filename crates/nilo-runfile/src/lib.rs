@@ -35,6 +35,8 @@ mod options;
 mod part_of_job;
 mod pyramid;
 mod record;
+mod run_curve;
+mod run_processes;
 mod scan;
 mod segment;
 mod unpack;

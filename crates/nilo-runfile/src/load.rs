@@ -59,11 +59,13 @@ pub(crate) fn load(
             Err(error) => complain(&mut damage, &error),
         }
     }
+    let written_until_nanos = collector.written_until_nanos();
     let (tables, events) = collector.finish();
     Ok(Recording {
         description,
         tables,
         events,
+        written_until_nanos,
         dropped_rows,
         dropped_program_rows,
         damage,

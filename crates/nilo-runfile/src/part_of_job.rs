@@ -1,14 +1,16 @@
 //! What a job recorded of one run inside it: the rows and events of the run's time and processes, on the run's own axis.
 //!
-//! A run's processes are those that wrote to it and everything that they started.
-//! Each process's `memory_bytes` is what it adds to the job, so their sum is the run's curve.
+//! A run that did not say how it ended lasts until the last of its processes ended.
 
-use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use nilo_sample::{
-    ABSENT, Event, ProcessId, RecordedTable, Recording, RunDescription, Subject, TableSpec,
-    TimedEvent, is_absent,
+    ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunDescription, Subject,
+    TimedEvent,
 };
+
+use crate::run_curve::curve;
+use crate::run_processes::RunProcesses;
 
 /// What the job has to say about a run.
 #[derive(Debug, Default)]
@@ -19,25 +21,28 @@ pub(crate) struct Part {
 
 /// The run's time on the job's axis.
 #[derive(Debug, Clone, Copy)]
-struct Window {
-    from: u64,
+pub(crate) struct Window {
+    pub(crate) from: u64,
     to: u64,
 }
 
 impl Window {
-    fn of(run: &RunDescription, job: &RunDescription) -> Window {
-        let same_boot = run.boot_id == job.boot_id && !run.boot_id.is_empty();
+    fn of(run: &Recording, job: &RunDescription, processes: &RunProcesses<'_>) -> Window {
+        let told = &run.description;
+        let same_boot = told.boot_id == job.boot_id && !told.boot_id.is_empty();
         let from = match same_boot {
-            true => run
+            true => told
                 .started_monotonic_nanos
                 .saturating_sub(job.started_monotonic_nanos),
-            false => run
+            false => told
                 .started_unix_nanos
                 .saturating_sub(job.started_unix_nanos),
         };
-        let to = match &run.ending {
+        let to = match &told.ending {
             Some(ending) => from.saturating_add(ending.time_nanos),
-            None => u64::MAX,
+            // Nobody saw its processes: what they wrote is all that is known.
+            None if processes.is_empty() => from.saturating_add(run.last_time_nanos()),
+            None => processes.ended_nanos().map_or(u64::MAX, |it| it.max(from)),
         };
         Window { from, to }
     }
@@ -46,220 +51,124 @@ impl Window {
         (self.from..=self.to).contains(&time)
     }
 
+    /// The rows of a table within the window.
+    pub(crate) fn rows(self, times: &[u64]) -> Range<usize> {
+        let begin = times.partition_point(|time| *time < self.from);
+        let end = times.partition_point(|time| *time <= self.to);
+        begin..end.max(begin)
+    }
+
     /// On the run's axis; what was before it is its beginning.
-    fn shift(self, time: u64) -> u64 {
-        time.saturating_sub(self.from)
+    pub(crate) fn shift(self, time: u64) -> u64 {
+        time.min(self.to).saturating_sub(self.from)
     }
 }
 
-/// Cuts a run out of its job.
-pub(crate) fn part_of_job(run: &RunDescription, job: &Recording, members: &[ProcessId]) -> Part {
-    let family = family(job, members);
-    let window = Window::of(run, &job.description);
+/// Cuts a run out of its job. `run` is what the run itself wrote, `writers` are the processes that did.
+pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId]) -> Part {
+    let processes = RunProcesses::find(job, writers);
+    let window = Window::of(run, &job.description, &processes);
+    let ticks = job.table(&Subject::Tree).map(|tree| tree.times.as_slice());
+    let first_tick = ticks.and_then(|ticks| ticks[window.rows(ticks)].first().copied());
+    let was_there = |id: &ProcessId| processes.was_there(id, window.from, first_tick);
     let mut part = Part::default();
     for table in &job.tables {
+        let cut = |before| cut(table, window, first_tick, before);
         match &table.spec.subject {
-            Subject::Tree => part.tables.extend(curve(table, job, &family, window)),
-            Subject::Process(id) if family.contains(id) => {
-                part.tables.extend(cut(table, window, true));
-            }
-            // A high-water mark from before says nothing about the run, so none is carried in.
-            Subject::ProcessDetail(id) if family.contains(id) => {
-                part.tables.extend(cut(table, window, false));
-            }
+            Subject::Tree => part.tables.extend(curve(table, job, &processes, window)),
+            Subject::Process(id) if was_there(id) => part.tables.extend(cut(Before::Level)),
+            Subject::ProcessDetail(id) if was_there(id) => part.tables.extend(cut(Before::Nothing)),
             Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. } => {
-                part.tables.extend(cut(table, window, true));
+                part.tables.extend(cut(Before::LevelAndCounters));
             }
             _ => {}
         }
     }
-    part.events = events(job, &family, window);
+    let is_over = run.description.ending.is_some();
+    let has_root = |pid: &u32| processes.contains_pid(*pid);
+    let is_command = !is_over && job.description.root_pids.first().is_some_and(has_root);
+    let told = job.events.iter().filter_map(|timed| {
+        Some(TimedEvent {
+            time_nanos: window.shift(timed.time_nanos),
+            event: event(timed, &was_there, is_command, window)?,
+        })
+    });
+    part.events = told.collect();
     part
 }
 
-/// The members and everything that they started.
-fn family(job: &Recording, members: &[ProcessId]) -> HashSet<ProcessId> {
-    let mut family: HashSet<ProcessId> = HashSet::new();
-    // Who has a PID at the time; processes start after their parents.
-    let mut holders: HashMap<u32, ProcessId> = HashMap::new();
-    for timed in &job.events {
-        if let Event::ProcessStarted { id, info } = &timed.event {
-            let is_member = members.contains(id);
-            let parent = holders.get(&info.parent);
-            if is_member || parent.is_some_and(|parent| family.contains(parent)) {
-                family.insert(*id);
-            }
-            holders.insert(id.pid, *id);
-        }
-    }
-    family
+/// What of the row before the window tells about the time in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// A high-water mark from before says nothing about the run.
+    Nothing,
+    /// The level held on until the first tick, unless it is written anew by then.
+    Level,
+    /// Counters are compared with what they were when the run began.
+    LevelAndCounters,
 }
 
-/// The rows of a window. With `carry`, the value that held when it began becomes its first row.
-fn cut(table: &RecordedTable, window: Window, carry: bool) -> Option<RecordedTable> {
-    let begin = table.times.partition_point(|time| *time < window.from);
-    let begin = begin.saturating_sub(usize::from(carry && table.spec.hold && begin > 0));
-    let end = table.times.partition_point(|time| *time <= window.to);
-    if begin >= end {
+/// The rows of a window. What held before becomes its first row.
+fn cut(
+    table: &RecordedTable,
+    window: Window,
+    first_tick: Option<u64>,
+    before: Before,
+) -> Option<RecordedTable> {
+    let mut rows = window.rows(&table.times);
+    let is_carried = before != Before::Nothing && table.spec.hold && rows.start > 0;
+    // Between the last tick before the run and its first one, a level may have been another: the one on the tick counts.
+    let next = table.times[rows.clone()].first();
+    let is_replaced = match first_tick {
+        Some(tick) => next.is_some_and(|next| *next <= tick),
+        None => true,
+    };
+    let keeps_row = is_carried && (!is_replaced || before == Before::LevelAndCounters);
+    if keeps_row {
+        rows.start -= 1;
+    }
+    if rows.is_empty() {
         return None;
     }
-    let shifted = table.times[begin..end].iter();
+    let shifted = table.times[rows.clone()].iter();
+    let mut columns: Vec<Vec<f64>> = table
+        .columns
+        .iter()
+        .map(|column| column.get(rows.clone()).unwrap_or_default().to_vec())
+        .collect();
+    if keeps_row && is_replaced {
+        let declared = table.spec.columns.iter();
+        for (column, _) in columns
+            .iter_mut()
+            .zip(declared)
+            .filter(|(_, declared)| declared.kind == ColumnKind::Gauge)
+        {
+            column.first_mut().into_iter().for_each(|it| *it = ABSENT);
+        }
+    }
     Some(RecordedTable {
         spec: table.spec.clone(),
         writer: table.writer.clone(),
         times: shifted.map(|time| window.shift(*time)).collect(),
-        steps: table.steps.get(begin..end).unwrap_or_default().to_vec(),
-        columns: table
-            .columns
-            .iter()
-            .map(|column| column.get(begin..end).unwrap_or_default().to_vec())
-            .collect(),
+        steps: table.steps.get(rows).unwrap_or_default().to_vec(),
+        columns,
     })
 }
 
-/// One process of the family while the curve is summed up.
-struct Cursor<'a> {
-    times: &'a [u64],
-    memory: &'a [f64],
-    rss: &'a [f64],
-    cpu: &'a [f64],
-    ended_nanos: u64,
-    row: Option<usize>,
-}
-
-impl Cursor<'_> {
-    fn advance_to(&mut self, time: u64) {
-        let mut next = self.row.map_or(0, |row| row + 1);
-        while self.times.get(next).is_some_and(|at| *at <= time) {
-            self.row = Some(next);
-            next += 1;
-        }
-    }
-
-    fn value(&self, column: &[f64]) -> f64 {
-        let value = self.row.and_then(|row| column.get(row)).copied();
-        value.filter(|value| !is_absent(*value)).unwrap_or(0.0)
-    }
-}
-
-/// The run's own curve, on the ticks of the job's.
-fn curve(
-    tree: &RecordedTable,
-    job: &Recording,
-    family: &HashSet<ProcessId>,
+/// An event of the job as the run tells it; nothing for one that is not the run's.
+fn event(
+    timed: &TimedEvent,
+    was_there: &dyn Fn(&ProcessId) -> bool,
+    is_command: bool,
     window: Window,
-) -> Option<RecordedTable> {
-    let mut cursors = cursors(job, family);
-    let begin = tree.times.partition_point(|time| *time < window.from);
-    let end = tree.times.partition_point(|time| *time <= window.to);
-    let of_job = |name: &str, row: usize| -> f64 {
-        let series = tree.series(name);
-        let value = series.and_then(|series| series.values.get(row).copied());
-        value.unwrap_or(ABSENT)
-    };
-    let spec = TableSpec::tree();
-    let mut cut = RecordedTable {
-        columns: vec![Vec::new(); spec.columns.len()],
-        spec,
-        writer: tree.writer.clone(),
-        times: Vec::new(),
-        steps: Vec::new(),
-    };
-    let mut cpu_before = None;
-    for row in begin..end {
-        let time = tree.times[row];
-        let (mut memory, mut largest, mut rss, mut cpu, mut alive) = (0.0, 0.0f64, 0.0, 0.0, 0.0);
-        for cursor in &mut cursors {
-            cursor.advance_to(time);
-            cpu += cursor.value(cursor.cpu);
-            if cursor.row.is_some() && time < cursor.ended_nanos {
-                memory += cursor.value(cursor.memory);
-                rss += cursor.value(cursor.rss);
-                largest = largest.max(cursor.value(cursor.rss));
-                alive += 1.0;
-            }
+) -> Option<Event> {
+    let is_told = match &timed.event {
+        Event::ProcessStarted { id, .. } => was_there(id) && timed.time_nanos <= window.to,
+        Event::ProcessRenamed { id, .. } | Event::ProcessEnded { id, .. } => {
+            was_there(id) && window.holds(timed.time_nanos)
         }
-        if alive == 0.0 {
-            continue;
-        }
-        let is_whole = alive == of_job("processes", row);
-        let all_measured = of_job("pss_processes", row) >= of_job("processes", row);
-        let values = [
-            // Pages shared with older processes outside are the run's as well; of its largest process they are known.
-            match is_whole {
-                true => of_job("memory_bytes", row),
-                false => memory.max(largest),
-            },
-            rss,
-            // Marks of the whole job are the run's where nobody else was there.
-            if is_whole {
-                of_job("high_water_bytes", row)
-            } else {
-                ABSENT
-            },
-            if is_whole {
-                of_job("swap_bytes", row)
-            } else {
-                ABSENT
-            },
-            cpu - *cpu_before.get_or_insert(cpu),
-            alive,
-            if all_measured { alive } else { 0.0 },
-        ];
-        cut.times.push(window.shift(time));
-        for (column, value) in cut.columns.iter_mut().zip(values) {
-            column.push(value);
-        }
-    }
-    (!cut.times.is_empty()).then_some(cut)
-}
-
-fn cursors<'a>(job: &'a Recording, family: &HashSet<ProcessId>) -> Vec<Cursor<'a>> {
-    let mut ended: HashMap<ProcessId, u64> = HashMap::new();
-    for timed in &job.events {
-        if let Event::ProcessEnded { id, .. } = timed.event {
-            ended.insert(id, timed.time_nanos);
-        }
-    }
-    let column = |table: &'a RecordedTable, name: &str| -> &'a [f64] {
-        let index = table.spec.column(name);
-        let values = index.and_then(|index| table.columns.get(index));
-        values.map_or(&[], Vec::as_slice)
-    };
-    let tables = job.tables.iter().filter_map(|table| {
-        let Subject::Process(id) = table.spec.subject else {
-            return None;
-        };
-        family.contains(&id).then(|| Cursor {
-            times: &table.times,
-            memory: column(table, "memory_bytes"),
-            rss: column(table, "rss_bytes"),
-            cpu: column(table, "cpu_nanos"),
-            ended_nanos: ended.get(&id).copied().unwrap_or(u64::MAX),
-            row: None,
-        })
-    });
-    tables.collect()
-}
-
-fn events(job: &Recording, family: &HashSet<ProcessId>, window: Window) -> Vec<TimedEvent> {
-    let ended_before = |id: &ProcessId| {
-        job.events.iter().any(|timed| {
-            matches!(&timed.event, Event::ProcessEnded { id: ended, .. } if ended == id)
-                && timed.time_nanos < window.from
-        })
-    };
-    let root = job.description.root_pids.first();
-    let is_told = |timed: &TimedEvent| match &timed.event {
-        Event::ProcessStarted { id, .. } => {
-            family.contains(id) && timed.time_nanos <= window.to && !ended_before(id)
-        }
-        Event::ProcessRenamed { id, .. } => family.contains(id) && window.holds(timed.time_nanos),
-        Event::ProcessEnded { id, .. } => family.contains(id) && window.holds(timed.time_nanos),
-        // The command's status is the run's where the run is the command.
-        Event::CommandEnded { .. } | Event::ResourceUsage(_) => {
-            family.iter().any(|id| Some(&id.pid) == root)
-        }
+        // The command's status is the run's where the run is the command and did not tell its own.
+        Event::CommandEnded { .. } => is_command,
         Event::LimitChanged { .. } | Event::GpuFound { .. } | Event::Blind { .. } => {
             timed.time_nanos <= window.to
         }
@@ -272,12 +181,18 @@ fn events(job: &Recording, family: &HashSet<ProcessId>, window: Window) -> Vec<T
         | Event::Alert(_) => window.holds(timed.time_nanos),
         _ => false,
     };
-    let told = job.events.iter().filter(|timed| is_told(timed));
-    told.map(|timed| TimedEvent {
-        time_nanos: window.shift(timed.time_nanos),
-        event: timed.event.clone(),
-    })
-    .collect()
+    let mut event = is_told.then(|| timed.event.clone())?;
+    match &mut event {
+        Event::Alert(alert) => alert.time_nanos = window.shift(alert.time_nanos),
+        // These are of the whole command, from its beginning.
+        Event::CommandEnded {
+            cpu_nanos,
+            peak_bytes,
+            ..
+        } => (*cpu_nanos, *peak_bytes) = (None, None),
+        _ => {}
+    }
+    Some(event)
 }
 
 #[cfg(test)]

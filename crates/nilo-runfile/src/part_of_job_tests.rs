@@ -1,5 +1,5 @@
 use super::*;
-use nilo_sample::{Ending, ProcessInfo, RunId, RunStatus};
+use nilo_sample::{Ending, ProcessInfo, RunId, RunStatus, TableSpec};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -23,6 +23,19 @@ fn description(started_secs: u64, ended_secs: Option<u64>) -> RunDescription {
         left_running: vec![],
     });
     description
+}
+
+/// A run that wrote nothing itself.
+fn run(started_secs: u64, ended_secs: Option<u64>) -> Recording {
+    Recording {
+        description: description(started_secs, ended_secs),
+        tables: vec![],
+        events: vec![],
+        written_until_nanos: 0,
+        dropped_rows: 0,
+        dropped_program_rows: 0,
+        damage: vec![],
+    }
 }
 
 fn id(pid: u32) -> ProcessId {
@@ -104,6 +117,7 @@ fn sweep() -> Recording {
             ended(4, 3),
             started(6, 4, 1),
         ],
+        written_until_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,
         damage: vec![],
@@ -127,10 +141,10 @@ fn memory(part: &Part) -> Vec<(u64, f64)> {
 #[test]
 fn each_training_of_a_sweep_has_its_own_memory() {
     let job = sweep();
-    let first = part_of_job(&description(2, Some(4)), &job, &[id(2)]);
+    let first = part_of_job(&run(2, Some(4)), &job, &[id(2)]);
     // The worker has 150 resident, 100 of them shared with its parent: together they hold 150.
     assert_eq!(memory(&first), [(0, 100.0), (1, 150.0)]);
-    let second = part_of_job(&description(6, None), &job, &[id(4)]);
+    let second = part_of_job(&run(6, None), &job, &[id(4)]);
     assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
 }
 
@@ -139,13 +153,13 @@ fn pages_shared_with_processes_outside_are_the_runs_too() {
     let mut job = sweep();
     // 20 of the second training's 300 are the shell's as well, and count for the shell.
     job.tables[4].columns[2] = vec![280.0];
-    let second = part_of_job(&description(6, None), &job, &[id(4)]);
+    let second = part_of_job(&run(6, None), &job, &[id(4)]);
     assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
 }
 
 #[test]
 fn what_a_member_starts_belongs_to_its_run_and_what_it_did_not_does_not() {
-    let part = part_of_job(&description(2, Some(4)), &sweep(), &[id(2)]);
+    let part = part_of_job(&run(2, Some(4)), &sweep(), &[id(2)]);
     let started: Vec<u32> = part
         .events
         .iter()
@@ -161,10 +175,10 @@ fn what_a_member_starts_belongs_to_its_run_and_what_it_did_not_does_not() {
 fn the_jobs_marks_belong_to_a_run_only_where_nobody_else_was_there() {
     let mut job = sweep();
     job.tables[0].columns[2] = vec![500.0; 6];
-    let alone = part_of_job(&description(0, Some(1)), &job, &[id(1)]);
+    let alone = part_of_job(&run(0, Some(1)), &job, &[id(1)]);
     let high = |part: &Part| part.tables[0].series("high_water_bytes").unwrap().max();
     assert_eq!(high(&alone), Some((0, 500.0)));
-    let beside = part_of_job(&description(2, Some(4)), &job, &[id(2)]);
+    let beside = part_of_job(&run(2, Some(4)), &job, &[id(2)]);
     assert_eq!(high(&beside), None);
 }
 
@@ -174,6 +188,201 @@ fn a_number_used_again_is_another_process() {
         pid: 2,
         start_ticks: 999,
     };
-    let part = part_of_job(&description(2, Some(4)), &sweep(), &[stranger]);
+    let part = part_of_job(&run(2, Some(4)), &sweep(), &[stranger]);
     assert!(part.tables.is_empty());
+}
+
+/// A process (1) that held 300 until second 3 and has 20 since, and its child (2), which held 400 and is gone at second 4.
+fn two_trainings() -> Recording {
+    let mut job = sweep();
+    let rows: Vec<(u64, [f64; 7])> = (0..9)
+        .map(|secs| match secs {
+            0..=3 => (secs, [700.0, 700.0, ABSENT, 0.0, 0.0, 2.0, 2.0]),
+            // The spike from before is noticed when the mark is read.
+            5 => (secs, [20.0, 20.0, 900.0, 0.0, 0.0, 1.0, 1.0]),
+            _ => (secs, [20.0, 20.0, ABSENT, 0.0, 0.0, 1.0, 1.0]),
+        })
+        .collect();
+    let rows: Vec<(u64, &[f64])> = rows.iter().map(|(at, row)| (*at, row.as_slice())).collect();
+    let detail = |peak: f64| [peak, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0];
+    job.tables = vec![
+        table(TableSpec::tree(), &rows),
+        table(
+            TableSpec::process(id(1)),
+            &[(0, &[300.0, 1.0, 300.0]), (4, &[20.0, 2.0, 20.0])],
+        ),
+        table(TableSpec::process(id(2)), &[(0, &[400.0, 1.0, 400.0])]),
+        table(
+            TableSpec::process_detail(id(1)),
+            &[(0, &detail(300.0)), (5, &detail(900.0))],
+        ),
+    ];
+    job.events = vec![started(0, 1, 0), started(0, 2, 1), ended(4, 2)];
+    job
+}
+
+/// The run began between two ticks: after the memory was freed and the child ended, before anybody saw it.
+fn begun_between_ticks() -> Recording {
+    let mut begun = run(3, None);
+    begun.description.started_monotonic_nanos += SECOND / 2;
+    begun
+}
+
+#[test]
+fn what_was_held_and_freed_before_a_run_is_not_its_memory() {
+    let part = part_of_job(&begun_between_ticks(), &two_trainings(), &[id(1)]);
+    assert_eq!(memory(&part).first(), Some(&(0, 20.0)));
+    let highest = |table: &RecordedTable| table.series("rss_bytes").unwrap().max().unwrap().1;
+    let of_processes = part
+        .tables
+        .iter()
+        .filter(|table| matches!(table.spec.subject, Subject::Process(_)));
+    assert_eq!(of_processes.map(highest).collect::<Vec<_>>(), [20.0]);
+    let has_child = part.events.iter().any(|timed| {
+        matches!(&timed.event, Event::ProcessStarted { id, .. } | Event::ProcessEnded { id, .. } if id.pid == 2)
+    });
+    assert!(!has_child, "{:?}", part.events);
+}
+
+#[test]
+fn a_mark_counts_once_it_was_read_in_the_time_of_the_run() {
+    let mut job = two_trainings();
+    let high = |job: &Recording| {
+        let part = part_of_job(&begun_between_ticks(), job, &[id(1)]);
+        part.tables[0].series("high_water_bytes").unwrap().max()
+    };
+    assert_eq!(high(&job), None);
+    // The mark was read on second 5; what is seen risen on second 7 rose in between.
+    job.tables[0].columns[2][7] = 950.0;
+    assert_eq!(high(&job), Some((7 * SECOND - 7 * SECOND / 2, 950.0)));
+}
+
+#[test]
+fn a_level_that_nobody_wrote_anew_holds_on() {
+    let mut job = two_trainings();
+    job.tables[1] = table(TableSpec::process(id(1)), &[(0, &[300.0, 1.0, 300.0])]);
+    let part = part_of_job(&begun_between_ticks(), &job, &[id(1)]);
+    let own = part
+        .tables
+        .iter()
+        .find(|table| table.spec == TableSpec::process(id(1)));
+    assert_eq!(own.unwrap().times, [0]);
+}
+
+#[test]
+fn a_counter_keeps_what_it_was_when_the_run_began() {
+    let mut job = two_trainings();
+    let row = |usage: f64, kills: f64| {
+        [
+            usage, usage, usage, 0.0, 0.0, 0.0, 0.0, 0.0, kills, 0.0, 1.0,
+        ]
+    };
+    job.tables.push(table(
+        TableSpec::cgroup("/job"),
+        &[(0, &row(700.0, 0.0)), (4, &row(20.0, 1.0))],
+    ));
+    let part = part_of_job(&begun_between_ticks(), &job, &[id(1)]);
+    let cgroup = part.tables.last().unwrap();
+    let values = |column: &str| -> Vec<f64> {
+        let series = cgroup.series(column).unwrap();
+        series.present().map(|(_, value)| value).collect()
+    };
+    assert_eq!(values("oom_kills"), [0.0, 1.0]);
+    assert_eq!(values("working_set_bytes"), [20.0]);
+}
+
+#[test]
+fn ranks_hold_the_pages_that_they_share_with_their_launcher() {
+    let mut job = sweep();
+    // The launcher (1) has mapped 250 of libraries that both ranks (2 and 3) hold as well.
+    let launcher: &[f64] = &[260.0, 1.0, 260.0];
+    let ranks: [&[f64]; 2] = [&[570.0, 5.0, 320.0], &[550.0, 5.0, 310.0]];
+    job.tables[1] = table(TableSpec::process(id(1)), &[(0, launcher)]);
+    job.tables[2] = table(TableSpec::process(id(2)), &[(2, ranks[0])]);
+    job.tables[3] = table(TableSpec::process(id(3)), &[(2, ranks[1])]);
+    job.events[2] = started(2, 3, 1);
+    job.tables[0].columns[5][1] = 3.0;
+    let part = part_of_job(&run(2, Some(4)), &job, &[id(2), id(3)]);
+    assert_eq!(memory(&part), [(0, 570.0 + 310.0), (1, 570.0 + 310.0)]);
+}
+
+#[test]
+fn a_run_that_was_killed_ends_with_its_last_process() {
+    let mut job = sweep();
+    let late = nilo_sample::Alert {
+        kind: nilo_sample::AlertKind::MemoryCritical,
+        severity: nilo_sample::Severity::Critical,
+        resource: "job memory".to_owned(),
+        raised: true,
+        time_nanos: 0,
+        text: String::new(),
+        used_bytes: None,
+        limit_bytes: None,
+        used_percent: None,
+        bytes_per_sec: None,
+        seconds_left: None,
+        seconds_left_low: None,
+        seconds_left_high: None,
+        confidence: None,
+        recommendations: vec![],
+    };
+    for secs in [1, 3, 5] {
+        let mut alert = late.clone();
+        alert.time_nanos = secs * SECOND;
+        job.events.push(TimedEvent {
+            time_nanos: secs * SECOND,
+            event: Event::Alert(Box::new(alert)),
+        });
+    }
+    job.events.sort_by_key(|timed| timed.time_nanos);
+    let part = part_of_job(&run(2, None), &job, &[id(2)]);
+    let last = part.events.iter().map(|timed| timed.time_nanos).max();
+    assert_eq!(last, Some(2 * SECOND));
+    let alerts = part.events.iter().filter_map(|timed| match &timed.event {
+        Event::Alert(alert) => Some((timed.time_nanos, alert.time_nanos)),
+        _ => None,
+    });
+    assert_eq!(alerts.collect::<Vec<_>>(), [(SECOND, SECOND)]);
+    // One whose process lives goes on.
+    let going_on = part_of_job(&run(6, None), &job, &[id(4)]);
+    assert_eq!(memory(&going_on).last(), Some(&(2, 300.0)));
+}
+
+#[test]
+fn a_run_whose_processes_nobody_saw_lasts_as_long_as_it_wrote() {
+    let mut short = run(2, None);
+    short.written_until_nanos = SECOND;
+    let mut job = sweep();
+    let host = [(0, 1.0), (3, 2.0), (8, 3.0)].map(|(at, value)| (at, [value; 9]));
+    let host: Vec<(u64, &[f64])> = host.iter().map(|(at, row)| (*at, row.as_slice())).collect();
+    job.tables.push(table(TableSpec::host(), &host));
+    let part = part_of_job(&short, &job, &[id(77)]);
+    assert_eq!(part.tables.last().unwrap().times.last(), Some(&SECOND));
+}
+
+#[test]
+fn the_commands_own_account_is_not_that_of_a_run_inside() {
+    let mut job = two_trainings();
+    job.events.push(TimedEvent {
+        time_nanos: 9 * SECOND,
+        event: Event::CommandEnded {
+            cpu_nanos: Some(7),
+            exit_code: Some(3),
+            signal: None,
+            peak_bytes: Some(9),
+        },
+    });
+    let told = |run: &Recording| {
+        let events = part_of_job(run, &job, &[id(1)]).events;
+        let is_end = |timed: &TimedEvent| matches!(timed.event, Event::CommandEnded { .. });
+        events.into_iter().find(is_end).map(|timed| timed.event)
+    };
+    assert_eq!(told(&run(1, Some(3))), None);
+    let expected = Event::CommandEnded {
+        cpu_nanos: None,
+        exit_code: Some(3),
+        signal: None,
+        peak_bytes: None,
+    };
+    assert_eq!(told(&begun_between_ticks()), Some(expected));
 }

@@ -74,6 +74,8 @@ pub struct Recording {
     pub tables: Vec<RecordedTable>,
     /// Everything that happened, by time.
     pub events: Vec<TimedEvent>,
+    /// The time of the last row or event that was seen in the files, also of tables that were not wanted.
+    pub written_until_nanos: u64,
     /// Rows that the writers could not store.
     pub dropped_rows: u64,
     /// Of them those that programs logged: metrics, phases and the like, but no samples of memory.
@@ -95,14 +97,13 @@ impl Recording {
             .find(|table| table.spec.subject == *subject)
     }
 
-    /// The time of the last row or event.
+    /// The time of the last row or event; the same whichever tables were read.
     pub fn last_time_nanos(&self) -> u64 {
         let rows = self
             .tables
             .iter()
             .filter_map(|table| table.times.last().copied());
         rows.chain(self.events.iter().map(|event| event.time_nanos))
-            .max()
-            .unwrap_or(0)
+            .fold(self.written_until_nanos, u64::max)
     }
 }

@@ -81,7 +81,12 @@ fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
             Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
         )
     };
-    let is_needed_by_runs = |spec: &TableSpec| matches!(spec.subject, Subject::Process(_));
+    let is_needed_by_runs = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Process(_) | Subject::ProcessDetail(_)
+        )
+    };
     let (recording, ending) = load_where(folder, &|spec| {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;

@@ -1,0 +1,181 @@
+//! The memory curve of a run inside a job, from what the job recorded of its processes.
+
+use nilo_sample::{ABSENT, ProcessId, RecordedTable, Recording, Subject, TableSpec, is_absent};
+
+use crate::part_of_job::Window;
+use crate::run_processes::RunProcesses;
+
+/// One process of the run while the curve is summed up.
+struct Cursor<'a> {
+    times: &'a [u64],
+    memory: &'a [f64],
+    rss: &'a [f64],
+    cpu: &'a [f64],
+    ended_nanos: u64,
+    /// From here on a rise of its high-water mark happened in the run's time.
+    marks_count_from: u64,
+    row: Option<usize>,
+}
+
+impl Cursor<'_> {
+    fn advance_to(&mut self, time: u64) {
+        let mut next = self.row.map_or(0, |row| row + 1);
+        while self.times.get(next).is_some_and(|at| *at <= time) {
+            self.row = Some(next);
+            next += 1;
+        }
+    }
+
+    fn is_alive(&self, time: u64) -> bool {
+        self.row.is_some() && time < self.ended_nanos
+    }
+
+    fn value(&self, column: &[f64]) -> f64 {
+        let value = self.row.and_then(|row| column.get(row)).copied();
+        value.filter(|value| !is_absent(*value)).unwrap_or(0.0)
+    }
+}
+
+/// The run's processes at one moment, summed up.
+#[derive(Default)]
+struct Level {
+    memory: f64,
+    rss: f64,
+    alive: f64,
+    marks_known: bool,
+}
+
+impl Level {
+    /// `cursors` are in the order of age, the oldest first.
+    ///
+    /// A page that several processes hold is in the `memory_bytes` of the oldest of them, which may be outside of the run.
+    /// So what a process holds in all, and what those younger than it add, are distinct pages of the run;
+    /// the largest of these sums counts, nearly always that from the oldest on.
+    fn of(cursors: &[Cursor<'_>], time: u64) -> Level {
+        let mut level = Level {
+            marks_known: true,
+            ..Level::default()
+        };
+        let mut added_by_younger = 0.0;
+        for cursor in cursors.iter().rev().filter(|it| it.is_alive(time)) {
+            let rss = cursor.value(cursor.rss);
+            level.memory = f64::max(level.memory, added_by_younger + rss);
+            added_by_younger += cursor.value(cursor.memory).min(rss);
+            level.rss += rss;
+            level.alive += 1.0;
+            level.marks_known &= cursor.marks_count_from <= time;
+        }
+        level.memory = level.memory.max(added_by_younger);
+        level
+    }
+}
+
+/// The run's own curve, on the ticks of the job's.
+pub(crate) fn curve(
+    tree: &RecordedTable,
+    job: &Recording,
+    processes: &RunProcesses<'_>,
+    window: Window,
+) -> Option<RecordedTable> {
+    let mut cursors = cursors(job, processes, window);
+    let of_job = |name: &str, row: usize| -> f64 {
+        let series = tree.series(name);
+        let value = series.and_then(|series| series.values.get(row).copied());
+        value.unwrap_or(ABSENT)
+    };
+    let spec = TableSpec::tree();
+    let mut curve = RecordedTable {
+        columns: vec![Vec::new(); spec.columns.len()],
+        spec,
+        writer: tree.writer.clone(),
+        times: Vec::new(),
+        steps: Vec::new(),
+    };
+    let mut cpu_before = None;
+    for row in window.rows(&tree.times) {
+        let time = tree.times[row];
+        cursors.iter_mut().for_each(|it| it.advance_to(time));
+        let level = Level::of(&cursors, time);
+        if level.alive == 0.0 {
+            continue;
+        }
+        let cpu: f64 = cursors.iter().map(|it| it.value(it.cpu)).sum();
+        // Where nobody else was there, the job's figures are the run's.
+        let is_whole = level.alive == of_job("processes", row);
+        let if_whole = |name: &str| if is_whole { of_job(name, row) } else { ABSENT };
+        let all_measured = of_job("pss_processes", row) >= of_job("processes", row);
+        let values = [
+            match is_whole {
+                true => of_job("memory_bytes", row),
+                false => level.memory,
+            },
+            level.rss,
+            match level.marks_known {
+                true => if_whole("high_water_bytes"),
+                false => ABSENT,
+            },
+            if_whole("swap_bytes"),
+            cpu - *cpu_before.get_or_insert(cpu),
+            level.alive,
+            if all_measured { level.alive } else { 0.0 },
+        ];
+        curve.times.push(window.shift(time));
+        for (column, value) in curve.columns.iter_mut().zip(values) {
+            column.push(value);
+        }
+    }
+    (!curve.times.is_empty()).then_some(curve)
+}
+
+/// The run's processes, the oldest first as the recorder shares pages out.
+fn cursors<'a>(
+    job: &'a Recording,
+    processes: &RunProcesses<'_>,
+    window: Window,
+) -> Vec<Cursor<'a>> {
+    let column = |table: &'a RecordedTable, name: &str| -> &'a [f64] {
+        let index = table.spec.column(name);
+        let values = index.and_then(|index| table.columns.get(index));
+        values.map_or(&[], Vec::as_slice)
+    };
+    let tables = job.tables.iter().filter_map(|table| {
+        let Subject::Process(id) = table.spec.subject else {
+            return None;
+        };
+        let cursor = || Cursor {
+            times: &table.times,
+            memory: column(table, "memory_bytes"),
+            rss: column(table, "rss_bytes"),
+            cpu: column(table, "cpu_nanos"),
+            ended_nanos: processes.end_of(&id),
+            marks_count_from: marks_count_from(job, processes, id, window),
+            row: None,
+        };
+        processes.contains(&id).then(|| (id, cursor()))
+    });
+    let mut cursors: Vec<(ProcessId, Cursor<'a>)> = tables.collect();
+    cursors.sort_by_key(|(id, _)| (id.start_ticks, id.pid));
+    cursors.into_iter().map(|(_, cursor)| cursor).collect()
+}
+
+/// From when on the high-water marks of a process tell about the run: after one was read in its time.
+///
+/// A mark only says that a level was reached since the mark was read before: the first one may be from before the run.
+/// A process that started within the run has no such past.
+fn marks_count_from(
+    job: &Recording,
+    processes: &RunProcesses<'_>,
+    id: ProcessId,
+    window: Window,
+) -> u64 {
+    if processes
+        .started_nanos(&id)
+        .is_some_and(|it| it >= window.from)
+    {
+        return 0;
+    }
+    let detail = job.table(&Subject::ProcessDetail(id));
+    let marks = detail.and_then(|table| table.series("peak_rss_bytes"));
+    let first = marks.and_then(|marks| marks.present().find(|(time, _)| *time >= window.from));
+    first.map_or(u64::MAX, |(time, _)| time.saturating_add(1))
+}

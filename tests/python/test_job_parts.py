@@ -1,0 +1,137 @@
+"""What a run inside a job shows: its own time and its own processes, cut out of what the job recorded."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+from conftest import MIB
+
+
+def write(folder, name, text):
+    (folder / name).write_text(textwrap.dedent(text))
+    return f"{sys.executable} {name}"
+
+
+HOLD = """
+    def hold(mib):
+        held = bytearray(mib << 20)
+        held[::4096] = b"x" * len(held[::4096])
+        return held
+"""
+
+
+def test_memory_that_was_freed_before_a_run_is_not_its_peak(nilo, folder):
+    program = write(folder, "in_turn.py", f"""{HOLD}
+    import time, nilometer
+    for turn in range(6):
+        nilometer.init(name=f"large-{{turn}}")
+        held = hold(200)
+        time.sleep(0.13)
+        del held
+        nilometer.init(name=f"small-{{turn}}")
+        time.sleep(0.25)
+    """)
+    assert nilo("run", "--", *program.split()).returncode == 0
+    peaks = {run["name"]: run["peak_bytes"] for run in nilo.runs() if run.get("parent")}
+    assert len(peaks) == 12
+    for turn in range(6):
+        told = nilo.show(f"small-{turn}")["memory"]
+        assert told["peak_bytes"] < 60 * MIB, (turn, told)
+        assert told["peak_bytes"] == peaks[f"small-{turn}"]
+    assert max(peaks.values()) > 200 * MIB
+
+
+def test_a_process_that_ended_before_a_run_is_not_in_it(nilo, folder):
+    prepare = write(folder, "prepare.py", f"{HOLD}\n    import time\n    held = hold(200); time.sleep(0.3)")
+    program = write(folder, "after.py", f"""
+    import subprocess, sys, time, nilometer
+    for turn in range(4):
+        subprocess.run({prepare.split()!r}, check=True)
+        nilometer.init(name=f"train-{{turn}}")
+        time.sleep(0.25)
+        nilometer.finish()
+    """)
+    assert nilo("run", "--", *program.split()).returncode == 0
+    for turn in range(4):
+        told = nilo.show(f"train-{turn}")
+        assert told["memory"]["peak_bytes"] < 60 * MIB, (turn, told["memory"])
+        assert all("prepare.py" not in process["command"] for process in told["processes"])
+
+
+def test_pages_shared_with_the_launcher_count_for_the_run(nilo, folder):
+    (folder / "weights").write_bytes(b"w" * (100 * MIB))
+    mapped = f"""{HOLD}
+    import mmap, pathlib, subprocess, sys, time
+    file = open("weights", "rb")
+    weights = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    assert sum(weights[::4096]) > 0
+    """
+    worker = write(folder, "worker.py", f"""{mapped}
+    held = hold(30)
+    time.sleep(1.5)
+    """)
+    train = write(folder, "train.py", f"""{mapped}
+    import nilometer
+    with nilometer.init(name="train"):
+        held = hold(30)
+        subprocess.run({worker.split()!r}, check=True)
+    """)
+    launch = write(folder, "launch.py", f"{mapped}\n    subprocess.run({train.split()!r}, check=True)")
+    other = write(folder, "other.py", "import nilometer\nnilometer.init(name='other')\n")
+    line = f"{launch}; {other}"
+    assert nilo("run", "--", "sh", "-c", line).returncode == 0
+    # The weights once, and what the training and its worker hold; both are interpreters of some 15 MiB.
+    peak = nilo.show("train")["memory"]["peak_bytes"]
+    assert 160 * MIB < peak < 205 * MIB, peak / MIB
+
+
+def test_a_killed_run_ends_when_its_process_does(nilo, folder):
+    killed = write(folder, "killed.py", """
+    import os, signal, time, nilometer
+    run = nilometer.init(name="killed")
+    for step in range(6):
+        run.log({"loss": step}, step=step)
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    other = write(folder, "other.py", "import nilometer\nnilometer.init(name='other')\n")
+    assert nilo("run", "--name", "job", "--", "sh", "-c", f"{killed}; sleep 2; {other}").returncode == 0
+    told, job = nilo.show("killed"), nilo.show("job")
+    # It was asleep for 0.6 s, the job for 2 s after it.
+    assert 0.5 < told["duration_secs"] < job["duration_secs"] - 1.9
+    assert (told["status"], told["exit_code"]) == ("exited", None)
+    listed = next(run for run in nilo.runs() if run["name"] == "killed")
+    assert (listed["status"], listed["duration_secs"]) == (told["status"], told["duration_secs"])
+    assert "only its parent can read it" in nilo("show", "killed").stdout
+    exported = json.loads(nilo("export", "killed", "--format", "json").stdout)
+    assert exported["run"]["ending"]["time_nanos"] / 1e9 == told["duration_secs"]
+
+
+def test_the_command_that_is_killed_as_a_run_of_its_own_job(nilo, folder):
+    killed = write(folder, "killed.py", """
+    import os, signal, time, nilometer
+    nilometer.init(name="first")
+    nilometer.init(name="second")
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    nilo("run", "--", *killed.split())
+    told = nilo.show("second")
+    assert (told["status"], told["signal"]) == ("killed", 9)
+    assert nilo.show("first")["status"] == "exited"
+    # What the kernel counted is the whole command's.
+    assert "usage" not in told and "usage" not in nilo.show("first")
+
+
+def test_a_killed_run_lasts_equally_long_in_every_view(nilo, folder):
+    killed = write(folder, "killed.py", """
+    import os, signal, time, nilometer
+    run = nilometer.init(name="killed")
+    time.sleep(0.35)
+    run.log({"loss": 1.0}, step=1)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    subprocess.run(killed.split(), cwd=folder, check=False)
+    [listed] = nilo.runs()
+    assert listed["duration_secs"] == nilo.show("killed")["duration_secs"]
