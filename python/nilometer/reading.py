@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _native
+from ._trouble import warn_once
 from .run import runs_folder
 
 
@@ -59,8 +60,14 @@ class RecordedRun:
 
     @property
     def runs(self) -> list[RecordedRun]:
-        """The runs inside this job, in the order of their beginning."""
-        return [RecordedRun(folder) for folder in _run_folders(self.path / "runs")]
+        """The runs inside this job, in the order of their beginning. One that cannot be read is left out with a warning."""
+        runs = []
+        for folder in _runs_inside(self.path):
+            try:
+                runs.append(RecordedRun(folder))
+            except OSError as error:
+                warn_once(str(error))
+        return runs
 
     @property
     def metrics(self) -> list[str]:
@@ -185,7 +192,9 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
         return RecordedRun(path)
     root = pathlib.Path(dir if dir is not None else runs_folder())
     runs = _run_folders(root)
-    if not runs:
+    # Also those of a job whose own description is gone.
+    inside = [inner for folder in sorted(root.glob("*/")) for inner in _runs_inside(folder)]
+    if not runs and not inside:
         raise FileNotFoundError(f"no runs in {root}")
     asked = os.fspath(run)
     word, _, back = asked.partition("~")
@@ -195,7 +204,7 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
             raise FileNotFoundError(f"there are only {len(runs)} runs in {root}")
         return RecordedRun(runs[-1 - place])
     # Runs inside jobs come after the jobs, so that of two with the same name the training is meant.
-    runs += [inner for folder in runs for inner in _run_folders(folder / "runs")]
+    runs += inside
     named = [folder for folder in runs if folder.name == asked or _name_of(folder) == asked]
     begins = [folder for folder in runs if folder.name.startswith(asked)]
     if named or len(begins) == 1:
@@ -207,6 +216,11 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
 
 def _run_folders(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(folder for folder in root.glob("*/") if (folder / "run.json").is_file())
+
+
+def _runs_inside(job: pathlib.Path) -> list[pathlib.Path]:
+    """A link is none of them: it may lead to the job itself."""
+    return [folder for folder in _run_folders(job / "runs") if not folder.is_symlink()]
 
 
 def _name_of(folder: pathlib.Path) -> str | None:

@@ -36,20 +36,32 @@ pub(crate) struct Tally {
     pub(crate) records: u64,
     pub(crate) rows: u64,
     pub(crate) events: u64,
-    pub(crate) damage: Vec<String>,
+    /// Sentences, and how often each was said.
+    damage: Vec<(String, u64)>,
 }
 
 impl Tally {
     pub(crate) fn complain(&mut self, sentence: String) {
-        if self.damage.len() < MAX_SENTENCES {
-            self.damage.push(sentence);
+        let known = self.damage.iter_mut().find(|(text, _)| *text == sentence);
+        if let Some((_, times)) = known {
+            *times += 1;
+        } else if self.damage.len() < MAX_SENTENCES {
+            self.damage.push((sentence, 1));
         }
     }
 
-    /// What was complained of, with the file that it is about.
-    pub(crate) fn sentences(self, path: &Path) -> impl Iterator<Item = String> {
-        let sentences = self.damage.into_iter();
-        sentences.map(move |text| format!("{text}: {}", path.display()))
+    /// What was complained of, each thing once.
+    pub(crate) fn damage(&self) -> impl Iterator<Item = String> {
+        self.damage.iter().map(|(text, times)| match times {
+            1 => text.clone(),
+            _ => format!("{text} ({times} times)"),
+        })
+    }
+
+    /// The same with the file that it is about.
+    pub(crate) fn sentences(&self, path: &Path) -> impl Iterator<Item = String> {
+        self.damage()
+            .map(move |text| format!("{text}: {}", path.display()))
     }
 }
 

@@ -30,14 +30,36 @@ impl RunFolder {
 
     /// The job that this run lies in.
     pub fn job(&self) -> Option<RunFolder> {
+        self.try_job()?.ok()
+    }
+
+    /// The same; an error where the run lies in a job that cannot be opened.
+    fn try_job(&self) -> Option<Result<RunFolder, RunfileError>> {
         let path = std::path::absolute(self.path()).ok()?;
         let runs = path.parent().filter(|runs| runs.ends_with(RUNS))?;
-        RunFolder::open(runs.parent()?).ok()
+        let opened = RunFolder::open(runs.parent()?);
+        // A folder of runs may have any name.
+        let is_inside = opened.is_ok() || self.describe().is_ok_and(|told| told.parent.is_some());
+        is_inside.then_some(opened)
     }
 
     /// The runs inside this job, by id.
     pub fn runs_inside(&self) -> Vec<RunFolder> {
         runs_inside(self.path())
+    }
+
+    /// The same; one that cannot be opened is an error in its place.
+    pub fn list_runs_inside(&self) -> Vec<Result<RunFolder, RunfileError>> {
+        list_runs_inside(self.path())
+    }
+
+    /// The single run of this job, which is read and shown together with it.
+    ///
+    /// A program that recorded itself has a run of its own already; one of several runs stays one when the others are damaged.
+    pub fn only_run(&self, description: &RunDescription) -> Option<RunFolder> {
+        let mut inside = list_runs_inside(self.path());
+        let is_one = inside.len() == 1 && description.mode != "python";
+        is_one.then(|| inside.pop()?.ok()).flatten()
     }
 
     /// Reads what this run itself wrote, without its job.
@@ -52,17 +74,24 @@ impl RunFolder {
     ) -> Result<Recording, RunfileError> {
         let description = self.describe()?;
         let mut recording = load::load(self.path(), description, keep, column)?;
-        match self.job() {
+        match self.try_job() {
             Some(job) => {
                 let needed = |spec: &TableSpec| needed_of_job(spec, keep);
-                if let Ok(of_job) = job
-                    .describe()
-                    .and_then(|told| load::load(job.path(), told, &needed, None))
-                {
-                    self.add_job(&mut recording, &of_job, keep, column);
+                let of_job =
+                    job.and_then(|job| load::load(job.path(), job.describe()?, &needed, None));
+                match of_job {
+                    Ok(of_job) => self.add_job(&mut recording, &of_job, keep, column),
+                    Err(error) => {
+                        let mut why = Vec::new();
+                        load::complain(&mut why, &error);
+                        let told = why
+                            .iter()
+                            .map(|why| format!("its job cannot be read: {why}"));
+                        recording.damage.extend(told);
+                    }
                 }
             }
-            None => add_runs(&mut recording, &self.runs_inside(), keep, column),
+            None => self.add_runs(&mut recording, keep, column),
         }
         Ok(recording)
     }
@@ -89,6 +118,7 @@ impl RunFolder {
         }
         recording.tables.append(&mut part.tables);
         recording.events.append(&mut part.events);
+        recording.damage.extend_from_slice(&of_job.damage);
         recording.events.sort_by_key(|event| event.time_nanos);
         let description = &mut recording.description;
         if description.limit.is_none() {
@@ -97,6 +127,44 @@ impl RunFolder {
         if description.interval_nanos == 0 {
             description.interval_nanos = of_job.description.interval_nanos;
         }
+    }
+
+    /// Adds the only run inside a job to it; of several runs, just how their programs crashed.
+    fn add_runs(
+        &self,
+        recording: &mut Recording,
+        keep: &dyn Fn(&TableSpec) -> bool,
+        column: Option<&str>,
+    ) {
+        if let Some(only) = self.only_run(&recording.description) {
+            let on_the_jobs_axis = recording.description.clone();
+            if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, column) {
+                for table in &mut inner.tables {
+                    table.writer = inner_writer(only.path(), &table.writer);
+                }
+                recording.tables.append(&mut inner.tables);
+                recording.events.append(&mut inner.events);
+                recording.damage.append(&mut inner.damage);
+                let until = &mut recording.written_until_nanos;
+                *until = inner.written_until_nanos.max(*until);
+                recording.dropped_rows += inner.dropped_rows;
+                recording.dropped_program_rows += inner.dropped_program_rows;
+            }
+            if let Ok(told) = only.describe() {
+                let description = &mut recording.description;
+                description.name = description.name.take().or(told.name);
+                for (key, value) in told.tags {
+                    description.tags.entry(key).or_insert(value);
+                }
+            }
+        } else {
+            for run in self.runs_inside() {
+                let events = load::load_marks(run.path(), &recording.description).into_iter();
+                let crashes = events.filter(|event| matches!(event.event, Event::Exception(_)));
+                recording.events.extend(crashes);
+            }
+        }
+        recording.events.sort_by_key(|event| event.time_nanos);
     }
 
     /// The processes that write to this run, or did.
@@ -139,8 +207,15 @@ impl RunFolder {
 
 /// The runs inside the job of a folder.
 pub(crate) fn runs_inside(job: &Path) -> Vec<RunFolder> {
-    let found = list_runs(&job.join(RUNS)).into_iter();
+    let found = list_runs_inside(job).into_iter();
     found.filter_map(Result::ok).collect()
+}
+
+/// A link is none of them: it may lead to the job itself.
+fn list_runs_inside(job: &Path) -> Vec<Result<RunFolder, RunfileError>> {
+    let mut found = list_runs(&job.join(RUNS));
+    found.retain(|run| run.as_ref().map_or(true, |run| !run.path().is_symlink()));
+    found
 }
 
 /// What a run needs of its job for the tables that are wanted: its curve is made of those of its processes.
@@ -162,46 +237,6 @@ fn needed_of_job(spec: &TableSpec, keep: &dyn Fn(&TableSpec) -> bool) -> bool {
         | Subject::TorchMemory { .. } => false,
         _ => keep(spec),
     }
-}
-
-/// Adds the only run inside a job to it; of several runs, just how their programs crashed.
-fn add_runs(
-    recording: &mut Recording,
-    runs: &[RunFolder],
-    keep: &dyn Fn(&TableSpec) -> bool,
-    column: Option<&str>,
-) {
-    // A program that recorded itself has a run of its own already.
-    let stands_alone = recording.description.mode == "python";
-    if let ([only], false) = (runs, stands_alone) {
-        let on_the_jobs_axis = recording.description.clone();
-        if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, column) {
-            for table in &mut inner.tables {
-                table.writer = inner_writer(only.path(), &table.writer);
-            }
-            recording.tables.append(&mut inner.tables);
-            recording.events.append(&mut inner.events);
-            recording.damage.append(&mut inner.damage);
-            let until = &mut recording.written_until_nanos;
-            *until = inner.written_until_nanos.max(*until);
-            recording.dropped_rows += inner.dropped_rows;
-            recording.dropped_program_rows += inner.dropped_program_rows;
-        }
-        if let Ok(told) = only.describe() {
-            let description = &mut recording.description;
-            description.name = description.name.take().or(told.name);
-            for (key, value) in told.tags {
-                description.tags.entry(key).or_insert(value);
-            }
-        }
-    } else {
-        for run in runs {
-            let events = load::load_marks(run.path(), &recording.description).into_iter();
-            let crashes = events.filter(|event| matches!(event.event, Event::Exception(_)));
-            recording.events.extend(crashes);
-        }
-    }
-    recording.events.sort_by_key(|event| event.time_nanos);
 }
 
 /// A writer's name among those of the job.

@@ -9,7 +9,7 @@ use nilo_sample::{Recording, RunDescription, TableSpec};
 
 use crate::description_file;
 use crate::error::RunfileError;
-use crate::family::inner_writer;
+use crate::family::{inner_writer, runs_inside};
 use crate::filesystem;
 use crate::follow::Follower;
 use crate::names;
@@ -214,7 +214,7 @@ fn write_gitignore(root: &Path) {
     }
 }
 
-/// The runs below a root, by id. A run that cannot be opened is an error in its place.
+/// The runs below a root, by id. A run that cannot be opened is an error in its place, followed by the runs inside it.
 pub fn list_runs(root: &Path) -> Vec<Result<RunFolder, RunfileError>> {
     let Ok(entries) = fs::read_dir(root) else {
         return Vec::new();
@@ -229,5 +229,14 @@ pub fn list_runs(root: &Path) -> Vec<Result<RunFolder, RunfileError>> {
         })
         .collect();
     paths.sort();
-    paths.iter().map(|path| RunFolder::open(path)).collect()
+    let opened = paths.iter().flat_map(|path| {
+        let inside = runs_inside(path);
+        let opened = RunFolder::open(path).and_then(|folder| match inside.is_empty() {
+            true => Ok(folder),
+            false => folder.describe().map(|_| folder),
+        });
+        let orphans = if opened.is_ok() { vec![] } else { inside };
+        std::iter::once(opened).chain(orphans.into_iter().map(Ok))
+    });
+    opened.collect()
 }

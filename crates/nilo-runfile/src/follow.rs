@@ -123,8 +123,7 @@ impl Follower {
         let folder = inside.unwrap_or(&self.folder);
         let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
         let mut complain = |tally: Tally, of: &str| {
-            let told = tally.damage.into_iter();
-            damage.extend(told.map(|text| format!("{text}: {of}")));
+            damage.extend(tally.damage().map(|text| format!("{text}: {of}")));
         };
         for (writer, stream) in &files.streams {
             let name = inside.map_or_else(|| writer.clone(), |run| inner_writer(run, writer));

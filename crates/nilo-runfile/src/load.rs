@@ -222,7 +222,7 @@ fn complain_of_missing(writer: &str, numbers: &[u32], damage: &mut Vec<String>) 
     }
 }
 
-fn complain(damage: &mut Vec<String>, error: &RunfileError) {
+pub(crate) fn complain(damage: &mut Vec<String>, error: &RunfileError) {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     damage.push(format!("{error}{}", cause.unwrap_or_default()));
 }
@@ -309,7 +309,7 @@ pub(crate) struct ReadSegment {
 impl ReadSegment {
     /// What was wrong, in sentences.
     pub(crate) fn damage(&self, path: &Path, tail: Tail) -> Vec<String> {
-        let mut sentences = self.tally.damage.clone();
+        let mut sentences: Vec<String> = self.tally.damage().collect();
         for (offset, len) in &self.end.holes {
             sentences.push(format!("{len} bytes at offset {offset} are unreadable"));
         }

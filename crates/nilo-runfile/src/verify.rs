@@ -199,7 +199,7 @@ fn verify_blocks(
         report.dropped_rows += block.head.dropped_rows;
     }
     report.take_counts(&tally);
-    report.damage.extend(tally.damage);
+    report.damage.extend(tally.damage());
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use nilo_sample::units::format_bytes;
 use nilo_sample::{Subject, TableSpec};
 
 use crate::args::{Output, RunsArgs};
-use crate::failure::{Failure, note};
+use crate::failure::{Failure, note, warn};
 use crate::folder::{load_where, runs_elsewhere, runs_root};
 use crate::settings::Settings;
 use crate::text::exception::short_type;
@@ -20,8 +20,7 @@ use crate::text::table::{left, right, write_coloured_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
-    let mut summaries = Vec::new();
-    let mut unreadable = 0;
+    let mut listed: Vec<Listed> = Vec::new();
     let elsewhere = runs_elsewhere(&root).into_iter();
     let elsewhere = elsewhere.flat_map(|(_, runs)| runs.into_iter().map(|(folder, _)| Ok(folder)));
     for folder in list_runs(&root).into_iter().chain(elsewhere) {
@@ -29,8 +28,8 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .map_err(Failure::from)
             .and_then(|folder| summarize_job(&folder))
         {
-            Ok(found) => summaries.extend(found),
-            Err(_) => unreadable += 1,
+            Ok(found) => listed.extend(found),
+            Err(failure) => warn(&failure.sentence()),
         }
     }
     let has_tags = |summary: &Summary| {
@@ -38,13 +37,14 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .iter()
             .all(|(key, value)| summary.tags.get(key) == Some(value))
     };
-    summaries.sort_by(|a, b| a.run.cmp(&b.run));
-    let recorded = summaries.len();
-    summaries.retain(has_tags);
+    listed.sort_by(|a, b| a.summary.run.cmp(&b.summary.run));
+    let recorded = listed.len();
+    listed.retain(|listed| has_tags(&listed.summary));
+    let summaries: Vec<&Summary> = listed.iter().map(|listed| &listed.summary).collect();
     let mut out = std::io::stdout().lock();
     match args.format {
         Output::Json => {
-            let rows: Vec<_> = summaries.iter().map(as_json).collect();
+            let rows: Vec<_> = summaries.iter().copied().map(as_json).collect();
             let value = serde_json::json!({ "schema": "nilo.runs/1", "runs": rows });
             serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
             std::io::Write::write_all(&mut out, b"\n")?;
@@ -59,12 +59,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
                 root.display()
             ));
         }
-        Output::Text => write_text(&mut out, &summaries)?,
-    }
-    if unreadable > 0 {
-        crate::failure::warn(&format!(
-            "{unreadable} folders could not be read; `nilo verify --all` says why"
-        ));
+        Output::Text => write_text(&mut out, &listed)?,
     }
     if args.format == Output::Text {
         mention_runs_elsewhere(&root);
@@ -72,9 +67,16 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// A run of the list.
+struct Listed {
+    summary: Summary,
+    /// It is the single run of its job, which stands for both where a person reads.
+    is_shown_as_job: bool,
+}
+
 /// A job and the runs inside it; what the job recorded is read once for all of them.
-fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
-    let inside = folder.runs_inside();
+fn summarize_job(folder: &RunFolder) -> Result<Vec<Listed>, Failure> {
+    let inside = folder.list_runs_inside();
     let is_needed = |spec: &TableSpec| {
         matches!(
             spec.subject,
@@ -90,17 +92,29 @@ fn summarize_job(folder: &RunFolder) -> Result<Vec<Summary>, Failure> {
     let (recording, ending) = load_where(folder, &|spec| {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;
-    let mut summaries = vec![summarize(&recording, &ending)];
+    let is_shown_as_job = folder.only_run(&recording.description).is_some();
+    let mut listed = vec![Listed {
+        summary: summarize(&recording, &ending),
+        is_shown_as_job: false,
+    }];
     for run in inside {
-        let Ok(mut inner) = run.load_alone(&|_| false) else {
-            continue;
+        let read = run.and_then(|run| Ok((run.load_alone(&|_| false)?, run)));
+        let (mut inner, run) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                warn(&Failure::from(error).sentence());
+                continue;
+            }
         };
         let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
         run.add_job(&mut inner, &recording, &keep, None);
         let ending = after_the_fact(&inner);
-        summaries.push(summarize(&inner, &ending));
+        listed.push(Listed {
+            summary: summarize(&inner, &ending),
+            is_shown_as_job,
+        });
     }
-    Ok(summaries)
+    Ok(listed)
 }
 
 /// Says which of the listed runs lie elsewhere.
@@ -139,7 +153,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
 /// Where the table has how a run ended.
 const STATUS: usize = 1;
 
-fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {
+fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Result<()> {
     let columns = [
         left("RUN"),
         left("STATUS").drops(1),
@@ -151,16 +165,8 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
     ];
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
-    // A job with a single run is shown as that run.
-    let is_single = |run: &Summary| {
-        let same = summaries.iter().filter(|other| other.parent == run.parent);
-        let job = summaries
-            .iter()
-            .find(|job| Some(&job.run) == run.parent.as_ref());
-        same.count() == 1 && job.is_some_and(|job| job.mode != "python")
-    };
-    let is_shown = |summary: &&Summary| summary.parent.is_none() || !is_single(summary);
-    let shown: Vec<&Summary> = summaries.iter().filter(is_shown).collect();
+    let shown = listed.iter().filter(|listed| !listed.is_shown_as_job);
+    let shown: Vec<&Summary> = shown.map(|listed| &listed.summary).collect();
     let rows = shown.iter().map(|summary| {
         let mut status = summary.short_ending();
         if let Some(ended) = &summary.exception {
@@ -188,7 +194,7 @@ fn write_text(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::R
     write_coloured_table(out, Screen::stdout(), &columns, &rows, &severity).map(drop)
 }
 
-fn write_csv(out: &mut dyn std::io::Write, summaries: &[Summary]) -> std::io::Result<()> {
+fn write_csv(out: &mut dyn std::io::Write, summaries: &[&Summary]) -> std::io::Result<()> {
     writeln!(
         out,
         "run,status,exit_code,duration_secs,peak_bytes,mean_bytes,command"

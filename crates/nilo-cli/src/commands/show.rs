@@ -9,7 +9,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{Output, ShowArgs};
-use crate::failure::{Failure, note};
+use crate::failure::{Failure, note, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 use crate::text::number::format_optional;
@@ -74,9 +74,17 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
 
 /// The runs of a job that has several; a single one is shown as the job itself.
 fn write_runs_inside(out: &mut dyn Write, screen: Screen, job: &RunFolder) -> Result<(), Failure> {
-    let inside = job.runs_inside();
-    let is_shown_as_job = inside.len() == 1 && job.describe()?.mode != "python";
-    if inside.is_empty() || is_shown_as_job {
+    if job.only_run(&job.describe()?).is_some() {
+        return Ok(());
+    }
+    let mut inside = Vec::new();
+    for run in job.list_runs_inside() {
+        match run.map_err(Failure::from).and_then(|run| load(&run)) {
+            Ok(loaded) => inside.push(loaded),
+            Err(failure) => warn(&failure.sentence()),
+        }
+    }
+    if inside.is_empty() {
         return Ok(());
     }
     let columns = [
@@ -88,9 +96,8 @@ fn write_runs_inside(out: &mut dyn Write, screen: Screen, job: &RunFolder) -> Re
         left("METRIC").drops(1),
     ];
     let mut rows = Vec::new();
-    for run in &inside {
-        let (recording, ending) = load(run)?;
-        let summary = summarize(&recording, &ending);
+    for (recording, ending) in &inside {
+        let summary = summarize(recording, ending);
         let metric = summary.usual_metric().and_then(|name| {
             let metric = summary.metrics.iter().find(|metric| metric.name == name)?;
             Some(format!(
