@@ -135,3 +135,26 @@ def test_a_killed_run_lasts_equally_long_in_every_view(nilo, folder):
     subprocess.run(killed.split(), cwd=folder, check=False)
     [listed] = nilo.runs()
     assert listed["duration_secs"] == nilo.show("killed")["duration_secs"]
+
+
+def test_settings_that_ranks_tell_differently_are_those_of_the_first(nilo, folder):
+    ranked = write(folder, "ranked.py", """
+    import os, pathlib, time, nilometer
+    rank = int(os.environ["RANK"])
+    begun = pathlib.Path("begun")
+    while rank and not begun.exists():
+        time.sleep(0.01)
+    run = nilometer.init(name="ranked", config={"seed": rank, f"of_rank_{rank}": True})
+    run.log({"loss": float(rank)}, step=0)
+    (begun if rank == 0 else pathlib.Path("followed")).touch()
+    while not pathlib.Path("followed").exists():
+        time.sleep(0.01)
+    """)
+    launch = " ".join(f"RANK={rank} WORLD_SIZE=2 {ranked} &" for rank in range(2))
+    assert nilo("run", "--", "sh", "-c", f"{launch} wait").returncode == 0
+    config = nilo.show("ranked")["config"]
+    assert config["seed"] == 0, config
+    lines = nilo("export", "ranked", "--long").stdout.splitlines()
+    assert lines[0].endswith(",writer,rank")
+    ranks = {line.rsplit(",", 1)[1] for line in lines if ",loss," in line}
+    assert ranks == {"0", "1"}

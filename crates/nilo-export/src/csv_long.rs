@@ -2,7 +2,8 @@
 //!
 //! Times have nine decimals and values as many as they need, so that nothing is lost.
 //! What was not measured has an empty value; `NaN`, `inf` and `-inf` stand for themselves.
-//! Tables are named by [`crate::subject_name`]; the writer tells the ranks of a job and its attempts apart.
+//! Tables are named by [`crate::subject_name`]; the writer tells processes apart.
+//! Where ranks of a distributed run wrote tables, a last column `rank` has theirs and is empty for the others.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -11,20 +12,26 @@ use nilo_analysis::step_at;
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Recording, is_absent};
 
-use crate::ExportError;
 use crate::csv::push_text;
 use crate::in_force::cell;
 use crate::subject_name::subject_name;
+use crate::{ExportError, has_ranks};
 
 /// Writes all tables one after the other, column by column.
 pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
     let mut output = BufWriter::new(output);
-    writeln!(output, "time_seconds,table,column,step,value,writer")?;
+    let has_ranks = has_ranks(recording);
+    let rank = if has_ranks { ",rank" } else { "" };
+    writeln!(output, "time_seconds,table,column,step,value,writer{rank}")?;
     let mut names = String::new();
     let mut line = String::new();
     for table in &recording.tables {
         let mut writer = String::new();
         push_text(&mut writer, &table.writer);
+        if has_ranks {
+            writer.push(',');
+            writer.extend(table.spec.rank.map(|rank| rank.to_string()));
+        }
         for (column, declared) in table.spec.columns.iter().enumerate() {
             names.clear();
             push_text(&mut names, &subject_name(&table.spec.subject));

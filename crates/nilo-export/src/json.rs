@@ -11,6 +11,7 @@
 //! ```
 //!
 //! `values` has one array for each column, one value for each time; `steps` is empty in tables without steps and has `null` in rows without one.
+//! A table that a rank of a distributed run wrote has its `rank`.
 //! What was not measured is `null`; JSON has no word for what is not finite, so that is text: `"NaN"`, `"Infinity"`, `"-Infinity"`.
 //! Numbers are written straight to the output, never gathered in a tree.
 
@@ -29,6 +30,8 @@ struct TableHead<'a> {
     subject: &'a Subject,
     writer: &'a str,
     hold: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
     columns: &'a [Column],
 }
 
@@ -80,6 +83,7 @@ fn write_table(table: &RecordedTable, output: &mut impl Write) -> Result<(), Exp
         subject: &table.spec.subject,
         writer: &table.writer,
         hold: table.spec.hold,
+        rank: table.spec.rank,
         columns: &table.spec.columns,
     };
     let head = serde_json::to_string(&head)?;

@@ -80,6 +80,14 @@ impl From<serde_json::Error> for ExportError {
     }
 }
 
+/// Whether ranks of a distributed run wrote any of the tables.
+pub(crate) fn has_ranks(recording: &Recording) -> bool {
+    recording
+        .tables
+        .iter()
+        .any(|table| table.spec.rank.is_some())
+}
+
 /// A format to export to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

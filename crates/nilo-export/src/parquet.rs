@@ -1,6 +1,7 @@
 //! Parquet in long form: `time_nanos, table, column, step, value, writer`, one row for each number.
 //!
 //! Promises: names are dictionary-encoded, pages are zstd, `step` is null in rows without one, `value` is null where nothing was measured (a NaN that the user logged stays a NaN).
+//! Where ranks of a distributed run wrote tables, a last column `rank` has theirs, and null for the others.
 //! Tables are named by [`crate::subject_name`], writers by their stream, such as `recorder-4711`; rows are in the order of table, column, time.
 //! Key-value metadata: `schema` = `nilo.recording/1`, `run` = the run's id, `run.json` = its description.
 
@@ -19,25 +20,29 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 
 use crate::in_force::cell;
 use crate::subject_name::subject_name;
-use crate::{ExportError, RECORDING_SCHEMA};
+use crate::{ExportError, RECORDING_SCHEMA, has_ranks};
 
-const SCHEMA: &str = "message nilo_recording {
+const COLUMNS: &str = "
     required int64 time_nanos;
     required binary table (UTF8);
     required binary column (UTF8);
     optional int64 step;
     optional double value;
     required binary writer (UTF8);
-}";
+";
+const RANK: &str = "optional int64 rank;";
 
 /// Rows held in memory before they are written: about 25 MB.
 const ROWS_PER_GROUP: usize = 1 << 18;
 
 /// Writes every number of the recording.
 pub fn write_parquet(recording: &Recording, output: impl Write + Send) -> Result<(), ExportError> {
-    let schema: TypePtr = Arc::new(parse_message_type(SCHEMA)?);
+    let has_ranks = has_ranks(recording);
+    let rank = if has_ranks { RANK } else { "" };
+    let schema = parse_message_type(&format!("message nilo_recording {{ {COLUMNS} {rank} }}"))?;
+    let schema: TypePtr = Arc::new(schema);
     let mut file = SerializedFileWriter::new(output, schema, properties(recording)?)?;
-    let mut group = RowGroup::default();
+    let mut group = RowGroup::new(has_ranks);
     for table in &recording.tables {
         let names = |text: String| ByteArray::from(text.into_bytes());
         let table_name = names(subject_name(&table.spec.subject));
@@ -93,9 +98,19 @@ struct RowGroup {
     values: Vec<f64>,
     value_levels: Vec<i16>,
     writers: Vec<ByteArray>,
+    has_ranks: bool,
+    ranks: Vec<i64>,
+    rank_levels: Vec<i16>,
 }
 
 impl RowGroup {
+    fn new(has_ranks: bool) -> RowGroup {
+        RowGroup {
+            has_ranks,
+            ..RowGroup::default()
+        }
+    }
+
     /// Adds a number; its names are pushed beside it.
     fn push(&mut self, table: &RecordedTable, column: usize, row: usize) {
         let time_nanos = table.times.get(row).copied().unwrap_or(0);
@@ -107,6 +122,10 @@ impl RowGroup {
         let value = Some(cell(table, column, row)).filter(|value| !is_absent(*value));
         self.values.extend(value);
         self.value_levels.push(i16::from(value.is_some()));
+        if self.has_ranks {
+            self.ranks.extend(table.spec.rank.map(i64::from));
+            self.rank_levels.push(i16::from(table.spec.rank.is_some()));
+        }
     }
 
     /// Writes the rows as one group and forgets them.
@@ -121,8 +140,11 @@ impl RowGroup {
         write_column::<Int64Type, W>(&mut group, &self.steps, Some(&self.step_levels))?;
         write_column::<DoubleType, W>(&mut group, &self.values, Some(&self.value_levels))?;
         write_column::<ByteArrayType, W>(&mut group, &self.writers, None)?;
+        if self.has_ranks {
+            write_column::<Int64Type, W>(&mut group, &self.ranks, Some(&self.rank_levels))?;
+        }
         group.close()?;
-        *self = RowGroup::default();
+        *self = RowGroup::new(self.has_ranks);
         Ok(())
     }
 }

@@ -254,6 +254,36 @@ fn two_writers_are_told_apart() {
 }
 
 #[test]
+fn ranks_are_told_apart_where_there_are_any() {
+    let mut recording = metrics();
+    for rank in [0, 1] {
+        let mut table = recording.tables[0].clone();
+        table.spec.rank = Some(rank);
+        recording.tables.push(table);
+    }
+    let long = text(|out| write_csv_long(&recording, out).unwrap());
+    let lines: Vec<&str> = long.lines().collect();
+    assert_eq!(lines[0], "time_seconds,table,column,step,value,writer,rank");
+    let ranks = [lines[1], lines[6], lines[11]].map(|line| line.rsplit(',').next().unwrap());
+    assert_eq!(ranks, ["", "0", "1"]);
+    let reader = parquet(&recording);
+    let rows = reader.get_row_iter(None).unwrap();
+    let ranks: Vec<Field> = rows
+        .map(|row| row.unwrap().get_column_iter().nth(6).unwrap().1.clone())
+        .collect();
+    assert_eq!(
+        [&ranks[0], &ranks[5], &ranks[10]],
+        [&Field::Null, &Field::Long(0), &Field::Long(1)]
+    );
+    let written = text(|out| write_json(&recording, out).unwrap());
+    let json: serde_json::Value = serde_json::from_str(&written).unwrap();
+    let ranks: Vec<_> = (0..3)
+        .map(|table| json["tables"][table].get("rank"))
+        .collect();
+    assert_eq!(ranks, [None, Some(&0.into()), Some(&1.into())]);
+}
+
+#[test]
 fn long_csv_loses_nothing() {
     let long = text(|out| write_csv_long(&metrics(), out).unwrap());
     assert_eq!(

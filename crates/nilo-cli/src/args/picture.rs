@@ -69,7 +69,7 @@ pub(crate) enum ExportFormat {
 #[derive(Debug, Args)]
 #[command(
     after_help = "CSV begins with timestamp_seconds,memory_mb,cpu_percent; an mb is 2^20 bytes. \
-Metrics, phases and throughput are in --long, JSON and Parquet, with their steps.\n\n\
+Metrics, phases and throughput are in --long, JSON and Parquet, with their steps, and in a distributed run with their ranks.\n\n\
 TensorBoard gets a folder with metrics, phases, throughput and memory as scalars. It stores them as 32-bit floats \
 (seven digits), and of steps that were trained twice only the newest; the other formats have everything.\n\n\
 Examples:\n  nilo export last -o run.csv\n  nilo export last --format parquet -o run.parquet\n  \
