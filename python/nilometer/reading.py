@@ -187,31 +187,9 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
 
     The latter are looked for in `dir`, `NILO_DIR`, `dir` of `nilo.toml`, or `./.nilo`.
     """
-    path = pathlib.Path(run)
-    if (path / "run.json").is_file():
-        return RecordedRun(path)
-    root = pathlib.Path(dir if dir is not None else runs_folder())
-    runs = _run_folders(root)
-    # Also those of a job whose own description is gone.
-    inside = [inner for folder in sorted(root.glob("*/")) for inner in _runs_inside(folder)]
-    if not runs and not inside:
-        raise FileNotFoundError(f"no runs in {root}")
-    asked = os.fspath(run)
-    word, _, back = asked.partition("~")
-    if word == "last" and (not back or back.isdigit()):
-        place = int(back or 0)
-        if place >= len(runs):
-            raise FileNotFoundError(f"there are only {len(runs)} runs in {root}")
-        return RecordedRun(runs[-1 - place])
-    # Runs inside jobs come after the jobs, so that of two with the same name the training is meant.
-    runs += inside
-    named = [folder for folder in runs if folder.name == asked or _name_of(folder) == asked]
-    begins = [folder for folder in runs if folder.name.startswith(asked)]
-    if named or len(begins) == 1:
-        return RecordedRun((named or begins)[-1])
-    if begins:
-        raise FileNotFoundError(f"{asked!r} could be any of {', '.join(folder.name for folder in begins)}")
-    raise FileNotFoundError(f"no run is called {asked!r} in {root}")
+    # The folder is not asked for where a path says it.
+    root = dir if dir is not None else "." if (pathlib.Path(run) / "run.json").is_file() else runs_folder()
+    return RecordedRun(_native.find_run(root, run))
 
 
 def _run_folders(root: pathlib.Path) -> list[pathlib.Path]:
@@ -221,14 +199,6 @@ def _run_folders(root: pathlib.Path) -> list[pathlib.Path]:
 def _runs_inside(job: pathlib.Path) -> list[pathlib.Path]:
     """A link is none of them: it may lead to the job itself."""
     return [folder for folder in _run_folders(job / "runs") if not folder.is_symlink()]
-
-
-def _name_of(folder: pathlib.Path) -> str | None:
-    try:
-        name = RecordedRun(folder).description.get("name")
-    except (OSError, ValueError):
-        return None
-    return name if isinstance(name, str) else None
 
 
 def _series(parts: tuple[_native.Numbers, _native.Numbers, _native.Numbers]) -> Series:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from conftest import wait_until
+from conftest import python, wait_until
 
 
 def record(nilo, *names):
@@ -74,3 +74,46 @@ def test_only_runs_are_deleted(nilo):
     (folder / "run.json").write_text(json.dumps({"schema": "another/1", "id": "x", "mode": "run", "command": []}))
     assert nilo("rm", "./project").returncode == 2
     assert (folder / "thesis").read_text() == "text"
+
+
+BEGIN_TT = python("import nilometer; nilometer.init(name='tt', memory=False).finish()")
+
+
+def runs_called_tt(nilo):
+    """Two in jobs, then two at the top, in this order."""
+    for job in ("sw1", "sw2"):
+        assert nilo("run", "--quiet", "--name", job, "--", *BEGIN_TT).returncode == 0
+    subprocess.run(BEGIN_TT, cwd=nilo.folder, env=nilo.environment, check=True)
+    record(nilo, "tt")
+    found = [run for run in nilo.runs() if run["name"] == "tt"]
+    assert len(found) == 4
+    return sorted(run["run"] for run in found)
+
+
+def test_a_name_means_the_newest_run_wherever_it_lies(nilo):
+    *older, newest = runs_called_tt(nilo)
+    assert nilo.show("tt")["run"] == newest
+    import nilometer
+
+    assert nilometer.read_run("tt", dir=nilo.folder / ".nilo").path.name == newest
+    # A job that is older than the run inside of another.
+    assert nilo("run", "--quiet", "--name", "sw3", "--", *BEGIN_TT).returncode == 0
+    inside = nilo.show("tt")
+    assert inside["run"] not in [*older, newest] and inside["parent"] == nilo.show("sw3")["run"]
+
+
+def test_a_name_of_several_runs_deletes_nothing(nilo):
+    found = runs_called_tt(nilo)
+    result = nilo("rm", "tt")
+    assert result.returncode == 2 and '4 runs are called "tt"' in result.stderr and "by its id" in result.stderr
+    assert all(run in result.stderr for run in found)
+    assert sorted(run["run"] for run in nilo.runs() if run["name"] == "tt") == found
+    assert nilo("rm", found[0], found[3]).returncode == 0
+    assert sorted(run["run"] for run in nilo.runs() if run["name"] == "tt") == found[1:3]
+
+
+def test_comparing_a_run_with_itself_says_so(nilo):
+    record(nilo, "a", "b")
+    assert nilo("compare", "a", "b").stderr == ""
+    result = nilo("compare", "b", "last")
+    assert result.returncode == 0 and '"b" and "last" are the same run' in result.stderr

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 /// The error and its causes, each said once even when an error quotes its cause.
@@ -22,6 +22,11 @@ pub(crate) fn sentence(error: &dyn Error) -> String {
 /// For files and folders.
 pub(crate) fn os_error(error: impl Error) -> PyErr {
     PyOSError::new_err(sentence(&error))
+}
+
+/// For what is not there.
+pub(crate) fn not_found(error: impl Error) -> PyErr {
+    PyFileNotFoundError::new_err(sentence(&error))
 }
 
 /// For arguments.

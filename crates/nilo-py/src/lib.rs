@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use super::project::{configured_interval, project_folder};
     #[pymodule_export]
-    use super::reader::RunReader;
+    use super::reader::{RunReader, find_run};
     #[pymodule_export]
     use super::rewards::RewardHistory;
     #[pymodule_export]

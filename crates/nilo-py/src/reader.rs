@@ -7,13 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use nilo_analysis::{metric_group, metric_names, summarize};
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
-use nilo_recorder::after_the_fact;
-use nilo_runfile::RunFolder;
+use nilo_recorder::{after_the_fact, fallback_folders};
+use nilo_runfile::find::{FindError, find_runs};
+use nilo_runfile::{RunFolder, RunfileError};
 use nilo_sample::table::is_absent;
 use nilo_sample::{Event, NO_STEP, Recording, Subject, TableSpec};
 use pyo3::prelude::*;
 
-use crate::errors::{os_error, value_error};
+use crate::errors::{not_found, os_error, value_error};
 use crate::exporting::export;
 use crate::numbers::Numbers;
 use crate::text::Text;
@@ -22,6 +23,20 @@ use crate::text::Text;
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct RunReader {
     folder: RunFolder,
+}
+
+/// The folder of the run that is meant by a path, an id or the beginning of one, a name, `last` or `last~1`.
+#[pyfunction]
+pub(crate) fn find_run(root: PathBuf, asked: PathBuf) -> PyResult<PathBuf> {
+    let mut found = find_runs(&root, &fallback_folders(), &asked).map_err(|error| match error {
+        FindError::Open(RunfileError::NotFound { .. }) => not_found(error),
+        FindError::Open(other) => os_error(other),
+        _ => not_found(error),
+    })?;
+    let newest = found.pop();
+    newest
+        .map(|run| run.path().to_owned())
+        .ok_or_else(|| value_error("no such run"))
 }
 
 /// Steps, seconds since the run began, and values.

@@ -22,6 +22,7 @@ pub mod downsample;
 mod error;
 mod family;
 mod filesystem;
+pub mod find;
 mod folder;
 mod follow;
 mod fork;

@@ -5,10 +5,11 @@ use std::io::Write;
 use nilo_analysis::compare_training::ComparedFigure;
 use nilo_analysis::{Comparison, compare, summarize};
 use nilo_export::csv_text;
+use nilo_runfile::RunFolder;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, Output};
-use crate::failure::Failure;
+use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
@@ -20,8 +21,18 @@ use crate::text::table::{left, right, write_table};
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
     let mut summaries = Vec::new();
+    let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {
-        let (recording, ending) = load(&find_run(&root, Some(asked))?)?;
+        let folder = find_run(&root, Some(asked))?;
+        if let Some(index) = folders.iter().position(|known| *known == folder) {
+            let first = &args.runs[index];
+            warn(&format!(
+                "{first:?} and {asked:?} are the same run: {}",
+                folder.path().display()
+            ));
+        }
+        let (recording, ending) = load(&folder)?;
+        folders.push(folder);
         summaries.push(summarize(&recording, &ending));
     }
     let comparison = compare(&summaries);

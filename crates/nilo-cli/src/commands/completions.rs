@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
+use nilo_runfile::find::with_runs_inside;
 
 use crate::args::{CompletionsArgs, Place};
 use crate::failure::Failure;
-use crate::folder::{known_runs, runs_inside, runs_root};
+use crate::folder::{known_runs, runs_root};
 
 /// Set by the script when the shell asks. A name of our own: whatever else a user has set must not keep a job from running.
 const VARIABLE: &str = "NILO_COMPLETE";
@@ -51,8 +52,7 @@ fn matching_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
             offered.push((value.to_owned(), about));
         }
     };
-    let mut runs = known_runs(&root);
-    runs.extend(runs_inside(&runs));
+    let runs = with_runs_inside(known_runs(&root));
     if !runs.is_empty() {
         offer("last", "the newest run".to_owned());
     }

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use nilo_recorder::recorder_is_alive;
+use nilo_runfile::find::readable_runs;
 use nilo_runfile::unix_nanos;
 use nilo_sample::units::format_bytes;
 
 use crate::args::PruneArgs;
 use crate::failure::{Failure, warn};
-use crate::folder::{readable_runs, runs_root};
+use crate::folder::runs_root;
 use crate::settings::Settings;
 
 pub(crate) fn run(args: PruneArgs, settings: &Settings) -> Result<u8, Failure> {

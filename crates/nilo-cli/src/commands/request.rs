@@ -11,13 +11,14 @@ use nilo_analysis::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
 use nilo_analysis::summarize;
 use nilo_recorder::own_slurm_job;
 use nilo_runfile::RunFolder;
+use nilo_runfile::find::readable_runs;
 use nilo_sample::units::to_secs;
 use nilo_sample::{RunDescription, Subject, TableSpec};
 use serde::Serialize;
 
 use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{find_run, load_where, readable_runs, runs_root};
+use crate::folder::{find_run, load_where, runs_root};
 use crate::settings::Settings;
 use crate::text::request::write_request;
 

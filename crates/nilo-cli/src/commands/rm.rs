@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::{find_run, runs_root};
+use crate::folder::{find_runs, runs_root};
 use crate::settings::Settings;
 
 /// A run that was deleted.
@@ -28,7 +28,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     // All or nothing: a name that is wrong is said before anything is gone. `last~1` is counted before, too.
     let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {
-        let folder = find_run(&root, Some(without_slash(asked)))?;
+        let folder = the_only(asked, find_runs(&root, without_slash(asked))?)?;
         check(&folder, args.force)?;
         if !folders.contains(&folder) {
             folders.push(folder);
@@ -65,6 +65,26 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     }
     Ok(if failed { 2 } else { 0 })
+}
+
+/// The one run that a name means: deleting the newest of several would be a guess.
+fn the_only(asked: &str, mut found: Vec<RunFolder>) -> Result<RunFolder, Failure> {
+    match found.pop() {
+        Some(only) if found.is_empty() => Ok(only),
+        newest => {
+            found.extend(newest);
+            let paths: Vec<String> = found
+                .iter()
+                .map(|run| format!("\n  {}", run.path().display()))
+                .collect();
+            let sentence = format!(
+                "{} runs are called {asked:?}:{}",
+                found.len(),
+                paths.concat()
+            );
+            Err(Failure::new(sentence).hint("name one by its id or its path"))
+        }
+    }
 }
 
 /// Whether a folder may be deleted. Another program may have a `run.json`, too: it must be one of ours.

@@ -1,0 +1,194 @@
+//! Which run the user means: the same answer for the command and for Python.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use nilo_sample::RunDescription;
+use thiserror::Error;
+
+use crate::error::RunfileError;
+use crate::folder::{RunFolder, list_runs};
+
+/// A run's folder and its `run.json`.
+pub type DescribedRun = (RunFolder, RunDescription);
+
+/// Why no run was found.
+#[derive(Debug, Error)]
+pub enum FindError {
+    /// Nothing was recorded there.
+    #[error("no runs in {root}", root = root.display())]
+    NoRuns {
+        /// Where.
+        root: PathBuf,
+    },
+    /// `last~N` reaches back too far.
+    #[error("{asked} reaches back too far: there {are} {count} (without those inside jobs)", are = if *count == 1 { "is" } else { "are" }, count = runs(*count))]
+    TooFarBack {
+        /// What was asked for.
+        asked: String,
+        /// How many there are.
+        count: usize,
+    },
+    /// Neither an id nor a name.
+    #[error("no run is called {asked:?}")]
+    NoSuchRun {
+        /// What was asked for.
+        asked: String,
+    },
+    /// Several ids begin so.
+    #[error("{asked:?} could be any of {}", ids.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        asked: String,
+        /// The ids.
+        ids: Vec<String>,
+    },
+    /// A path that leads to no run.
+    #[error(transparent)]
+    Open(#[from] RunfileError),
+}
+
+impl FindError {
+    /// What the user can do about it, as one sentence for a `hint:` line.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            FindError::NoRuns { .. } => {
+                Some("record one with `nilo run -- COMMAND`, or say where with --dir")
+            }
+            FindError::TooFarBack { .. } | FindError::NoSuchRun { .. } => {
+                Some("`nilo runs` lists them")
+            }
+            FindError::Ambiguous { .. } => Some("give more of the id"),
+            FindError::Open(error) => error.hint(),
+        }
+    }
+}
+
+/// Every run of a folder that can be described, oldest first; what is broken is left to `nilo verify`.
+pub fn readable_runs(root: &Path) -> Vec<DescribedRun> {
+    let folders = list_runs(root).into_iter().filter_map(Result::ok);
+    folders.filter_map(described).collect()
+}
+
+/// Fallback folders with the runs in them whose own folder, in this directory, could not be written.
+pub fn runs_elsewhere(root: &Path, fallbacks: &[PathBuf]) -> Vec<(PathBuf, Vec<DescribedRun>)> {
+    let Ok(here) = std::env::current_dir() else {
+        return Vec::new();
+    };
+    let is_root = |folder: &Path| folder.canonicalize().ok() == root.canonicalize().ok();
+    let elsewhere = fallbacks.iter().filter(|folder| !is_root(folder));
+    elsewhere
+        .map(|folder| {
+            let mut runs = readable_runs(folder);
+            runs.retain(|(_, run)| Path::new(&run.cwd) == here);
+            (folder.clone(), runs)
+        })
+        .filter(|(_, runs)| !runs.is_empty())
+        .collect()
+}
+
+/// The runs of a folder and those of this directory in fallback folders, oldest first, without those inside jobs.
+pub fn known_runs(root: &Path, fallbacks: &[PathBuf]) -> Vec<DescribedRun> {
+    let mut runs = readable_runs(root);
+    let elsewhere = runs_elsewhere(root, fallbacks).into_iter();
+    runs.extend(elsewhere.flat_map(|(_, runs)| runs));
+    sort_by_start(&mut runs);
+    runs
+}
+
+/// These runs and those inside them, oldest first.
+pub fn with_runs_inside(mut runs: Vec<DescribedRun>) -> Vec<DescribedRun> {
+    let inside = runs.iter().flat_map(|(job, _)| job.runs_inside());
+    let inside: Vec<_> = inside.filter_map(described).collect();
+    runs.extend(inside);
+    sort_by_start(&mut runs);
+    runs
+}
+
+/// The runs that the user may mean by a path, an id or the beginning of one, a name, or `last~N`, oldest first.
+///
+/// There is at least one; several have the same name, and the last of them is meant unless something is to be deleted.
+pub fn find_runs(
+    root: &Path,
+    fallbacks: &[PathBuf],
+    asked: &Path,
+) -> Result<Vec<RunFolder>, FindError> {
+    let is_path = asked.as_os_str().as_encoded_bytes().contains(&b'/');
+    if is_path || asked.join("run.json").is_file() {
+        return Ok(vec![RunFolder::open(asked)?]);
+    }
+    let mut runs = known_runs(root, fallbacks);
+    if runs.is_empty() {
+        let root = root.to_owned();
+        return Err(FindError::NoRuns { root });
+    }
+    let asked = asked.to_string_lossy().into_owned();
+    if let Some(back) = steps_back(&asked) {
+        let count = runs.len();
+        return match count.checked_sub(back).and_then(|it| it.checked_sub(1)) {
+            Some(index) => Ok(vec![runs.swap_remove(index).0]),
+            None => Err(FindError::TooFarBack { asked, count }),
+        };
+    }
+    let runs = with_runs_inside(runs);
+    let those = |is_meant: &dyn Fn(&RunDescription) -> bool| -> Vec<RunFolder> {
+        let meant = runs.iter().filter(|(_, run)| is_meant(run));
+        meant.map(|(folder, _)| folder.clone()).collect()
+    };
+    let exact = those(&|run| run.id.as_str() == asked);
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    let named = those(&|run| run.name.as_deref() == Some(&asked));
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let begins = those(&|run| run.id.as_str().starts_with(&asked));
+    match begins.len() {
+        0 => Err(FindError::NoSuchRun { asked }),
+        1 => Ok(begins),
+        _ => {
+            let ids = begins.iter().filter_map(|run| run.path().file_name());
+            let ids = ids.map(OsStr::to_string_lossy);
+            let ids = ids.map(|id| id.into_owned()).collect();
+            Err(FindError::Ambiguous { asked, ids })
+        }
+    }
+}
+
+fn described(folder: RunFolder) -> Option<DescribedRun> {
+    folder.describe().ok().map(|told| (folder, told))
+}
+
+/// Ids begin with the time.
+fn sort_by_start(runs: &mut [DescribedRun]) {
+    runs.sort_by(|(_, a), (_, b)| a.id.as_str().cmp(b.id.as_str()));
+}
+
+/// `last` is 0, `last~2` is 2.
+fn steps_back(asked: &str) -> Option<usize> {
+    match asked.strip_prefix("last")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('~')?.parse().ok(),
+    }
+}
+
+fn runs(count: usize) -> String {
+    match count {
+        1 => "1 run".to_owned(),
+        _ => format!("{count} runs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_counts_backwards() {
+        assert_eq!(steps_back("last"), Some(0));
+        assert_eq!(steps_back("last~3"), Some(3));
+        assert_eq!(steps_back("lastly"), None);
+        assert_eq!(steps_back("first"), None);
+    }
+}
