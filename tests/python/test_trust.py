@@ -202,8 +202,48 @@ def test_python_asks_for_the_same_approval(nilo, tmp_path):
 
 def test_errors_in_the_users_own_file_show_no_escape_bytes(nilo):
     settings(nilo.folder, b'"\x1b]0;title\x07' + b'evil" = 1\n')
-    result = nilo("run", "--", "true")
-    assert result.returncode == 2 and "line 1" in result.stderr and "\x1b" not in result.stderr
+    result = nilo("run", "--quiet", "--", "true")
+    assert "\x1b" not in one_line(result.stderr, "line 1")
     settings(nilo.folder, '"\\u001b]0;x\\u0007\\u202eevil" = 1\n')
-    result = nilo("run", "--", "true")
-    assert result.returncode == 2 and "\x1b" not in result.stderr and "\u202e" not in result.stderr
+    result = nilo("run", "--quiet", "--", "true")
+    assert not {"\x1b", "\u202e"} & set(one_line(result.stderr, "evil"))
+
+
+MISTAKES = [
+    ("intervall = 3", "line 1: unknown setting `intervall`, expected one of `dir`, `interval`"),
+    (b'x="\xff"\n', "not UTF-8 after byte 3"),
+    ('quiet = true\n[alerts]\nmemory_warning = "a"', 'line 3: invalid type: string "a", expected a number'),
+    ("interval = [1]", "line 1: expected seconds such as 0.1, or text such as \"100ms\""),
+    ("alerts = 3", "line 1: invalid type: integer `3`, expected a table: [alerts]"),
+    ("a = [", "line 1: unclosed array, expected `]`"),
+    ("[alerts]\nmemory_warning = 7", "memory_warning = 7 is not a share of the limit"),
+]
+
+
+@pytest.mark.parametrize(("text", "mistake"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_in_a_found_file_does_not_stop_the_job(nilo, text, mistake):
+    settings(nilo.folder, text)
+    below = nilo.folder / "below"
+    below.mkdir()
+    mine = type(nilo)(below)
+    result = mine("run", "--", "sh", "-c", "echo hi; exit 7")
+    assert (result.returncode, result.stdout) == (7, "hi\n"), result.stderr
+    one_line(result.stderr, f"{nilo.folder}/nilo.toml is ignored: ", mistake)
+    # Nothing of it holds, and reading works too.
+    shown = mine("show", "last", "--format", "json")
+    assert shown.returncode == 0 and json.loads(shown.stdout)["exit_code"] == 7
+    one_line(shown.stderr, mistake)
+    code = "import nilometer; nilometer.init().finish(); print('hi')"
+    result = run_program(code, below, NILO_STRICT="0")
+    assert result.stdout == "hi\n" and mistake in result.stderr
+
+
+def test_a_mistake_in_the_users_own_file_does_not_stop_the_job_but_one_in_a_named_file_does(nilo, tmp_path):
+    config = tmp_path / "config"
+    settings(config, "intervall = 3", "nilo/config.toml")
+    result = nilo("run", "--quiet", "--", "echo", "hi", extra_env={"XDG_CONFIG_HOME": str(config)})
+    assert (result.returncode, result.stdout) == (0, "hi\n")
+    assert result.stderr.startswith(f"warning: {config}/nilo/config.toml is ignored: line 1")
+    named = settings(nilo.folder, "intervall = 3", "my.toml")
+    result = nilo("run", "--quiet", "--", "echo", "hi", extra_env={"NILO_CONFIG": str(named)})
+    assert (result.returncode, result.stdout) == (2, "") and "unknown setting `intervall`" in result.stderr

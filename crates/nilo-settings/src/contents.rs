@@ -60,7 +60,10 @@ pub struct AlertTable {
 
 /// `interval = 0.1` or `interval = "100ms"`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected seconds such as 0.1, or text such as \"100ms\""
+)]
 pub enum Interval {
     /// A number of seconds.
     Seconds(f64),

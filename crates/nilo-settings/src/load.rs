@@ -1,5 +1,6 @@
 //! Finding the files, and putting together what they say.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use nilo_sample::printable::printable;
@@ -43,20 +44,22 @@ impl SettingsError {
 }
 
 /// Reads the files that concern this process in this folder.
+///
+/// A mistake in a file that was found must not keep a job from running: the file is left out, and the notice says why.
+/// Only one in the file that `NILO_CONFIG` names is an error.
 pub fn load() -> Result<Loaded, SettingsError> {
-    let mut refused = None;
+    let mut notice = None;
     let mut settings = Settings::default();
     if let Some(path) = own_file() {
         match read(&path, Whose::Own) {
-            Ok(Some(file)) => settings = parse(&file)?,
+            Ok(Some(file)) => settings = parse_or_notice(&file, &mut notice).unwrap_or_default(),
             Ok(None) => {}
-            Err(refusal) => refused = Some((path, refusal)),
+            Err(refusal) => notice = Some(about_ignored(&path, refusal)),
         }
     }
     if let Some(path) = named_file() {
         let what = match read(&path, Whose::Named) {
             Ok(Some(file)) => {
-                let notice = refused.map(about_refused);
                 let settings = parse(&file)?.or(settings);
                 return Ok(Loaded { settings, notice });
             }
@@ -66,13 +69,15 @@ pub fn load() -> Result<Loaded, SettingsError> {
         return Err(SettingsError { path, what });
     }
     let Ok(here) = std::env::current_dir() else {
-        let notice = refused.map(about_refused);
         return Ok(Loaded { settings, notice });
     };
-    let (found, refused_here) = nearest(&here);
-    let mut notice = refused.or(refused_here).map(about_refused);
-    if let Some(file) = found {
-        let project = parse(&file)?;
+    let (found, refused) = nearest(&here);
+    if let Some((path, refusal)) = refused {
+        notice.get_or_insert_with(|| about_ignored(&path, refusal));
+    }
+    if let Some(file) = found
+        && let Some(project) = parse_or_notice(&file, &mut notice)
+    {
         let needing = project.needing_approval();
         let is_approved = || Approvals::of_user().is_some_and(|all| all.contains(&file));
         let project = if needing.is_empty() || is_approved() {
@@ -103,6 +108,17 @@ pub fn nearest(folder: &Path) -> (Option<SettingsFile>, Option<(PathBuf, Refusal
     (None, refused)
 }
 
+/// What a file that was found says; `None` with a notice where it has a mistake.
+fn parse_or_notice(file: &SettingsFile, notice: &mut Option<String>) -> Option<Settings> {
+    match parse(file) {
+        Ok(settings) => Some(settings),
+        Err(error) => {
+            notice.get_or_insert_with(|| about_ignored(&error.path, error.what));
+            None
+        }
+    }
+}
+
 /// What a file says.
 pub fn parse(file: &SettingsFile) -> Result<Settings, SettingsError> {
     let wrong = |what: String| SettingsError {
@@ -115,10 +131,10 @@ pub fn parse(file: &SettingsFile) -> Result<Settings, SettingsError> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| {
         let before = error.span().map(|span| &file.bytes[..span.start]);
         let line = before.map(|bytes| bytes.iter().filter(|byte| **byte == b'\n').count() + 1);
-        let message = error.message();
+        let message = in_plain_words(error.message());
         wrong(match line {
             Some(line) => format!("line {line}: {message}"),
-            None => message.to_owned(),
+            None => message,
         })
     })?;
     settings.check().map_err(wrong)?;
@@ -141,11 +157,17 @@ fn named_file() -> Option<PathBuf> {
     (!name.is_empty()).then(|| PathBuf::from(name))
 }
 
-fn about_refused((path, refusal): (PathBuf, Refusal)) -> String {
-    format!(
-        "{} is ignored: {refusal}",
-        printable(&path.to_string_lossy())
-    )
+fn about_ignored(path: &Path, why: impl Display) -> String {
+    format!("{} is ignored: {why}", printable(&path.to_string_lossy()))
+}
+
+/// The parser's sentence without the names of Rust's types.
+fn in_plain_words(message: &str) -> String {
+    message
+        .replace("unknown field", "unknown setting")
+        .replace("expected f64", "expected a number")
+        .replace("expected path string", "expected the path of a folder")
+        .replace("expected struct AlertTable", "expected a table: [alerts]")
 }
 
 fn about_unapproved(path: &Path, needing: &[(&str, String)]) -> String {
