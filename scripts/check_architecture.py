@@ -16,7 +16,7 @@ ALLOWED = {
     "nilo-analysis": {"nilo-sample"},
     "nilo-import": {"nilo-sample"},
     "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-analysis"},
-    "nilo-settings": {"nilo-sample", "nilo-recorder"},
+    "nilo-settings": {"nilo-sample", "nilo-runfile", "nilo-recorder"},
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-tokenizer": set(),

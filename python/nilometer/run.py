@@ -347,7 +347,7 @@ def runs_folder() -> str:
     if asked:
         return asked
     try:
-        return os.fspath(_native.project_folder() or ".nilo")
+        return os.fspath(_native.project_folder())
     except ValueError as error:
         report(str(error))
         return ".nilo"

@@ -247,3 +247,68 @@ def test_a_mistake_in_the_users_own_file_does_not_stop_the_job_but_one_in_a_name
     named = settings(nilo.folder, "intervall = 3", "my.toml")
     result = nilo("run", "--quiet", "--", "echo", "hi", extra_env={"NILO_CONFIG": str(named)})
     assert (result.returncode, result.stdout) == (2, "") and "unknown setting `intervall`" in result.stderr
+
+
+def behind_link(nilo, target):
+    """A cloned repository whose `.nilo` leads elsewhere."""
+    repository = nilo.folder / "repository"
+    repository.mkdir()
+    (repository / ".nilo").symlink_to(target)
+    return type(nilo)(repository)
+
+
+@pytest.mark.parametrize("target", ["../victim", "."])
+def test_nothing_is_written_behind_a_link_that_is_not_approved(nilo, target, tmp_path):
+    victim = nilo.folder / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("precious")
+    cloned = behind_link(nilo, target)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    own = {"TMPDIR": str(scratch)}
+    result = cloned("run", "--quiet", "--name", "here", "--", "sh", "-c", "echo hi; exit 7", extra_env=own)
+    assert (result.returncode, result.stdout) == (7, "hi\n")
+    (line,) = result.stderr.splitlines()
+    assert f".nilo is a symbolic link to {target}" in line and "nilo trust .nilo" in line and str(scratch) in line
+    code = "import nilometer; nilometer.init(name='python').finish(); print('hi')"
+    result = run_program(code, cloned.folder, NILO_STRICT="0", TMPDIR=str(scratch))
+    assert result.stdout == "hi\n" and "nilo trust .nilo" in result.stderr
+    assert [path.name for path in victim.iterdir()] == ["file"]
+    assert [path.name for path in cloned.folder.iterdir()] == [".nilo"]
+    assert len(list(scratch.glob("nilo-*/*/run.json"))) == 2
+    # They are found there by name, and nothing is deleted behind the link.
+    assert json.loads(cloned("show", "here", "--format", "json", extra_env=own).stdout)["name"] == "here"
+    result = cloned("prune", "--keep", "0")
+    assert result.returncode == 2 and "nilo trust .nilo" in result.stderr
+
+
+def test_an_approved_link_holds_the_runs(nilo, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    nilo.environment["TMPDIR"] = str(tmp_path / "scratch")
+    storage = nilo.folder / "storage"
+    storage.mkdir()
+    linked = behind_link(nilo, "../storage")
+    linked.environment = nilo.environment
+    approved = linked("trust", ".nilo")
+    assert (approved.returncode, approved.stdout) == (0, f"approved {linked.folder}/.nilo -> ../storage\n")
+    assert linked("run", "--quiet", "--", "true").stderr == ""
+    result = run_program("import nilometer; nilometer.init().finish()", linked.folder)
+    assert result.stderr == "" and len(list(storage.glob("*/run.json"))) == 2 == len(linked.runs())
+    # A folder that was there before is the user's own.
+    assert not (storage / ".gitignore").exists()
+    # The approval is for this target.
+    (linked.folder / ".nilo").unlink()
+    (linked.folder / ".nilo").symlink_to("../../storage")
+    assert "nilo trust .nilo" in linked("run", "--quiet", "--", "true").stderr
+    (linked.folder / ".nilo").unlink()
+    (linked.folder / ".nilo").symlink_to("../storage")
+    assert linked("trust", "--revoke", ".nilo").stdout == "no longer approved: .nilo\n"
+    assert "nilo trust .nilo" in linked("run", "--quiet", "--", "true").stderr
+
+
+def test_a_folder_that_was_there_before_gets_no_gitignore(nilo):
+    (nilo.folder / "results").mkdir()
+    assert nilo("run", "--quiet", "--dir", "results", "--", "true").returncode == 0
+    assert not (nilo.folder / "results/.gitignore").exists()
+    assert nilo("run", "--quiet", "--", "true").returncode == 0
+    assert (nilo.folder / ".nilo/.gitignore").read_text() == "*\n"

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 /// The folder that holds the runs.
 pub(crate) fn runs_root(place: &Place, settings: &Settings) -> PathBuf {
     let asked = place.dir.clone().or_else(|| settings.dir.clone());
-    asked.unwrap_or_else(|| PathBuf::from(".nilo"))
+    asked.unwrap_or_else(nilo_settings::default_root)
 }
 
 /// The runs of a folder and those of this directory in the fallback folder, oldest first, without those inside jobs.

@@ -19,10 +19,11 @@ fn settings(py: Python<'_>) -> PyResult<Settings> {
     Ok(loaded.settings)
 }
 
-/// `dir` of the settings; None where they say nothing.
+/// `dir` of the settings, else the default folder of runs.
 #[pyfunction]
-pub(crate) fn project_folder(py: Python<'_>) -> PyResult<Option<PathBuf>> {
-    Ok(settings(py)?.dir)
+pub(crate) fn project_folder(py: Python<'_>) -> PyResult<PathBuf> {
+    let dir = settings(py)?.dir;
+    Ok(dir.unwrap_or_else(nilo_settings::default_root))
 }
 
 /// The sampling interval in seconds by `NILO_INTERVAL`, or else by the settings; None where neither says.

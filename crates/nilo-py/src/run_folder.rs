@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nilo_recorder::{Place, create_run_folder, create_run_inside};
-use nilo_runfile::{RunFolder, RunfileError};
+use nilo_runfile::{RunFolder, RunfileError, check_root};
 use nilo_sample::RunDescription;
 use pyo3::prelude::*;
 
@@ -19,7 +19,8 @@ pub(crate) fn begin_folder(
     description: &mut RunDescription,
 ) -> Result<Begun, RunfileError> {
     let job = inside.map(RunFolder::open).transpose()?;
-    let Some(ranks) = ranks else {
+    // Behind a link that is not approved nothing is written, and nothing found there is joined.
+    let Some(ranks) = ranks.filter(|_| job.is_some() || check_root(root).is_ok()) else {
         return make(root, job.as_ref(), description);
     };
     // Beside the runs, so that all ranks see it, on other machines too where the folder is shared.

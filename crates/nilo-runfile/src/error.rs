@@ -38,6 +38,14 @@ pub enum RunfileError {
         /// Where.
         path: PathBuf,
     },
+    /// The folder of runs is a link, which may lead anywhere.
+    #[error("{path} is a symbolic link to {target}; `nilo trust {path}` approves it", path = path.display(), target = target.display())]
+    LinkedRoot {
+        /// Where.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// `run.json` cannot be understood.
     #[error("the description of the run is damaged: {path}", path = path.display())]
     BadDescription {

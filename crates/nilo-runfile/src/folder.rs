@@ -15,6 +15,9 @@ use crate::follow::Follower;
 use crate::names;
 use crate::verify::{self, Verification};
 
+/// The folder of runs where nobody says another.
+pub const DEFAULT_ROOT: &str = ".nilo";
+
 /// `run.json` is a page of text; more than this is not one of ours.
 const MAX_DESCRIPTION_BYTES: u64 = 8 << 20;
 
@@ -40,7 +43,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a run below `root`, and `root` itself with a `.gitignore` where that is missing. Nobody else can read them.
+    /// Makes the folder of a run below `root`, and `root` itself, with a `.gitignore`, where that is missing. Nobody else can read them.
     pub fn create(root: &Path, description: &RunDescription) -> Result<RunFolder, RunfileError> {
         RunFolder::create_for(Access::Private, root, description)
     }
@@ -55,8 +58,10 @@ impl RunFolder {
         if access == Access::Private {
             builder.mode(0o700);
         }
-        make_root(root, &builder).map_err(RunfileError::io("create the folder", root))?;
-        write_gitignore(root);
+        check_root(root)?;
+        if make_root(root, &builder).map_err(RunfileError::io("create the folder", root))? {
+            write_gitignore(root);
+        }
         let path = root.join(description.id.as_str());
         builder.create(&path).map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
@@ -189,8 +194,22 @@ pub(crate) fn parse_description(bytes: &[u8]) -> Result<RunDescription, serde_js
     serde_json::from_slice(bytes)
 }
 
-/// Folders above the root are made as the umask says: they are not ours.
-fn make_root(root: &Path, builder: &DirBuilder) -> io::Result<()> {
+/// Whether runs may be written and deleted here. A link of the default name may come from a cloned repository and lead anywhere.
+pub fn check_root(root: &Path) -> Result<(), RunfileError> {
+    if root != Path::new(DEFAULT_ROOT) {
+        return Ok(());
+    }
+    match fs::read_link(root) {
+        Ok(target) => Err(RunfileError::LinkedRoot {
+            path: root.to_owned(),
+            target,
+        }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Makes the root where it is missing, and says whether it did. Folders above it are made as the umask says: they are not ours.
+fn make_root(root: &Path, builder: &DirBuilder) -> io::Result<bool> {
     match builder.create(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(parent) = root.parent() {
@@ -200,13 +219,14 @@ fn make_root(root: &Path, builder: &DirBuilder) -> io::Result<()> {
         }
         outcome => outcome,
     }
+    .map(|()| true)
     .or_else(|error| match root.is_dir() {
-        true => Ok(()),
+        true => Ok(false),
         false => Err(error),
     })
 }
 
-/// Keeps recordings out of the user's repository; a root that cannot hold it is no reason not to record.
+/// Keeps recordings out of the user's repository. A root that cannot hold it is no reason not to record.
 fn write_gitignore(root: &Path) {
     let path = root.join(".gitignore");
     if let Ok(mut file) = filesystem::create_new(&path) {

@@ -50,7 +50,7 @@ pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};
 pub use downsample::{Bucket, Point};
 pub use error::RunfileError;
-pub use folder::{Access, RunFolder, list_runs};
+pub use folder::{Access, DEFAULT_ROOT, RunFolder, check_root, list_runs};
 pub use follow::{Follower, Update};
 pub use header::{FORMAT_VERSION, HEADER_LEN};
 pub use marks::{append_event, append_event_at};

@@ -278,10 +278,17 @@ fn folders_that_are_no_runs_are_told_apart() {
         RunFolder::create(root, &description),
         Err(RunfileError::AlreadyExists { .. })
     ));
-    assert_eq!(
-        std::fs::read_to_string(root.join(".gitignore")).unwrap(),
-        "*\n"
-    );
+}
+
+#[test]
+fn only_a_root_that_we_made_gets_a_gitignore() {
+    let scratch = Scratch::new();
+    let description = scratch.run.describe().unwrap();
+    assert!(!scratch.root().join(".gitignore").exists());
+    let made = scratch.root().join("new/runs");
+    RunFolder::create(&made, &description).unwrap();
+    let ignored = std::fs::read_to_string(made.join(".gitignore"));
+    assert_eq!(ignored.unwrap(), "*\n");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Opening a settings file: once, and judged by the descriptor, so that nobody can swap it between look and read.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nilo_runfile::DEFAULT_ROOT;
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 
@@ -68,6 +70,18 @@ pub(crate) enum Whose {
 /// Reads a file that was found by searching; `None` when there is none.
 pub fn read_found(path: &Path) -> Result<Option<SettingsFile>, Refusal> {
     read(path, Whose::Found)
+}
+
+/// A link in the place of the default folder of runs, for an approval: its content is where it leads. `None` for anything else.
+pub fn read_linked_root(path: &Path) -> Option<SettingsFile> {
+    if path.file_name() != Some(OsStr::new(DEFAULT_ROOT)) {
+        return None;
+    }
+    let target = std::fs::read_link(path).ok()?;
+    Some(SettingsFile {
+        path: resolved(path),
+        bytes: target.into_os_string().into_encoded_bytes(),
+    })
 }
 
 pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, Refusal> {

@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use nilo_runfile::DEFAULT_ROOT;
 use nilo_sample::printable::printable;
 use thiserror::Error;
 
 use crate::approvals::{Approvals, absolute_variable};
 use crate::contents::{KNOWN_ALERTS, Settings};
-use crate::file::{Refusal, SettingsFile, Whose, read, read_found};
+use crate::file::{Refusal, SettingsFile, Whose, read, read_found, read_linked_root};
 
 /// The name that is searched for.
 const FILE_NAME: &str = "nilo.toml";
@@ -89,6 +90,18 @@ pub fn load() -> Result<Loaded, SettingsError> {
         settings = project.or(settings);
     }
     Ok(Loaded { settings, notice })
+}
+
+/// The folder of runs where nobody says another: `.nilo` here, or what it links to if the user has approved that link.
+/// One that is not approved is read through, but nothing is written there ([`nilo_runfile::check_root`]).
+pub fn default_root() -> PathBuf {
+    let usual = PathBuf::from(DEFAULT_ROOT);
+    let approved = read_linked_root(&usual)
+        .filter(|link| Approvals::of_user().is_some_and(|all| all.contains(link)));
+    match approved {
+        Some(_) => usual.canonicalize().unwrap_or(usual),
+        None => usual,
+    }
 }
 
 /// The nearest `nilo.toml` that is acceptable, in a folder and its parents, and the first that was not.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nilo_recorder::recorder_is_alive;
 use nilo_runfile::find::readable_runs;
-use nilo_runfile::unix_nanos;
+use nilo_runfile::{check_root, unix_nanos};
 use nilo_sample::units::format_bytes;
 
 use crate::args::PruneArgs;
@@ -14,6 +14,7 @@ use crate::settings::Settings;
 
 pub(crate) fn run(args: PruneArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
+    check_root(&root)?;
     let runs = readable_runs(&root);
     let oldest_kept = unix_nanos().saturating_sub(args.older_than.unwrap_or(0));
     let deletable = runs.len().saturating_sub(args.keep.unwrap_or(0));

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nilo_sample::printable::printable;
-use nilo_settings::{Approvals, SettingsFile, nearest, parse, read_found};
+use nilo_settings::{Approvals, SettingsFile, nearest, parse, read_found, read_linked_root};
 
 use crate::args::TrustArgs;
 use crate::failure::{Failure, note};
@@ -19,6 +19,21 @@ pub(crate) fn run(args: TrustArgs) -> Result<u8, Failure> {
             None => find()?.path,
         };
         return revoke(&approvals, &path);
+    }
+    if let Some(link) = args.file.as_deref().and_then(read_linked_root) {
+        approvals.add(&link)?;
+        let (path, target) = (
+            link.path.to_string_lossy(),
+            String::from_utf8_lossy(&link.bytes),
+        );
+        let mut out = std::io::stdout().lock();
+        writeln!(
+            out,
+            "approved {} -> {}",
+            printable(&path),
+            printable(&target)
+        )?;
+        return Ok(0);
     }
     let file = match args.file {
         Some(path) => open(&within(path))?,
@@ -53,7 +68,7 @@ fn revoke(approvals: &Approvals, path: &Path) -> Result<u8, Failure> {
 }
 
 fn within(path: PathBuf) -> PathBuf {
-    match path.is_dir() {
+    match path.is_dir() && read_linked_root(&path).is_none() {
         true => path.join("nilo.toml"),
         false => path,
     }
