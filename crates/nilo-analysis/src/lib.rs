@@ -16,7 +16,7 @@ pub mod metric_history;
 pub mod metrics;
 pub mod oom_summary;
 mod owned_cgroup;
-mod peak;
+pub mod peak;
 pub mod phases;
 pub mod profile;
 pub mod rate;

@@ -12,12 +12,13 @@ const MARGIN: f64 = 1.001;
 
 /// The most memory, what says so, and when it was.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Peak {
-    pub(crate) bytes: f64,
+pub struct Peak {
+    /// How much.
+    pub bytes: f64,
     /// `vmhwm`, `rusage`, `sampled-distinct-pages`, `sampled-estimate`, `sampled-rss` or `unstored`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// As nearly as it is known, and never after the process ended.
-    pub(crate) time_nanos: u64,
+    pub time_nanos: u64,
 }
 
 fn larger(best: Peak, next: Peak) -> Peak {
@@ -29,7 +30,7 @@ fn larger(best: Peak, next: Peak) -> Peak {
 }
 
 /// The peak of the tree.
-pub(crate) fn tree_peak(recording: &Recording) -> Option<Peak> {
+pub fn tree_peak(recording: &Recording) -> Option<Peak> {
     let tree = recording.table(&Subject::Tree);
     let sampled = tree.and_then(|tree| {
         let (time_nanos, bytes) = tree.series("memory_bytes")?.max()?;

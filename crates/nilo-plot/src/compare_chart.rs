@@ -1,18 +1,19 @@
 //! Several runs over each other, aligned at their start.
 
 use nilo_analysis::ending::limit_in_force;
+use nilo_analysis::peak::tree_peak;
 use nilo_analysis::{Metric, metrics};
 use nilo_sample::{Limit, Recording, Subject};
 
 use crate::chart::Chart;
-use crate::curve::{Gap, Point, gaps, height_at, highest, pieces, tree_points};
+use crate::curve::{Gap, Point, gaps, height_at, pieces, tree_points};
 use crate::frame::{Contents, Frame};
 use crate::legend::{Entry, Swatch, legend, legend_width};
-use crate::levels::{Side, draw_level, limit_text};
-use crate::marks::{Moment, draw_moments, moments};
+use crate::levels::{Side, draw_level, limit_text, peak_mark, peak_of};
+use crate::marks::{BETWEEN_LABELS_PX, Moment, draw_moments, label_range, moments};
 use crate::memory_chart::{line, range_nanos, split_limit};
 use crate::metric_lines::{chosen, metric_lines};
-use crate::options::ChartOptions;
+use crate::options::{ChartOptions, Peak};
 use crate::panel::{
     MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panels_height,
 };
@@ -32,7 +33,7 @@ struct Run<'a> {
 
 /// Draws the tree's memory of each run as a line, and below it the chosen metrics of all runs.
 ///
-/// Each run shows its own highest sample, its limit and its OOM kill: `options.peak` is not used, and `options.limit` is that of runs without one.
+/// Each run shows its own peak, its limit and its OOM kill: `options.peak` is not used, and `options.limit` is that of runs without one.
 /// `options.across` is not used either, runs are laid over each other by time.
 pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Chart {
     let palette = options.theme.palette();
@@ -56,8 +57,12 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let x_axis = XAxis::time(longest_nanos);
     let panels = panels(&drawn, &x_axis, options, palette);
     height += panels_height(&panels);
-    let peaks: Vec<Option<Point>> = drawn.iter().map(|run| highest(&run.points)).collect();
-    let peak_bytes = peaks.iter().flatten().map(|peak| peak.bytes);
+    let peaks: Vec<Option<Peak>> = drawn
+        .iter()
+        .zip(runs)
+        .map(|(run, (_, recording))| peak_of(known_peak(recording).as_ref(), &run.points))
+        .collect();
+    let peak_bytes = peaks.iter().flatten().map(|peak| peak.bytes as f64);
     let peak_bytes = peak_bytes.fold(0.0, f64::max);
     let limits = limits(runs, options.limit.as_ref());
     let is_near = |limit: &&RunLimit<'_>| split_limit(Some(&limit.limit), peak_bytes).0.is_some();
@@ -67,7 +72,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let footnotes = far.map(|limit| format!("{} (off the scale)", limit.text()));
     let highest_limit = near.iter().map(|limit| limit.limit.bytes as f64);
     let highest_limit = highest_limit.fold(0.0, f64::max);
-    let kills: Vec<Kill> = kills(&drawn, runs);
+    let kills = kills(&drawn, runs);
     let entries: Vec<Entry> = drawn
         .iter()
         .zip(&peaks)
@@ -78,7 +83,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
                 dash: dash(index, palette),
             },
             name: run.label.to_owned(),
-            peak_bytes: peak.map(|peak| peak.bytes),
+            peak_bytes: peak.as_ref().map(|peak| peak.bytes as f64),
         })
         .collect();
     let frame = Frame::new(Contents {
@@ -97,7 +102,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let standard_title = format!("Memory of {} run{plural}", runs.len());
     let title = options.title.as_deref().unwrap_or(&standard_title);
     let subtitle =
-        "whole process trees, aligned at the start of each run; dots mark the highest samples";
+        "whole process trees, aligned at the start of each run; dots and stems mark the peaks";
     let mut content = vec![
         frame.header(title, subtitle, palette),
         frame.grid(palette),
@@ -109,16 +114,20 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         let stroke = colour(index, palette);
         content.push(line(&pieces, &frame, stroke, dash(index, palette)));
     }
-    for (index, peak) in peaks.iter().enumerate() {
-        content.extend(peak.map(|peak| {
-            let (x, y) = (frame.x(peak.time_nanos), frame.y(peak.bytes));
-            Element::dot(x, y, 4.0, colour(index, palette))
-                .attr("stroke", palette.background)
-                .attr("stroke-width", "1.5")
-        }));
+    for (index, (run, peak)) in drawn.iter().zip(&peaks).enumerate() {
+        let colour = colour(index, palette);
+        content.extend(
+            peak.as_ref()
+                .map(|peak| peak_mark(peak, &run.points, colour, &frame, palette)),
+        );
     }
-    let moments: Vec<Moment<'_>> = kills.iter().map(Kill::moment).collect();
-    content.push(draw_moments(&moments, &frame, palette));
+    let texts = kill_texts(&kills, &frame);
+    let moments = kills.iter().zip(&texts).map(|(kill, text)| Moment {
+        time_nanos: kill.time_nanos,
+        text,
+        is_kill: true,
+    });
+    content.push(draw_moments(&moments.collect::<Vec<_>>(), &frame, palette));
     for (place, limit) in near.iter().enumerate() {
         // Limits may lie close to each other: their labels take turns at the sides.
         let side = if place % 2 == 0 {
@@ -191,23 +200,24 @@ fn limits<'a>(runs: &[(&'a str, &Recording)], usual: Option<&Limit>) -> Vec<RunL
     limits
 }
 
+/// The peak that `nilo show` tells.
+fn known_peak(recording: &Recording) -> Option<Peak> {
+    tree_peak(recording).map(|peak| Peak {
+        bytes: peak.bytes as u64,
+        time_nanos: Some(peak.time_nanos),
+        kind: peak.kind.to_owned(),
+    })
+}
+
 /// An OOM kill of a run.
-struct Kill {
-    text: String,
+struct Kill<'a> {
+    label: &'a str,
     time_nanos: u64,
     /// The height of the run's curve there.
     bytes: f64,
 }
 
-impl Kill {
-    fn moment(&self) -> Moment<'_> {
-        Moment {
-            time_nanos: self.time_nanos,
-            text: &self.text,
-            is_kill: true,
-        }
-    }
-
+impl Kill<'_> {
     /// A cross where the curve ends.
     fn cross(&self, frame: &Frame, palette: &Palette) -> Element {
         const ARM_PX: f64 = 5.0;
@@ -223,21 +233,56 @@ impl Kill {
     }
 }
 
-fn kills(drawn: &[Run<'_>], runs: &[(&str, &Recording)]) -> Vec<Kill> {
-    let of_run = |(run, (label, recording)): (&Run<'_>, &(&str, &Recording))| {
+/// The kill of each run, in the order of time.
+fn kills<'a>(drawn: &[Run<'_>], runs: &[(&'a str, &Recording)]) -> Vec<Kill<'a>> {
+    let of_run = |(run, (label, recording)): (&Run<'_>, &(&'a str, &Recording))| {
         let kills = moments(recording).into_iter().filter(|it| it.is_kill);
         // Of several kills in a run the first is marked.
         let kill = kills.min_by_key(|kill| kill.time_nanos)?;
-        let label: String = label.chars().take(40).collect();
         let last = run.points.last()?;
         let at = height_at(&run.points, kill.time_nanos);
         Some(Kill {
-            text: format!("OOM kill: {label}"),
+            label,
             time_nanos: kill.time_nanos,
             bytes: at.unwrap_or(last.bytes),
         })
     };
-    drawn.iter().zip(runs).filter_map(of_run).collect()
+    let mut kills: Vec<Kill<'a>> = drawn.iter().zip(runs).filter_map(of_run).collect();
+    kills.sort_by_key(|kill| kill.time_nanos);
+    kills
+}
+
+/// A text for each kill. Those whose labels would collide have one label together, at the first of them, and an empty text at the others.
+fn kill_texts(kills: &[Kill<'_>], frame: &Frame) -> Vec<String> {
+    let text = |group: &[Kill<'_>]| {
+        let short = |kill: &Kill<'_>| kill.label.chars().take(40).collect::<String>();
+        let labels: Vec<String> = group.iter().map(short).collect();
+        let plural = if labels.len() == 1 { "" } else { "s" };
+        format!("OOM kill{plural}: {}", labels.join(", "))
+    };
+    let range = |group: &[Kill<'_>]| {
+        let first = group.first().map_or(0, |kill| kill.time_nanos);
+        label_range(&text(group), frame.x(first), frame)
+    };
+    // Where each group begins.
+    let mut begins: Vec<usize> = (0..kills.len()).collect();
+    let collision = |begins: &[usize]| {
+        let group = |place: usize| {
+            let end = begins.get(place + 1).copied().unwrap_or(kills.len());
+            &kills[begins[place]..end]
+        };
+        (1..begins.len())
+            .find(|place| range(group(place - 1)).1 + BETWEEN_LABELS_PX >= range(group(*place)).0)
+    };
+    while let Some(place) = collision(&begins) {
+        begins.remove(place);
+    }
+    let mut texts = vec![String::new(); kills.len()];
+    for (place, begin) in begins.iter().enumerate() {
+        let end = begins.get(place + 1).copied().unwrap_or(kills.len());
+        texts[*begin] = text(&kills[*begin..end]);
+    }
+    texts
 }
 
 /// When a metric was logged last.

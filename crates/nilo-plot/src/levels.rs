@@ -162,11 +162,30 @@ pub(crate) fn draw_level(
         .child(text.attr("text-anchor", anchor))
 }
 
-/// The peak as a dot on the curve, as a stem above it for a spike between two samples, or at the axis when its time is not known.
+/// The peak with its label.
 pub(crate) fn draw_peak(
     peak: &Peak,
     peak_label: &PeakLabel,
     points: &[Point],
+    frame: &Frame,
+    palette: &Palette,
+) -> Element {
+    let centre = (peak_label.from + peak_label.to) / 2.0;
+    let text = label_with_halo(
+        centre,
+        peak_label.base,
+        &peak_label.text,
+        palette.ink,
+        palette,
+    );
+    peak_mark(peak, points, palette.ink, frame, palette).child(text.attr("text-anchor", "middle"))
+}
+
+/// The peak as a dot on the curve, as a stem above it for a spike between two samples, or at the axis when its time is not known.
+pub(crate) fn peak_mark(
+    peak: &Peak,
+    points: &[Point],
+    colour: &str,
     frame: &Frame,
     palette: &Palette,
 ) -> Element {
@@ -180,12 +199,12 @@ pub(crate) fn draw_peak(
                 .or_else(|| nearest_end(points, time_nanos))
                 .unwrap_or(0.0);
             if bytes > curve * (1.0 + SPIKE_SHARE) {
-                let stem = Element::line((x, frame.y(curve)), (x, y), palette.ink);
+                let stem = Element::line((x, frame.y(curve)), (x, y), colour);
                 group.push(stem.attr("stroke-dasharray", "2 2.5"));
-                let tick = Element::line((x - 6.0, y), (x + 6.0, y), palette.ink);
+                let tick = Element::line((x - 6.0, y), (x + 6.0, y), colour);
                 group.push(tick.attr("stroke-width", "1.6"));
             } else {
-                let dot = Element::dot(x, y, 4.0, palette.ink);
+                let dot = Element::dot(x, y, 4.0, colour);
                 group.push(
                     dot.attr("stroke", palette.background)
                         .attr("stroke-width", "1.5"),
@@ -193,19 +212,10 @@ pub(crate) fn draw_peak(
             }
         }
         None => {
-            let tick = Element::line((frame.left - 4.0, y), (frame.left + 14.0, y), palette.ink);
+            let tick = Element::line((frame.left - 4.0, y), (frame.left + 14.0, y), colour);
             group.push(tick.attr("stroke-width", "1.6"));
         }
     }
-    let centre = (peak_label.from + peak_label.to) / 2.0;
-    let text = label_with_halo(
-        centre,
-        peak_label.base,
-        &peak_label.text,
-        palette.ink,
-        palette,
-    );
-    group.push(text.attr("text-anchor", "middle"));
     group
 }
 

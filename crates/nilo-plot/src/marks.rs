@@ -11,7 +11,7 @@ use crate::theme::Palette;
 /// More labels than this say nothing.
 const MOST_LABELS: usize = 30;
 const WIDEST_LABEL_PX: f64 = 130.0;
-const BETWEEN_LABELS_PX: f64 = 10.0;
+pub(crate) const BETWEEN_LABELS_PX: f64 = 10.0;
 
 /// A moment to draw.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,11 +79,12 @@ pub(crate) fn draw_moments(moments: &[Moment<'_>], frame: &Frame, palette: &Pale
             });
             if taken.len() < MOST_LABELS {
                 // Cut before measuring: a mark may be a whole log file.
-                let text = shorten(moment.text, TEXT_PX, WIDEST_LABEL_PX);
-                let width = text_width(&text, TEXT_PX);
-                let from =
-                    (x - width / 2.0).clamp(frame.left, (frame.right - width).max(frame.left));
-                let to = from + width;
+                let widest = match is_kill {
+                    true => frame.right - frame.left,
+                    false => WIDEST_LABEL_PX,
+                };
+                let text = shorten(moment.text, TEXT_PX, widest);
+                let (from, to) = label_range(&text, x, frame);
                 let free = taken
                     .iter()
                     .all(|(a, b)| to + BETWEEN_LABELS_PX < *a || from > *b + BETWEEN_LABELS_PX);
@@ -97,6 +98,13 @@ pub(crate) fn draw_moments(moments: &[Moment<'_>], frame: &Frame, palette: &Pale
         }
     }
     group
+}
+
+/// From where to where a label at a place goes.
+pub(crate) fn label_range(text: &str, x: f64, frame: &Frame) -> (f64, f64) {
+    let width = text_width(text, TEXT_PX);
+    let from = (x - width / 2.0).clamp(frame.left, (frame.right - width).max(frame.left));
+    (from, from + width)
 }
 
 /// The pattern of gaps.

@@ -100,6 +100,11 @@ fn fit(mut layers: Vec<Layer>, curve: &[Point], plain_sum: &[f64]) -> Stack {
             }
         }
     }
+    for layer in &mut layers {
+        // What is drawn: alone in a run, a process has the pages too that older ones of its job hold.
+        let highest = layer.heights.iter().copied().fold(0.0, f64::max);
+        layer.peak_bytes = layer.peak_bytes.map(|bytes| bytes.max(highest));
+    }
     Stack {
         layers,
         scaled,
@@ -330,5 +335,22 @@ mod tests {
         let mut heights = [0.0; 3];
         add_heights(&process, &curve, &mut heights);
         assert_eq!(heights, [100.0, 90.0, 90.0]);
+    }
+
+    #[test]
+    fn the_only_process_of_a_run_inside_a_job_has_the_peak_of_its_band() {
+        // An older process of the job has two of its pages, too.
+        let layers = vec![Layer {
+            name: "python".to_owned(),
+            peak_bytes: Some(64.0),
+            kind: LayerKind::Process,
+            heights: vec![64.0],
+        }];
+        let curve = [Point {
+            time_nanos: 0,
+            bytes: 66.0,
+        }];
+        let fitted = fit(layers, &curve, &[66.0]).layers;
+        assert_eq!(fitted[0].peak_bytes, Some(66.0));
     }
 }

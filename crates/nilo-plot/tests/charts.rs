@@ -182,6 +182,42 @@ fn compared_runs_show_their_limits_and_kills() {
 }
 
 #[test]
+fn every_kill_of_compared_runs_is_named() {
+    let killed_after = |later_nanos: u64| {
+        let mut killed = oom();
+        let ending = killed.description.ending.as_mut().unwrap();
+        ending.time_nanos += later_nanos;
+        let oom = ending.oom.as_mut().unwrap();
+        oom.time_nanos = oom.time_nanos.map(|time| time + later_nanos);
+        killed
+    };
+    let (killed, later, fine) = (killed_after(0), killed_after(SECOND), training(1.0));
+    let runs = [("a", &killed), ("fine", &fine), ("b", &later)];
+    let chart = compare_chart(&runs, &ChartOptions::default());
+    assert!(has_text(&chart, "OOM kills: a, b"), "{:?}", texts(&chart));
+    // Far from each other they have labels of their own.
+    let later = killed_after(3600 * SECOND);
+    let chart = compare_chart(&[("a", &killed), ("b", &later)], &ChartOptions::default());
+    for wanted in ["OOM kill: a", "OOM kill: b"] {
+        assert!(has_text(&chart, wanted), "{wanted}: {:?}", texts(&chart));
+    }
+}
+
+#[test]
+fn compared_runs_have_the_peak_that_the_summary_tells() {
+    let mut recording = empty("spike");
+    add_tree(&mut recording, &curve(60.0, 1.0, |_| 2.0 * GIB));
+    let tree = &mut recording.tables[0];
+    let column = tree.spec.column("high_water_bytes").unwrap();
+    tree.columns[column][30] = 3.0 * GIB;
+    let chart = compare_chart(&[("spike", &recording)], &ChartOptions::default());
+    let svg = chart.to_svg();
+    assert!(has_text(&chart, "3.00 GiB"), "{:?}", texts(&chart));
+    // A stem reaches up to it.
+    assert!(svg.contains("class=\"peak\"") && svg.contains("stroke-dasharray=\"2 2.5\""));
+}
+
+#[test]
 fn areas_that_add_up_need_no_caption() {
     assert!(!has_text(&plain(&training(1.0)), "scaled"));
 }
