@@ -6,10 +6,12 @@
 //! A harmless value that is hidden costs little; names that training scripts use for tokens of text are spared.
 
 mod names;
+mod program;
 #[cfg(test)]
 mod redact_tests;
 
 use names::{KNOWN_BEGINNINGS, SCHEMES, SECRET_KEYS, SECRET_WORDS, TEXT_TOKENS};
+use program::{Program, ShortOption};
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "***";
@@ -20,10 +22,12 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
     arguments
         .iter()
         .map(|argument| {
+            let program = hider.program;
             let hidden = hider.argument(argument);
-            // What a header announces ends with its argument.
+            // What a header announces ends with its argument, and so does a script's last command.
             if argument.contains(char::is_whitespace) {
                 hider.expects = Expects::Nothing;
+                hider.program = program;
             }
             hidden
         })
@@ -41,6 +45,8 @@ enum Expects {
     Nothing,
     /// The next word is a secret, unless it is an option.
     Secret,
+    /// The next word is `NAME:PASSWORD`.
+    UserAndPassword,
     /// The next word is a secret or the scheme before it.
     SchemeOrSecret,
     /// The next word is a secret whatever it looks like.
@@ -52,6 +58,7 @@ enum Expects {
 #[derive(Default)]
 struct Hider {
     expects: Expects,
+    program: Program,
 }
 
 impl Hider {
@@ -103,7 +110,28 @@ impl Hider {
                 return self.hide(word);
             }
             Expects::SecretAfterScheme => return self.hide(word),
-            Expects::Secret | Expects::Nothing => {}
+            Expects::UserAndPassword if !word.starts_with('-') => return self.hide_password(word),
+            Expects::Secret | Expects::UserAndPassword | Expects::Nothing => {}
+        }
+        let program = self.program;
+        self.program = program.after(word);
+        match program.short_option(word) {
+            ShortOption::Password("") => {
+                self.expects = Expects::Secret;
+                return word.to_owned();
+            }
+            ShortOption::UserAndPassword("") => {
+                self.expects = Expects::UserAndPassword;
+                return word.to_owned();
+            }
+            ShortOption::Password(value) => {
+                return format!("{}{}", &word[..word.len() - value.len()], self.hide(value));
+            }
+            ShortOption::UserAndPassword(value) => {
+                let name = &word[..word.len() - value.len()];
+                return format!("{name}{}", self.hide_password(value));
+            }
+            ShortOption::Other => {}
         }
         let option = word.trim_start_matches(['"', '\'']);
         if option.starts_with('-') && !option.contains(['=', ':']) && is_secret_name(option) {
@@ -124,6 +152,23 @@ impl Hider {
             self.expects = Expects::Quote(quote);
         }
         hide(value)
+    }
+
+    /// Hides the password of `NAME:PASSWORD`.
+    fn hide_password(&mut self, value: &str) -> String {
+        match value.split_once(':') {
+            Some((name, password)) => {
+                // A quote that is open before the name ends behind the password.
+                let quote = name.chars().next().filter(|c| matches!(c, '"' | '\''));
+                if let Some(quote) = quote
+                    && !password.contains(quote)
+                {
+                    self.expects = Expects::Quote(quote);
+                }
+                format!("{name}:{}", hide(password))
+            }
+            None => value.to_owned(),
+        }
     }
 
     /// `NAME=VALUE` and `NAME:VALUE`, also several behind each other as in the query of an address.

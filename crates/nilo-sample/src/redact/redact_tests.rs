@@ -62,6 +62,47 @@ fn secrets_are_hidden_by_their_names() {
 }
 
 #[test]
+fn short_options_are_passwords_for_some_programs() {
+    for (line, expected) in [
+        ("curl|-u|me:pw|http://x/", "curl|-u|me:***|http://x/"),
+        ("/usr/bin/curl|-ume:pw|-s|x", "/usr/bin/curl|-ume:***|-s|x"),
+        ("curl|--user=me:pw|x", "curl|--user=me:***|x"),
+        (
+            "curl|-H|Accept: a/b|--user|me:p:w|x",
+            "curl|-H|Accept: a/b|--user|me:***|x",
+        ),
+        ("curl|-u|me|x", "curl|-u|me|x"),
+        ("curl|-u|me:$PW|x", "curl|-u|me:$PW|x"),
+        (
+            "wget|--user=me|--password=pw",
+            "wget|--user=me|--password=***",
+        ),
+        ("mysql|-u|root|-ppw|db", "mysql|-u|root|-p***|db"),
+        (
+            "sshpass|-p|pw|ssh|-p|22|host",
+            "sshpass|-p|***|ssh|-p|22|host",
+        ),
+        ("mongosh|-p|pw", "mongosh|-p|***"),
+        ("docker|login|-u|me|-p|pw", "docker|login|-u|me|-p|***"),
+        (
+            "sh|-c|curl -u 'me:p w' x | jq -p y && mysql -ppw; python -p 3",
+            "sh|-c|curl -u 'me:*** ***' x | jq -p y && mysql -p***; python -p 3",
+        ),
+    ] {
+        assert_eq!(hidden(line), expected);
+    }
+    for line in [
+        "python|-p|8080|-u|me:you",
+        "docker|run|-p|80:80|-u|1000:1000|image",
+        "psql|-p|5432",
+        "ssh|-p|22|host",
+        "mkdir|-p|a/b",
+    ] {
+        assert_eq!(hidden(line), line);
+    }
+}
+
+#[test]
 fn secrets_are_hidden_by_their_looks() {
     for secret in [
         "hf_abcdefghijklmnopqrstuvwxyz01234567",
