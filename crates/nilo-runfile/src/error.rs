@@ -47,12 +47,12 @@ pub enum RunfileError {
         target: PathBuf,
     },
     /// `run.json` cannot be understood.
-    #[error("the description of the run is damaged: {path}", path = path.display())]
+    #[error("run.json is damaged, {reason}: {path}", path = path.display())]
     BadDescription {
+        /// What is wrong with it.
+        reason: String,
         /// Where.
         path: PathBuf,
-        /// What the parser said.
-        source: serde_json::Error,
     },
     /// Something cannot be written as JSON.
     #[error("could not write as JSON: {path}", path = path.display())]
@@ -140,16 +140,85 @@ impl RunfileError {
             RunfileError::NotARunFolder { .. } => {
                 Some("a run folder contains `run.json`; `nilo runs` lists the recorded runs")
             }
-            RunfileError::Io { source, .. } => match source.kind() {
+            RunfileError::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     Some("free some space, or record elsewhere with `--dir` or `NILO_DIR`")
                 }
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                    if is_writing(action) =>
+                {
                     Some("record elsewhere with `--dir` or `NILO_DIR`")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    Some("you may not read it; `ls -l` shows whose it is")
                 }
                 _ => None,
             },
             _ => None,
         }
+    }
+}
+
+fn is_writing(action: &str) -> bool {
+    ["create", "append", "write"]
+        .iter()
+        .any(|verb| action.starts_with(verb))
+}
+
+/// What the JSON parser says, without the names of Rust's types.
+pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let (said, place) = match text.rfind(" at line ") {
+        Some(at) => text.split_at(at),
+        None => (text.as_str(), ""),
+    };
+    let Some((found, expected)) = said.split_once(", expected ") else {
+        return text;
+    };
+    let expected = match expected {
+        it if it.starts_with("struct ") || it == "a map" => "an object",
+        it if it.starts_with("a tuple") || it.starts_with("an array") || it == "a sequence" => {
+            "a list"
+        }
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of at least 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" | "i128" => "a whole number",
+        "f32" | "f64" => "a number",
+        it => it,
+    };
+    format!("{found}, expected {expected}{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_without_names_of_types() {
+        use nilo_sample::RunDescription;
+        let reason = |text: &str| {
+            let error = serde_json::from_str::<RunDescription>(text).unwrap_err();
+            json_reason(&error)
+        };
+        assert_eq!(
+            reason("3"),
+            "invalid type: integer `3`, expected an object at line 1 column 1"
+        );
+        let text = reason("[]");
+        assert!(text.contains("expected an object"), "{text}");
+        let text = reason(r#"{"schema": "nilo.run/1", "recorder_pid": "x"}"#);
+        assert!(text.contains("expected a whole number"), "{text}");
+        assert!(reason("{").starts_with("EOF while parsing an object"));
+    }
+
+    #[test]
+    fn a_run_that_may_not_be_read_is_not_recorded_elsewhere() {
+        let refused = |action| {
+            RunfileError::io(action, Path::new("x"))(io::ErrorKind::PermissionDenied.into())
+        };
+        let hint = |action| refused(action).hint().unwrap_or_default();
+        assert!(hint("create the folder").contains("--dir"));
+        assert!(hint("write the run's description").contains("--dir"));
+        assert!(!hint("open the run").contains("--dir"));
+        assert!(!hint("read the run's description").contains("--dir"));
     }
 }

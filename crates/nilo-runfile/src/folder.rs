@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
 use crate::description_file;
-use crate::error::RunfileError;
+use crate::error::{RunfileError, json_reason};
 use crate::family::{inner_writer, runs_inside};
 use crate::filesystem;
 use crate::follow::Follower;
@@ -117,7 +117,10 @@ impl RunFolder {
         let path = self.path.join(names::DESCRIPTION);
         let bytes =
             filesystem::read_limited(&path, "the run's description", MAX_DESCRIPTION_BYTES)?;
-        parse_description(&bytes).map_err(|source| RunfileError::BadDescription { path, source })
+        parse_description(&bytes).map_err(|error| RunfileError::BadDescription {
+            reason: json_reason(&error),
+            path,
+        })
     }
 
     /// Replaces `run.json` in one step: readers see the one or the other, never half.

@@ -56,9 +56,10 @@ pub(crate) fn raised(
     match reason {
         Reason::Level(threshold) => {
             alert.text = format!(
-                "{resource} is at {}, above {:.0} %",
+                "{resource} is at {}, above {} %",
                 level_words(&alert),
-                100.0 * threshold
+                // Two decimals at most: a threshold of 0.01 % is not 0 %.
+                (1e4 * threshold).round() / 1e2
             );
             alert.recommendations = advice(None, resource);
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nilo_sample::units::parse_duration;
 
+use super::values::percent;
 use super::{Place, TextOrJson, interval};
 
 const LIVE: &str = "Monitoring running processes";
@@ -113,8 +114,8 @@ pub(crate) struct MonitorArgs {
     #[arg(long)]
     pub(crate) profile: bool,
 
-    /// Warn when usage is above this percentage (above 0, at most 100)
-    #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
+    /// Warn when usage is above this percentage (at most 100), or fraction (below 1)
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
     /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]

@@ -8,6 +8,7 @@ use nilo_sample::units::{MIB, parse_bytes};
 
 use crate::commands::completions::run_names;
 
+use super::values::percent;
 use super::{LiveArgs, Place, RUN_HELP, TextOrJson};
 
 /// What only makes sense of something that runs.
@@ -62,8 +63,8 @@ pub(crate) struct OomArgs {
     #[arg(long, conflicts_with_all = ["run", "csv"])]
     pub(crate) monitor: bool,
 
-    /// Also warn when usage is above this percentage (above 0, at most 100)
-    #[arg(long, value_name = "PERCENT", default_value_t = 85.0)]
+    /// Also warn when usage is above this percentage (at most 100), or fraction (below 1)
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = 85.0)]
     pub(crate) threshold: f64,
 
     /// Output format; json is one object, or with --monitor one per line

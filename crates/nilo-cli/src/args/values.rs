@@ -41,6 +41,15 @@ pub(crate) fn planned_time(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A threshold in percent. Below 1 it is a fraction, as in Python: nobody warns at less than one percent.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match value > 0.0 && value < 1.0 {
+        true => Ok(100.0 * value),
+        false => Ok(value),
+    }
+}
+
 pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {

@@ -13,6 +13,7 @@ use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
+use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
 use crate::text::screen::Screen;
@@ -39,8 +40,7 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
     let mut out = std::io::stdout().lock();
     match args.format {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &comparison).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &comparison)?;
         }
         Output::Csv => write_csv(&mut out, &comparison)?,
         Output::Text => {

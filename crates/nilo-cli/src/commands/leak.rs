@@ -1,7 +1,5 @@
 //! `nilo leak`: what grows without end.
 
-use std::io::Write;
-
 use nilo_analysis::findings::Holder;
 use nilo_analysis::forecast::{Growth, GrowthKind};
 use nilo_analysis::lookout::{OddPeer, Resource};
@@ -16,6 +14,7 @@ use crate::folder::{known_runs, runs_root};
 use crate::growths::{Grown, Growths};
 use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
+use crate::text::json::{write_json, write_json_line};
 use crate::text::leak::{write_check, write_leaks};
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -63,11 +62,9 @@ pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> R
         (TextOrJson::Json, check) => {
             let answer = Answer::of(outlook, growths, args.threshold);
             match check {
-                true => serde_json::to_writer(&mut out, &answer),
-                false => serde_json::to_writer_pretty(&mut out, &answer),
+                true => write_json_line(&mut out, &answer)?,
+                false => write_json(&mut out, &answer)?,
             }
-            .map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
         }
     }
     Ok(u8::from(growths.leaks().next().is_some()))

@@ -1,7 +1,5 @@
 //! `nilo oom`: what runs out of memory, when, and how sure that is.
 
-use std::io::Write;
-
 use nilo_analysis::assessment::{Assessment, RanOutKind, Thresholds, assess_verdict, exit_status};
 use nilo_analysis::forecast::{Cause, Growth, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
@@ -14,6 +12,7 @@ use crate::commands::oom_live;
 use crate::failure::Failure;
 use crate::outlook::{About, Outlook, Warned};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 use crate::text::oom::write_outlook;
 
 /// What is said of one resource.
@@ -49,8 +48,7 @@ pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
     match args.format {
         TextOrJson::Json => {
             let answer = Answer::of(outlook, &dangers, args.threshold);
-            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &answer)?;
         }
         TextOrJson::Text => write_outlook(&mut out, outlook, &dangers)?,
     }

@@ -116,9 +116,9 @@ fn known_names(runs: &[(Recording, Summary)]) -> String {
     names.dedup();
     match names.len() {
         0 => "this run has no metrics".to_owned(),
-        1..=8 => format!("there are {}", names.join(", ")),
+        1..=8 => format!("the metrics are {}", names.join(", ")),
         count => format!(
-            "there are {} and {} more; see `nilo show --all`",
+            "the metrics are {} and {} more; see `nilo show --all`",
             names[..8].join(", "),
             count - 8
         ),

@@ -1,6 +1,5 @@
 //! `nilo profile`: measure for a while, then report levels and statistics.
 
-use std::io::Write;
 use std::path::Path;
 
 use nilo_analysis::profile::{Profile, profile};
@@ -14,6 +13,7 @@ use crate::commands::run::check_writable;
 use crate::failure::Failure;
 use crate::live::{Levels, Plan, Seen, Session, Target, Voice, why_no_gpus};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 use crate::text::profile::write_profile;
 
 const USUAL_NANOS: u64 = 60_000_000_000;
@@ -81,8 +81,7 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
-            serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &report)?;
         }
         TextOrJson::Text => write_profile(&mut out, &report, args.output.as_deref())?,
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::{Output, PsArgs};
 use crate::failure::Failure;
+use crate::text::json::write_json;
 use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 
@@ -51,8 +52,7 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
     match args.format {
         Output::Json => {
             let value = serde_json::json!({ "schema": "nilo.ps/1", "processes": rows });
-            serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
-            std::io::Write::write_all(&mut out, b"\n")?;
+            write_json(&mut out, &value)?;
         }
         Output::Csv => write_csv(&mut out, &rows)?,
         Output::Text => {

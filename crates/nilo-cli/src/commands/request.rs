@@ -1,7 +1,7 @@
 //! `nilo request`: the memory to ask a scheduler for.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use nilo_analysis::request::{
@@ -20,6 +20,7 @@ use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{find_run, load_where, runs_root};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 use crate::text::request::write_request;
 
 /// A listing of a year of jobs is a tenth of this.
@@ -87,8 +88,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
                 request: &request,
                 slurm_account: &accounts,
             };
-            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &answer)?;
         }
         TextOrJson::Text => write_request(&mut out, &request, &plan, &accounts)?,
     }

@@ -14,6 +14,7 @@ use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
 use crate::folder::{find_runs, runs_root};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 
 /// A run that was deleted.
 #[derive(Debug, Serialize)]
@@ -54,8 +55,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     match args.format {
         TextOrJson::Json => {
             let answer = serde_json::json!({ "schema": "nilo.rm/1", "removed": removed });
-            serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &answer)?;
         }
         TextOrJson::Text => {
             for run in &removed {

@@ -15,6 +15,7 @@ use crate::failure::{Failure, note, warn};
 use crate::folder::{load_where, runs_elsewhere, runs_root};
 use crate::settings::Settings;
 use crate::text::exception::short_type;
+use crate::text::json::write_json;
 use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_coloured_table};
 
@@ -46,8 +47,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
         Output::Json => {
             let rows: Vec<_> = summaries.iter().copied().map(as_json).collect();
             let value = serde_json::json!({ "schema": "nilo.runs/1", "runs": rows });
-            serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
-            std::io::Write::write_all(&mut out, b"\n")?;
+            write_json(&mut out, &value)?;
         }
         Output::Csv => write_csv(&mut out, &summaries)?,
         Output::Text if summaries.is_empty() && recorded > 0 => {

@@ -12,6 +12,7 @@ use crate::args::{Output, ShowArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::screen::Screen;
@@ -25,8 +26,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match args.format {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
-            out.write_all(b"\n")?;
+            write_json(&mut out, &summary)?;
         }
         Output::Csv => {
             write_csv(&mut out, &summary)?;

@@ -11,6 +11,7 @@ use crate::args::{Output, VerifyArgs};
 use crate::failure::Failure;
 use crate::folder::{find_run, runs_root};
 use crate::settings::Settings;
+use crate::text::json::write_json;
 use crate::text::screen::Screen;
 
 /// What a check came to; the worst of several counts.
@@ -86,8 +87,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     if args.format != Output::Text {
         let ok = worst == Outcome::Whole;
         let value = serde_json::json!({ "schema": "nilo.verify/1", "ok": ok, "runs": reports });
-        serde_json::to_writer_pretty(&mut out, &value).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
+        write_json(&mut out, &value)?;
     }
     Ok(worst as u8)
 }
@@ -118,14 +118,19 @@ fn verdict(outcome: Outcome, verification: &Verification) -> String {
     }
 }
 
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
 fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Result<()> {
     for file in &verification.files {
         write!(
             out,
-            "  {}: {} rows, {} events, {}",
+            "  {}: {}, {}, {}",
             printable(&file.name),
-            file.rows,
-            file.events,
+            counted(file.rows, "row"),
+            counted(file.events, "event"),
             format_bytes(file.used_bytes as f64)
         )?;
         if file.torn_tail_bytes > 0 {

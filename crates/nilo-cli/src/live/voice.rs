@@ -13,6 +13,7 @@ use super::level_line::LevelLine;
 pub(crate) use super::level_line::Levels;
 use crate::args::TextOrJson;
 use crate::commands::oom::{AnswerResource, Danger};
+use crate::text::json::write_json_line;
 use crate::text::one_line::one_line;
 use crate::text::oom::write_warning;
 use crate::text::screen::Screen;
@@ -149,10 +150,7 @@ impl Voice {
             secs: to_secs(time_nanos),
             what,
         };
-        self.say(|out| {
-            serde_json::to_writer(&mut *out, &spoken)?;
-            out.write_all(b"\n")
-        })
+        self.say(|out| write_json_line(out, &spoken))
     }
 
     fn say(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

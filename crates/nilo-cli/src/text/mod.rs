@@ -7,6 +7,7 @@ pub(crate) mod exception;
 pub(crate) mod fresh_line;
 pub(crate) mod gpus;
 pub(crate) mod held_back;
+pub(crate) mod json;
 pub(crate) mod leak;
 pub(crate) mod live_line;
 pub(crate) mod number;

@@ -179,6 +179,13 @@ fn write_phases(
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
     write_rest(out, summary.phases.len(), most)?;
+    let is_over = |phase: &PhaseSummary| phase.wall_share_ratio.is_some_and(|share| share > 1.005);
+    if summary.phases.iter().any(is_over) {
+        writeln!(
+            out,
+            "  a share above 100 %: threads or tasks ran the phase at the same time"
+        )?;
+    }
     write_bottleneck(out, summary)
 }
 

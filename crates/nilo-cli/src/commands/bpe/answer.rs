@@ -7,6 +7,7 @@ use super::stages::{Stage, Stages};
 use super::train::Trained;
 use crate::args::{BpeTrainArgs, TextOrJson};
 use crate::failure::{Failure, note};
+use crate::text::json::write_json;
 
 /// The answer as JSON.
 #[derive(Serialize)]
@@ -72,8 +73,7 @@ pub(super) fn tell(
             peak_bytes,
             files,
         };
-        let text = serde_json::to_string_pretty(&answer).map_err(std::io::Error::from)?;
-        std::io::Write::write_all(&mut std::io::stdout().lock(), (text + "\n").as_bytes())?;
+        write_json(&mut std::io::stdout().lock(), &answer)?;
     }
     Ok(())
 }
