@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests of the terminal run in and run: a terminal emulator without a screen, an editor, a pager.
+# Installs what the tests of the terminal run in and run: a terminal emulator without a screen, an editor, a pager, shells.
 # Where that cannot be done the tests say what they skip; with CI set, they fail.
 set -euo pipefail
 
 missing=()
-for program in tmux vim less; do
+for program in tmux vim less zsh fish; do
     command -v "$program" >/dev/null || missing+=("$program")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

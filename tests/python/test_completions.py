@@ -1,12 +1,11 @@
 """What Tab offers, asked of a real bash; the scripts of other shells ask the same program."""
 
 import os
-import pathlib
 import shutil
 import subprocess
 
 import pytest
-from conftest import NILO
+from conftest import NILO, unavailable
 
 # Completes as readline would: the words up to the cursor are those of the line.
 ASK = """
@@ -81,11 +80,25 @@ def test_a_job_runs_whatever_the_environment_says_about_completion(nilo):
     assert (result.returncode, result.stdout) == (0, "ran\n")
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_ask_the_same_program(nilo, shell):
-    script = nilo("completions", shell).stdout
-    assert "NILO_COMPLETE" in script and "nilo" in script
-    if shutil.which(shell):
-        path = pathlib.Path(nilo.folder) / f"completions.{shell}"
-        path.write_text(script)
-        subprocess.run([shell, "-n", path], check=True)
+# What zsh would list is handed to `_describe`, which works only on a line that is being edited.
+ASK_ZSH = """
+autoload -Uz compinit; compinit -u -d compdump
+source <(nilo completions zsh)
+_describe() { local values=${@[-1]}; print -l -- ${(P)values%%:*}; }
+words=("$@"); CURRENT=$#
+$_comps[nilo]
+"""
+ASK_FISH = "nilo completions fish | source; complete -C (string join ' ' $argv) | string split -f1 \\t"
+
+
+@pytest.mark.parametrize(("shell", "ask"), [("zsh", ["-f", "-c", ASK_ZSH, "zsh"]), ("fish", ["--no-config", "-c", ASK_FISH])])
+def test_other_shells_offer_the_names_of_runs(named, tmp_path, shell, ask):
+    if not shutil.which(shell):
+        unavailable(f"{shell} is not installed")
+    (tmp_path / "bin").mkdir()
+    os.symlink(NILO, tmp_path / "bin/nilo")
+    environment = named.environment | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    result = subprocess.run(
+        [shell, *ask, "nilo", "show", "b"], cwd=named.folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (result.stdout.split(), result.stderr) == (["bigger", "base"], "")
