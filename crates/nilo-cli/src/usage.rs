@@ -1,11 +1,13 @@
 //! What is said when the command line cannot be understood.
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::failure::Failure;
+use crate::text::screen::Screen;
 
 /// Prints the error, or the help that was asked for, and gives the exit status.
 pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {
@@ -19,8 +21,31 @@ pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsStr
         error.insert(ContextKind::Usage, usage);
     }
     // Help and version are no errors; both may meet a closed pipe.
-    error.print().ok();
+    let printed = match error.exit_code() {
+        0 => error.print(),
+        _ => write_error(&error),
+    };
+    printed.ok();
     error.exit_code() as u8
+}
+
+/// clap's tips are our hints.
+fn write_error(error: &Error) -> std::io::Result<()> {
+    let rendered = error.render();
+    let text = match Screen::stderr().colour {
+        true => rendered.ansi().to_string(),
+        false => rendered.to_string(),
+    };
+    let mut out = std::io::stderr().lock();
+    for line in text.lines() {
+        match line.trim_start().split_once("tip:") {
+            Some((before, tip)) if before.is_empty() || before.starts_with('\x1b') => {
+                writeln!(out, "{before}hint:{tip}")?;
+            }
+            _ => writeln!(out, "{line}")?,
+        }
+    }
+    Ok(())
 }
 
 /// The verb that was typed, or the command itself.
