@@ -98,6 +98,20 @@ def test_the_bottleneck_is_named_with_what_to_do(run):
     assert timer.get_bottleneck()["part"] == "backward"
 
 
+def test_a_step_with_one_timed_part_counts_whole(run):
+    timer = TrainingTimer()
+    # As in a Hugging Face Trainer, where nothing tells forward from backward.
+    for _ in range(3):
+        timer.add("data", 0.001)
+        timer.add("step/optimizer", 0.001)
+        timer.add("step", 0.021)
+    assert timer.get_bottleneck() is None
+    for _ in range(3):
+        timer.add("data", 0.02)
+    found = timer.get_bottleneck()
+    assert found["part"] == "data" and found["share"] == pytest.approx(0.5)
+
+
 def test_nilo_show_says_what_to_do_about_the_slowest_phase(tmp_path):
     code = """
         import nilometer

@@ -9,7 +9,7 @@ use nilo_sample::{Alert, Ending, Event, ProcessId, ProcessInfo, Recording, Subje
 use serde::Serialize;
 
 use crate::assessment::ran_out;
-use crate::bottleneck::{Bottleneck, find_bottleneck};
+use crate::bottleneck::{Bottleneck, TimedPhase, find_bottleneck};
 use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::findings::{Finding, Seen, find};
@@ -281,9 +281,11 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         changes,
     };
     let phases = summarize_phases(recording, duration_nanos);
-    let phase_totals = phases
-        .iter()
-        .map(|phase| (phase.name.as_str(), phase.total_secs));
+    let phase_totals = phases.iter().map(|phase| TimedPhase {
+        name: &phase.name,
+        total_secs: phase.total_secs,
+        count: phase.represented_count,
+    });
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_analysis::bottleneck::find_bottleneck;
+use nilo_analysis::bottleneck::{TimedPhase, find_bottleneck};
 use nilo_runfile::{TableId, monotonic_nanos};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -56,6 +56,8 @@ struct Phase {
     seconds: Series,
     /// All of them together, those that they stand for too.
     total_secs: f64,
+    /// How often it ran, timed or not.
+    represented_count: u64,
     /// Phases seen inside this one.
     inner: Vec<usize>,
     /// Where its rows go, and in which stream.
@@ -196,8 +198,11 @@ impl PhaseTimer {
     fn get_bottleneck<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let found = {
             let phases = self.locked();
-            let totals = phases.phases.iter();
-            find_bottleneck(totals.map(|phase| (phase.path.as_str(), phase.total_secs)))
+            find_bottleneck(phases.phases.iter().map(|phase| TimedPhase {
+                name: &phase.path,
+                total_secs: phase.total_secs,
+                count: phase.represented_count,
+            }))
         };
         let Some(found) = found else {
             return Ok(None);
@@ -311,6 +316,7 @@ impl Phases {
             path: self.path(strand, name),
             seconds: Series::default(),
             total_secs: 0.0,
+            represented_count: 0,
             inner: Vec::new(),
             table: None,
             sampled_table: None,
@@ -391,6 +397,7 @@ impl Phases {
         let is_sampled = duration.weight > 1;
         phase.seconds.push(seconds);
         phase.total_secs += seconds * duration.weight as f64;
+        phase.represented_count = phase.represented_count.saturating_add(duration.weight);
         run.store(|stream| {
             let known = match is_sampled {
                 true => &mut phase.sampled_table,
