@@ -7,16 +7,15 @@ A program that only logs, without `init()`, adds to the job itself. Ranks of a d
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Mapping
 
-from . import _native
+from . import _native, _open_runs
 from ._config import as_mapping, config_events
-from ._exceptions import is_crash, record_exception, unhandled_exception, watch_threads
+from ._exceptions import is_crash, record_exception, watch_threads
+from ._program_end import at_program_end, exit_code_of, other_threads_go_on
 from ._provenance import command, program_json
 from ._ranks import ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
@@ -24,19 +23,13 @@ from ._trouble import refuse_pickling, report, require, require_type, warn_once
 # Not from `typing`: importing that would take longer than this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from threading import Thread
     from types import TracebackType
     from typing import Any
 
-_lock = threading.RLock()
-_current: Run | None = None
-# The run that was finished last: what is logged after its end goes on under its name.
-_finished: Run | None = None
-_exit_hook_set = False
-# Runs that this process began and that are not the current one, such as those of two loggers side by side.
-_beside: list[Run] = []
 # How often a run of each name was begun here: ranks find each other by it.
 _begun: dict[str | None, int] = {}
-# Whatever still waits for a GPU when a run ends.
+# Whatever still waits for a GPU when a run ends. A forked child has no GPU to wait for.
 _settle_before_finish: weakref.WeakSet[Any] = weakref.WeakSet()
 
 DEFAULT_INTERVAL_SECS = 0.1
@@ -60,6 +53,10 @@ class Run(_native.Run):
     _training: int | None = None
     _was_made_for_training = False
     _training_is_over = False
+    # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
+    _opened_by: int | None = None
+    _thread: Thread | None = None
+    _is_beside = False
     _name: str | None = None
     _folder: str | None = None
     resumes: str | None = None
@@ -100,32 +97,26 @@ class Run(_native.Run):
         return timer
 
     def finish(self, exit_code: int | None = None, *, at_exit: bool = False) -> None:
-        """Ends this process's part, and the run itself when this process made it. Called at exit by itself,
-        with `at_exit`: the run then ends with the process and has its exit status.
+        """Ends this process's part, and the run itself when this process made it.
+
+        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception.
+        Called at exit by itself, with `at_exit`: the run then ends with the process and has its exit status.
         """
-        global _current, _finished
         if exit_code != 0 and not at_exit:
-            self._record_exception_in_flight()
+            error = self._exception_in_flight()
+            if is_crash(error):
+                record_exception(self.path, error)
+            if exit_code is None:
+                exit_code = exit_code_of(error)
         for part in list(_settle_before_finish):
             part.settle()
         super().finish(exit_code, at_exit=at_exit)
-        with _lock:
-            if _current is self:
-                _current, _finished = None, self
-            if self in _beside:
-                _beside.remove(self)
-            is_mine = self._begun_by == os.getpid()
-            if is_mine and self.path is not None and os.environ.get("NILO_RUN_DIR") == os.fspath(self.path):
-                if self._outer is None:
-                    del os.environ["NILO_RUN_DIR"]
-                else:
-                    os.environ["NILO_RUN_DIR"] = self._outer
+        _open_runs.remove(self)
 
-    def _record_exception_in_flight(self) -> None:
-        """A run that is finished in a `finally` or an `except` ends by that exception, unless it began while that was being handled."""
+    def _exception_in_flight(self) -> BaseException | None:
+        """The exception that is being handled, unless the run began while that was so already."""
         error = sys.exc_info()[1]
-        if is_crash(error) and id(error) != self._began_while_handling:
-            record_exception(self.path, error)
+        return None if id(error) == self._began_while_handling else error
 
     def __enter__(self) -> Run:
         return self
@@ -135,7 +126,7 @@ class Run(_native.Run):
     ) -> None:
         if is_crash(error):
             record_exception(self.path, error)
-        self.finish(0 if kind is None else 1)
+        self.finish(exit_code_of(error))
 
     def __repr__(self) -> str:
         where = "storing nothing" if self.path is None else os.fspath(self.path)
@@ -159,7 +150,7 @@ def init(
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Begins a run and makes it the current one; the one before is finished.
+    """Begins a run and makes it the current one; the one before is finished, unless another thread began it that still lives.
 
     Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
     `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.
@@ -177,16 +168,15 @@ def init(
         require_type(tags, Mapping, "tags")
     if resume is True:
         require(name is not None, "resume=True continues the last run of the same name: give a name")
-    global _current
-    with _lock:
-        if _current is not None and not _current.finished:
-            _current.finish(0)
-        run = begin(name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume)
+    with _open_runs.lock:
+        _open_runs.make_room()
+        outer = _open_runs.started_under()
+        run = begin(name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer)
         if run.path is not None:
             # Processes that this one starts join the run.
-            run._outer = os.environ.get("NILO_RUN_DIR") or None
+            run._outer = outer
             os.environ["NILO_RUN_DIR"] = os.fspath(run.path)
-        _current = run
+        _open_runs.add(run)
     if config is not None:
         run.config(config)
     return run
@@ -200,13 +190,13 @@ def begin(
     memory: bool = True,
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
+    inside: str | None = None,
 ) -> Run:
-    """A run beside the current one, which stays what it is: for loggers that have a run of their own."""
+    """A run beside the current one, which stays what it is. With `inside` it lies in that job."""
     if _is_disabled():
         return Run(None)
     words = command()
     text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
-    inside = os.environ.get("NILO_RUN_DIR") or None
     root = os.fspath(dir) if dir is not None else runs_folder()
     resumes = _id_of_resumed(resume, name, root)
     program, ranks = program_json(), ranks_key(name, _begun)
@@ -232,15 +222,15 @@ def begin(
     run._begun_by, run._name, run._folder = os.getpid(), name, None if dir is None else os.fspath(dir)
     run._began_while_handling = id(sys.exc_info()[1])
     run.resumes = resumes
-    _set_exit_hook()
+    _watch_end()
     return run
 
 
 def begin_beside(name: str | None) -> Run:
-    """As `begin`, and finished when the program ends."""
-    with _lock:
-        run = begin(name)
-        _beside.append(run)
+    """A further run, for loggers that have a run of their own; the current one stays what it is."""
+    with _open_runs.lock:
+        run = begin(name, inside=os.environ.get("NILO_RUN_DIR") or None)
+        _open_runs.add(run, beside=True)
     return run
 
 
@@ -260,25 +250,26 @@ def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | Non
 
 
 def current_run() -> Run:
-    """The run that points go to; made or joined when there is none.
+    """The run that points go to: the one that this thread began, or else the latest; made or joined when there is none.
 
     After `finish()` it is a further run with the name and in the folder of the one that ended, and a warning says so once.
     """
-    run = _current
+    run = _open_runs.only
     if run is not None and not run.finished:
         return run
-    with _lock:
-        if _current is None or _current.finished:
-            return _begin_again() if _finished is not None else _join()
-        return _current
+    run = _open_runs.current()
+    if run is not None:
+        return run
+    with _open_runs.lock:
+        before = _open_runs.last_finished()
+        return _open_runs.current() or (_join() if before is None else _begin_again(before))
 
 
-def _begin_again() -> Run:
-    before = _finished
-    if before is not None and before._begun_by is None:
+def _begin_again(before: Run) -> Run:
+    if before._begun_by is None:
         return _join()
-    run = init(before._name, dir=before._folder) if before is not None else init()
-    if before is not None and before.path is not None and run.path is not None and run.path != before.path:
+    run = init(before._name, dir=before._folder)
+    if before.path is not None and run.path is not None and run.path != before.path:
         # Not a trouble that strict mode should raise for: nothing is lost.
         warn_once(
             "the run is finished: what is logged after its end goes into a further run of the same name "
@@ -289,22 +280,21 @@ def _begin_again() -> Run:
 
 def own_current() -> Run | None:
     """The run that this process itself began, if it is the current one."""
-    run = _current
-    is_mine = run is not None and not run.finished and run._begun_by == os.getpid()
-    return run if is_mine else None
+    run = _open_runs.current()
+    return run if run is not None and run._begun_by == os.getpid() else None
 
 
 def active_run() -> Run | None:
     """The run that this process is in or was started under, joined if need be; None when there is none."""
-    run = _current
-    if run is not None and not run.finished:
+    run = _open_runs.current()
+    if run is not None:
         return run
     return current_run() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
 
 
 def current_step() -> int | None:
     """The step that the current run has come to; none is made or joined for it."""
-    run = _current
+    run = _open_runs.current()
     return None if run is None else run.newest_step
 
 
@@ -319,21 +309,21 @@ def mark(text: str) -> None:
 
 
 def finish(exit_code: int | None = None) -> None:
-    """Ends the current run, if there is one."""
-    run = _current
+    """Ends the current run, if there is one; its exit code is 0, or that of the exception that is being handled."""
+    run = _open_runs.current()
     if run is not None:
         run.finish(exit_code)
 
 
 def _join() -> Run:
     """Adds to the run that this process was started under, as it is; without one, begins one."""
-    global _current
     path = os.environ.get("NILO_RUN_DIR")
     if path and not _is_disabled():
         try:
-            _current = Run(path)
-            _set_exit_hook()
-            return _current
+            run = Run(path)
+            _open_runs.add(run)
+            _watch_end()
+            return run
         except OSError as error:
             report(f"cannot join the run of NILO_RUN_DIR: {error}")
             # Whatever is begun now cannot lie inside it either.
@@ -370,35 +360,35 @@ def _is_disabled() -> bool:
     return mode in ("disabled", "off")
 
 
-def _set_exit_hook() -> None:
-    global _exit_hook_set
-    if not _exit_hook_set:
-        atexit.register(_at_exit)
-        watch_threads(_run_dir)
-        _exit_hook_set = True
+def _watch_end() -> None:
+    at_program_end(_end_all)
+    watch_threads(_run_dir)
 
 
 def _run_dir() -> str | os.PathLike[str] | None:
     """The run that this process is in, also after its part of it has ended."""
-    if _current is not None:
-        return _current.path
+    run = _open_runs.current()
+    if run is not None:
+        return run.path
     return None if _is_disabled() else os.environ.get("NILO_RUN_DIR") or None
 
 
-def _at_exit() -> None:
-    # An unhandled exception has been printed by now; any other exit code is known when the process itself ends.
-    error = unhandled_exception()
-    code = None if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
+def _end_all(error: BaseException | None, exit_code: int | None) -> None:
     try:
         if is_crash(error):
             record_exception(_run_dir(), error)
-        for run in [*_beside, _current]:
-            if run is not None:
-                run.finish(code, at_exit=True)
-    except Exception as error:  # noqa: BLE001 - the program's own exit goes on
-        sys.stderr.write(f"nilometer: the run could not be finished: {error}\n")
+        # A child of multiprocessing waits for its threads only after this; they may log until then.
+        stays_open = exit_code is not None and other_threads_go_on()
+        for run in _open_runs.all_open():
+            if stays_open:
+                run.end(exit_code)
+            else:
+                run.finish(exit_code, at_exit=True)
+    except Exception as trouble:  # noqa: BLE001 - the program's own exit goes on
+        sys.stderr.write(f"nilometer: the run could not be finished: {trouble}\n")
 
 
+os.register_at_fork(after_in_child=_settle_before_finish.clear)
 # Under `nilo run` an import is enough: the run is there already.
 if os.environ.get("NILO_RUN_DIR"):
-    _set_exit_hook()
+    _watch_end()

@@ -188,8 +188,8 @@ def test_other_processes_add_no_metrics(tmp_path, recorded):
 
 
 def test_a_run_can_be_given(tmp_path):
-    run = nilometer.init(name="given")
-    nilometer.run._current = None
+    # Not the current one.
+    run = nilometer.run.begin("given")
     training = trainer(tmp_path / "out", NiloCallback(run))
     training.train()
     run.finish()

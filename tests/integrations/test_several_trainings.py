@@ -43,8 +43,8 @@ def test_three_trainers_are_three_runs(tmp_path):
 
 
 def test_three_trainers_below_a_job_are_three_runs_inside_it(tmp_path, monkeypatch):
-    job = nilometer.init(name="job")
-    monkeypatch.setattr(nilometer.run, "_current", None)
+    job = nilometer.run.begin("job")
+    monkeypatch.setenv("NILO_RUN_DIR", str(job.path))
     losses = train_three(tmp_path)
     nilometer.finish()
     job.finish(0)
@@ -82,7 +82,7 @@ def test_two_loggers_side_by_side_are_two_runs(tmp_path):
         logger.log_hyperparams({"value": value})
     for logger, value in zip(loggers, (3.0, 4.0)):
         logger.log_metrics({"loss": value}, step=1)
-    nilometer.run._at_exit()
+    nilometer.run._end_all(None, None)
     runs = all_runs(tmp_path / "runs")
     assert runs["left"].series("loss").value.tolist() == [1.0, 3.0]
     assert runs["right"].series("loss").value.tolist() == [2.0, 4.0]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -280,6 +281,40 @@ def test_ranks_share_one_run(nilo, folder, world, below):
     # All ranks' memory, whoever records it.
     assert run.summary()["memory"]["peak_bytes"] > world * 30 * MIB
     assert run.description["provenance"]["world_size"] == world
+
+
+def test_each_thread_has_its_run(folder):
+    main = nilometer.init(name="main", memory=False)
+    began = threading.Barrier(3)
+
+    def train(number):
+        run = nilometer.init(name=f"thread{number}", memory=False)
+        began.wait()
+        for step in range(20):
+            run.log({"loss": 100 * number + step}, step=step)
+            nilometer.log({"global": 100 * number + step}, step=step)
+        if number == 0:
+            run.finish()
+        ended.wait()
+
+    ended = threading.Event()
+    threads = [threading.Thread(target=train, args=(number,)) for number in range(3)]
+    [thread.start() for thread in threads]
+    ended.set()
+    [thread.join() for thread in threads]
+    nilometer.log({"after": 1.0})
+    assert not main.finished and os.environ["NILO_RUN_DIR"] != str(main.path)
+    main.finish()
+    for number in range(3):
+        run = nilometer.read_run(f"thread{number}")
+        for name in ("loss", "global"):
+            assert run.series(name).value.tolist() == [100 * number + step for step in range(20)]
+    assert nilometer.read_run("main").metrics == ["after"]
+    # Their threads are gone: the next run takes the place of theirs.
+    nilometer.init(name="next", memory=False).finish()
+    told = [json.loads(path.read_text())["ending"] for path in (folder / ".nilo").glob("*/run.json")]
+    assert len(told) == 5 and all(ending["exit_code"] == 0 for ending in told)
+    assert "NILO_RUN_DIR" not in os.environ
 
 
 def test_settings_keep_their_types_and_their_length(folder):

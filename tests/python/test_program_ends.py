@@ -3,10 +3,12 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
-from package import only_run, run_program
+from package import QUIET, only_run, run_program
 
 import nilometer
 
@@ -57,6 +59,88 @@ sys.exit(2)
 """
     run_program(code, tmp_path, expect=2)
     assert ending(tmp_path)["exit_code"] == 2
+
+
+CHILD = """
+import multiprocessing, sys, threading, time, nilometer
+
+def train(ending):
+    run = nilometer.init(name="child", memory=False)
+    run.log({"loss": 1.0}, step=0)
+    if ending == "raises":
+        1 / 0
+    elif ending == "exits":
+        sys.exit(3)
+    elif ending == "thread":
+        def late():
+            # The target has returned by now, and the program waits for this thread.
+            while threading.main_thread().is_alive() and not multiprocessing.util._exiting:
+                time.sleep(0.01)
+            run.log({"loss": 2.0}, step=1)
+        threading.Thread(target=late).start()
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=train, args=(sys.argv[2],))
+    process.start()
+    process.join()
+    print(process.exitcode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [("returns", 0), ("raises", 1), ("exits", 3), ("thread", 0)]
+)
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_training_in_a_child_of_multiprocessing_ends_as_the_child_does(tmp_path, method, last, status):
+    # A file, because the child imports it.
+    (tmp_path / "program.py").write_text(CHILD)
+    said = subprocess.run(
+        [sys.executable, "program.py", method, last], cwd=tmp_path, env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True
+    )
+    assert said.stdout.split() == [str(status)]
+    found = ending(tmp_path)
+    assert (found["status"], found["exit_code"]) == ("exited", status)
+    run = nilometer.RecordedRun(only_run(tmp_path))
+    assert run.series("loss").value.tolist() == ([1.0, 2.0] if last == "thread" else [1.0])
+    exceptions = run.summary().get("exceptions", [])
+    assert [told["type_name"] for told in exceptions] == (["ZeroDivisionError"] if last == "raises" else [])
+
+
+def test_trainings_in_a_process_pool_end_with_their_worker(tmp_path):
+    code = """
+import concurrent.futures, multiprocessing, nilometer
+
+def train(number):
+    nilometer.init(name=f"run{number}", memory=False).log({"loss": number}, step=0)
+
+with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+    list(pool.map(train, range(4)))
+"""
+    run_program(code, tmp_path)
+    told = [json.loads(path.read_text()) for path in (tmp_path / ".nilo").glob("*/run.json")]
+    assert sorted(run["name"] for run in told) == ["run0", "run1", "run2", "run3"]
+    assert [run["ending"]["exit_code"] for run in told] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("nilometer.finish()", 0),
+        ("run.finish()", 0),
+        ("try:\n    1 / 0\nfinally:\n    run.finish()", 1),
+        ("try:\n    1 / 0\nexcept ZeroDivisionError:\n    nilometer.finish()", 1),
+        ("try:\n    1 / 0\nexcept ZeroDivisionError:\n    nilometer.finish(0)", 0),
+        ("run.finish(4)", 4),
+    ],
+)
+def test_a_run_that_is_finished_has_an_exit_code(tmp_path, code, status):
+    run = nilometer.init(memory=False)
+    try:
+        exec(code, {"nilometer": nilometer, "run": run})
+    except ZeroDivisionError:
+        pass
+    found = ending(tmp_path)
+    assert (found["status"], found["exit_code"]) == ("exited", status)
 
 
 def test_what_is_logged_after_the_end_goes_into_a_further_run_of_the_same_name(tmp_path):

@@ -282,6 +282,15 @@ impl Run {
         Some((live.memory_bytes, live.peak_bytes, live.limit_bytes))
     }
 
+    /// Ends the run when this process made it. What is logged until the process is gone is stored still.
+    #[pyo3(signature = (exit_code=None))]
+    fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
+        let owned = lock(&self.shared.owned).take();
+        if let Some(owned) = owned {
+            py.detach(|| owned.end(exit_code));
+        }
+    }
+
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
     /// With `at_exit` the run ends with the process, whose exit status it is given.
     #[pyo3(signature = (exit_code=None, *, at_exit=false))]

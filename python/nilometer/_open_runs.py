@@ -1,0 +1,111 @@
+"""Which runs are open in this process, and which of them is the current one: that of the thread, or else the latest.
+
+A thread's new run takes the place of its last one. Runs of other threads that still live stay open: each may be a training of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .run import Run
+
+lock = threading.RLock()
+# The latest last.
+_open: list[Run] = []
+_of_thread = threading.local()
+# Serves threads that have no run.
+_latest: Run | None = None
+# The current run of every thread, where only one is open: spares the look at the thread in each call of `log`.
+only: Run | None = None
+_last_finished: Run | None = None
+
+
+def add(run: Run, *, beside: bool = False) -> None:
+    """A run is open from here on, and the current one unless it lies beside it."""
+    run._opened_by, run._thread, run._is_beside = os.getpid(), threading.current_thread(), beside
+    _open.append(run)
+    if not beside:
+        _of_thread.run = run
+    _note_current()
+
+
+def remove(run: Run) -> None:
+    """A run has ended. Processes that are started from here on join the one that is still open, or what was around it."""
+    global _last_finished
+    with lock:
+        run._thread = None
+        if run in _open:
+            _open.remove(run)
+            if not run._is_beside:
+                _last_finished = run
+        remaining = _note_current()
+        if _is_own(run) and os.environ.get("NILO_RUN_DIR") == _path(run):
+            own = [_path(other) for other in remaining if _is_own(other)]
+            outer = own[-1] if own else run._outer
+            if outer is None:
+                del os.environ["NILO_RUN_DIR"]
+            else:
+                os.environ["NILO_RUN_DIR"] = outer
+
+
+def _note_current() -> list[Run]:
+    """Gives the runs that may be the current one."""
+    global _latest, only
+    runs = [run for run in _open if not run._is_beside]
+    _latest = runs[-1] if runs else None
+    only = _latest if len(runs) == 1 else None
+    return runs
+
+
+def current() -> Run | None:
+    """The run of this thread, or the latest one; None where none is open."""
+    run: Run | None = getattr(_of_thread, "run", None)
+    return run if run is not None and not run.finished else _latest
+
+
+def last_finished() -> Run | None:
+    """What is logged after its end goes on under its name."""
+    return _last_finished
+
+
+def make_room() -> None:
+    """Ends the runs that a new one of this thread takes the place of."""
+    for run in [run for run in _open if not run._is_beside]:
+        if run._opened_by != os.getpid():
+            # Inherited by a fork: it is the parent's to end.
+            _open.remove(run)
+        elif run._thread is threading.current_thread() or run._thread is None or not run._thread.is_alive():
+            run.finish(0)
+
+
+def all_open() -> list[Run]:
+    """All of them, those beside the current one too."""
+    return list(_open)
+
+
+def started_under() -> str | None:
+    """The run that this process was started under; those that it began itself are not meant."""
+    path = os.environ.get("NILO_RUN_DIR") or None
+    own = [run for run in _open if _is_own(run) and _path(run) == path]
+    return own[0]._outer if own else path
+
+
+def _is_own(run: Run) -> bool:
+    # In this order: the first path loads `pathlib`, which must not happen after Ctrl-C (see `is_crash`).
+    return run._begun_by == os.getpid() and run.path is not None
+
+
+def _path(run: Run) -> str | None:
+    return None if run.path is None else os.fspath(run.path)
+
+
+def _after_fork() -> None:
+    global lock
+    # Another thread may have held it, and that thread is not in the child.
+    lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,69 @@
+"""How this program ends, for the runs that are open then.
+
+Python's exit handlers are enough for most programs. Children of multiprocessing that were forked leave without them (`os._exit`),
+but run multiprocessing's own finalizers first, while the exception that ends them, if any, is being handled.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+from ._exceptions import unhandled_exception
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Finalizers run from high to low: whatever else a program finalizes may still log.
+_LAST = -1000
+
+_has_exit_handler = False
+_child_with_finalizer: int | None = None
+
+
+def exit_code_of(error: BaseException | None) -> int:
+    """The exit status of a program that this exception ends; 0 without one."""
+    if error is None or isinstance(error, GeneratorExit):
+        return 0
+    if isinstance(error, SystemExit):
+        code = error.code
+        return 0 if code is None else code & 0xFF if isinstance(code, int) else 1
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def at_program_end(end: Callable[[BaseException | None, int | None], None]) -> None:
+    """Calls `end(error, exit_code)` when this process ends: with the exception that ended it, and its status if that is known by then.
+
+    It may be called twice. To be asked for again in a forked child.
+    """
+    global _has_exit_handler, _child_with_finalizer
+    if not _has_exit_handler:
+        _has_exit_handler = True
+        atexit.register(_at_exit, end)
+    # Looked up, not imported: most programs do without it.
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None and _child_with_finalizer != os.getpid():
+        from multiprocessing.util import Finalize
+
+        _child_with_finalizer = os.getpid()
+        Finalize(None, _at_child_end, (end,), exitpriority=_LAST)
+
+
+def _at_exit(end: Callable[[BaseException | None, int | None], None]) -> None:
+    # An unhandled exception has been printed by now; any other exit code is known when the process itself ends.
+    error = unhandled_exception()
+    end(error, None if error is None else exit_code_of(error))
+
+
+def _at_child_end(end: Callable[[BaseException | None, int | None], None]) -> None:
+    error = sys.exc_info()[1]
+    # To multiprocessing, Ctrl-C is an exception as any other.
+    end(error, 1 if isinstance(error, KeyboardInterrupt) else exit_code_of(error))
+
+
+def other_threads_go_on() -> bool:
+    """Whether there are threads that Python waits for before the process ends."""
+    return any(thread is not threading.current_thread() and not thread.daemon for thread in threading.enumerate())
