@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 
 from ._trouble import report
 
@@ -21,15 +23,27 @@ def as_mapping(values: Any) -> Mapping[Any, Any]:
     """A dictionary, a namespace or a dataclass, as a dictionary."""
     if values is None:
         return {}
-    if isinstance(values, Mapping):
-        return values
-    fields = getattr(values, "__dataclass_fields__", None)
-    if fields is not None and not isinstance(values, type):
-        return {name: getattr(values, name) for name in fields}
+    nested = _as_nested(values)
+    if nested is not None:
+        return nested
     if hasattr(values, "__dict__"):
         return dict(vars(values))
     report(f"config: a {type(values).__name__} is not a dictionary, a namespace or a dataclass")
     return {}
+
+
+def _as_nested(value: Any) -> Mapping[Any, Any] | None:
+    """What is flattened where it lies inside other settings; many other objects have attributes too, and are their text."""
+    if isinstance(value, Mapping):
+        return value
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None:
+        return {name: getattr(value, name) for name in fields if hasattr(value, name)}
+    # Looked up, not imported: a program without argparse has no such namespace.
+    argparse = sys.modules.get("argparse")
+    if isinstance(value, SimpleNamespace) or argparse is not None and isinstance(value, argparse.Namespace):
+        return dict(vars(value))
+    return None
 
 
 def config_events(*parts: Mapping[Any, Any]) -> Iterator[str]:
@@ -53,8 +67,9 @@ def config_events(*parts: Mapping[Any, Any]) -> Iterator[str]:
 def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth: int) -> None:
     for key, value in values.items():
         name = _text(f"{prefix}/{key}" if prefix else str(key))
-        if isinstance(value, Mapping) and value and depth < _MOST_DEPTH:
-            _flatten(value, name, flat, depth + 1)
+        nested = _as_nested(value) if depth < _MOST_DEPTH else None
+        if nested:
+            _flatten(nested, name, flat, depth + 1)
             continue
         text = json.dumps(_plain(value, 0))
         if len(text) > _MOST_CHARS:
@@ -73,8 +88,9 @@ def _plain(value: Any, depth: int) -> Any:
         return _text(value)
     if isinstance(value, (list, tuple, set, frozenset)) and depth < _MOST_DEPTH:
         return [_plain(item, depth + 1) for item in value]
-    if isinstance(value, Mapping) and depth < _MOST_DEPTH:
-        return {_text(str(key)): _plain(item, depth + 1) for key, item in value.items()}
+    nested = _as_nested(value) if depth < _MOST_DEPTH else None
+    if nested is not None:
+        return {_text(str(key)): _plain(item, depth + 1) for key, item in nested.items()}
     # Scalars of numpy and torch.
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:

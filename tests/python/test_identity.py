@@ -1,5 +1,6 @@
 """Experiments stay apart: each training is a run of its own, linked to its job; nothing that was logged is hidden."""
 
+import argparse
 import dataclasses
 import json
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import numpy
 import pytest
@@ -324,10 +326,18 @@ def test_settings_keep_their_types_and_their_length(folder):
         path: object = pathlib.Path("/data")
         text: str = "x" * 50_000
 
+    @dataclasses.dataclass
+    class Outer:
+        inner: Settings = dataclasses.field(default_factory=Settings)
+        space: object = dataclasses.field(default_factory=lambda: argparse.Namespace(x=types.SimpleNamespace(y=2)))
+
     values = {"lr": 1e-4, "on": True, "none": None, "list": [1, "a", 2.5], "scalar": numpy.float32(0.5), "half": "a\udc80b"}
     with nilometer.init(memory=False, config=values) as run:
         run.config(Settings(), nested={"a": {"b": 2**40}}, bad=float("nan"), big=10**30)
+        run.config(outer=Outer(), spaces=[argparse.Namespace(x=1)], simple=types.SimpleNamespace(y=Settings()), kind=Settings, device=numpy.dtype("f4"))
     config = nilometer.read_run(run.path).config
+    assert config["outer/inner/layers"] == 3 and config["outer/space/x/y"] == 2 and config["simple/y/layers"] == 3
+    assert config["spaces"] == [{"x": 1}] and "Settings" in config["kind"] and config["device"] == "float32"
     assert config["lr"] == 1e-4 and config["on"] is True and config["none"] is None
     assert config["list"] == [1, "a", 2.5] and config["scalar"] == 0.5 and config["nested/a/b"] == 2**40
     assert config["layers"] == 3 and config["path"] == "/data" and len(config["text"]) == 50_000
