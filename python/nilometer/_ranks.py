@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from . import _native
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Launchers that give each launch a name of its own.
 _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("OMPI_MCA_ess_base_jobid",), ("PMI_JOBID",))
@@ -29,20 +34,40 @@ def _launch() -> str:
         names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
         parts = [told.get(name, "") for name in names]
         if told.get("LOCAL_WORLD_SIZE", told["WORLD_SIZE"]) == told["WORLD_SIZE"] and not told.get("SLURM_STEP_ID"):
-            parts.append(_parent())
+            parts.append(_process(os.getppid()))
         return "torch " + " ".join(parts) + " " + told.get("SLURM_JOB_ID", "") + " " + told.get("SLURM_STEP_ID", "")
+    if _is_started_by_lightning():
+        return "lightning " + _process(os.getpid() if told["LOCAL_RANK"] == "0" else os.getppid())
     for names in _LAUNCH:
         if told.get(names[0]):
             return " ".join(told.get(name, "") for name in names)
-    return _parent()
+    return _process(os.getppid())
 
 
-def _parent() -> str:
-    """The process that started the ranks, told apart from others that had its number."""
-    parent = os.getppid()
+def _is_started_by_lightning() -> bool:
+    """Whether these are ranks of Lightning's own launcher: the first is the program that the user started, and starts the others."""
+    told = os.environ
+    return "RANK" not in told and all(told.get(name) for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"))
+
+
+def begun_by_first_rank(path: str) -> dict[str, Any] | None:
+    """`run.json` of a run that the first rank began before it started this process, which is to join it; None if it is no such run."""
+    if not _is_started_by_lightning() or os.environ["LOCAL_RANK"] == "0":
+        return None
     try:
-        with open(f"/proc/{parent}/stat", encoding="utf-8", errors="replace") as file:
+        with open(os.path.join(path, "run.json"), encoding="utf-8") as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return None
+    is_first = isinstance(told, dict) and told.get("mode") == "python" and told.get("recorder_pid") == os.getppid()
+    return told if is_first else None
+
+
+def _process(pid: int) -> str:
+    """A process, told apart from others that had its number."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             started = file.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         started = ""
-    return f"{os.uname().nodename} {parent} {started}"
+    return f"{os.uname().nodename} {pid} {started}"

@@ -17,7 +17,7 @@ from ._config import as_mapping, config_events
 from ._exceptions import is_crash, record_exception, watch_threads
 from ._program_end import at_program_end, exit_code_of, other_threads_go_on
 from ._provenance import command, program_json
-from ._ranks import ranks_key
+from ._ranks import begun_by_first_rank, ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
 # Not from `typing`: importing that would take longer than this package.
@@ -171,7 +171,16 @@ def init(
     with _open_runs.lock:
         _open_runs.make_room()
         outer = _open_runs.started_under()
-        run = begin(name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer)
+        joined = None
+        if outer is not None and (first := begun_by_first_rank(outer)) is not None:
+            # Not a job around this rank's run, but the same run, or the one before it.
+            if first.get("ending") is None and name in (None, first.get("name")):
+                joined = outer
+            job = os.fspath(Run.job_of(outer))
+            outer = None if job == outer else job
+        run = begin(
+            name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer, joined=joined
+        )
         if run.path is not None:
             # Processes that this one starts join the run.
             run._outer = outer
@@ -191,14 +200,18 @@ def begin(
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
     inside: str | None = None,
+    joined: str | None = None,
 ) -> Run:
-    """A run beside the current one, which stays what it is. With `inside` it lies in that job."""
+    """A run beside the current one, which stays what it is. With `inside` it lies in that job; `joined` is the folder that another rank made for it."""
     if _is_disabled():
         return Run(None)
     words = command()
     text_tags = {str(key): str(value) for key, value in (tags or {}).items()}
     root = os.fspath(dir) if dir is not None else runs_folder()
     resumes = _id_of_resumed(resume, name, root)
+    if joined is not None:
+        run = Run(joined)
+        return _begun_here(run, name, dir, resumes)
     program, ranks = program_json(), ranks_key(name, _begun)
     run = None
     for job in (inside, None) if inside else (None,):
@@ -219,6 +232,10 @@ def begin(
             run.own(_interval_secs(interval) if memory and job is None else None)
         except OSError as error:
             report(f"memory is not recorded: {error}")
+    return _begun_here(run, name, dir, resumes)
+
+
+def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, resumes: str | None) -> Run:
     run._begun_by, run._name, run._folder = os.getpid(), name, None if dir is None else os.fspath(dir)
     run._began_while_handling = id(sys.exc_info()[1])
     run.resumes = resumes

@@ -90,3 +90,88 @@ def test_torchrun_without_a_framework_is_one_run(tmp_path, world):
         assert run.ranks == list(range(world))
         for rank in range(world):
             assert run.series("loss", rank=rank).value.tolist() == [10.0 * rank + step for step in range(4)]
+
+
+LIGHTNING = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import lightning.pytorch as pl, torch
+from torch.utils.data import DataLoader, TensorDataset
+from nilometer.integrations.lightning import NiloCallback, NiloLogger
+
+class Model(pl.LightningModule):
+    def __init__(self, rate):
+        super().__init__()
+        self.save_hyperparameters()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def training_step(self, batch, index):
+        loss = self.layer(batch[0]).square().mean()
+        self.log("train/loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=self.hparams.rate)
+
+trainer = pl.Trainer(
+    max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=NiloLogger("ddp"), callbacks=[NiloCallback()], log_every_n_steps=1,
+    enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
+)
+trainer.fit(Model(0.05), DataLoader(TensorDataset(torch.ones(16, 3)), batch_size=2))
+"""
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_lightnings_own_launcher_makes_one_run(tmp_path, below):
+    (tmp_path / "ddp.py").write_text(LIGHTNING)
+    outer = nilometer.init(memory=False) if below else None
+    more = {"NILO_DIR": str(tmp_path / "ddp")} | ({"NILO_RUN_DIR": str(outer.path)} if outer else {})
+    done = subprocess.run(
+        [sys.executable, "ddp.py"], cwd=tmp_path, env=subprocess_environment(**more), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    if outer is not None:
+        outer.finish()
+        (run,) = nilometer.read_run(outer.path).runs
+    else:
+        (folder,) = [path for path in (tmp_path / "ddp").iterdir() if path.is_dir()]
+        run = nilometer.read_run(folder)
+    assert run.description["name"] == "ddp"
+    assert run.ranks == [0, 1]
+    assert run.description["provenance"]["world_size"] == 2
+    assert run.config["rate"] == 0.05
+    assert run.series("train/loss").step.tolist() == [0, 1, 2, 3]
+    assert sorted(run.phase("forward").step.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+ACCELERATE = """
+import time
+from accelerate import Accelerator
+import nilometer
+from nilometer.integrations.accelerate import NiloTracker
+
+accelerator = Accelerator(cpu=True, log_with=[NiloTracker("tracked")])
+accelerator.init_trackers("project", config={"rate": 0.1})
+assert accelerator.num_processes == 2
+if accelerator.is_main_process:
+    path = accelerator.get_tracker("nilo", unwrap=True).path
+    until = time.monotonic() + 60
+    while len(nilometer.read_run(path).summary()["processes"]) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+accelerator.wait_for_everyone()
+accelerator.log({"loss": 1.0}, step=1)
+accelerator.end_training()
+"""
+
+
+def test_accelerates_main_process_records_the_memory_of_all(tmp_path):
+    (tmp_path / "tracked.py").write_text(ACCELERATE)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "tracked.py"]
+    environment = subprocess_environment(NILO_DIR=str(tmp_path / "runs"))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (folder,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    run = nilometer.read_run(folder)
+    assert run.series("loss").value.tolist() == [1.0]
+    processes = run.summary()["processes"]
+    assert len(processes) == 2 and len({process["parent"] for process in processes}) == 1

@@ -285,6 +285,67 @@ def test_ranks_share_one_run(nilo, folder, world, below):
     assert run.description["provenance"]["world_size"] == world
 
 
+def test_settings_of_ranks_that_differ_are_the_first_ranks(folder):
+    code = """
+        import pathlib, sys, time, nilometer
+        rank = nilometer._native.own_rank()[0]
+        # The last rank begins the run, the first one tells its settings before the others do.
+        while not pathlib.Path(f"after{rank}").exists():
+            time.sleep(0.01)
+        run = nilometer.init(name="ranks", memory=False, config={"seed": rank})
+        print(flush=True)
+        sys.stdin.read()
+    """
+    program = [sys.executable, "-c", textwrap.dedent(code)]
+    ranks = [
+        subprocess.Popen(
+            program, env=QUIET | {"RANK": str(rank), "WORLD_SIZE": "3"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for rank in range(3)
+    ]
+    for rank in (2, 0, 1):
+        (folder / f"after{rank}").touch()
+        ranks[rank].stdout.readline()
+    for rank in ranks:
+        rank.communicate()
+    run = nilometer.read_run("ranks", dir=folder / ".nilo")
+    assert run.config == {"seed": 0} == run.summary()["config"]
+    assert run.description["provenance"]["world_size"] == 3
+    assert "rank" not in run.description["provenance"]
+
+
+LIGHTNING = """
+    import os, subprocess, sys, nilometer
+    # As Lightning's launcher does: the first rank is the program itself and starts the others, which run the same program.
+    def launch():
+        if "LOCAL_RANK" not in os.environ:
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "NODE_RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
+            return subprocess.Popen(sys.orig_argv, env=os.environ | {"LOCAL_RANK": "1"})
+    other = launch() if sys.argv[1] == "before" else None
+    first = nilometer.init(name="first", memory=False)
+    other = launch() if sys.argv[1] == "after" else other
+    first.log({"loss": 1.0 + int(os.environ["LOCAL_RANK"])}, step=0)
+    if other is not None:
+        other.wait()
+    second = nilometer.init(name="second", memory=False)
+"""
+
+
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("launched", ["before", "after"])
+def test_ranks_that_the_first_one_starts_share_its_run(nilo, folder, launched, below):
+    command = [sys.executable, "-c", textwrap.dedent(LIGHTNING), launched]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    runs = nilometer.read_run("last", dir=folder / ".nilo").runs if below else map(nilometer.RecordedRun, sorted((folder / ".nilo").glob("2*")))
+    names = [run.description["name"] for run in runs]
+    # The ranks are not in their second run at the same time here.
+    assert names.count("first") == 1 and set(names) == {"first", "second"}
+    run = nilometer.read_run("first", dir=folder / ".nilo")
+    assert sorted(run.series("loss").value.tolist()) == [1.0, 2.0]
+    assert run.series("loss", rank=1).value.tolist() == [2.0]
+
+
 def test_each_thread_has_its_run(folder):
     main = nilometer.init(name="main", memory=False)
     began = threading.Barrier(3)

@@ -22,6 +22,7 @@ pub mod profile;
 pub mod rate;
 pub mod request;
 pub mod rewards;
+pub mod settings;
 pub mod slurm;
 mod spans;
 pub mod statistics;

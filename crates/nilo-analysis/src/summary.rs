@@ -21,6 +21,7 @@ use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
+use crate::settings::settings;
 use crate::slurm::SlurmPlace;
 use crate::throughput::{ThroughputSummary, summarize_throughput};
 use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
@@ -313,7 +314,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         processes: processes(recording),
         gpus: summarize_gpus(recording, ending.time_nanos),
         torch_memory: summarize_torch_memory(recording),
-        config: config(recording),
+        config: settings(recording),
         metrics: summarize_metrics(recording),
         bottleneck: find_bottleneck(phase_totals),
         phases,
@@ -367,20 +368,6 @@ impl Summary {
 }
 
 /// Settings by name; the last word counts.
-fn config(recording: &Recording) -> BTreeMap<String, serde_json::Value> {
-    let told = recording
-        .events
-        .iter()
-        .filter_map(|timed| match &timed.event {
-            Event::Config { values } => Some(values),
-            _ => None,
-        });
-    let pairs = told
-        .flatten()
-        .map(|(name, value)| (name.clone(), value.clone()));
-    pairs.collect()
-}
-
 fn whole(value: f64) -> Option<u64> {
     (value.is_finite() && value >= 0.0).then_some(value as u64)
 }

@@ -96,7 +96,7 @@ impl KeySets {
         &mut self,
         group: &str,
         names: &[String],
-        rank: Option<u32>,
+        rank: fn() -> Option<u32>,
         writer: &mut RunWriter,
     ) -> Option<TableId> {
         if let Some(table) = self.by_names.get(names) {
@@ -106,7 +106,7 @@ impl KeySets {
             return None;
         }
         let mut spec = TableSpec::metrics(group, names.iter().map(String::as_str));
-        spec.rank = rank;
+        spec.rank = rank();
         let table = writer.define(&spec);
         self.by_names.insert(names.to_vec(), table);
         Some(table)

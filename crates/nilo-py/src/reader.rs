@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use nilo_analysis::settings::settings;
 use nilo_analysis::{metric_group, metric_names, summarize};
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
@@ -180,13 +181,7 @@ impl RunReader {
     /// The program's settings, as JSON.
     fn config_json(&self, py: Python<'_>) -> PyResult<String> {
         let recording = self.load(py, &|_| false)?;
-        let mut config = BTreeMap::new();
-        for timed in recording.events {
-            if let Event::Config { values } = timed.event {
-                config.extend(values);
-            }
-        }
-        Ok(serde_json::to_string(&config).unwrap_or_default())
+        Ok(serde_json::to_string(&settings(&recording)).unwrap_or_default())
     }
 
     /// The summary that `nilo show --format json` is made of.

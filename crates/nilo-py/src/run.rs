@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use nilo_recorder::{add_dirty_flag, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
 use nilo_sample::{ABSENT, Event, Provenance};
+use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -119,6 +120,9 @@ impl Run {
             gpus: told.gpus,
             ..description.provenance.take().unwrap_or_default()
         };
+        if ranks.is_some() {
+            provenance.rank = None;
+        }
         let made = py.detach(|| {
             add_dirty_flag(&mut provenance);
             description.provenance = Some(provenance);
@@ -167,6 +171,14 @@ impl Run {
         };
         *lock(&self.shared.owned) = Some(owned);
         outcome
+    }
+
+    /// Records the memory of this machine's other ranks too, also of those that do not add to the run.
+    fn watch_local_ranks(&self) {
+        let owned = lock(&self.shared.owned);
+        if let Some(recorder) = owned.as_ref().and_then(|owned| owned.recorder.as_ref()) {
+            recorder.watch_local_ranks();
+        }
     }
 
     /// The run's folder; None when nothing is stored.
@@ -230,7 +242,8 @@ impl Run {
     /// Adds settings: a flat JSON object.
     fn add_config(&self, py: Python<'_>, json: &str) -> PyResult<()> {
         let values = serde_json::from_str(json).map_err(|error| value_error(error.to_string()))?;
-        self.event(py, &Event::Config { values })
+        let rank = own_rank().map(|place| place.rank);
+        self.event(py, &Event::Config { values, rank })
     }
 
     /// Stores a reading of a GPU's memory; None is not measured.

@@ -35,7 +35,11 @@ pub(crate) struct Stream {
     /// The last step that was given for each table, and whether a step that went back was told of.
     last_steps: Vec<i64>,
     has_told_restart: bool,
-    rank: Option<u32>,
+}
+
+/// Asked for at each new table: a process that starts the other ranks itself, as Lightning's first does, has a place only then.
+fn rank_of_process() -> Option<u32> {
+    own_rank().map(|place| place.rank)
 }
 
 impl Stream {
@@ -53,7 +57,6 @@ impl Stream {
             next_step: 0,
             last_steps: Vec::new(),
             has_told_restart: false,
-            rank: own_rank().map(|rank| rank.rank),
         })
     }
 
@@ -130,7 +133,7 @@ impl Stream {
 
     /// Declares a table of this process.
     fn define(&mut self, mut spec: TableSpec) -> TableId {
-        spec.rank = self.rank;
+        spec.rank = rank_of_process();
         self.writer.define(&spec)
     }
 
@@ -173,7 +176,7 @@ impl Stream {
         }
         let index = self.groups.iter().position(|(name, _)| name == group)?;
         let key_sets = &mut self.groups[index].1;
-        match key_sets.table(group, names, self.rank, &mut self.writer) {
+        match key_sets.table(group, names, rank_of_process, &mut self.writer) {
             Some(table) => {
                 self.writer.append(table, time_nanos, step, values);
                 Some(table)
@@ -203,7 +206,7 @@ impl Stream {
         if let Some(table) = self.sampled_phases.get(name) {
             return *table;
         }
-        let table = self.writer.define(&TableSpec::sampled_phase(name));
+        let table = self.define(TableSpec::sampled_phase(name));
         self.sampled_phases.insert(name.to_owned(), table);
         table
     }

@@ -5,13 +5,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use nilo_analysis::Aftermath;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, RunDescription};
-use nilo_source::{Roots, own_rank, process_id};
+use nilo_sample::{Ending, ProcessId, RunDescription};
+use nilo_source::{Roots, local_ranks, own_rank, process_id};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::RecorderError;
@@ -33,6 +34,7 @@ pub struct OwnRecorder {
     description: RunDescription,
     stop: Arc<OwnedFd>,
     shared: Arc<Mutex<Live>>,
+    with_local_ranks: Arc<AtomicBool>,
     thread: JoinHandle<Aftermath>,
 }
 
@@ -86,8 +88,10 @@ pub fn record_own_process(
         on_tick,
     };
     let stopped = Arc::clone(&stop);
+    let with_local_ranks = Arc::new(AtomicBool::new(false));
     let ranks = own_rank().map(|_| Ranks {
         folder: folder.clone(),
+        with_local_ranks: Arc::clone(&with_local_ranks),
         known: vec![pid],
         next_nanos: 0,
     });
@@ -105,6 +109,7 @@ pub fn record_own_process(
         description,
         stop,
         shared,
+        with_local_ranks,
         thread,
     })
 }
@@ -113,6 +118,11 @@ impl OwnRecorder {
     /// The latest reading.
     pub fn live(&self) -> Live {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the ranks of this machine that do not write to the run too: all of them belong to one training.
+    pub fn watch_local_ranks(&self) {
+        self.with_local_ranks.store(true, Ordering::Relaxed);
     }
 
     /// Takes a last reading, ends the recording and writes down how the program ended, as far as it knows itself.
@@ -131,6 +141,7 @@ impl OwnRecorder {
 /// The other ranks of a distributed run on this machine: they write to the same folder, and one of them records for all.
 struct Ranks {
     folder: RunFolder,
+    with_local_ranks: Arc<AtomicBool>,
     known: Vec<u32>,
     next_nanos: u64,
 }
@@ -141,11 +152,18 @@ impl Ranks {
             return;
         }
         self.next_nanos = now_nanos.saturating_add(LOOK_FOR_RANKS_NANOS);
-        for process in self.folder.writing_processes() {
-            let is_here = process_id(&Roots::default(), process.pid).is_ok_and(|id| id == process);
-            if is_here && !self.known.contains(&process.pid) {
-                self.known.push(process.pid);
-                recorder.watch_also(process.pid);
+        let roots = Roots::default();
+        let writing = self.folder.writing_processes().into_iter();
+        let is_here =
+            |process: &ProcessId| process_id(&roots, process.pid).is_ok_and(|id| id == *process);
+        let mut found: Vec<u32> = writing.filter(is_here).map(|process| process.pid).collect();
+        if self.with_local_ranks.load(Ordering::Relaxed) {
+            found.extend(local_ranks(&roots));
+        }
+        for pid in found {
+            if !self.known.contains(&pid) {
+                self.known.push(pid);
+                recorder.watch_also(pid);
             }
         }
     }

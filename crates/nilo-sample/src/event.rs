@@ -69,6 +69,9 @@ pub enum Event {
     Config {
         /// Numbers, texts, truth values, lists.
         values: BTreeMap<String, serde_json::Value>,
+        /// The rank of the process that told them, in a distributed run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rank: Option<u32>,
     },
     /// The limit was resolved anew and is another one.
     LimitChanged {

@@ -22,7 +22,7 @@ pub struct Provenance {
     /// The GPUs that the program saw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// The rank of the process that began the run.
+    /// The rank of the process that was recorded; absent for a run that all ranks share, which any of them may have begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// How many ranks there are.

@@ -38,6 +38,8 @@ mod linux;
 #[cfg(target_os = "linux")]
 mod listing;
 #[cfg(target_os = "linux")]
+mod local_ranks;
+#[cfg(target_os = "linux")]
 mod own_children;
 mod roots;
 #[cfg(target_os = "linux")]
@@ -65,6 +67,8 @@ pub use limits::{limiting_cgroup, resolve_limits};
 pub use linux::{ProcessTree, TreeOptions};
 #[cfg(target_os = "linux")]
 pub use listing::{ProcessListing, list_processes, process_id};
+#[cfg(target_os = "linux")]
+pub use local_ranks::local_ranks;
 #[cfg(target_os = "linux")]
 pub use own_children::own_children;
 pub use rank::{Rank, own_rank};

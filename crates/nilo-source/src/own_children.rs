@@ -1,4 +1,4 @@
-//! The children of this process.
+//! The children of a process.
 
 use crate::descriptors::read_kernel_file;
 use crate::kernel_text::{number, words};
@@ -8,7 +8,12 @@ use crate::roots::Roots;
 ///
 /// Complete only while none of them ends.
 pub fn own_children(roots: &Roots) -> Vec<u32> {
-    let threads = std::fs::read_dir(roots.proc.join("self/task"));
+    children_of(roots, std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn children_of(roots: &Roots, pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(roots.proc.join(pid.to_string()).join("task"));
     let lists = threads.into_iter().flatten().flatten();
     let lists = lists.filter_map(|thread| read_kernel_file(thread.path().join("children")).ok());
     lists.flat_map(|list| pids(&list)).collect()

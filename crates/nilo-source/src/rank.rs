@@ -16,14 +16,32 @@ pub fn own_rank() -> Option<Rank> {
 
 fn rank_among_several(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
     let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
-    let pairs = VARIABLES.iter().zip(SIZES);
-    let mut ranks = pairs.filter_map(|(rank, size)| {
+    let place = |(rank, size): (&&str, &str)| {
         Some(Rank {
             rank: number(rank)?,
             world_size: number(size)?,
         })
-    });
-    ranks.next().filter(|rank| rank.world_size > 1)
+    };
+    let mut pairs = VARIABLES.iter().zip(SIZES);
+    let torchrun = pairs.next().and_then(place);
+    let by_lightning = || {
+        Some(Rank {
+            rank: rank_by_lightning(&variable)?,
+            world_size: number("WORLD_SIZE")?,
+        })
+    };
+    torchrun
+        .or_else(by_lightning)
+        .or_else(|| pairs.find_map(place))
+        .filter(|rank| rank.world_size > 1)
+}
+
+/// Lightning's own launcher tells the ranks that it starts only their place on the machine, which is the rank on the first machine.
+fn rank_by_lightning(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
+    let is_told = variable("RANK").is_none() && variable("WORLD_SIZE").is_some();
+    let is_first_machine = number("NODE_RANK") == Some(0);
+    (is_told && is_first_machine).then(|| number("LOCAL_RANK"))?
 }
 
 /// The variables of torchrun, Open MPI, MPICH and its kin, PMIx, and Slurm, in this order: a launcher inside a Slurm job knows better.
@@ -46,8 +64,10 @@ const SIZES: [&str; 5] = [
 
 /// The first of them that is a number.
 pub(crate) fn rank_in(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
-    let mut values = VARIABLES.iter().filter_map(|name| variable(name));
-    values.find_map(|value| value.trim().parse().ok())
+    rank_by_lightning(&variable).or_else(|| {
+        let mut values = VARIABLES.iter().filter_map(|name| variable(name));
+        values.find_map(|value| value.trim().parse().ok())
+    })
 }
 
 #[cfg(test)]
@@ -85,6 +105,29 @@ mod tests {
         assert_eq!(among(&[("RANK", "0")]), None);
         let slurm = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "4")];
         assert_eq!(among(&slurm), of_four);
+    }
+
+    #[test]
+    fn lightning_tells_the_place_on_the_machine() {
+        let of_four = [("LOCAL_RANK", "3"), ("NODE_RANK", "0"), ("WORLD_SIZE", "4")];
+        let in_slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")];
+        let on_second = [("LOCAL_RANK", "1"), ("NODE_RANK", "1"), ("WORLD_SIZE", "4")];
+        let place = |entries: &[(&str, &str)]| {
+            rank_among_several(|name| {
+                let entry = entries.iter().find(|(known, _)| *known == name);
+                entry.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let last = Some(Rank {
+            rank: 3,
+            world_size: 4,
+        });
+        assert_eq!(place(&of_four), last);
+        assert_eq!(place(&[&of_four[..], &in_slurm].concat()), last);
+        assert_eq!(place(&on_second), None);
+        assert_eq!(place(&[&on_second[..], &[("RANK", "3")]].concat()), last);
+        assert_eq!(rank(&of_four), Some(3));
+        assert_eq!(rank(&[("LOCAL_RANK", "1")]), None);
     }
 
     #[test]

@@ -11,6 +11,13 @@ def run_of_training(training: object, given: Run | None, name: str | None = None
 
     `training` is the callback or logger that asks. With `named`, the user gave it that name, and a run of another name is not its own.
     """
+    run = _find(training, given, name, named)
+    # Frameworks that log from their first process alone never call on the others.
+    run.watch_local_ranks()
+    return run
+
+
+def _find(training: object, given: Run | None, name: str | None, named: bool) -> Run:
     if given is not None:
         return given
     current = runs.own_current()
