@@ -258,7 +258,10 @@ def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | Non
 
     asked = name if resume is True else os.fspath(resume)
     try:
-        return read_run(asked or "last", dir=root).path.name
+        resumed = read_run(asked or "last", dir=root)
+        if "ending" not in resumed.description and resumed.summary()["status"] == "running":
+            warn_once(f"resume: {resumed.path.name} is still running")
+        return resumed.path.name
     except OSError as error:
         if resume is not True:
             raise

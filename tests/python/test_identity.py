@@ -428,6 +428,19 @@ def test_a_run_says_what_it_is_made_of(folder):
     assert {"nilometer", "numpy"} <= set(clean["packages"])
 
 
+def test_a_run_that_is_resumed_while_it_runs_is_told_of(nilo, folder):
+    job = nilometer.init(name="job", memory=False)
+    run_program("import nilometer; nilometer.init(name='exp')", folder, NILO_RUN_DIR=str(job.path))
+    job.finish()
+    # Newer than the one inside the job.
+    first = nilometer.init(name="exp", memory=False)
+    code = "import nilometer; print(nilometer.init(name='exp', memory=False, resume=True).resumes)"
+    done = run_program(code, folder)
+    assert done.stdout.split() == [first.id]
+    assert done.stderr.count(f"NilometerWarning: resume: {first.id} is still running\n") == 1
+    first.finish()
+
+
 def test_a_resumed_run_names_the_one_before(nilo, folder):
     with nilometer.init(name="exp", memory=False) as first:
         first.log({"loss": 1.0}, step=0)
@@ -435,6 +448,7 @@ def test_a_resumed_run_names_the_one_before(nilo, folder):
         second.log({"loss": 0.5}, step=1)
     assert second.path != first.path
     assert nilo.show(second.id)["resumes"] == first.id
+    assert f"Resumes:              {first.id}\n" in nilo("show", second.id).stdout
     with pytest.raises(FileNotFoundError):
         nilometer.init(resume="never-was")
     with pytest.raises(ValueError, match="name"):

@@ -116,7 +116,7 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
     Ok(())
 }
 
-/// Name, tags and folder.
+/// Name, tags, the run that this one continues, and folder.
 fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::io::Result<()> {
     let mut line = |label: &str, text: &str| write_line(out, label, text);
     if let Some(name) = &summary.name {
@@ -129,6 +129,9 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
         line("Tags", &printable(&tags.join(", ")))?;
+    }
+    if let Some(resumed) = &summary.resumes {
+        line("Resumes", &printable(resumed))?;
     }
     line("Run", &printable(place))
 }
