@@ -6,7 +6,7 @@ import stat
 import sys
 
 import pytest
-from conftest import unavailable
+from conftest import NILO, unavailable
 from package import run_program
 
 # The machine's memory is above a thousandth of its limit, so that there is an alert at once.
@@ -312,3 +312,23 @@ def test_a_folder_that_was_there_before_gets_no_gitignore(nilo):
     assert not (nilo.folder / "results/.gitignore").exists()
     assert nilo("run", "--quiet", "--", "true").returncode == 0
     assert (nilo.folder / ".nilo/.gitignore").read_text() == "*\n"
+
+
+def test_a_notice_is_given_once_in_a_job(nilo):
+    settings(nilo.folder, ALERT)
+    train = f"{sys.executable} -c 'import nilometer; nilometer.init(memory=False)'"
+    result = nilo("run", "--quiet", "--", "sh", "-c", f"{train}; {train}; {NILO} runs > /dev/null")
+    assert result.returncode == 0
+    one_line(result.stderr, "on_alert")
+
+
+def test_children_of_a_program_do_not_repeat_its_notice(nilo):
+    path = settings(nilo.folder, ALERT)
+    code = """
+        import os, subprocess, sys, nilometer
+        nilometer.init(memory=False)
+        if not sys.argv[1:]:
+            subprocess.run([sys.executable, "-c", sys.orig_argv[2], "child"], check=True)
+    """
+    said = run_program(code, nilo.folder).stderr
+    assert said.count(f"nilo trust {path}") == 1

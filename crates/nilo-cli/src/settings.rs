@@ -14,6 +14,8 @@ pub(crate) fn load() -> Result<Settings, Failure> {
     })?;
     if let Some(notice) = &loaded.notice {
         warn(notice);
+        // SAFETY: the settings are read before the first thread is started.
+        unsafe { std::env::set_var(nilo_settings::NOTICE_GIVEN, notice) };
     }
     decide_privacy(&loaded.settings, Privacy::default());
     Ok(loaded.settings)

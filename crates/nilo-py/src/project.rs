@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use nilo_recorder::Privacy;
-use nilo_settings::{Settings, parse_interval};
+use nilo_settings::{NOTICE_GIVEN, Settings, parse_interval};
 use pyo3::prelude::*;
 
 use crate::errors::value_error;
@@ -15,6 +15,9 @@ fn settings(py: Python<'_>) -> PyResult<Settings> {
     let loaded = nilo_settings::load().map_err(|error| value_error(error.to_string()))?;
     if let Some(notice) = &loaded.notice {
         trouble::warn_once(py, notice)?;
+        // For the processes that this one starts.
+        let environment = py.import("os")?.getattr("environ")?;
+        environment.set_item(NOTICE_GIVEN, notice)?;
     }
     Ok(loaded.settings)
 }

@@ -14,12 +14,15 @@ use crate::file::{Refusal, SettingsFile, Whose, read, read_found, read_linked_ro
 /// The name that is searched for.
 const FILE_NAME: &str = "nilo.toml";
 
+/// The variable with the notice that a process above this one has given already: each process of a job would repeat it.
+pub const NOTICE_GIVEN: &str = "NILO_NOTICE_GIVEN";
+
 /// What holds here.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// One sentence on what was left alone, and what to do about it.
+    /// One sentence on what was left alone, and what to do about it; none where [`NOTICE_GIVEN`] has it.
     pub notice: Option<String>,
 }
 
@@ -49,6 +52,13 @@ impl SettingsError {
 /// A mistake in a file that was found must not keep a job from running: the file is left out, and the notice says why.
 /// Only one in the file that `NILO_CONFIG` names is an error.
 pub fn load() -> Result<Loaded, SettingsError> {
+    let Loaded { settings, notice } = read_all()?;
+    let given = std::env::var(NOTICE_GIVEN).ok();
+    let notice = notice.filter(|notice| given.as_ref() != Some(notice));
+    Ok(Loaded { settings, notice })
+}
+
+fn read_all() -> Result<Loaded, SettingsError> {
     let mut notice = None;
     let mut settings = Settings::default();
     if let Some(path) = own_file() {
