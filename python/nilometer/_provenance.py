@@ -60,6 +60,12 @@ def command() -> list[str]:
     return [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
 
 
+def notebook_name() -> str | None:
+    """The name of a run that a notebook begins without giving one; None in other programs."""
+    notebook = _notebook()
+    return os.path.basename(notebook).removesuffix(".ipynb") if notebook is not None else None
+
+
 def _notebook() -> str | None:
     """The notebook's file, as far as its front end says it."""
     if "ipykernel" not in sys.modules:

@@ -16,7 +16,7 @@ from . import _native, _open_runs
 from ._config import as_mapping, config_events
 from ._exceptions import is_crash, record_exception, watch_threads
 from ._program_end import at_program_end, exit_code_of, other_threads_go_on
-from ._provenance import command, program_json
+from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
 
@@ -210,14 +210,13 @@ def begin(
     root = os.fspath(dir) if dir is not None else runs_folder()
     resumes = _id_of_resumed(resume, name, root)
     if joined is not None:
-        run = Run(joined)
-        return _begun_here(run, name, dir, resumes)
+        return _begun_here(Run(joined), name, dir, resumes)
     program, ranks = program_json(), ranks_key(name, _begun)
     run = None
     for job in (inside, None) if inside else (None,):
         try:
             path, is_new, refused = Run.make_folder(
-                root, name, words, text_tags, inside=job, resumes=resumes, ranks=ranks, program=program
+                root, name or notebook_name(), words, text_tags, inside=job, resumes=resumes, ranks=ranks, program=program
             )
             run = Run(path)
             break

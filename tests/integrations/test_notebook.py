@@ -33,6 +33,8 @@ def test_a_notebooks_run_has_its_name_and_not_an_old_cells_error(tmp_path, monke
         ],
     )
     assert run.path.name.endswith("-explore")
+    assert run.description["name"] == "explore"
+    assert nilometer.read_run("explore", dir=tmp_path / "runs").path == run.path
     assert run.description["command"] == [str(tmp_path / "explore.ipynb")]
     told = run.summary()
     assert told["status"] == "exited" and not told.get("exception"), json.dumps(told, indent=1)[:2000]
