@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from . import _native
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 # Launchers that give each launch a name of its own.
 _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("OMPI_MCA_ess_base_jobid",), ("PMI_JOBID",))
 
+_is_told_by_torch = False
+
 
 def ranks_key(name: str | None, begun: dict[str | None, int]) -> str | None:
     """A text that every rank of this run has and no other run; None for a program alone.
@@ -21,14 +24,35 @@ def ranks_key(name: str | None, begun: dict[str | None, int]) -> str | None:
     The n-th run of a name belongs to the n-th of that name in the other ranks.
     """
     place = _native.own_rank()
+    if place is None and _ask_torch():
+        place = _native.own_rank()
     if place is None:
         return None
     begun[name] = begun.get(name, 0) + 1
     return "\n".join([_launch(), str(place[1]), str(name), str(begun[name])])
 
 
+def _ask_torch() -> bool:
+    """Takes the place in torch's process group, where the program started its ranks itself (`mp.spawn`, Lightning's `ddp_spawn`)."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return False
+        rank, world_size = distributed.get_rank(), distributed.get_world_size()
+    except Exception:  # noqa: BLE001 - a process group in trouble is no reason not to train
+        return False
+    if rank < 0 or world_size < 2:
+        return False
+    global _is_told_by_torch
+    _is_told_by_torch = True
+    _native.tell_own_rank(rank, world_size)
+    return True
+
+
 def _launch() -> str:
     """What tells this launch from every other, one of yesterday with the same port included."""
+    if _is_told_by_torch:
+        return f"spawned {os.environ.get('MASTER_PORT')} " + _process(os.getppid())
     told = os.environ
     if told.get("RANK") and told.get("WORLD_SIZE"):
         names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")

@@ -113,21 +113,23 @@ class Model(pl.LightningModule):
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=self.hparams.rate)
 
-trainer = pl.Trainer(
-    max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=NiloLogger("ddp"), callbacks=[NiloCallback()], log_every_n_steps=1,
-    enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
-)
-trainer.fit(Model(0.05), DataLoader(TensorDataset(torch.ones(16, 3)), batch_size=2))
+if __name__ == "__main__":
+    trainer = pl.Trainer(
+        max_epochs=1, accelerator="cpu", devices=2, strategy=sys.argv[1], logger=NiloLogger("ddp"), callbacks=[NiloCallback()], log_every_n_steps=1,
+        enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
+    )
+    trainer.fit(Model(0.05), DataLoader(TensorDataset(torch.ones(16, 3)), batch_size=2))
 """
 
 
 @pytest.mark.parametrize("below", [False, True])
-def test_lightnings_own_launcher_makes_one_run(tmp_path, below):
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn", "ddp_fork"])
+def test_lightnings_own_launchers_make_one_run(tmp_path, strategy, below):
     (tmp_path / "ddp.py").write_text(LIGHTNING)
     outer = nilometer.init(memory=False) if below else None
     more = {"NILO_DIR": str(tmp_path / "ddp")} | ({"NILO_RUN_DIR": str(outer.path)} if outer else {})
     done = subprocess.run(
-        [sys.executable, "ddp.py"], cwd=tmp_path, env=subprocess_environment(**more), capture_output=True, text=True, timeout=300
+        [sys.executable, "ddp.py", strategy], cwd=tmp_path, env=subprocess_environment(**more), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
     if outer is not None:

@@ -67,7 +67,7 @@ mod _native {
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
-    use super::run_folder::own_rank;
+    use super::run_folder::{own_rank, tell_own_rank};
     #[pymodule_export]
     use super::scores::ScoreHistory;
     #[pymodule_export]

@@ -91,6 +91,12 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
+/// Tells this process its rank, which no launcher says in the environment.
+#[pyfunction]
+pub(crate) fn tell_own_rank(rank: u32, world_size: u32) {
+    nilo_source::tell_own_rank(nilo_source::Rank { rank, world_size });
+}
+
 /// This process's rank and how many there are, where a launcher gave it a place among several.
 #[pyfunction]
 pub(crate) fn own_rank() -> Option<(u32, u32)> {

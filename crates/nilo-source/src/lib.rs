@@ -71,6 +71,6 @@ pub use listing::{ProcessListing, list_processes, process_id};
 pub use local_ranks::local_ranks;
 #[cfg(target_os = "linux")]
 pub use own_children::own_children;
-pub use rank::{Rank, own_rank};
+pub use rank::{Rank, own_rank, tell_own_rank};
 #[cfg(target_os = "linux")]
 pub use write_calls::write_calls;

@@ -1,5 +1,7 @@
 //! Which rank of a distributed job a process is, as launchers say it in the environment.
 
+use std::sync::OnceLock;
+
 /// A process's place in a distributed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank {
@@ -9,9 +11,16 @@ pub struct Rank {
     pub world_size: u32,
 }
 
-/// This process's place, where a launcher gave it one among several.
+static TOLD: OnceLock<Rank> = OnceLock::new();
+
+/// Tells this process its place, where a launcher does not say it in the environment. The first word counts.
+pub fn tell_own_rank(rank: Rank) {
+    TOLD.get_or_init(|| rank);
+}
+
+/// This process's place, where a launcher gave it one among several, or the process was told it.
 pub fn own_rank() -> Option<Rank> {
-    rank_among_several(|name| std::env::var(name).ok())
+    rank_among_several(|name| std::env::var(name).ok()).or_else(|| TOLD.get().copied())
 }
 
 fn rank_among_several(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
