@@ -10,7 +10,6 @@ use nilo_sample::{Event, NO_STEP, RecordedTable, TableSpec, TimedEvent};
 use crate::axis::Shift;
 use crate::block::TableEntry;
 use crate::blocks::BlockPlace;
-use crate::rank_settings::{WriterEvents, prefer_first_rank};
 use crate::record::{Record, RowView};
 use crate::unpack::{PackedRows, unpack_all};
 
@@ -79,8 +78,6 @@ pub(crate) struct Collector<'a> {
     /// The number of each of them in its writer's stream.
     numbers: Vec<u32>,
     events: Vec<TimedEvent>,
-    /// Where the events of each writer begin, and its rank.
-    writers: Vec<(usize, Option<u32>)>,
     written_until_nanos: u64,
     /// Rows that are still in blocks.
     packed: Vec<PackedRows>,
@@ -98,7 +95,6 @@ impl<'a> Collector<'a> {
             tables: Vec::new(),
             numbers: Vec::new(),
             events: Vec::new(),
-            writers: Vec::new(),
             written_until_nanos: 0,
             packed: Vec::new(),
         }
@@ -113,7 +109,6 @@ impl<'a> Collector<'a> {
     /// What follows is from this writer.
     pub(crate) fn begin_writer(&mut self, writer: &str) {
         self.writer = writer.to_owned();
-        self.writers.push((self.events.len(), None));
         self.by_number.clear();
     }
 
@@ -154,15 +149,12 @@ impl<'a> Collector<'a> {
     }
 
     fn declare<'d>(
-        &mut self,
+        &self,
         table: u32,
         spec_json: &[u8],
         declared: &'d mut Declared,
     ) -> Option<&'d mut DeclaredTable> {
         let spec: TableSpec = serde_json::from_slice(spec_json).ok()?;
-        if let Some((_, rank)) = self.writers.last_mut() {
-            *rank = rank.or(spec.rank);
-        }
         let only = self.column.and_then(|column| spec.column(column));
         let has_column = self.column.is_none() || only.is_some();
         let entry = DeclaredTable {
@@ -307,14 +299,6 @@ impl<'a> Collector<'a> {
         numbered.sort_by(|(a, one), (b, other)| (&one.writer, a).cmp(&(&other.writer, b)));
         let mut tables: Vec<RecordedTable> = numbered.into_iter().map(|(_, table)| table).collect();
         let mut events = self.events;
-        let ends = self.writers.iter().skip(1).map(|(begin, _)| *begin);
-        let ends = ends.chain([events.len()]);
-        let writers = self.writers.iter().zip(ends);
-        let writers = writers.map(|((begin, rank), end)| WriterEvents {
-            rank: *rank,
-            events: *begin..end,
-        });
-        prefer_first_rank(&mut events, writers.collect());
         for table in &mut tables {
             if !table.times.is_sorted() {
                 sort_by_time(table);

@@ -35,7 +35,6 @@ mod opening;
 mod options;
 mod part_of_job;
 mod pyramid;
-mod rank_settings;
 mod record;
 mod run_curve;
 mod run_processes;
