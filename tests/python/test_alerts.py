@@ -118,6 +118,18 @@ def test_a_job_past_both_thresholds_raises_each_once(nilo, limited):
     assert "Alerts:" in text and "memory-critical: job memory" in text
 
 
+def test_a_threshold_is_told_with_the_sample_that_crosses_it(nilo, limited):
+    """A job that is full within two seconds: looks that come once a second would tell a dead one."""
+    code = "import time\nx = []\nwhile True:\n    x.append(bytearray(b'x') * (8 << 20)); time.sleep(0.025)"
+    nilo("run", "--quiet", "--interval", "0.02", "--", *python(code), preexec_fn=limited.enter)
+    shown = nilo.show()
+    assert shown["status"] == "oom-killed"
+    [warning, critical] = levels(shown["alerts"])
+    assert (warning["kind"], critical["kind"]) == ("memory-warning", "memory-critical")
+    assert 75 <= warning["used_percent"] < 90, warning
+    assert warning["time_nanos"] < critical["time_nanos"] < shown["duration_secs"] * 1e9
+
+
 def test_a_job_below_the_thresholds_is_left_alone(nilo, limited):
     result = nilo("run", "--", *hold((200, 3)), preexec_fn=limited.enter)
     assert kinds(nilo.show()) == []
