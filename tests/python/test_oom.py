@@ -121,7 +121,7 @@ def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
     result = nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 400000; exec {python('')[0]} -c \"{code}\"")
     assert result.returncode == 1 and "MemoryError" in result.stderr
     shown = nilo.show()
-    assert (shown["status"], shown["oom"]) == ("exited", None)
+    assert (shown["status"], shown["oom"]["kind"], shown["oom"]["certainty"]) == ("exited", "host-allocation", "likely")
     [finding] = [finding for finding in shown["findings"] if finding["kind"] == "out-of-memory"]
     assert "most likely failed in" in finding["text"] and "of RLIMIT_AS" in finding["evidence"][0]
     told = nilo("oom")

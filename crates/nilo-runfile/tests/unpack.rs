@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use nilo_runfile::{RunWriter, WriterOptions};
 use nilo_sample::{NO_STEP, RecordedTable, Recording};
 use support::{Scratch, metrics};
@@ -33,8 +35,19 @@ fn mixed_run() -> Scratch {
             assert!(writer.append(calm, time, step, &[value]));
         }
     }
+    // Blocks are made on a thread of their own, which gets two seconds when the writer closes: too little on a busy machine.
+    while segments(&scratch) > 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     writer.close();
     scratch
+}
+
+fn segments(scratch: &Scratch) -> usize {
+    let files = std::fs::read_dir(scratch.run.path()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name());
+    let is_segment = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".nilo");
+    names.filter(is_segment).count()
 }
 
 /// Such that every segment begins with a row of `busy`, whose columns then come first in its block.
