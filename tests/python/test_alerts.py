@@ -301,15 +301,17 @@ def test_a_quiet_run_records_and_says_nothing(nilo, limited):
         ("memory_warning = 75", "memory_warning = 75 is not a share of the limit"),
         ("gpu_critical = 0", "gpu_critical = 0 is not a share of the limit"),
         ("memory_warning = 0.95", "memory_warning = 0.95 lies above memory_critical = 0.9"),
-        ("memory_warnings = 0.5", "unknown field `memory_warnings`"),
+        ("memory_warnings = 0.5", "unknown setting `memory_warnings`"),
         ('leak = "yes"', "invalid type"),
         ('signal = "USR9"', 'no signal is called "USR9"'),
         ('webhook = "example.org"', "not an address"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused_before_the_command(nilo, table, sentence):
+def test_settings_that_cannot_be_meant_are_told_and_refused_where_they_were_asked_for(nilo, table, sentence):
     (nilo.folder / "nilo.toml").write_text(f"[alerts]\n{table}\n")
-    result = nilo("run", "--", "touch", "started")
+    found = nilo("run", "--quiet", "--", "true")
+    assert found.returncode == 0 and found.stderr.count("warning:") == 1 and sentence in found.stderr
+    result = nilo("run", "--", "touch", "started", extra_env={"NILO_CONFIG": "nilo.toml"})
     assert result.returncode == 2
     assert result.stderr.count("error:") == 1 and sentence in result.stderr and "hint:" in result.stderr
     assert not (nilo.folder / "started").exists()

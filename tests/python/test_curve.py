@@ -78,7 +78,9 @@ def test_workers_forked_for_each_epoch_add_what_they_allocate(nilo):
     header, rows = rows[0], rows[1:]
     column = {name: index for index, name in enumerate(header)}
     busy = [row for row in rows if row[column["processes"]] == "5"]
-    quiet = [row for row in rows if row[column["processes"]] == "1" and float(row[0]) > 1]
+    # A sample may fall into the moment in which the program gives its memory back.
+    end = float(rows[-1][0])
+    quiet = [row for row in rows if row[column["processes"]] == "1" and 1 < float(row[0]) < end - 0.3]
     assert len(busy) > 20 and quiet
 
     def level(row):
