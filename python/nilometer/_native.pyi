@@ -36,6 +36,7 @@ __all__ = [
     "peak_rss",
     "project_folder",
     "record_exception",
+    "tell_own_rank",
     "warning_text",
 ]
 
