@@ -34,11 +34,11 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked
 	cargo test --workspace --doc --locked
 
-# Tested as installed: `pip install .` gives the command and the package.
+# Tested as installed: `pip install .` gives the command and the package. Most of these tests wait, so two run at a time.
 test-python: .venv/ready
 	tests/python/install_terminal_programs.sh
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
-	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q tests/python
+	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 2 tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
 
 test-integrations: .venv/ready .venv-integrations/ready ## Test with the real frameworks; installs PyTorch and its CUDA libraries
