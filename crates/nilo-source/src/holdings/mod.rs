@@ -402,9 +402,13 @@ impl Holdings {
 
     /// File pages of the tree were counted.
     pub(crate) fn take_files(&mut self, counted: &CountedFiles, doubt_at_begin: Doubt) {
-        if let Some(holding) = counted.plain.and_then(|pid| self.processes.get_mut(&pid)) {
-            holding.count_all_files();
-            self.files.measured(holding.file.bytes, doubt_at_begin);
+        if let Some(pid) = counted.plain {
+            let is_alone = self.processes.len() == 1;
+            // Somebody joined meanwhile: what they share was not looked at, and stays in doubt.
+            if let Some(holding) = self.processes.get_mut(&pid).filter(|_| is_alone) {
+                holding.count_all_files();
+                self.files.measured(holding.file.bytes, doubt_at_begin);
+            }
             return;
         }
         for (pid, holding) in &mut self.processes {

@@ -294,9 +294,10 @@ impl Measuring {
             Reason::First | Reason::Rest => (0, false),
         };
         let all = matches!(why, Reason::First | Reason::Rest);
+        // One round for both, where there is time.
         let claims = match why {
-            Reason::Claims { .. } => holdings.family_claims(),
-            _ => HashMap::new(),
+            Reason::Doubt { at_peak: true, .. } => HashMap::new(),
+            _ => holdings.family_claims(),
         };
         let open =
             |(key, doubt): (FamilyKey, u64)| (key, doubt + claims.get(&key).copied().unwrap_or(0));
@@ -351,6 +352,7 @@ impl Measuring {
         self.last_claims = claims;
         let moved = scene.last_coming_nanos.max(self.claims_rose_nanos);
         claims > UNLIKELY_TIMES * least
+            && self.budget.saved_part() > PART_FOR_QUIET_TREES
             && scene.now_nanos.saturating_sub(moved) >= SETTLED_NANOS
             && !self.is_pausing(scene, claims / least)
     }
