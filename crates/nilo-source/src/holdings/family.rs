@@ -25,6 +25,9 @@ pub(crate) struct Family {
     /// What members that left since the last measurement shared with others: some of it is held by one alone now.
     pub(crate) left_bytes: u64,
     pub(crate) copied: CopiedShare,
+    /// It was measured since newcomers were last looked for: one that is found now may have been on its way already,
+    /// so that shares were divided by one more than were known.
+    pub(crate) measured_since_look: bool,
 }
 
 impl Family {

@@ -203,16 +203,19 @@ impl Holding {
     }
 
     /// Starts anew from a measurement; what was taken or freed since then is its own.
-    pub(crate) fn take_anon(&mut self, measured: &Measured) {
+    pub(crate) fn take_anon(&mut self, measured: &Measured, page_bytes: u64) {
         let grown = self.anon.bytes.saturating_sub(measured.anon_bytes);
         let freed = measured.anon_bytes.saturating_sub(self.anon.bytes);
         let alone = (measured.anon_alone_bytes + grown).saturating_sub(freed);
         self.anon.alone = alone.min(self.anon.bytes);
         self.copied_unproved = 0;
-        self.claimed = 0;
         self.uses_huge_pages = measured.uses_huge_pages;
-        // Copies up to here are in the measurement.
-        if let Some(faults) = measured.faults {
+        // Copies up to the measurement are in it. Faults that were counted after it stay claimed, whatever they were.
+        let counted_since = measured
+            .faults
+            .map_or(0, |faults| self.faults.saturating_sub(faults));
+        self.claimed = self.claimed.min(counted_since.saturating_mul(page_bytes));
+        if let Some(faults) = measured.faults.filter(|_| counted_since == 0) {
             self.faults = faults;
             self.grown_bytes = grown;
             self.mapped_bytes = 0;

@@ -183,6 +183,49 @@ fn who_joins_during_a_measurement_keeps_what_it_added() {
 }
 
 #[test]
+fn who_is_found_right_after_a_measurement_may_have_divided_the_shares() {
+    let doubt_of_a_newcomer = |looked_since: bool| {
+        let mut holdings = loader(1);
+        let begin = holdings.state_of(ONE).unwrap();
+        // The child has copied everything, and has a child of its own that nobody has found yet: it halves its share.
+        let round = HashMap::from([(1, measured(400, 400)), (2, measured(0, 200))]);
+        holdings.take_anon(ONE, begin, &round);
+        if looked_since {
+            holdings.end_look();
+        }
+        let before = family_doubt(&holdings);
+        let grandchild = Newcomer {
+            parent: 2,
+            ..newcomer(3, ONE, 400, 0, 0)
+        };
+        holdings.join(grandchild);
+        (family_doubt(&holdings) - before) / PAGE
+    };
+    assert!(doubt_of_a_newcomer(false) >= 200);
+    // Nobody was on the way: the next fork adds nothing.
+    assert!(doubt_of_a_newcomer(true) < 10);
+}
+
+#[test]
+fn faults_counted_between_a_measurement_and_its_end_stay_claimed() {
+    let mut holdings = loader(1);
+    let begin = holdings.state_of(ONE).unwrap();
+    let read = |faults| Measured {
+        faults: Some(faults),
+        ..measured(0, 200)
+    };
+    let round = HashMap::from([(1, read(500)), (2, read(0))]);
+    // The child was read, then copied 100 pages, and its faults were counted before the others had been read.
+    holdings.count_faults(2, 100);
+    holdings.take_anon(ONE, begin, &round);
+    let claims = |holdings: &Holdings| holdings.family_claims()[&ONE] / PAGE;
+    assert_eq!(claims(&holdings), 100);
+    // They are not counted twice.
+    holdings.count_faults(2, 100);
+    assert_eq!(claims(&holdings), 100);
+}
+
+#[test]
 fn memory_that_came_and_went_explains_its_faults() {
     let mut holdings = loader(1);
     for round in 1..=10 {

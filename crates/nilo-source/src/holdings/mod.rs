@@ -97,6 +97,9 @@ impl Holdings {
                     Holding::forked(&newcomer, parent, family.copied, self.page_bytes);
                 family.anon.add(holding.anon.alone);
                 family.doubt(holding.anon.bytes / CHANGE_PART + doubted);
+                if family.measured_since_look {
+                    family.anon.doubt_again(holding.anon.pooled() / 2);
+                }
                 holding
             }
             None => {
@@ -111,6 +114,13 @@ impl Holdings {
         self.files.include(holding.file.bytes);
         family.enter();
         self.processes.insert(newcomer.pid, holding);
+    }
+
+    /// Everybody who could be found has joined.
+    pub(crate) fn end_look(&mut self) {
+        for family in self.families.values_mut() {
+            family.measured_since_look = false;
+        }
     }
 
     /// A process left: what it held alone is gone.
@@ -364,7 +374,7 @@ impl Holdings {
                     }
                     let possible = measured.faults_since_begin * self.page_bytes;
                     copied_meanwhile += holding.doubted_copies(possible);
-                    holding.take_anon(measured);
+                    holding.take_anon(measured, self.page_bytes);
                     has_strangers |= measured.is_shared_by_more_than(family.members);
                     let grown = holding.anon.bytes.saturating_sub(measured.anon_bytes);
                     let freed = measured.anon_bytes.saturating_sub(holding.anon.bytes);
@@ -393,6 +403,7 @@ impl Holdings {
             proportional.max(nested)
         };
         family.anon.measured(bytes, begin.doubt);
+        family.measured_since_look = true;
         family.left_bytes = family.left_bytes.saturating_sub(begin.left_bytes);
         family.anon.doubt_again(copied_meanwhile);
         if !complete {

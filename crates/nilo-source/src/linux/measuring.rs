@@ -5,6 +5,7 @@
 //! A round may stretch over several ticks; it counts when it is complete, because a page's share depends on who else holds it.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use crate::descriptors::read_record;
 use crate::holdings::{Doubt, FamilyKey, FamilyState, Holdings};
@@ -45,6 +46,8 @@ const REST_COST_FACTOR: u64 = 2000;
 const SLICE_PART: u64 = 5;
 const SLICE_NANOS: (u64, u64) = (2_000_000, 20_000_000);
 const SLICE_AT_A_PEAK_NANOS: u64 = 60_000_000;
+/// On a busy machine so much CPU time can take seconds, in which nothing would be recorded: a slice ends after so many times its length.
+const HELD_UP_TIMES: u32 = 2;
 /// What looking at a resident page costs until it was measured here: small pages, their descriptions not in the cache.
 const NANOS_PER_PAGE: f64 = 20.0;
 const PAGE_BYTES: f64 = 4096.0;
@@ -99,6 +102,11 @@ impl Round {
         let (least, most) = SLICE_NANOS;
         (since_last_tick_nanos / SLICE_PART).clamp(least, most)
     }
+}
+
+/// Whether a slice is over, when so much CPU time was spent and so much time has passed.
+fn is_over(slice_nanos: u64, spent_nanos: u64, passed: Duration) -> bool {
+    spent_nanos > slice_nanos || passed > HELD_UP_TIMES * Duration::from_nanos(slice_nanos)
 }
 
 /// What was read of a process.
@@ -219,6 +227,7 @@ impl Measuring {
         }
         let round = self.round.as_mut()?;
         let slice_nanos = round.slice_nanos(since_last_tick_nanos);
+        let began_at = Instant::now();
         let began = own_thread_nanos();
         let mut spent = 0;
         if began_now {
@@ -256,7 +265,7 @@ impl Measuring {
                 };
             }
             spent = own_thread_nanos().saturating_sub(began);
-            if spent > slice_nanos {
+            if is_over(slice_nanos, spent, began_at.elapsed()) {
                 break;
             }
         }

@@ -185,3 +185,12 @@ fn nothing_is_measured_on_credit() {
     measuring.budget.spend(2 * NANOS_PER_SEC);
     assert_eq!(measuring.reason(&holdings, scene(NANOS_PER_SEC)), None);
 }
+
+#[test]
+fn a_slice_ends_when_the_machine_holds_it_up() {
+    let slice_nanos = SLICE_AT_A_PEAK_NANOS;
+    let slice = Duration::from_nanos(slice_nanos);
+    assert!(!is_over(slice_nanos, slice_nanos, slice));
+    assert!(is_over(slice_nanos, slice_nanos + 1, slice));
+    assert!(is_over(slice_nanos, 0, 3 * slice));
+}

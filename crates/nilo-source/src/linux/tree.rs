@@ -172,6 +172,7 @@ impl ProcessTree {
             self.add(*pid);
         }
         self.found = found;
+        self.holdings.end_look();
     }
 
     /// Takes a process in; `None` when it is gone already.

@@ -141,9 +141,10 @@ impl ProcessTree {
             }
         }
         if let Some(findings) = findings {
-            // Who ended meanwhile left its pages to others, and must not be counted beside them;
-            // and what was freed before the measurement must not look like growth after it.
+            // Who ended meanwhile left its pages to others, and must not be counted beside them; who was born meanwhile made
+            // the others' shares smaller; and what was freed before the measurement must not look like growth after it.
             self.read_all(Attention::Thorough);
+            self.discover();
             let before = self.holdings.bytes();
             self.take_findings(findings);
             self.holdings.settle();
