@@ -108,6 +108,48 @@ print(before / 2**20, nilometer.peak_rss() / 2**20, stats["peak_memory_mb"], sta
 """
 
 
+CLIMB = """
+import os, time
+
+def looks():
+    # The thread that samples is the one that started the job, the first.
+    state = open(f'/proc/{os.getppid()}/status').read()
+    return int(state.split('\\nvoluntary_ctxt_switches:')[1].split()[0])
+
+def take(mib):
+    held.append(bytearray(b'x') * (mib << 20))
+
+def wait_for_a_look(seconds):
+    before, begin = looks(), time.monotonic()
+    while looks() == before and time.monotonic() < begin + seconds:
+        time.sleep(0.002)
+
+held = []
+start, go = os.pipe(), os.pipe()
+if os.fork() == 0:
+    take(40)
+    os.write(start[1], b'x')
+    os.read(go[0], 1)
+    os._exit(0)
+os.read(start[0], 1)
+take(40)
+wait_for_a_look(5)
+take(40)
+wait_for_a_look(5)
+for _ in range(20):
+    take(4)
+    wait_for_a_look(0.03)
+held.clear()
+os.write(go[1], b'x')
+"""
+
+
+def test_a_tree_that_climbs_and_falls_between_two_samples_has_its_peak(nilo):
+    """120 MiB where the tick saw it, 200 before the next one; the kernel has a mark for each process, and none for both."""
+    nilo("run", "-q", "--interval", "1", "--", *python(CLIMB))
+    assert nilo.show()["memory"]["peak_bytes"] > 190 * MIB
+
+
 def test_the_peak_of_monitored_training_has_spikes_between_samples(folder):
     (folder / "words.txt").write_text("".join(f"word{n * 7919 % 1_000_003} " for n in range(1_000_000)))
     result = subprocess.run(python(MONITORED), capture_output=True, text=True, check=True, timeout=300)

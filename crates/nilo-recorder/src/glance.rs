@@ -1,44 +1,38 @@
 //! Looks between two ticks while a tree of several processes climbs to where it has never been.
 //!
 //! The kernel keeps a high-water mark for each process and none for a tree, so what several of them held at once between two samples would be lost.
-//! Each look must find one part in a hundred more than ever before, or it is the last until the next tick: however a job behaves, there are only so many.
+//! One of four looks must find one part in a hundred more than ever before, or they end until the next tick: however a job behaves, there are only so many.
 
 /// Looks come this often.
 const EVERY_NANOS: u64 = 25_000_000;
 /// A rise by less than one part in this many of the highest level is none.
 const RISE_PART: u64 = 100;
+/// So many looks in a row without a rise end the climb: a busy machine holds jobs up for that long.
+const PATIENCE: u32 = 4;
 
 /// What was seen of the tree's level, on ticks and between them.
 #[derive(Debug, Default)]
 pub(crate) struct Climb {
     highest_bytes: u64,
-    is_climbing: bool,
-    /// The highest level between the last tick and now.
-    between_bytes: u64,
+    /// How many more looks may find no rise.
+    patience: u32,
 }
 
 impl Climb {
     /// When to look again, if before the next tick.
     pub(crate) fn wait_nanos(&self, processes: usize) -> Option<u64> {
-        (self.is_climbing && processes > 1).then_some(EVERY_NANOS)
+        (self.patience > 0 && processes > 1).then_some(EVERY_NANOS)
     }
 
-    /// A look between two ticks.
-    pub(crate) fn glance(&mut self, bytes: u64) {
-        self.see(bytes);
-        self.between_bytes = self.between_bytes.max(bytes);
-    }
-
-    /// A tick; gives the level before it that was higher.
-    pub(crate) fn tick(&mut self, bytes: u64) -> Option<u64> {
-        self.see(bytes);
-        let between = std::mem::take(&mut self.between_bytes);
-        (between > bytes).then_some(between)
-    }
-
-    fn see(&mut self, bytes: u64) {
-        self.is_climbing = bytes > self.highest_bytes + self.highest_bytes / RISE_PART;
+    /// The tree holds so much now; says whether it never held as much, so that it is worth a sample.
+    pub(crate) fn see(&mut self, bytes: u64) -> bool {
+        let rises = bytes > self.highest_bytes + self.highest_bytes / RISE_PART;
+        self.patience = match rises {
+            true => PATIENCE,
+            false => self.patience.saturating_sub(1),
+        };
         self.highest_bytes = self.highest_bytes.max(bytes);
+        rises
     }
 }
 
@@ -49,24 +43,18 @@ mod tests {
     #[test]
     fn looks_end_with_the_climb() {
         let mut climb = Climb::default();
-        assert_eq!(climb.tick(1000), None);
+        assert!(climb.see(1000));
         assert!(climb.wait_nanos(2).is_some());
-        climb.glance(1200);
-        assert!(climb.wait_nanos(2).is_some());
+        assert!(climb.see(1200));
         // One process alone has a mark of the kernel's.
         assert_eq!(climb.wait_nanos(1), None);
-        climb.glance(1210);
+        for bytes in [1210, 1200, 1190] {
+            assert!(!climb.see(bytes));
+            assert!(climb.wait_nanos(2).is_some());
+        }
+        climb.see(1180);
         assert_eq!(climb.wait_nanos(2), None);
-        assert_eq!(climb.tick(900), Some(1210));
-        assert_eq!(climb.tick(1150), None);
-        assert_eq!(climb.wait_nanos(2), None, "it has been there before");
-    }
-
-    #[test]
-    fn what_the_tick_sees_itself_is_not_told_twice() {
-        let mut climb = Climb::default();
-        climb.glance(500);
-        assert_eq!(climb.tick(500), None);
-        assert_eq!(climb.tick(400), None);
+        assert!(!climb.see(1210), "it has been there before");
+        assert_eq!(climb.wait_nanos(2), None);
     }
 }

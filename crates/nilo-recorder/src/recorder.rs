@@ -244,7 +244,12 @@ impl Recorder {
                 self.source.processes(),
             );
         } else if glance.is_some() && !signalled {
-            self.climb.glance(self.source.glance(monotonic_nanos()));
+            let now_nanos = monotonic_nanos();
+            let memory_bytes = self.source.glance(now_nanos);
+            if self.climb.see(memory_bytes) {
+                self.write_tree(now_nanos, memory_bytes, None);
+                self.live.peak_bytes = self.live.peak_bytes.max(memory_bytes);
+            }
         }
         signalled
     }
@@ -260,22 +265,12 @@ impl Recorder {
         self.write_changes(now_nanos, reaper);
         let processes = self.source.processes();
         let memory_bytes = self.source.memory_bytes();
-        let mark = self.marks.rise(processes, memory_bytes);
-        let high_water = mark.max(self.climb.tick(memory_bytes));
-        let cpu_nanos = self.source.cpu_nanos_total();
-        let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
-        let row = [
-            memory_bytes as f64,
-            sum(|process| process.reading.rss_bytes),
-            or_absent(high_water),
-            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
-            cpu_nanos as f64,
-            processes.len() as f64,
-            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
-        ];
+        self.climb.see(memory_bytes);
+        let high_water = self.marks.rise(processes, memory_bytes);
         // A tree without processes has no level; zeros would pull every mean down.
         if !processes.is_empty() {
-            self.writer.append(self.tree_table, now_nanos, None, &row);
+            self.write_tree(now_nanos, memory_bytes, high_water);
+            let cpu_nanos = self.source.cpu_nanos_total();
             self.look_on(now_nanos, memory_bytes, high_water, cpu_nanos);
         }
         self.rows
@@ -296,6 +291,22 @@ impl Recorder {
             self.write_own_cost(now_nanos, pace);
         }
         self.last_tick_nanos = now_nanos;
+    }
+
+    /// A sample of the tree.
+    fn write_tree(&mut self, now_nanos: u64, memory_bytes: u64, high_water: Option<u64>) {
+        let processes = self.source.processes();
+        let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
+        let row = [
+            memory_bytes as f64,
+            sum(|process| process.reading.rss_bytes),
+            or_absent(high_water),
+            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
+            self.source.cpu_nanos_total() as f64,
+            processes.len() as f64,
+            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
+        ];
+        self.writer.append(self.tree_table, now_nanos, None, &row);
     }
 
     fn look_on(
