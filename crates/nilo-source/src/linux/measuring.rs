@@ -56,6 +56,7 @@ const PAGE_BYTES: f64 = 4096.0;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) now_nanos: u64,
+    pub(crate) since_last_tick_nanos: u64,
     /// The last time a process joined or left.
     pub(crate) last_coming_nanos: u64,
     pub(crate) processes: usize,
@@ -211,7 +212,6 @@ impl Measuring {
         holdings: &Holdings,
         pids: impl Iterator<Item = u32>,
         scene: Scene,
-        since_last_tick_nanos: u64,
         mut refused: impl FnMut(u32),
     ) -> Option<Findings> {
         let mut began_now = false;
@@ -226,7 +226,7 @@ impl Measuring {
             began_now = true;
         }
         let round = self.round.as_mut()?;
-        let slice_nanos = round.slice_nanos(since_last_tick_nanos);
+        let slice_nanos = round.slice_nanos(scene.since_last_tick_nanos);
         let began_at = Instant::now();
         let began = own_thread_nanos();
         let mut spent = 0;
@@ -397,9 +397,11 @@ impl Measuring {
                 true => PATIENCE_AT_A_PEAK_NANOS,
                 false => PATIENCE_NANOS,
             };
-            let unquiet = likely > least
-                && since(doubted_since) >= patience
-                && self.budget.saved_part() > PART_FOR_QUIET_TREES;
+            // Where ticks are rare, the doubt may be as old as the last one, and would stand until the next.
+            let is_old =
+                since(doubted_since) >= patience || scene.since_last_tick_nanos >= PATIENCE_NANOS;
+            let unquiet =
+                likely > least && is_old && self.budget.saved_part() > PART_FOR_QUIET_TREES;
             if quiet || unquiet {
                 return Some(Reason::Doubt {
                     least_bytes: least / 8,

@@ -27,6 +27,7 @@ fn tree(members: u32) -> Holdings {
 fn scene(now_nanos: u64) -> Scene {
     Scene {
         now_nanos,
+        since_last_tick_nanos: NANOS_PER_SEC / 10,
         last_coming_nanos: 0,
         processes: 2,
     }
@@ -43,6 +44,20 @@ fn a_quiet_tree_in_doubt_is_measured_soon() {
     assert_eq!(measuring.reason(&holdings, scene(0)), None);
     let reason = measuring.reason(&holdings, scene(QUIET_NANOS));
     assert!(matches!(reason, Some(Reason::Doubt { .. })));
+}
+
+#[test]
+fn where_ticks_are_rare_doubt_does_not_wait_for_the_next() {
+    let holdings = tree(2);
+    let found_now = |since_last_tick_nanos| Scene {
+        last_coming_nanos: 3 * NANOS_PER_SEC,
+        since_last_tick_nanos,
+        ..scene(3 * NANOS_PER_SEC)
+    };
+    let often = measuring().reason(&holdings, found_now(NANOS_PER_SEC / 10));
+    assert_eq!(often, None);
+    let rare = measuring().reason(&holdings, found_now(3 * NANOS_PER_SEC));
+    assert!(matches!(rare, Some(Reason::Doubt { .. })));
 }
 
 #[test]
@@ -173,7 +188,7 @@ fn a_tree_too_large_for_the_budget_is_left_to_the_laws() {
         measuring.is_due(&holdings, scene(0));
         let later = scene(QUIET_NANOS);
         assert!(measuring.is_due(&holdings, later));
-        let found = measuring.step(&proc, &holdings, 1..=members, later, 0, |_| {});
+        let found = measuring.step(&proc, &holdings, 1..=members, later, |_| {});
         assert_eq!(found.is_some() || measuring.round.is_some(), begins);
     }
 }

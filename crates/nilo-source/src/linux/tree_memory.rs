@@ -119,6 +119,7 @@ impl ProcessTree {
     pub(super) fn measure(&mut self, since_last_tick_nanos: u64) {
         let scene = Scene {
             now_nanos: self.now_nanos,
+            since_last_tick_nanos,
             last_coming_nanos: self.last_coming_nanos,
             processes: self.processes.len(),
         };
@@ -131,7 +132,6 @@ impl ProcessTree {
             &self.holdings,
             self.processes.iter().map(|process| process.id.pid),
             scene,
-            since_last_tick_nanos,
             |pid| refused.push(pid),
         );
         for pid in refused {
