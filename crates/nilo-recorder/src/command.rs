@@ -13,9 +13,11 @@ use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::alerts::{AlertSettings, AlertWatch};
 use crate::forward::{Forwarder, forwarded_signals};
+use crate::git_check::GitCheck;
 use crate::launch::prepare;
 use crate::live::Observer;
 use crate::pace::Pace;
+use crate::provenance::work_tree;
 use crate::reap::{Reaped, Reaper};
 use crate::recorder::{Backend, Recorder, Scope, open_source};
 use crate::sentinel::Sentinel;
@@ -72,6 +74,9 @@ pub fn run_command(
         alerts,
     } = settings;
     let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
+    let provenance = description.provenance.as_ref();
+    let git = provenance.and_then(|provenance| provenance.git.as_ref());
+    let mut git_check = git.and_then(|_| GitCheck::prepare(&work_tree()?));
     let sentinel = Sentinel::start();
     let helper = sentinel.as_ref().map(Sentinel::pid);
     let system = |what| move |source| RecorderError::System { what, source };
@@ -93,6 +98,9 @@ pub fn run_command(
         }
     };
     let child = waiting.begin()?;
+    if let Some(check) = &mut git_check {
+        check.begin();
+    }
     let child_pid = child.id();
     let now = monotonic_nanos();
     description.started_monotonic_nanos = now;
@@ -105,6 +113,7 @@ pub fn run_command(
         signals.keep_from_new_threads(|| Surroundings::new(roots, now, child_pid));
     surroundings.add_helper(helper);
     surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
+    surroundings.accompany(git_check.as_ref().map(GitCheck::session));
     description.limit = surroundings.limit().cloned();
     // The file's time axis begins at the start of the command, so the description is written again.
     folder.write_description(&description).ok();
@@ -124,6 +133,11 @@ pub fn run_command(
             reaper: &mut reaper,
             signals: &signals,
             forwarder: Forwarder::new(sentinel, &child),
+            git_check: &mut git_check,
+            on_git_answer: &mut |dirty| {
+                set_dirty(&mut description, dirty);
+                folder.write_description(&description).ok();
+            },
         },
         &child,
         wait_for_all,
@@ -161,6 +175,9 @@ pub fn run_command(
     recorder.close();
     if let Some(alerts) = alerts {
         alerts.finish();
+    }
+    if let Some(dirty) = git_check.and_then(GitCheck::finish) {
+        set_dirty(&mut description, dirty);
     }
     let ending = conclude(folder, description, aftermath);
     let exit_code = match (exit_code, signal) {
@@ -201,12 +218,22 @@ fn still_running(recorder: &mut Recorder, reaper: &mut Reaper) -> Vec<u32> {
     running
 }
 
+fn set_dirty(description: &mut RunDescription, dirty: bool) {
+    let provenance = description.provenance.as_mut();
+    if let Some(git) = provenance.and_then(|provenance| provenance.git.as_mut()) {
+        git.dirty = Some(dirty);
+    }
+}
+
 struct Loop<'a> {
     recorder: &'a mut Recorder,
     pace: &'a mut Pace,
     reaper: &'a mut Reaper,
     signals: &'a SignalPipe,
     forwarder: Forwarder,
+    /// Until it has answered.
+    git_check: &'a mut Option<GitCheck>,
+    on_git_answer: &'a mut dyn FnMut(bool),
 }
 
 /// How the loop ended.
@@ -233,6 +260,10 @@ fn sample_until_end(
         if parts.pace.wait_nanos(now) == 0 {
             tick(parts, now, observer, false);
             loss_said = loss_said || say_loss(parts.recorder, observer);
+            if let Some(answer) = parts.git_check.as_ref().and_then(GitCheck::answer) {
+                *parts.git_check = None;
+                answer.map(&mut parts.on_git_answer);
+            }
         }
         let now = monotonic_nanos();
         let wait = parts.pace.wait_nanos(now);

@@ -1,14 +1,15 @@
 //! Where a run comes from: the repository of the working directory, the user, the rank.
 //!
 //! The commit is read from git's own files, so that nothing is started for it.
-//! Whether files were changed only git can say; that is asked for by programs that have the time ([`add_dirty_flag`]).
+//! Whether files were changed only git can say: a program asks it itself ([`add_dirty_flag`]), `nilo run` has it asked beside the job (`git_check.rs`).
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nilo_sample::{GitState, Provenance};
 use nilo_source::own_rank;
+
+use crate::changed_files::Question;
 
 /// A repository so large that git takes longer is left without an answer.
 const GIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -32,44 +33,23 @@ pub(crate) fn provenance() -> Provenance {
 /// Asks git whether tracked files differ from the commit; without an answer in half a second it stays unknown.
 pub fn add_dirty_flag(provenance: &mut Provenance) {
     if let Some(git) = &mut provenance.git {
-        git.dirty = is_dirty();
+        git.dirty = work_tree().and_then(|top| {
+            let question = Question {
+                top: &top,
+                until: Instant::now() + GIT_PATIENCE,
+                asker: None,
+            };
+            question.has_changes()
+        });
     }
 }
 
-fn is_dirty() -> Option<bool> {
-    let mut child = Command::new("git")
-        // A repository may name a program that watches its files: it is not started for us.
-        .args(["--no-optional-locks", "-c", "core.fsmonitor=false"])
-        .args([
-            "status",
-            "--porcelain",
-            "--untracked-files=no",
-            "--ignore-submodules",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let begin = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                let mut first = [0u8; 1];
-                let mut output = child.stdout.take()?;
-                let changed = std::io::Read::read(&mut output, &mut first).ok()? > 0;
-                return status.success().then_some(changed);
-            }
-            Ok(None) if begin.elapsed() < GIT_PATIENCE => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            _ => {
-                child.kill().ok();
-                child.wait().ok();
-                return None;
-            }
-        }
-    }
+/// The top of the work tree that the working directory lies in.
+pub(crate) fn work_tree() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let mut folders = here.ancestors();
+    let top = folders.find(|folder| git_folder(&folder.join(".git")).is_some())?;
+    Some(top.to_owned())
 }
 
 /// The commit and branch of the repository that a folder lies in.
@@ -152,6 +132,8 @@ fn user_name() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -85,8 +85,8 @@ pub(crate) struct Surroundings {
     next_owned: u64,
     /// Our own PID and our ancestors': a shell that waits for us is no other job.
     company: BTreeSet<u32>,
-    /// The session of the process that delivers alerts: neither is that another job.
-    delivery_session: Option<u32>,
+    /// The sessions of our helpers, such as the process that delivers alerts: neither are those another job.
+    own_sessions: Vec<u32>,
     looked_at: usize,
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
@@ -118,7 +118,7 @@ impl Surroundings {
             next_membership: 0,
             membership: Membership::default(),
             next_owned: 0,
-            delivery_session: None,
+            own_sessions: Vec::new(),
             looked_at: 0,
             machine_pid: None,
             host_readings: 0,
@@ -178,7 +178,7 @@ impl Surroundings {
 
     /// Processes of this session are ours, though they are no part of the job.
     pub(crate) fn accompany(&mut self, session: Option<u32>) {
-        self.delivery_session = session;
+        self.own_sessions.extend(session);
     }
 
     /// This process is ours, though it is no part of the job.
@@ -383,11 +383,11 @@ impl Surroundings {
             return;
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
-        let (company, session) = (&self.company, self.delivery_session);
+        let (company, sessions) = (&self.company, &self.own_sessions);
         let is_ours = |pid| {
             ours.contains(&pid)
                 || company.contains(&pid)
-                || session.is_some_and(|session| session_of(pid) == Some(session))
+                || session_of(pid).is_some_and(|session| sessions.contains(&session))
         };
         for watched in &mut self.cgroups {
             let owned = watched.cgroup.owned_by(&is_ours);

@@ -11,17 +11,14 @@
 //! An alert that does not arrive is counted in the run, whatever the reason.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
-    socketpair,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use nilo_runfile::append_event;
 use nilo_sample::Event;
@@ -30,7 +27,7 @@ use nilo_source::{Roots, descendants_of};
 use super::command::{GRACE, TIME_LIMIT, run_alert_command};
 use super::delivery_queue::DeliveryQueue;
 use super::webhook::Webhook;
-use crate::inherited_descriptors::close_all_but;
+use crate::own_session::start_in_own_session;
 
 /// No alert is this long.
 const LARGEST_PACKET: usize = 64 << 10;
@@ -63,39 +60,13 @@ pub(crate) struct AlertDelivery {
 impl AlertDelivery {
     /// Starts the process. To be called before the recorder has threads, descriptors of its own and the job.
     pub(crate) fn start(destinations: Destinations) -> io::Result<AlertDelivery> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        // SAFETY: plain system calls. The children run ordinary code after fork: the caller has no other threads whose locks they could inherit,
-        // and the C library keeps its allocator usable in any case. They leave by `_exit`, so nothing of the parent is run twice.
-        let session = unsafe {
-            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
-            match libc::fork() {
-                -1 => return Err(io::Error::last_os_error()),
-                0 => {
-                    libc::setsid();
-                    if libc::fork() == 0 {
-                        let socket = close_all_but(theirs.as_raw_fd());
-                        libc::prctl(libc::PR_SET_NAME, c"nilo-alerts".as_ptr(), 0, 0, 0);
-                        // Whatever a command leaves behind becomes our child, and is ended with us.
-                        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-                        serve(socket, destinations);
-                    }
-                    libc::_exit(0);
-                }
-                child => {
-                    libc::waitpid(child, std::ptr::null_mut(), 0);
-                    child as u32
-                }
-            }
-        };
-        Ok(AlertDelivery {
-            socket: ours,
-            session,
-        })
+        let (socket, session) = start_in_own_session(c"nilo-alerts", |socket| {
+            // Whatever a command leaves behind becomes our child, and is ended with us.
+            // SAFETY: sets an attribute of this process; no memory is involved.
+            unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+            serve(socket, destinations);
+        })?;
+        Ok(AlertDelivery { socket, session })
     }
 
     /// The session that the process and every command of it are in; its leader has ended.
