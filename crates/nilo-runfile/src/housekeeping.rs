@@ -35,6 +35,8 @@ struct Work {
 struct Desk {
     work: Mutex<Work>,
     bell: Condvar,
+    /// Held while the thread has the live file open to sync it.
+    syncing: Mutex<()>,
 }
 
 impl Desk {
@@ -74,9 +76,11 @@ impl Housekeeper {
         self.desk.lock().live = Some(file);
     }
 
-    /// There is no file to sync until the next one is opened.
+    /// There is no file to sync until the next one is opened. The thread has let go of the last one when this returns:
+    /// a deleted file gives its space back once nobody has it open.
     pub(crate) fn forget_live(&self) {
         self.desk.lock().live = None;
+        drop(lock(&self.desk.syncing));
     }
 
     /// A segment is full.
@@ -195,7 +199,6 @@ fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Dura
                 }
             }
         };
-        let live = work.live.clone();
         let is_late = task.is_none() && work.finish_by.is_some();
         drop(work);
         match task {
@@ -205,9 +208,7 @@ fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Dura
             Some(sealed) => sync_path(&sealed.path),
             None if is_late => return,
             None => {
-                if let Some(file) = live {
-                    let _ = file.sync_data();
-                }
+                sync_live(desk);
                 if !run_is_synced {
                     sync_run(lock(compactor).folder());
                     run_is_synced = true;
@@ -215,6 +216,14 @@ fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Dura
                 next_sync = sync_every.map(|every| Instant::now() + every);
             }
         }
+    }
+}
+
+fn sync_live(desk: &Desk) {
+    let _syncing = lock(&desk.syncing);
+    let live = desk.lock().live.clone();
+    if let Some(file) = live {
+        let _ = file.sync_data();
     }
 }
 
@@ -260,5 +269,29 @@ impl Drop for SignalsBlocked {
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_file_is_not_held_while_another_is_compacted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeper = Housekeeper::new(folder.path(), "w", &WriterOptions::default());
+        let live = Arc::new(tempfile::tempfile().unwrap());
+        keeper.set_live(Arc::clone(&live));
+        let compactor = Arc::clone(&keeper.compactor);
+        let compacting = lock(&compactor);
+        keeper.sealed(0, folder.path().join("w.0000.nilo"));
+        while !keeper.desk.lock().sealed.is_empty() {
+            std::thread::yield_now();
+        }
+        // The thread waits for the compactor.
+        keeper.forget_live();
+        assert_eq!(Arc::strong_count(&live), 1);
+        drop(compacting);
+        keeper.finish();
     }
 }

@@ -72,17 +72,19 @@ impl Segment {
     }
 
     fn prepare(file: &File, header: &Header, capacity: u64, mapped: bool) -> io::Result<Backing> {
+        if mapped {
+            filesystem::reserve(file, capacity)?;
+        }
+        // Not through the mapping: a copy that a kill interrupts would leave half a header.
+        file.write_all_at(&header.encode(), 0)?;
         if !mapped {
-            file.write_all_at(&header.encode(), 0)?;
             return Ok(Backing::Written {
                 scratch: Vec::new(),
             });
         }
-        filesystem::reserve(file, capacity)?;
         // SAFETY: the file is new, its name is ours, and only this process writes to it.
         // Its blocks are reserved, and nobody shortens it before the mapping is gone (see `seal`).
-        let mut map = unsafe { MmapOptions::new().len(capacity as usize).map_mut(file)? };
-        map[..HEADER_LEN].copy_from_slice(&header.encode());
+        let map = unsafe { MmapOptions::new().len(capacity as usize).map_mut(file)? };
         Ok(Backing::Mapped(map))
     }
 
