@@ -94,3 +94,22 @@ def test_json_has_no_colour(recorded):
     _, text = on_terminal(recorded, 40, "runs", "--format", "json")
     assert len([run for run in json.loads(text)["runs"] if run["parent"] is None]) == 2
     assert subprocess.run([NILO, "show", "--format", "json"], cwd=recorded.folder, capture_output=True).stdout.startswith(b"{")
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize("verb", ["show", "oom", "leak"])
+def test_sentences_wrap_between_words(recorded, verb, columns):
+    # The run's folder is the only word that may be longer than a line.
+    _, narrow = on_terminal(recorded, columns, verb, "base")
+    _, wide = on_terminal(recorded, 400, verb, "base")
+    narrow, wide = (re.sub(ESCAPE, "", text) for text in (narrow, wide))
+    words = set(wide.split())
+    is_rule = re.compile(r"[=\u2581-\u2588\u2800-\u28ff ]+$")
+    lines = [line for line in narrow.splitlines() if not is_rule.match(line)]
+    for line in lines:
+        # Tables leave columns out and shorten texts instead.
+        broken = [word for word in line.split() if word not in words and "…" not in word]
+        assert not broken, (broken, narrow)
+        assert len(line) <= columns or len(line.split()[-1]) > columns // 2, (line, narrow)
+    units = "|".join(["%", "B", "KiB", "MiB", "GiB", "ms", "s"])
+    assert not re.search(rf"\d\n +({units})\b", narrow), narrow

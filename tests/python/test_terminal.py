@@ -28,10 +28,11 @@ class Terminal:
         self.decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Here and not in the parent, so that the program finds it, or changes it afterwards.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
             os.chdir(folder)
             environment = {k: v for k, v in os.environ.items() if not k.startswith("NILO_")} | {"PS1": "PROMPT> ", "TERM": "xterm"}
             os.execvpe(command[0], command, environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
 
     def read(self, until=None, seconds=20):
         """Reads until a pattern appears in what is new, or the program ends."""

@@ -18,6 +18,7 @@ use crate::text::number::format_change;
 use crate::text::one_line::one_line;
 use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
+use crate::text::wrap::Wrapped;
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
@@ -44,8 +45,10 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
         }
         Output::Csv => write_csv(&mut out, &comparison)?,
         Output::Text => {
+            let screen = Screen::stdout();
+            let mut out = Wrapped::new(out, screen);
             write_runs(&mut out, &comparison)?;
-            write_compared(&mut out, Screen::stdout(), &comparison, args.all)?;
+            write_compared(&mut out, screen, &comparison, args.all)?;
         }
     }
     Ok(0)

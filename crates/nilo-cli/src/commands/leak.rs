@@ -16,6 +16,8 @@ use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
 use crate::text::json::{write_json, write_json_line};
 use crate::text::leak::{write_check, write_leaks};
+use crate::text::screen::Screen;
+use crate::text::wrap::Wrapped;
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let least_bytes = least_bytes(args.threshold)?;
@@ -58,7 +60,9 @@ pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> R
     let mut out = std::io::stdout().lock();
     match (args.format, args.check) {
         (TextOrJson::Text, true) => write_check(&mut out, growths)?,
-        (TextOrJson::Text, false) => write_leaks(&mut out, outlook, growths)?,
+        (TextOrJson::Text, false) => {
+            write_leaks(&mut Wrapped::new(out, Screen::stdout()), outlook, growths)?;
+        }
         (TextOrJson::Json, check) => {
             let answer = Answer::of(outlook, growths, args.threshold);
             match check {

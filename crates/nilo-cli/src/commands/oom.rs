@@ -14,6 +14,8 @@ use crate::outlook::{About, Outlook, Warned};
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::oom::write_outlook;
+use crate::text::screen::Screen;
+use crate::text::wrap::Wrapped;
 
 /// What is said of one resource.
 #[derive(Debug)]
@@ -50,7 +52,9 @@ pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
             let answer = Answer::of(outlook, &dangers, args.threshold);
             write_json(&mut out, &answer)?;
         }
-        TextOrJson::Text => write_outlook(&mut out, outlook, &dangers)?,
+        TextOrJson::Text => {
+            write_outlook(&mut Wrapped::new(out, Screen::stdout()), outlook, &dangers)?;
+        }
     }
     Ok(status)
 }

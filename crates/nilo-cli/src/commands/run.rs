@@ -23,6 +23,7 @@ use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
 use crate::text::screen::Screen;
 use crate::text::summary::{FEW, write_summary};
+use crate::text::wrap::Wrapped;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
@@ -121,7 +122,7 @@ pub(crate) fn report(
     if !quiet {
         let mut text = Vec::new();
         write_summary(
-            &mut text,
+            &mut Wrapped::new(&mut text, Screen::stderr()),
             Screen::stderr(),
             &summary,
             &folder.path().display().to_string(),

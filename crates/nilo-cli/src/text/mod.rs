@@ -20,3 +20,4 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod terminal_title;
 pub(crate) mod training;
+pub(crate) mod wrap;
