@@ -369,3 +369,10 @@ def test_a_finished_run_that_lost_its_tail_is_damaged(nilo):
 def test_a_finished_run_without_its_record_is_damaged(nilo):
     damaged_copy(nilo, lambda segment: os.unlink(segment))
     assert nilo("verify").returncode == 1
+
+
+def test_a_damaged_run_is_all_that_is_said_of_it(nilo):
+    nilo("run", "--quiet", "--", "true")
+    (nilo.run_folder() / "run.json").write_text("{")
+    listed = nilo("runs")
+    assert listed.stdout == "" and "run.json is damaged" in listed.stderr and "no runs in" not in listed.stderr

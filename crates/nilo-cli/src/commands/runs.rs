@@ -22,6 +22,7 @@ use crate::text::table::{left, right, write_coloured_table};
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
     let mut listed: Vec<Listed> = Vec::new();
+    let mut unreadable = 0;
     let elsewhere = runs_elsewhere(&root).into_iter();
     let elsewhere = elsewhere.flat_map(|(_, runs)| runs.into_iter().map(|(folder, _)| Ok(folder)));
     for folder in list_runs(&root).into_iter().chain(elsewhere) {
@@ -30,7 +31,10 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .and_then(|folder| summarize_job(&folder))
         {
             Ok(found) => listed.extend(found),
-            Err(failure) => warn(&failure.sentence()),
+            Err(failure) => {
+                unreadable += 1;
+                warn(&failure.sentence());
+            }
         }
     }
     let has_tags = |summary: &Summary| {
@@ -53,6 +57,8 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
         Output::Text if summaries.is_empty() && recorded > 0 => {
             note(&format!("none of the {recorded} runs has these tags"));
         }
+        // What there is was warned of.
+        Output::Text if summaries.is_empty() && unreadable > 0 => {}
         Output::Text if summaries.is_empty() => {
             note(&format!(
                 "no runs in {}; record one with `nilo run -- COMMAND`",
