@@ -14,6 +14,7 @@ use nilo_sample::{Recording, is_absent};
 
 use crate::csv::push_text;
 use crate::in_force::cell;
+use crate::number_text::NumberText;
 use crate::subject_name::subject_name;
 use crate::{ExportError, has_ranks};
 
@@ -48,7 +49,7 @@ pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), E
                 line.push(',');
                 let value = cell(table, column, row);
                 if !is_absent(value) {
-                    let _ = write!(line, "{value}");
+                    let _ = write!(line, "{}", NumberText(value));
                 }
                 let _ = writeln!(line, ",{writer}");
                 output.write_all(line.as_bytes())?;

@@ -22,6 +22,7 @@ use nilo_sample::{Column, Event, RecordedTable, Recording, Subject, is_absent};
 use serde::Serialize;
 
 use crate::in_force::cell;
+use crate::number_text::NumberText;
 use crate::{ExportError, RECORDING_SCHEMA};
 
 /// The opening of a table, up to its arrays.
@@ -41,9 +42,6 @@ struct EventLine<'a> {
     #[serde(flatten)]
     event: &'a Event,
 }
-
-/// Whole numbers of this size are exact in every reader of JSON.
-const LARGEST_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// Writes the whole recording.
 pub fn write_json(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
@@ -120,10 +118,8 @@ fn write_value(value: f64, output: &mut impl Write) -> Result<(), ExportError> {
     } else if value.is_infinite() {
         let sign = if value < 0.0 { "-" } else { "" };
         write!(output, "\"{sign}Infinity\"")?;
-    } else if value.fract() == 0.0 && value.abs() < LARGEST_EXACT_INTEGER {
-        write!(output, "{}", value as i64)?;
     } else {
-        serde_json::to_writer(&mut *output, &value)?;
+        write!(output, "{}", NumberText(value))?;
     }
     Ok(())
 }

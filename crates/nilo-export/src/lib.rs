@@ -8,6 +8,7 @@ mod csv_log;
 mod csv_long;
 mod in_force;
 mod json;
+mod number_text;
 mod parquet;
 mod subject_name;
 mod tensorboard;

@@ -41,16 +41,20 @@ fn byte_label(bytes: f64) -> String {
 }
 
 /// Powers of ten are clamped to 1e-300, and a tick may be a billionth of a step beside its place.
+/// Of smaller ranges the ticks are found in a larger one.
 const SMALLEST_HALF_RANGE: f64 = 1e-290;
+const ENLARGED_BY: f64 = 1e200;
 
 /// Ticks at round numbers between two values, at most `most` of them and one.
 pub(crate) fn value_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
     // Halved, since the distance of two numbers may be too large for a number.
     let half_range = high / 2.0 - low / 2.0;
-    // Below this the steps themselves lose their digits.
-    if !half_range.is_finite() || half_range <= SMALLEST_HALF_RANGE {
-        return Vec::new();
-    }
+    let scale = match half_range {
+        range if !range.is_finite() || range <= 0.0 => return Vec::new(),
+        range if range <= SMALLEST_HALF_RANGE => ENLARGED_BY,
+        _ => 1.0,
+    };
+    let (low, high, half_range) = (low * scale, high * scale, half_range * scale);
     let wanted = half_range / (most.max(1) as f64 / 2.0);
     let power = wanted.log10().floor().clamp(-300.0, 300.0) as i32;
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0].map(|m| m * 10f64.powi(power));
@@ -63,8 +67,8 @@ pub(crate) fn value_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
         // A hair of tolerance: 0.3 / 0.1 is less than 3.
         .take_while(|at| *at <= high + step * 1e-9)
         .map(|at| Tick {
-            at,
-            label: value_label(at, step),
+            at: at / scale,
+            label: value_label(at / scale, step / scale),
         });
     ticks.collect()
 }
@@ -89,6 +93,9 @@ fn value_label(at: f64, step: f64) -> String {
         "0".to_owned()
     } else {
         let digits = at.abs().log10().floor() - step.log10().floor() + 1.0;
+        if digits > 6.0 && step >= 1.0 {
+            return format!("{at:.0}");
+        }
         let digits = digits.clamp(0.0, 6.0) as usize;
         let text = format!("{at:.digits$e}");
         let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -221,7 +228,15 @@ mod tests {
         assert_eq!(labels_of(0.0, 90.0), "0 25 50 75");
         assert_eq!(labels_of(5.0, 5.0), "");
         assert_eq!(labels_of(f64::NAN, 1.0), "");
-        assert_eq!(labels_of(-3.7e-306, -8.8e-310), "");
+        assert_eq!(labels_of(0.0, 3e-300), "0 1e-300 2e-300 3e-300");
+        assert_eq!(labels_of(-3.7e-306, -8.8e-310), "-3e-306 -2e-306 -1e-306");
+        assert_eq!(labels_of(0.0, 4e300), "0 1e300 2e300 3e300 4e300");
+        // Steps beyond what an exponent and a few digits tell apart.
+        let step = 2f64.powi(62);
+        assert_eq!(
+            labels_of(step, step + 2048.0),
+            "4611686018427387904 4611686018427388928 4611686018427389952"
+        );
     }
 
     proptest! {
