@@ -106,4 +106,4 @@ def _plain(value: Any, depth: int) -> Any:
 
 def _text(text: str) -> str:
     # Half of a character cannot be stored; what stands in its place is what the native half would put there.
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

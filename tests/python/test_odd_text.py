@@ -1,4 +1,4 @@
-"""Text that is not UTF-8: arguments, names and values are stored with replacement characters, and nothing raises in the loop."""
+"""Text that is not UTF-8: the package writes lone surrogates as Python's backslashreplace does, the command as replacement characters. Nothing raises in the loop."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def test_an_argument_that_is_not_utf8_stops_no_call(tmp_path):
     assert result.returncode == 0, result.stderr
     recorded = nilometer.RecordedRun(only_run(tmp_path))
     assert len(recorded.series("loss").value) == 3
-    assert recorded.description["command"][-1].startswith("--data=\ufffd")
+    assert recorded.description["command"][-1] == r"--data=\udcff\udcfe"
 
 
 def test_the_command_takes_such_arguments_too(nilo):
@@ -31,7 +31,7 @@ def test_the_command_takes_such_arguments_too(nilo):
     assert nilo.show()["command"] == ["echo", "\ufffd"]
 
 
-def test_surrogates_are_replaced_wherever_text_is_taken(tmp_path):
+def test_surrogates_are_escaped_wherever_text_is_taken(tmp_path):
     code = f"""
         import json, nilometer
         from nilometer.metrics import MetricTracker
@@ -63,7 +63,7 @@ def test_surrogates_are_replaced_wherever_text_is_taken(tmp_path):
     description = json.loads(result.stdout)
     clean = nilometer.RecordedRun(only_run(tmp_path))
     (name,) = [name for name in clean.metrics if "plain" not in name and "/" not in name]
-    assert name.startswith("a\ufffd") and name.endswith("b") and description["name"] == name
+    assert name == r"a\udcff\ud800b" and description["name"] == name
     assert description["tags"] == {name: name}
     assert clean.summary()["config"][name] == name
     assert "ValueError" in json.dumps(clean.summary()["exception"])
@@ -104,3 +104,17 @@ def test_lost_calls_are_counted_once_and_steps_do_not_drift(tmp_path):
         assert newest == calls - 1
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_names_that_differ_in_a_surrogate_are_two_metrics(run):
+    for step in range(3):
+        run.log({"\ud800a": step, "\udfffa": 2 * step, "deep": {"\ud800a": 1}}, step=step)
+    run.finish()
+    recorded = nilometer.read_run(run.path)
+    assert recorded.metrics == [r"\ud800a", r"\udfffa", r"deep/\ud800a"]
+    assert list(recorded.series("\udfffa").value) == [0, 2, 4]
+
+
+def test_a_step_beyond_64_bits_is_told_in_its_own_digits(tmp_path):
+    told = run_program("import nilometer; nilometer.log({'loss': 1}, step=2**63)", tmp_path, expect=1).stderr
+    assert "the step is 9223372036854775808, beyond 64 bits" in told, told

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
+use crate::text::text_of;
 
 /// Dictionaries within dictionaries are followed this deep.
 const DEEPEST: usize = 16;
@@ -39,7 +40,7 @@ pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<Found> {
 fn add(dict: &Bound<'_, PyDict>, prefix: &str, depth: usize, found: &mut Found) -> PyResult<()> {
     // A copy, because reading a value may run code that changes the dictionary.
     for (key, value) in dict.copy()?.iter() {
-        let text = key.str()?.to_string_lossy().into_owned();
+        let text = text_of(&key.str()?).into_owned();
         let name = if prefix.is_empty() {
             text
         } else {

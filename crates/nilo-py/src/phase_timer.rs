@@ -15,7 +15,7 @@ use crate::run::Run;
 use crate::series::{Series, Statistics, summary_dict};
 use crate::shared::Shared;
 use crate::strand::Strand;
-use crate::text::Text;
+use crate::text::{Text, text_of};
 use crate::trouble::report;
 
 /// Phases open at once; more is a start that is never stopped.
@@ -95,7 +95,7 @@ impl PhaseTimer {
 
     /// Begins a phase.
     fn start(&self, name: &Bound<'_, PyString>) -> PyResult<()> {
-        let text = name.to_string_lossy();
+        let text = text_of(name);
         let strand = Strand::current(name.py());
         let problem = self.locked().open(strand, &text);
         match problem {
@@ -111,7 +111,7 @@ impl PhaseTimer {
     #[pyo3(signature = (name=None))]
     fn stop(&self, py: Python<'_>, name: Option<&Bound<'_, PyString>>) -> PyResult<f64> {
         let now = monotonic_nanos();
-        let text = name.map(|name| name.to_string_lossy());
+        let text = name.map(text_of);
         let run = self.destination.get(py)?;
         let strand = Strand::current(py);
         let (seconds, unclosed) = {

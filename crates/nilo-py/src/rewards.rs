@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyString};
 use crate::errors::value_error;
 use crate::flatten::as_dict;
 use crate::nested::read_groups;
+use crate::text::text_of;
 
 /// Groups of rewards, kept and described.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -130,7 +131,7 @@ impl RewardHistory {
         py: Python<'py>,
         prompt_id: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let name = prompt_id.str()?.to_string_lossy().into_owned();
+        let name = text_of(&prompt_id.str()?).into_owned();
         let record = py.detach(|| self.locked().prompt(&name).cloned());
         as_python(py, serde_json::to_string(&record))
     }
@@ -172,7 +173,7 @@ fn component_lists<'py>(
     };
     dict.iter()
         .filter(|(_, values)| !values.is_none())
-        .map(|(name, values)| Ok((name.str()?.to_string_lossy().into_owned(), values)))
+        .map(|(name, values)| Ok((text_of(&name.str()?).into_owned(), values)))
         .collect()
 }
 
@@ -180,7 +181,7 @@ fn component_lists<'py>(
 fn prompt_names(prompts: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let listed = prompts.call_method0("tolist").ok();
     let prompts = listed.as_ref().unwrap_or(prompts);
-    let name = |prompt: &Bound<'_, PyAny>| Ok(prompt.str()?.to_string_lossy().into_owned());
+    let name = |prompt: &Bound<'_, PyAny>| Ok(text_of(&prompt.str()?).into_owned());
     let is_text = prompts.is_instance_of::<PyString>();
     if is_text || !prompts.hasattr("__iter__")? {
         return Ok(vec![name(prompts)?]);

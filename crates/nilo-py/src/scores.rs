@@ -9,6 +9,7 @@ use crate::errors::value_error;
 use crate::flatten::as_dict;
 use crate::nested::read_flat;
 use crate::rewards::as_python;
+use crate::text::text_of;
 
 /// The verifier that latencies without a name belong to.
 const UNNAMED: &str = "verifier";
@@ -103,7 +104,7 @@ fn by_verifier(latencies: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<f64>)>
     };
     let mut verifiers = Vec::with_capacity(dict.len());
     for (name, values) in dict.iter() {
-        let name = name.str()?.to_string_lossy().into_owned();
+        let name = text_of(&name.str()?).into_owned();
         let what = format!("latencies['{name}']");
         verifiers.push((name, read_flat(&what, &values).map_err(value_error)?));
     }

@@ -17,7 +17,7 @@ use crate::pending::DeviceNumber;
 use crate::run::{Run, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
 use crate::shared::{METRICS, Quick, Shared};
-use crate::text::Text;
+use crate::text::{Text, text_of};
 use crate::trouble::report;
 
 /// Values by name, kept in memory for statistics and stored in the run as they come.
@@ -270,7 +270,7 @@ impl Tracker {
             if let (Ok(name), Reading::Number(number)) =
                 (key.cast::<PyString>(), number::read(&value))
             {
-                self.push(&name.to_string_lossy(), number);
+                self.push(&text_of(name), number);
             }
         }
     }
