@@ -164,8 +164,21 @@ def other_cgroup():
     yield from new_cgroup()
 
 
+def remove_abandoned_cgroups(mount):
+    """Those of test processes that were killed before they could do it; one that is not empty stays."""
+    for folder in mount.glob("nilo-test-*-*"):
+        if pathlib.Path("/proc", folder.name.split("-")[2]).exists():
+            continue
+        for empty in [*(path for path in folder.glob("*") if path.is_dir()), folder]:
+            try:
+                empty.rmdir()
+            except OSError:
+                pass
+
+
 def new_cgroup():
     mount = pathlib.Path("/sys/fs/cgroup/memory")
+    remove_abandoned_cgroups(mount)
     folder = mount / f"nilo-test-{os.getpid()}-{time.monotonic_ns()}"
     try:
         folder.mkdir()

@@ -1,12 +1,14 @@
 """How it ended, when memory ran out: real limits, real kills."""
 
 import os
+import pathlib
 import signal
 import re
+import subprocess
 import time
 
 import pytest
-from conftest import MIB, python, wait_until
+from conftest import MIB, python, unavailable, wait_until
 
 HOG = "b=[]\nimport time\nwhile 1: b.append(bytearray(b'x')*(8<<20)); time.sleep(.02)"
 
@@ -146,3 +148,14 @@ def test_a_neighbours_kill_is_not_blamed_on_the_job(nilo, cgroup, job):
     assert process.wait(60) == 137
     assert cgroup.kills == 1
     assert nilo.show()["status"] == "killed"
+
+
+def test_cgroups_of_killed_test_processes_are_removed(request):
+    code = "import os; path = f'/sys/fs/cgroup/memory/nilo-test-{os.getpid()}-left'; print(path, flush=True); os.makedirs(path + '/task'); os.kill(os.getpid(), 9)"
+    killed = subprocess.run(python(code), capture_output=True, text=True)
+    if killed.returncode != -signal.SIGKILL:
+        unavailable(f"no writable cgroup v1 memory hierarchy: {killed.stderr}")
+    left = pathlib.Path(killed.stdout.strip())
+    assert left.exists()
+    request.getfixturevalue("cgroup")
+    assert not left.exists()

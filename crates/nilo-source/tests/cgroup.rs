@@ -21,8 +21,9 @@ struct TestCgroup {
 
 impl TestCgroup {
     fn make(name: &str, limit_bytes: u64) -> Option<TestCgroup> {
-        let folder = Path::new("/sys/fs/cgroup/memory")
-            .join(format!("nilo-test-{}-{name}", std::process::id()));
+        let mount = Path::new("/sys/fs/cgroup/memory");
+        remove_abandoned(mount);
+        let folder = mount.join(format!("nilo-test-{}-{name}", std::process::id()));
         let made = std::fs::create_dir_all(folder.join("task")).and_then(|()| {
             std::fs::write(
                 folder.join("memory.limit_in_bytes"),
@@ -46,6 +47,20 @@ impl TestCgroup {
         let procs = self.folder.join("task/cgroup.procs");
         let script = format!("echo 0 > {}; exec python3 -c '{code}'", procs.display());
         Job::sh(&script)
+    }
+}
+
+/// Removes those of test processes that were killed before they could do it; one that is not empty stays.
+fn remove_abandoned(mount: &Path) {
+    for entry in std::fs::read_dir(mount).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name
+            .strip_prefix("nilo-test-")
+            .and_then(|rest| rest.split('-').next());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_dir(entry.path().join("task"));
+            let _ = std::fs::remove_dir(entry.path());
+        }
     }
 }
 
