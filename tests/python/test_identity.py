@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -453,3 +454,18 @@ def test_a_resumed_run_names_the_one_before(nilo, folder):
         nilometer.init(resume="never-was")
     with pytest.raises(ValueError, match="name"):
         nilometer.init(resume=True)
+
+
+def test_a_resumed_run_is_drawn_with_the_one_before_over_steps(nilo, folder):
+    for name, steps in [("exp", range(40)), ("exp", range(30, 60)), ("exp", range(55, 100))]:
+        with nilometer.init(name=name, memory=False, resume=steps[0] > 0) as run:
+            for step in steps:
+                run.log({"loss": 1000 - step if step < 30 else step}, step=step)
+    assert nilo("plot", "exp", "-x", "step", "-o", "chain.svg").returncode == 0
+    drawn = (folder / "chain.svg").read_text()
+    # The smallest loss is at step 30, the largest at step 0.
+    assert "last 99, min 30, max 1000" in drawn
+    labels = re.findall(r">(\d+)</text>", drawn)
+    assert "0" in labels and "20" in labels
+    assert nilo("plot", "exp", "-o", "alone.svg").returncode == 0
+    assert "last 99, min 55, max 99" in (folder / "alone.svg").read_text()

@@ -21,6 +21,7 @@ pub mod phases;
 pub mod profile;
 pub mod rate;
 pub mod request;
+mod resumed;
 pub mod rewards;
 pub mod settings;
 pub mod slurm;
@@ -36,5 +37,6 @@ pub use ending::{Aftermath, judge_ending};
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
 };
+pub use resumed::add_resumed_metrics;
 pub use step_clock::StepClock;
 pub use summary::{Summary, damage, summarize};

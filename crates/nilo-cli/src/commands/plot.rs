@@ -1,16 +1,16 @@
 //! `nilo plot`: the memory of a run as a picture.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nilo_analysis::ending::limit_in_force;
-use nilo_analysis::{StepClock, Summary, run_labels, summarize};
+use nilo_analysis::{StepClock, Summary, add_resumed_metrics, metric_group, run_labels, summarize};
 use nilo_plot::{Across, ChartOptions, Peak, Theme, compare_chart, memory_chart};
-use nilo_sample::Recording;
+use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, XAxis};
 use crate::commands::run::program_name;
 use crate::failure::{Failure, note};
-use crate::folder::{find_run, load, runs_root};
+use crate::folder::{find_run, load, load_where, runs_root};
 use crate::settings::Settings;
 use crate::text::one_line::one_line;
 
@@ -28,6 +28,9 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         let (mut recording, ending) = load(&find_run(&root, run)?)?;
         let summary = summarize(&recording, &ending);
         recording.description.ending.get_or_insert(ending);
+        if args.x_axis == XAxis::Step {
+            add_chain(&root, &mut recording);
+        }
         runs.push((recording, summary));
     }
     let (first, summary) = &runs[0];
@@ -83,6 +86,22 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", output.display())))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
+}
+
+/// Adds the metrics of the runs that this one resumes, as far back as they are there.
+fn add_chain(root: &Path, recording: &mut Recording) {
+    let mut seen = vec![recording.description.id.clone()];
+    let mut next = recording.description.resumes.clone();
+    while let Some(id) = next.filter(|id| !seen.contains(id)) {
+        let folder = find_run(root, Some(&id.to_string()));
+        let is_metric = |spec: &TableSpec| metric_group(spec).is_some();
+        let Ok((earlier, _)) = folder.and_then(|folder| load_where(&folder, &is_metric)) else {
+            return;
+        };
+        next = earlier.description.resumes.clone();
+        add_resumed_metrics(recording, earlier);
+        seen.push(id);
+    }
 }
 
 /// The metrics that were asked for; of a single run without a wish, its loss or its first metric.
