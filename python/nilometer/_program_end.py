@@ -43,13 +43,18 @@ def at_program_end(end: Callable[[BaseException | None, int | None], None]) -> N
     if not _has_exit_handler:
         _has_exit_handler = True
         atexit.register(_at_exit, end)
-    # Looked up, not imported: most programs do without it.
-    process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None and _child_with_finalizer != os.getpid():
+    if is_multiprocessing_child() and _child_with_finalizer != os.getpid():
         from multiprocessing.util import Finalize
 
         _child_with_finalizer = os.getpid()
         Finalize(None, _at_child_end, (end,), exitpriority=_LAST)
+
+
+def is_multiprocessing_child() -> bool:
+    """Whether multiprocessing started this process, and may end it with SIGTERM, as `Pool` does with its workers."""
+    # Looked up, not imported: most programs do without it.
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
 
 
 def _at_exit(end: Callable[[BaseException | None, int | None], None]) -> None:

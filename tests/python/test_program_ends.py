@@ -122,6 +122,68 @@ with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_co
     assert [run["ending"]["exit_code"] for run in told] == [0] * 4
 
 
+POOL = """
+import multiprocessing, sys, nilometer
+
+def train(number):
+    run = nilometer.init(name=f"run{number}", memory="memory" in sys.argv)
+    run.log({"loss": number}, step=0)
+    if number == 0:
+        run.finish()
+
+if __name__ == "__main__":
+    outer = nilometer.init(name="outer", memory=False) if "inside" in sys.argv else None
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        pool.map(train, range(3), chunksize=1)
+    if outer is not None:
+        outer.finish()
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["memory"], ["inside"]])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_that_pool_ends_by_sigterm_leaves_its_run_killed(tmp_path, method, more):
+    (tmp_path / "pool.py").write_text(POOL)
+    subprocess.run([sys.executable, "pool.py", method, *more], check=True, timeout=60)
+    found = {}
+    for path in (tmp_path / ".nilo").glob("**/run.json"):
+        run = nilometer.read_run(path.parent)
+        if run.metrics:
+            summary = run.summary()
+            found[run.description["name"]] = (summary["status"], summary.get("exit_code"), summary.get("signal"))
+            assert run.series("loss").value.tolist() == [float(run.description["name"][-1])]
+    # The first ended by itself, the second with the next `init()`, the last with the pool.
+    assert found == {"run0": ("exited", 0, None), "run1": ("exited", 0, None), "run2": ("killed", None, 15)}
+
+
+def test_sigterm_ends_a_child_of_multiprocessing_as_without_us(tmp_path):
+    code = """
+import multiprocessing, os, signal, sys, nilometer
+
+def child(handles, ready):
+    if handles:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    nilometer.init(memory=False)
+    assert (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL) is not handles
+    ready.set()
+    multiprocessing.Event().wait()
+
+for handles in (False, True):
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=child, args=(handles, ready))
+    process.start()
+    assert ready.wait(60)
+    process.terminate()
+    process.join()
+    print(process.exitcode)
+"""
+    assert run_program(code, tmp_path).stdout.split() == ["-15", "7"]
+    runs = sorted((tmp_path / ".nilo").glob("*/run.json"))
+    ends = [nilometer.read_run(path.parent).summary() for path in runs]
+    assert [(end["status"], end.get("exit_code"), end.get("signal")) for end in ends] == [("killed", None, 15), ("exited", 7, None)]
+
+
 @pytest.mark.parametrize(
     ("code", "status"),
     [

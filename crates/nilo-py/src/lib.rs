@@ -31,6 +31,7 @@ mod series;
 mod shared;
 mod strand;
 mod stream;
+mod termination;
 mod text;
 mod throughput;
 mod tracker;

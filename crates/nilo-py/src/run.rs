@@ -20,6 +20,7 @@ use crate::project::decide_privacy;
 use crate::run_folder::begin_folder;
 use crate::shared::{METRICS, Ownership, Quick, Shared, Sink, lock};
 use crate::stream::Stream;
+use crate::termination::EndsBySigterm;
 use crate::text::Text;
 use crate::trouble::report;
 
@@ -141,9 +142,9 @@ impl Run {
     }
 
     /// Becomes the one who ends this run, and records the process's memory every `interval_secs` until then,
-    /// that of other ranks in the run too.
-    #[pyo3(signature = (interval_secs=None))]
-    fn own(&self, interval_secs: Option<f64>) -> PyResult<()> {
+    /// that of other ranks in the run too. With `ends_by_sigterm` a SIGTERM that ends the process is the run's end, and is recorded.
+    #[pyo3(signature = (interval_secs=None, *, ends_by_sigterm=false))]
+    fn own(&self, interval_secs: Option<f64>, ends_by_sigterm: bool) -> PyResult<()> {
         let Some(path) = &self.shared.path else {
             return Ok(());
         };
@@ -160,6 +161,9 @@ impl Run {
             folder,
             description,
             recorder: None,
+            by_sigterm: ends_by_sigterm
+                .then(|| EndsBySigterm::watch(path))
+                .flatten(),
         };
         let outcome = match recorder {
             Ok(recorder) => {

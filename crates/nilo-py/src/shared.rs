@@ -18,6 +18,7 @@ use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::pending::{Pending, PendingQueue};
 use crate::quick_row::QuickRoom;
 use crate::stream::Stream;
+use crate::termination::EndsBySigterm;
 use crate::trouble::{report, warn_once};
 
 /// The group of what `Run.log` stores.
@@ -46,6 +47,8 @@ pub(crate) struct Ownership {
     pub(crate) folder: RunFolder,
     pub(crate) description: RunDescription,
     pub(crate) recorder: Option<OwnRecorder>,
+    /// The end that a SIGTERM would be.
+    pub(crate) by_sigterm: Option<EndsBySigterm>,
 }
 
 /// The state that the classes of one process share.
@@ -313,21 +316,24 @@ impl Ownership {
         if self.pid != std::process::id() {
             return;
         }
-        if let Some(recorder) = self.recorder {
-            recorder.stop(exit_code);
-            return;
+        match self.recorder {
+            Some(recorder) => drop(recorder.stop(exit_code)),
+            None => {
+                let mut description = self.description;
+                let started = description.started_monotonic_nanos;
+                description.ending = Some(Ending {
+                    status: RunStatus::Exited,
+                    exit_code,
+                    signal: None,
+                    time_nanos: monotonic_nanos().saturating_sub(started),
+                    oom: None,
+                    left_running: Vec::new(),
+                });
+                self.folder.write_description(&description).ok();
+            }
         }
-        let mut description = self.description;
-        let started = description.started_monotonic_nanos;
-        description.ending = Some(Ending {
-            status: RunStatus::Exited,
-            exit_code,
-            signal: None,
-            time_nanos: monotonic_nanos().saturating_sub(started),
-            oom: None,
-            left_running: Vec::new(),
-        });
-        self.folder.write_description(&description).ok();
+        // Only here: a signal that comes before the end is written down is the end.
+        drop(self.by_sigterm);
     }
 }
 

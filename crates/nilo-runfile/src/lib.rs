@@ -52,7 +52,7 @@ pub use error::RunfileError;
 pub use folder::{Access, DEFAULT_ROOT, RunFolder, check_root, list_runs};
 pub use follow::{Follower, Update};
 pub use header::{FORMAT_VERSION, HEADER_LEN};
-pub use marks::{append_event, append_event_at};
+pub use marks::{PreparedEvent, append_event, append_event_at};
 pub use options::{WriteMode, WriterOptions};
 pub use record::MAX_BODY_LEN;
 pub use segment::MAX_SEGMENT_BYTES;

@@ -2,7 +2,7 @@
 //!
 //! All share one file. Each event is a single `write(2)` to a file opened for appending, which the kernel keeps apart from those of other processes.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -25,29 +25,8 @@ pub fn append_event(run_dir: &Path, event: &Event) -> Result<(), RunfileError> {
 /// Adds an event at a moment of this boot's monotonic clock.
 pub fn append_event_at(run_dir: &Path, time_nanos: u64, event: &Event) -> Result<(), RunfileError> {
     let path = run_dir.join(names::MARKS);
-    let json = serde_json::to_vec(event).map_err(|source| RunfileError::Encode {
-        path: path.clone(),
-        source,
-    })?;
-    let header = match open_with_header(&path, Magic::Segment) {
-        Ok((_, header)) => header,
-        Err(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            create(run_dir, &path).map_err(RunfileError::io("create", &path))?;
-            open_with_header(&path, Magic::Segment)?.1
-        }
-        Err(error) => return Err(error),
-    };
-    let time_nanos = on_the_files_clock(&header.clock, time_nanos);
-    let record = record::encode_event(time_nanos, &json).ok_or_else(|| RunfileError::TooLarge {
-        what: "the event",
-        limit_bytes: MAX_BODY_LEN as u64,
-        path: path.clone(),
-    })?;
-    let append = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&path)?;
+    let (mut file, record) = open_for(run_dir, &path, time_nanos, event)?;
+    let mut append = || -> io::Result<()> {
         let written = file.write(&record)?;
         // A part of a record is garbage that readers step over; the event itself is lost, and the caller is told.
         if written == record.len() {
@@ -57,6 +36,77 @@ pub fn append_event_at(run_dir: &Path, time_nanos: u64, event: &Event) -> Result
         }
     };
     append().map_err(RunfileError::io("append to", &path))
+}
+
+/// The longest event that can be prepared.
+const MAX_PREPARED_LEN: usize = 256;
+
+/// An event that a signal handler may add to a run: the file is open and the record encoded.
+#[derive(Debug)]
+pub struct PreparedEvent {
+    file: File,
+    record: Vec<u8>,
+}
+
+impl PreparedEvent {
+    /// Makes everything ready; the run is one that this process has just made.
+    pub fn new(run_dir: &Path, event: &Event) -> Result<PreparedEvent, RunfileError> {
+        let path = run_dir.join(names::MARKS);
+        let (file, record) = open_for(run_dir, &path, clock::monotonic_nanos(), event)?;
+        if record.len() > MAX_PREPARED_LEN {
+            return Err(too_large(&path, MAX_PREPARED_LEN));
+        }
+        Ok(PreparedEvent { file, record })
+    }
+
+    /// Adds the event at the present moment. Async-signal-safe: it neither allocates nor locks. False when it could not be stored.
+    pub fn append_now(&self) -> bool {
+        let mut space = [0; MAX_PREPARED_LEN];
+        let record = &mut space[..self.record.len()];
+        record.copy_from_slice(&self.record);
+        record::set_event_time(record, clock::monotonic_nanos());
+        (&self.file)
+            .write(record)
+            .is_ok_and(|written| written == record.len())
+    }
+}
+
+/// The file of marks, opened for appending, and the event as a record of it.
+fn open_for(
+    run_dir: &Path,
+    path: &Path,
+    time_nanos: u64,
+    event: &Event,
+) -> Result<(File, Vec<u8>), RunfileError> {
+    let json = serde_json::to_vec(event).map_err(|source| RunfileError::Encode {
+        path: path.to_owned(),
+        source,
+    })?;
+    let header = match open_with_header(path, Magic::Segment) {
+        Ok((_, header)) => header,
+        Err(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            create(run_dir, path).map_err(RunfileError::io("create", path))?;
+            open_with_header(path, Magic::Segment)?.1
+        }
+        Err(error) => return Err(error),
+    };
+    let time_nanos = on_the_files_clock(&header.clock, time_nanos);
+    let record =
+        record::encode_event(time_nanos, &json).ok_or_else(|| too_large(path, MAX_BODY_LEN))?;
+    let file = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+        .map_err(RunfileError::io("append to", path))?;
+    Ok((file, record))
+}
+
+fn too_large(path: &Path, limit_bytes: usize) -> RunfileError {
+    RunfileError::TooLarge {
+        what: "the event",
+        limit_bytes: limit_bytes as u64,
+        path: path.to_owned(),
+    }
 }
 
 /// The time on the clock of the process that created the file, which may have run before a reboot or on another machine.
