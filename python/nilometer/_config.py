@@ -28,7 +28,7 @@ def as_mapping(values: Any) -> Mapping[Any, Any]:
         return nested
     if hasattr(values, "__dict__"):
         return dict(vars(values))
-    report(f"config: a {type(values).__name__} is not a dictionary, a namespace or a dataclass")
+    report(f"config must be a dictionary, a namespace or a dataclass, not {type(values).__name__}")
     return {}
 
 

@@ -66,8 +66,8 @@ def _frames_to_user() -> int:
 def refuse_pickling(self: object) -> NoReturn:
     """As `__reduce__` of what belongs to one process: a copy would be empty, or write twice."""
     raise TypeError(
-        f"a {type(self).__name__} cannot be pickled or copied: it adds to the run of its own process; "
-        "make one in each process (they join the same run), or hand over its figures"
+        f"{type(self).__name__} cannot be pickled or copied: it writes to the run of its own process; "
+        "make one in each process (they join the same run), or pass its figures"
     )
 
 

@@ -152,7 +152,7 @@ class RecordedRun:
                 pathlib.Path(path).suffix.lower()
             )
             if format is None:
-                raise ValueError(f"say the format of {os.fspath(path)!r}: csv, json, parquet or tensorboard")
+                raise ValueError(f"cannot tell the format from {os.fspath(path)!r}: pass format='csv', 'json', 'parquet' or 'tensorboard'")
         return self._reader.export(path, format)
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class RecordedRun:
 def _complain_of(kind: str, name: str, known: list[str]) -> None:
     if name not in known:
         some = ", ".join(known[:20]) or "none"
-        raise KeyError(f"no {kind} is called {name!r} (there are: {some})")
+        raise KeyError(f"no {kind} is called {name!r}; available: {some}")
 
 
 def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str] | None = None) -> RecordedRun:

@@ -265,7 +265,7 @@ def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | Non
     except OSError as error:
         if resume is not True:
             raise
-        report(f"there is nothing to resume: {error}")
+        report(f"nothing to resume: {error}")
         return None
 
 
@@ -292,8 +292,8 @@ def _begin_again(before: Run) -> Run:
     if before.path is not None and run.path is not None and run.path != before.path:
         # Not a trouble that strict mode should raise for: nothing is lost.
         warn_once(
-            "the run is finished: what is logged after its end goes into a further run of the same name "
-            "(nilometer.init() begins one on purpose)"
+            "the run is finished: logging after finish() starts a new run of the same name "
+            "(call nilometer.init() to start one explicitly)"
         )
     return run
 
@@ -376,7 +376,7 @@ def _interval_secs(asked: float | None) -> float:
 def _is_disabled() -> bool:
     mode = os.environ.get("NILO_MODE", "")
     if mode not in ("", "on", "disabled", "off"):
-        report(f"NILO_MODE is {mode!r}, which is neither 'disabled' nor 'on'; recording goes on")
+        report(f"NILO_MODE must be 'on' or 'disabled', not {mode!r}; recording stays on")
     return mode in ("disabled", "off")
 
 

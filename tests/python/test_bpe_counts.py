@@ -97,7 +97,7 @@ def test_a_token_that_was_cut_out_and_is_forgotten_is_told_of_once(shards):
             BPE().train_from_counts(shards, 900)
     (only,) = heard
     assert only.category is NilometerWarning and only.filename == __file__
-    assert str(only.message) == "'<|endoftext|>' was cut out of the texts and is no special token here"
+    assert str(only.message) == "'<|endoftext|>' was a special token when the texts were counted and is none here"
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_token_that_was_cut_out_and_is_forgotten_is_told_of_once(shards):
         (lambda: count("a.txt", "a.txt", resume=True), OSError, "it is not a counts file"),
         (lambda: count_from_iterator("text", "out"), TypeError, "put it into a list"),
         (lambda: count_from_iterator(["text"], "out", lines=True), ValueError, "lines is for files"),
-        (lambda: merge_counts([], "out"), ValueError, "no files of counts are named"),
-        (lambda: BPE().train_from_counts([], 300), ValueError, "no files of counts are named"),
+        (lambda: merge_counts([], "out"), ValueError, "no files of counts given"),
+        (lambda: BPE().train_from_counts([], 300), ValueError, "no files of counts given"),
         (lambda: BPE().train_from_counts("missing", 300), FileNotFoundError, "could not read counts from missing"),
         (lambda: BPE().train_from_counts("a.txt", 300), OSError, "it is not a counts file"),
         (lambda: BPE().train_from_counts("a.txt", 300, lines=True), ValueError, "lines is for texts"),

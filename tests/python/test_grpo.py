@@ -359,3 +359,11 @@ def test_what_was_given_is_readable_by_the_same_name(run):
     assert tracker.get_last("kl_divergence") == tracker.get_last("kl") == 0.012
     assert tracker.get_summary()["mean_reward"]["count"] == 1
     assert stored(run, "mean_reward") == ([1], [0.72])
+
+
+@pytest.mark.parametrize("wrong", [object(), b"bytes", [1.0]])
+def test_reward_components_of_another_type_are_named_in_plain_words(wrong, monkeypatch):
+    monkeypatch.setenv("NILO_STRICT", "1")
+    words = f"reward_components must be a dictionary of names and numbers, not {type(wrong).__name__}$"
+    with pytest.raises(nilometer.NilometerError, match=words):
+        GRPOMetricsTracker().update_grpo_step(0, reward_components=wrong)

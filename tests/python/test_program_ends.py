@@ -214,7 +214,7 @@ for value in range(3):
     nilometer.finish()
 """
     said = run_program(code, tmp_path).stderr
-    assert said.count("the run is finished: what is logged after its end goes into a further run of the same name") == 1
+    assert said.count("the run is finished: logging after finish() starts a new run of the same name") == 1
     assert "<string>:5: NilometerWarning" in said
     runs = [nilometer.RecordedRun(path.parent) for path in sorted((tmp_path / "here").glob("*/run.json"))]
     assert [run.description["name"] for run in runs] == ["baseline"] * 3
@@ -288,5 +288,5 @@ def test_many_series_are_those_that_are_read_one_by_one():
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_what_belongs_to_one_process_says_so_when_it_is_pickled(make, copied):
     made = make()
-    with pytest.raises(TypeError, match=f"a {type(made).__name__} cannot be pickled.*make one in each process"):
+    with pytest.raises(TypeError, match=f"^{type(made).__name__} cannot be pickled.*make one in each process"):
         copied(made)

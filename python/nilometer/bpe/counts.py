@@ -76,7 +76,7 @@ def merge_counts(counts: Path | Iterable[Path], output: Path) -> dict[str, int]:
 def open_counts(paths: Sequence[str]) -> BpeCounts:
     """Opens files of counts that were made by the same rules."""
     if not paths:
-        raise ValueError("no files of counts are named")
+        raise ValueError("no files of counts given")
     return BpeCounts.open(paths)
 
 
@@ -90,10 +90,10 @@ def counts_for(paths: Sequence[str], special_tokens: Sequence[str], pattern: str
         )
     for token in counts.cut_out:
         if token not in special_tokens:
-            warn_once(f"{token!r} was cut out of the texts and is no special token here")
+            warn_once(f"{token!r} was a special token when the texts were counted and is none here")
     for token in special_tokens:
         if token not in counts.cut_out:
-            warn_once(f"{token!r} was not cut out of the texts when they were counted, and is learnt from where it stands in them")
+            warn_once(f"{token!r} was not a special token when the texts were counted: it is learned as ordinary text")
     return counts
 
 

@@ -36,19 +36,19 @@ class Options:
 
     def __post_init__(self) -> None:
         if isinstance(self.special_tokens, (str, bytes)):
-            raise TypeError("special_tokens must be a list of texts, not a single one")
+            raise TypeError("special_tokens must be a list of str, not a single str")
         object.__setattr__(self, "special_tokens", list(self.special_tokens))
         for name in ("min_frequency", "max_token_length", "threads"):
             value = getattr(self, name)
             if value is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
+                raise TypeError(f"{name} must be int, not {type(value).__name__}")
             least = 1 if name == "threads" else 0
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, not {value}")
         if sum((self.lines, self.separator is not None, self.jsonl is not None)) > 1:
-            raise ValueError("lines, separator and jsonl exclude each other: each says what a document is")
+            raise ValueError("lines, separator and jsonl are mutually exclusive: each says what a document is")
 
 
 # What says how files hold documents, and what only learning asks for.
@@ -67,7 +67,7 @@ def refuse(options: Mapping[str, Any], names: Iterable[str], reason: str) -> Non
 def check_iterator(iterator: Any, options: Mapping[str, Any]) -> None:
     """Raises if an iterator is a single text, or options are given that are for files."""
     if isinstance(iterator, (str, bytes)):
-        raise TypeError("the iterator must give texts, but it is a single one: put it into a list")
+        raise TypeError("iterator must yield str, not be a single str: put it into a list")
     refuse(options, OF_FILES, "for files: each text of an iterator is a document")
 
 
@@ -80,7 +80,7 @@ def inputs_of(input_path: Path | Iterable[Path]) -> list[str]:
 
 def vocabulary_size(vocab_size: int) -> int:
     if not isinstance(vocab_size, int) or isinstance(vocab_size, bool):
-        raise TypeError(f"vocab_size must be a whole number, not {type(vocab_size).__name__}")
+        raise TypeError(f"vocab_size must be int, not {type(vocab_size).__name__}")
     if vocab_size < 1:
         raise ValueError(f"vocab_size must be at least 1, not {vocab_size}")
     return vocab_size

@@ -97,7 +97,7 @@ class BPE:
     ) -> list[list[int]]:
         """The ids of each text, on all cores or as many threads as given."""
         if isinstance(texts, (str, bytes)):
-            raise TypeError("texts must be a list of texts, not a single one")
+            raise TypeError("texts must be a list of str, not a single str")
         return self._trained.encode_batch(list(texts), special_tokens, threads)
 
     def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
@@ -110,7 +110,7 @@ class BPE:
         try:
             return self._trained.decode(numbers)
         except OverflowError:
-            raise ValueError(f"ids are whole numbers from 0 to {self.vocab_size - 1}") from None
+            raise ValueError(f"ids must be integers from 0 to {self.vocab_size - 1}") from None
 
     def save(self, folder: Path) -> list[pathlib.Path]:
         """Writes `tokenizer.json`, `vocab.json` + `merges.txt` and ranks for tiktoken; gives their paths.
@@ -119,7 +119,7 @@ class BPE:
         """
         paths, why_no_ranks = self._trained.save(folder)
         if why_no_ranks is not None:
-            warn_once(f"save() wrote everything but the ranks: {why_no_ranks}")
+            warn_once(f"save() wrote no file of ranks: {why_no_ranks}")
         return paths
 
     @classmethod
@@ -229,14 +229,14 @@ def _read(path: pathlib.Path, pattern: str | None, special_tokens: list[str]) ->
         return BpeModel.read_tokenizer_json(path.read_bytes())
     if not path.exists():
         raise FileNotFoundError(
-            f"no tokenizer is there: {path}\n"
-            "hint: give a folder of save(), a tokenizer.json, or a file of tiktoken ranks"
+            f"no tokenizer found: {path}\n"
+            "hint: pass a folder written by save(), a tokenizer.json, or a file of tiktoken ranks"
         )
     beside = path.with_suffix(".json")
     info: dict[str, Any] = json.loads(beside.read_bytes()) if beside.exists() else {}
     pattern = pattern or info.get("pat_str")
     if pattern is None:
         raise ValueError(
-            "a file of ranks does not say how text falls apart into words\nhint: say it, such as pattern='cl100k'"
+            "a file of ranks does not say how text is split into words\nhint: pass the pattern, such as pattern='cl100k'"
         )
     return BpeModel.read_ranks(path, info.get("special_tokens", {}), pattern)

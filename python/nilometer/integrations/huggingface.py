@@ -179,13 +179,13 @@ def watch_rewards(
     Rewards of evaluations are left out where the trainer has a NiloCallback, which knows them.
     """
     if not callable(reward_function) or hasattr(reward_function, "forward"):
-        raise TypeError("watch_rewards takes a reward function; a reward model is not one")
+        raise TypeError("watch_rewards takes a reward function, not a reward model")
     if tracker is None:
         from ..metrics import GRPOMetricsTracker
 
         tracker = GRPOMetricsTracker(**settings)
     elif settings:
-        raise TypeError(f"watch_rewards: {', '.join(settings)} is for the tracker, and the tracker is given")
+        raise TypeError(f"watch_rewards: pass {', '.join(settings)} to the tracker, not beside tracker=")
 
     if inspect.iscoroutinefunction(reward_function):
 

@@ -69,7 +69,7 @@ class LeakDetector(Watcher):
             f"leak_callback must be callable, not {type(leak_callback).__name__}",
         )
         require_type(warm_up_secs, (int, float), "warm_up_secs")
-        require(warm_up_secs >= 0, f"warm_up_secs must not be negative, not {warm_up_secs}")
+        require(warm_up_secs >= 0, f"warm_up_secs must be at least 0, not {warm_up_secs}")
         self.warm_up_secs = float(warm_up_secs)
         self.threshold_bytes = int(threshold_mb * _MB)
         self.leak_callback = leak_callback

@@ -89,7 +89,7 @@ class GRPOMetricsTracker(MetricTracker):
                 metrics[f"rewards/{name}/mean" if is_plain else f"rewards/{name}"] = value
         elif reward_components is not None:
             kind = type(reward_components).__name__
-            report(f"update_grpo_step: reward_components is a {kind}, not a dictionary of names and numbers")
+            report(f"update_grpo_step: reward_components must be a dictionary of names and numbers, not {kind}")
         self.update_batch({**metrics, **others}, step)
 
     def update(self, name: str, value: Any, step: int | None = None) -> None:
