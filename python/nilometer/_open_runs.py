@@ -1,21 +1,28 @@
-"""Which runs are open in this process, and which of them is the current one: that of the thread, or else the latest.
+"""Which runs are open in this process, and which of them is the current one: that of the thread or asyncio task, or else the latest.
 
-A thread's new run takes the place of its last one. Runs of other threads that still live stay open: each may be a training of its own.
+A thread's new run takes the place of its last one, and so does a task's. Runs of other threads and tasks that still live stay open:
+each may be a training of its own.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from contextvars import ContextVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import Task
+    from typing import Any
+
     from .run import Run
 
 lock = threading.RLock()
 # The latest last.
 _open: list[Run] = []
-_of_thread = threading.local()
+# Begun in this thread, or in this asyncio task or one that it was started from.
+_begun_here: ContextVar[Run | None] = ContextVar("nilometer_run", default=None)
 # Serves threads that have no run.
 _latest: Run | None = None
 # The current run of every thread, where only one is open: spares the look at the thread in each call of `log`.
@@ -25,10 +32,11 @@ _last_finished: Run | None = None
 
 def add(run: Run, *, beside: bool = False) -> None:
     """A run is open from here on, and the current one unless it lies beside it."""
-    run._opened_by, run._thread, run._is_beside = os.getpid(), threading.current_thread(), beside
+    run._opened_by, run._is_beside = os.getpid(), beside
+    run._thread, run._task = threading.current_thread(), _current_task()
     _open.append(run)
     if not beside:
-        _of_thread.run = run
+        _begun_here.set(run)
     _note_current()
 
 
@@ -36,7 +44,7 @@ def remove(run: Run) -> None:
     """A run has ended. Processes that are started from here on join the one that is still open, or what was around it."""
     global _last_finished
     with lock:
-        run._thread = None
+        run._thread = run._task = None
         if run in _open:
             _open.remove(run)
             if not run._is_beside:
@@ -61,8 +69,8 @@ def _note_current() -> list[Run]:
 
 
 def current() -> Run | None:
-    """The run of this thread, or the latest one; None where none is open."""
-    run: Run | None = getattr(_of_thread, "run", None)
+    """The run of this thread or task, or the latest one; None where none is open."""
+    run = _begun_here.get()
     return run if run is not None and not run.finished else _latest
 
 
@@ -72,13 +80,29 @@ def last_finished() -> Run | None:
 
 
 def make_room() -> None:
-    """Ends the runs that a new one of this thread takes the place of."""
+    """Ends the runs that a new one of this thread or task takes the place of."""
     for run in [run for run in _open if not run._is_beside]:
         if run._opened_by != os.getpid():
             # Inherited by a fork: it is the parent's to end.
             _open.remove(run)
-        elif run._thread is threading.current_thread() or run._thread is None or not run._thread.is_alive():
+        elif not _is_of_others(run):
             run.finish(0)
+
+
+def _is_of_others(run: Run) -> bool:
+    """Whether another thread or task began it that still lives."""
+    if run._thread is None or run._thread is not threading.current_thread():
+        return run._thread is not None and run._thread.is_alive()
+    return run is not _begun_here.get() and run._task is not None and not run._task.done()
+
+
+def _current_task() -> Task[Any] | None:
+    # Looked up, not imported: most programs do without it.
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return None if asyncio is None else asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 def all_open() -> list[Run]:

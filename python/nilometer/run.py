@@ -23,6 +23,7 @@ from ._trouble import refuse_pickling, report, require, require_type, warn_once
 # Not from `typing`: importing that would take longer than this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import Task
     from threading import Thread
     from types import TracebackType
     from typing import Any
@@ -56,6 +57,7 @@ class Run(_native.Run):
     # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
     _opened_by: int | None = None
     _thread: Thread | None = None
+    _task: Task[Any] | None = None
     _is_beside = False
     _name: str | None = None
     _folder: str | None = None
@@ -150,7 +152,7 @@ def init(
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Begins a run and makes it the current one; the one before is finished, unless another thread began it that still lives.
+    """Begins a run and makes it the current one; the one before is finished, unless another thread or asyncio task began it that still lives.
 
     Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
     `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.
@@ -270,7 +272,7 @@ def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | Non
 
 
 def current_run() -> Run:
-    """The run that points go to: the one that this thread began, or else the latest; made or joined when there is none.
+    """The run that points go to: the one that this thread or asyncio task began, or else the latest; made or joined when there is none.
 
     After `finish()` it is a further run with the name and in the folder of the one that ended, and a warning says so once.
     """

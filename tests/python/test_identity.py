@@ -1,6 +1,7 @@
 """Experiments stay apart: each training is a run of its own, linked to its job; nothing that was logged is hidden."""
 
 import argparse
+import asyncio
 import dataclasses
 import json
 import os
@@ -345,6 +346,41 @@ def test_ranks_that_the_first_one_starts_share_its_run(nilo, folder, launched, b
     run = nilometer.read_run("first", dir=folder / ".nilo")
     assert sorted(run.series("loss").value.tolist()) == [1.0, 2.0]
     assert run.series("loss", rank=1).value.tolist() == [2.0]
+
+
+def test_each_asyncio_task_has_its_run(folder):
+    async def train(number):
+        run = nilometer.init(name=f"task{number}", memory=False)
+        for step in range(5):
+            run.log({"loss": 100 * number + step}, step=step)
+            await asyncio.sleep(0)
+            nilometer.log({"global": 100 * number + step}, step=step)
+            await asyncio.create_task(log_inside(number))
+        if number == 0:
+            run.finish()
+
+    async def log_inside(number):
+        nilometer.log({"inside": number})
+
+    async def main():
+        nilometer.init(name="before", memory=False).log({"loss": 0.0})
+        await asyncio.gather(*(train(number) for number in range(3)))
+        # The run of a task that is over makes way, as does the one that this task began.
+        return nilometer.init(name="after", memory=False)
+
+    after = asyncio.run(main())
+    nilometer.log({"loss": 1.0})
+    assert after.dropped == 0
+    after.finish()
+    for number in range(3):
+        run = nilometer.read_run(f"task{number}")
+        for name in ("loss", "global"):
+            assert run.series(name).value.tolist() == [100 * number + step for step in range(5)]
+        assert run.series("inside").value.tolist() == [number] * 5
+    assert nilometer.read_run("after").series("loss").value.tolist() == [1.0]
+    told = [json.loads(path.read_text())["ending"] for path in (folder / ".nilo").glob("*/run.json")]
+    assert len(told) == 5 and all(ending["exit_code"] == 0 for ending in told)
+    assert "NILO_RUN_DIR" not in os.environ
 
 
 def test_each_thread_has_its_run(folder):
