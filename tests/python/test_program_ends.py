@@ -123,18 +123,25 @@ with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_co
 
 
 POOL = """
-import multiprocessing, sys, nilometer
+import multiprocessing, pathlib, sys, threading, time, nilometer
 
 def train(number):
     run = nilometer.init(name=f"run{number}", memory="memory" in sys.argv)
     run.log({"loss": number}, step=0)
     if number == 0:
         run.finish()
+    if number == 2:
+        # An idle worker may end by itself before the signal comes.
+        pathlib.Path("ready").touch()
+        threading.Event().wait()
 
 if __name__ == "__main__":
     outer = nilometer.init(name="outer", memory=False) if "inside" in sys.argv else None
     with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
-        pool.map(train, range(3), chunksize=1)
+        pool.map_async(train, range(3), chunksize=1)
+        until = time.monotonic() + 60
+        while not pathlib.Path("ready").exists() and time.monotonic() < until:
+            time.sleep(0.01)
     if outer is not None:
         outer.finish()
 """
