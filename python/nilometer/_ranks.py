@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import _native
+from ._program_end import is_multiprocessing_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def _ask_torch() -> bool:
 
 def _launch() -> str:
     """What tells this launch from every other, one of yesterday with the same port included."""
+    if _is_started_by_lightning():
+        return "lightning " + _process(os.getpid() if os.environ["LOCAL_RANK"] == "0" else os.getppid())
     if _is_told_by_torch:
         return f"spawned {os.environ.get('MASTER_PORT')} " + _process(os.getppid())
     told = os.environ
@@ -60,8 +63,6 @@ def _launch() -> str:
         if told.get("LOCAL_WORLD_SIZE", told["WORLD_SIZE"]) == told["WORLD_SIZE"] and not told.get("SLURM_STEP_ID"):
             parts.append(_process(os.getppid()))
         return "torch " + " ".join(parts) + " " + told.get("SLURM_JOB_ID", "") + " " + told.get("SLURM_STEP_ID", "")
-    if _is_started_by_lightning():
-        return "lightning " + _process(os.getpid() if told["LOCAL_RANK"] == "0" else os.getppid())
     for names in _LAUNCH:
         if told.get(names[0]):
             return " ".join(told.get(name, "") for name in names)
@@ -71,7 +72,8 @@ def _launch() -> str:
 def _is_started_by_lightning() -> bool:
     """Whether these are ranks of Lightning's own launcher: the first is the program that the user started, and starts the others."""
     told = os.environ
-    return "RANK" not in told and all(told.get(name) for name in ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"))
+    # Not WORLD_SIZE, which Lightning takes away after each training. Ranks that it spawns or forks are told their place by it too.
+    return "RANK" not in told and all(told.get(name) for name in ("LOCAL_RANK", "NODE_RANK")) and not is_multiprocessing_child()
 
 
 def begun_by_first_rank(path: str) -> dict[str, Any] | None:

@@ -174,3 +174,43 @@ def test_pytorch_lightning_is_taken_where_lightning_is_missing(without):
     assert done.stdout.strip() == "True", done.stderr
     result = without("nilometer.integrations.lightning", "lightning", "pytorch_lightning")
     assert "needs PyTorch Lightning: pip install lightning" in result.stderr
+
+
+def trainings(folder):
+    """The runs of a folder and those inside them, by name and age."""
+    paths = sorted(folder.glob("**/run.json"), key=lambda path: path.parent.name)
+    return [nilometer.read_run(path.parent) for path in paths]
+
+
+def quick_trainer(folder, logger, **more):
+    return pl.Trainer(
+        default_root_dir=folder, accelerator="cpu", max_epochs=1, log_every_n_steps=1, logger=logger, callbacks=[NiloCallback()],
+        enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False, **more,
+    )
+
+
+def test_each_of_two_loggers_has_metrics_phases_and_marks(tmp_path):
+    quick_trainer(tmp_path, [NiloLogger("first"), NiloLogger("second")]).fit(Model(), data())
+    nilometer.finish()
+    first, second = trainings(tmp_path / "runs")
+    for run, name in ((first, "first"), (second, "second")):
+        assert run.description["name"] == name
+        assert run.series("train/loss").step.tolist() == [0, 1, 2, 3]
+        for phase in ("data", "forward", "backward", "optimizer"):
+            assert run.phase(phase).step.tolist() == [0, 1, 2, 3], (name, phase)
+        assert run.throughput("samples").value.tolist() == [6, 12, 18, 24]
+        assert [text for _, text in run.marks] == ["epoch 1"]
+
+
+def test_a_further_trainer_is_a_further_run_unless_it_has_the_same_logger(tmp_path):
+    for _ in range(2):
+        quick_trainer(tmp_path, NiloLogger("tiny")).fit(Model(), data())
+    logger = NiloLogger("kept")
+    for _ in range(2):
+        quick_trainer(tmp_path, logger).fit(Model(), data())
+    nilometer.finish()
+    runs = trainings(tmp_path / "runs")
+    assert [run.description["name"] for run in runs] == ["tiny", "tiny", "kept"]
+    assert [len(run.series("train/loss").value) for run in runs] == [4, 4, 8]
+    assert [len(run.phase("forward").value) for run in runs] == [4, 4, 8]
+    assert [run.summary()["status"] for run in runs] == ["exited"] * 3

@@ -1,5 +1,6 @@
 """Training in several processes: one run that knows its ranks."""
 
+import socket
 import subprocess
 import sys
 
@@ -144,6 +145,58 @@ def test_lightnings_own_launchers_make_one_run(tmp_path, strategy, below):
     assert run.config["rate"] == 0.05
     assert run.series("train/loss").step.tolist() == [0, 1, 2, 3]
     assert sorted(run.phase("forward").step.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+TWO_TRAININGS = LIGHTNING.replace(
+    "    trainer.fit(",
+    "    trainer.fit(Model(0.05), DataLoader(TensorDataset(torch.ones(16, 3)), batch_size=2))\n"
+    "    trainer = pl.Trainer(\n"
+    "        max_epochs=1, accelerator='cpu', devices=2, strategy=sys.argv[1], logger=NiloLogger('ddp'), callbacks=[NiloCallback()],\n"
+    "        log_every_n_steps=1, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,\n"
+    "    )\n"
+    "    trainer.fit(",
+)
+
+
+def test_the_ranks_of_a_second_lightning_trainer_share_a_run_too(tmp_path):
+    (tmp_path / "ddp.py").write_text(TWO_TRAININGS)
+    environment = subprocess_environment(NILO_DIR=str(tmp_path / "ddp"))
+    done = subprocess.run([sys.executable, "ddp.py", "ddp"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    runs = [nilometer.read_run(path) for path in sorted((tmp_path / "ddp").iterdir()) if path.is_dir()]
+    assert [run.ranks for run in runs] == [[0, 1], [0, 1]]
+    for run in runs:
+        assert run.series("train/loss").step.tolist() == [0, 1, 2, 3]
+        assert sorted(run.phase("forward").step.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("folders", [["shared", "shared"], ["first", "second"]])
+def test_torchrun_over_two_machines_keeps_the_points_of_every_rank(tmp_path, folders):
+    (tmp_path / "plain.py").write_text(GLOO)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    agents = []
+    for node, folder in enumerate(folders):
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2", f"--node-rank={node}",
+            "--master-addr=127.0.0.1", f"--master-port={port}", "plain.py",
+        ]  # fmt: skip
+        environment = subprocess_environment(NILO_DIR=str(tmp_path / folder))
+        agents.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True))
+    for agent in agents:
+        error = agent.communicate(timeout=300)[1]
+        assert agent.returncode == 0, error[-3000:]
+    # One run where the folder is shared, else one on each machine with the ranks that are there.
+    ranks = {"shared": [0, 1, 2, 3], "first": [0, 1], "second": [2, 3]}
+    for folder in set(folders):
+        (path,) = [path for path in (tmp_path / folder).iterdir() if path.is_dir()]
+        run = nilometer.read_run(path)
+        assert run.ranks == ranks[folder]
+        assert run.summary()["status"] == "exited"
+        assert run.description["provenance"]["world_size"] == 4
+        for rank in run.ranks:
+            assert run.series("loss", rank=rank).value.tolist() == [10.0 * rank + step for step in range(4)]
 
 
 ACCELERATE = """

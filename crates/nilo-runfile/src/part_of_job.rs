@@ -87,7 +87,11 @@ pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId
     let is_over = run.description.ending.is_some();
     let has_root = |pid: &u32| processes.contains_pid(*pid);
     let is_command = !is_over && job.description.root_pids.first().is_some_and(has_root);
-    let told = job.events.iter().filter_map(|timed| {
+    // A program that recorded itself is a training of its own: its marks are not those of the trainings inside it.
+    let is_training = job.description.mode == "python";
+    let is_foreign = |event: &Event| is_training && matches!(event, Event::Mark { .. });
+    let of_job = job.events.iter().filter(|timed| !is_foreign(&timed.event));
+    let told = of_job.filter_map(|timed| {
         Some(TimedEvent {
             time_nanos: window.shift(timed.time_nanos),
             event: event(timed, &was_there, is_command, window)?,

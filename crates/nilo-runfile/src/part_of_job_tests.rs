@@ -386,3 +386,23 @@ fn the_commands_own_account_is_not_that_of_a_run_inside() {
     };
     assert_eq!(told(&begun_between_ticks()), Some(expected));
 }
+
+#[test]
+fn the_words_of_a_program_that_recorded_itself_are_not_those_of_a_run_inside() {
+    let mut job = sweep();
+    job.events.push(TimedEvent {
+        time_nanos: 2 * SECOND,
+        event: Event::Mark {
+            text: "epoch 1".to_owned(),
+        },
+    });
+    job.events.sort_by_key(|timed| timed.time_nanos);
+    let marks = |job: &Recording| {
+        let part = part_of_job(&run(0, Some(10)), job, &[id(2)]);
+        let is_mark = |timed: &&TimedEvent| matches!(timed.event, Event::Mark { .. });
+        part.events.iter().filter(is_mark).count()
+    };
+    assert_eq!(marks(&job), 1, "`nilo mark` in a job is for all of it");
+    job.description.mode = "python".to_owned();
+    assert_eq!(marks(&job), 0);
+}

@@ -80,29 +80,35 @@ class NiloCallback(Callback):
 
     def __init__(self, run: Run | None = None) -> None:
         self._given = run
-        self._recorder: StepRecorder | None = None
+        # One for each run: every logger has its own.
+        self._recorders: list[StepRecorder] = []
         self._hooks: list[Any] = []
 
     @guarded
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        logger = _logger_of(trainer)
-        # In ranks without the logger, the run of its name is that of the first rank.
-        name = logger._name if logger is not None else None
-        run = run_of_training(logger or self, self._given or (logger.experiment if logger else None), name)
-        self._recorder = StepRecorder(run, trainer.strategy.root_device)
+        device = trainer.strategy.root_device
+        self._recorders = [StepRecorder(run, device) for run in self._runs(trainer)]
         # Lightning says when an optimizer begins, not when it is done.
         for optimizer in trainer.optimizers:
             self._hooks.append(optimizer.register_step_post_hook(self._optimizer_is_done))
-        self._recorder.throughput.start()
+        for recorder in self._recorders:
+            recorder.throughput.start()
+
+    def _runs(self, trainer: Any) -> list[Run]:
+        loggers = [logger for logger in trainer.loggers if isinstance(logger, NiloLogger)]
+        if self._given is not None or not loggers:
+            return [run_of_training(self, self._given)]
+        # In ranks without the logger, the run of its name is that of the first rank.
+        return [run_of_training(logger, logger.experiment, logger._name) for logger in loggers]
 
     @guarded
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        if self._recorder is not None:
-            self._recorder.end()
-            training_is_over(self._recorder.run)
+        for recorder in self._recorders:
+            recorder.end()
+            training_is_over(recorder.run)
 
     @guarded
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -110,67 +116,65 @@ class NiloCallback(Callback):
 
     @guarded
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        if self._recorder is not None:
+        for recorder in self._recorders:
             if trainer.is_global_zero:
-                self._recorder.run.mark(f"epoch {trainer.current_epoch + 1}")
-            self._recorder.idle()
+                recorder.run.mark(f"epoch {trainer.current_epoch + 1}")
+            recorder.idle()
 
     @guarded
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._recorder is not None:
-            self._recorder.run.set_step(_step_of(trainer))
-            self._recorder.busy("data")
-            self._recorder.start("forward")
+        for recorder in self._recorders:
+            recorder.run.set_step(_step_of(trainer))
+            recorder.busy("data")
+            recorder.start("forward")
 
     @guarded
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.stop("forward")
-            self._recorder.start("backward")
+        for recorder in self._recorders:
+            recorder.stop("forward")
+            recorder.start("backward")
 
     @guarded
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.stop("backward")
+        for recorder in self._recorders:
+            recorder.stop("backward")
 
     @guarded
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.start("optimizer")
+        for recorder in self._recorders:
+            recorder.start("optimizer")
 
     @guarded
     def _optimizer_is_done(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.stop("optimizer")
+        for recorder in self._recorders:
+            recorder.stop("optimizer")
 
     @guarded
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if self._recorder is not None:
+        for recorder in self._recorders:
             for phase in ("forward", "backward", "optimizer"):
-                self._recorder.stop(phase)
-            self._recorder.step_done(*batch_size(batch))
-            self._recorder.idle()
+                recorder.stop(phase)
+            recorder.step_done(*batch_size(batch))
+            recorder.idle()
 
     @guarded
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        if self._recorder is not None and not trainer.sanity_checking:
-            self._recorder.busy(None)
-            self._recorder.start("evaluate")
+        if not trainer.sanity_checking:
+            for recorder in self._recorders:
+                recorder.busy(None)
+                recorder.start("evaluate")
 
     @guarded
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.stop("evaluate")
-            self._recorder.idle()
+        for recorder in self._recorders:
+            recorder.stop("evaluate")
+            recorder.idle()
 
     @guarded
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
-        if self._recorder is not None and trainer.is_global_zero:
-            self._recorder.run.mark(f"checkpoint {trainer.global_step}")
-
-
-def _logger_of(trainer: Any) -> NiloLogger | None:
-    return next((logger for logger in trainer.loggers if isinstance(logger, NiloLogger)), None)
+        if trainer.is_global_zero:
+            for recorder in self._recorders:
+                recorder.run.mark(f"checkpoint {trainer.global_step}")
 
 
 def _step_of(trainer: Any) -> int:
