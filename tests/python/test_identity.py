@@ -287,6 +287,46 @@ def test_ranks_share_one_run(nilo, folder, world, below):
     assert run.description["provenance"]["world_size"] == world
 
 
+# A launch over two machines: neither port nor name tell it from the launch before.
+OF_TWO_MACHINES = {
+    "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none",
+}  # fmt: skip
+LOG_AND_DIE = """
+import os, nilometer
+nilometer.init(name="ranks", memory=False).log({"loss": 1.0}, step=0)
+os.kill(os.getpid(), 9)
+"""
+LOG_AND_END = """
+import nilometer
+nilometer.init(name="ranks", memory=False).log({"loss": 2.0}, step=0)
+"""
+
+
+@pytest.mark.parametrize("machine", ["this", "another"])
+def test_a_killed_launch_is_not_continued_by_the_next_one_with_its_port(folder, machine):
+    run_program(LOG_AND_DIE, folder, expect=-9, **OF_TWO_MACHINES)
+    if machine == "another":
+        (path,) = (folder / ".nilo").glob("*/run.json")
+        told = json.loads(path.read_text())
+        an_hour = 3600 * 10**9
+        path.write_text(json.dumps(told | {"boot_id": "", "started_unix_nanos": told["started_unix_nanos"] - an_hour}))
+    run_program(LOG_AND_END, folder, **OF_TWO_MACHINES)
+    runs = [nilometer.read_run(path.parent) for path in sorted((folder / ".nilo").glob("*/run.json"))]
+    assert [run.series("loss").value.tolist() for run in runs] == [[1.0], [2.0]]
+    assert [run.summary()["status"] for run in runs] == ["lost", "exited"]
+
+
+def test_a_rank_joins_the_run_that_another_machine_has_just_begun(folder):
+    run_program(LOG_AND_DIE, folder, expect=-9, **OF_TWO_MACHINES)
+    (path,) = (folder / ".nilo").glob("*/run.json")
+    # As the other machine wrote it: the process is none of ours.
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"boot_id": "0f0f0f0f-0000-4000-8000-0f0f0f0f0f0f"}))
+    run_program(LOG_AND_END, folder, **OF_TWO_MACHINES | {"RANK": "1"})
+    run = nilometer.read_run("ranks", dir=folder / ".nilo")
+    assert run.ranks == [0, 1]
+    assert [run.series("loss", rank=rank).value.tolist() for rank in run.ranks] == [[1.0], [2.0]]
+
+
 def test_settings_of_ranks_that_differ_are_the_first_ranks(folder):
     code = """
         import pathlib, sys, time, nilometer

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nilo_recorder::{Place, create_run_folder, create_run_inside};
-use nilo_runfile::{RunFolder, RunfileError, check_root};
+use nilo_recorder::{Place, create_run_folder, create_run_inside, recorder_is_alive};
+use nilo_runfile::{RunFolder, RunfileError, boot_id, check_root, unix_nanos};
 use nilo_sample::RunDescription;
+use nilo_source::{Roots, process_id};
 use pyo3::prelude::*;
 
 /// A folder, whether it was made here, and why it is not where it was asked for.
@@ -60,6 +61,9 @@ fn make(
     }
 }
 
+/// Clocks of two machines differ by less than this.
+const CLOCK_SKEW_NANOS: u64 = 60_000_000_000;
+
 /// The run that a claim names, while that has not ended.
 fn claimed(claim: &Path) -> Option<RunFolder> {
     let path = PathBuf::from(std::fs::read_to_string(claim).ok()?);
@@ -67,11 +71,42 @@ fn claimed(claim: &Path) -> Option<RunFolder> {
     let base = claim.parent()?;
     let near = path.parent() == Some(base) || path.parent() == Some(&base.join("runs"));
     let folder = RunFolder::open(&path).ok().filter(|_| near)?;
-    let is_over = folder.describe().ok()?.ending.is_some();
+    let told = folder.describe().ok()?;
+    let is_over = told.ending.is_some() || is_of_a_killed_launch(&told);
     if is_over {
         std::fs::remove_file(claim).ok();
     }
     (!is_over).then_some(folder)
+}
+
+/// Launches over several machines may have nothing that tells them apart but their time: the port and the job's name are often the same.
+fn is_of_a_killed_launch(told: &RunDescription) -> bool {
+    if told.boot_id == boot_id() {
+        return !recorder_is_alive(told);
+    }
+    // Another machine's: ranks are started when the launchers of all machines are there.
+    let launcher = std::os::unix::process::parent_id();
+    started_unix_nanos(launcher)
+        .is_some_and(|launched| told.started_unix_nanos + CLOCK_SKEW_NANOS < launched)
+}
+
+/// When a process was started, by the wall clock.
+fn started_unix_nanos(pid: u32) -> Option<u64> {
+    let ticks = process_id(&Roots::default(), pid).ok()?.start_ticks;
+    let mut since_boot = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the structure is ours, and sysconf takes no pointer.
+    let per_second = unsafe {
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut since_boot);
+        libc::sysconf(libc::_SC_CLK_TCK)
+    };
+    let started_secs = ticks / u64::try_from(per_second).ok().filter(|it| *it > 0)?;
+    let age_secs = u64::try_from(since_boot.tv_sec)
+        .ok()?
+        .saturating_sub(started_secs);
+    unix_nanos().checked_sub(age_secs.checked_mul(1_000_000_000)?)
 }
 
 /// Links the claim into place, so that nobody ever reads half of it.
