@@ -74,6 +74,7 @@ class NiloLogger(Logger):
 class NiloCallback(Callback):
     """Records the phases of each training batch: `data`, `forward`, `backward`, `optimizer`; also `evaluate`.
 
+    They go to the run of every NiloLogger, or to one of the callback's own where there is none.
     Samples are the first dimension of the batch's first tensor, tokens its elements if they are whole numbers in two dimensions.
     Epochs and checkpoints are marks. With manual optimization the time before the first backward is `forward`.
     """
