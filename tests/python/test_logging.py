@@ -109,9 +109,9 @@ def test_decimals_and_fractions_are_numbers(run):
     [
         ("text", "string"),
         ([1.0], "list"),
-        (numpy.zeros(3), "several numbers"),
+        (numpy.zeros(3), "an array of several elements; only scalars are stored"),
         (10**400, "too large"),
-        (object(), "object"),
+        (object(), "of type object; only scalars are stored"),
     ],
 )
 def test_what_is_no_number_is_named_and_left_out(run, monkeypatch, value, word):

@@ -51,11 +51,12 @@ fn read_other<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
     if is_on_device(value) {
         return match element_count(value) {
             Some(1) => Reading::OnDevice(value.clone()),
-            _ => Reading::Unusable("a tensor of several numbers".to_owned()),
+            _ => Reading::Unusable("a tensor of several elements".to_owned()),
         };
     }
+    // Without the number of them: each text is said once, and it may change with every step.
     if element_count(value).is_some_and(|count| count != 1) {
-        return Reading::Unusable("an array of several numbers".to_owned());
+        return Reading::Unusable("an array of several elements".to_owned());
     }
     // A tensor that is part of a graph would warn of being read.
     let needs_detaching = value
@@ -98,7 +99,7 @@ fn item<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
     match number {
         Ok(number) => Reading::Number(number),
         Err(_) => Reading::Unusable(match value.get_type().name() {
-            Ok(name) => format!("a {name}"),
+            Ok(name) => format!("of type {name}"),
             Err(_) => "not a number".to_owned(),
         }),
     }
@@ -146,9 +147,13 @@ pub(crate) fn read_step(step: &Bound<'_, PyAny>) -> Result<i64, String> {
         Reading::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
             Ok(number as i64)
         }
+<<<<<<< HEAD
         // In its own digits: as a float it is another number.
         _ if step.is_instance_of::<PyInt>() => Err(format!("{step}, beyond 64 bits")),
         Reading::Number(number) => Err(format!("{number:?}, not a whole number in reach")),
+=======
+        Reading::Number(number) => Err(format!("{number}, not an integer below 9e15")),
+>>>>>>> 34fbb0d (python: what log() refuses is named in plain words)
         Reading::Unusable(what) => Err(what),
         _ => Err("not a number".to_owned()),
     }

@@ -282,14 +282,14 @@ impl Shared {
             warn_once(
                 py,
                 &format!(
-                    "log: the step went back from {before} to {now}; every point is kept, but their steps are the same as before. Give a step that counts on, such as epoch * len(loader) + step"
+                    "log: the step went back from {before} to {now}; every point is kept, but steps repeat. Pass a step that keeps counting, such as epoch * len(loader) + step"
                 ),
             )?;
         }
         for (name, what) in found.unusable {
             report(
                 py,
-                &format!("log: the value of {name:?} is {what}, not a number; it is left out"),
+                &format!("log: {name:?} is {what}; only scalars are stored"),
             )?;
         }
         if is_losing {
