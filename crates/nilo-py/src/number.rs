@@ -147,13 +147,9 @@ pub(crate) fn read_step(step: &Bound<'_, PyAny>) -> Result<i64, String> {
         Reading::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
             Ok(number as i64)
         }
-<<<<<<< HEAD
         // In its own digits: as a float it is another number.
         _ if step.is_instance_of::<PyInt>() => Err(format!("{step}, beyond 64 bits")),
-        Reading::Number(number) => Err(format!("{number:?}, not a whole number in reach")),
-=======
-        Reading::Number(number) => Err(format!("{number}, not an integer below 9e15")),
->>>>>>> 34fbb0d (python: what log() refuses is named in plain words)
+        Reading::Number(number) => Err(format!("{number:?}, not an integer below 9e15")),
         Reading::Unusable(what) => Err(what),
         _ => Err("not a number".to_owned()),
     }
