@@ -47,7 +47,7 @@ const SLICE_PART: u64 = 5;
 const SLICE_NANOS: (u64, u64) = (2_000_000, 20_000_000);
 const SLICE_AT_A_PEAK_NANOS: u64 = 60_000_000;
 /// On a busy machine so much CPU time can take seconds, in which nothing would be recorded: a slice ends after so many times its length.
-const HELD_UP_TIMES: u32 = 2;
+const HELD_UP_TIMES: u32 = 6;
 /// What looking at a resident page costs until it was measured here: small pages, their descriptions not in the cache.
 const NANOS_PER_PAGE: f64 = 20.0;
 const PAGE_BYTES: f64 = 4096.0;

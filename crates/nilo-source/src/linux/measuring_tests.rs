@@ -207,5 +207,5 @@ fn a_slice_ends_when_the_machine_holds_it_up() {
     let slice = Duration::from_nanos(slice_nanos);
     assert!(!is_over(slice_nanos, slice_nanos, slice));
     assert!(is_over(slice_nanos, slice_nanos + 1, slice));
-    assert!(is_over(slice_nanos, 0, 3 * slice));
+    assert!(is_over(slice_nanos, 0, (HELD_UP_TIMES + 1) * slice));
 }
