@@ -18,7 +18,7 @@ for file in ../crates/nilo-import/testdata/*; do
     { printf '\000'; cat "$file"; } > "corpus/import/$(basename "$file")"
 done
 mkdir -p corpus/sacct
-cp ../crates/nilo-analysis/testdata/sacct/* corpus/sacct/
+cp ../crates/nilo-request/testdata/sacct/* corpus/sacct/
 mkdir -p corpus/tokenizer_files corpus/bpe
 {
     printf '\000'

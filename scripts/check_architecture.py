@@ -13,9 +13,12 @@ ALLOWED = {
     "nilo-sample": set(),
     "nilo-source": {"nilo-sample"},
     "nilo-runfile": {"nilo-sample"},
-    "nilo-analysis": {"nilo-sample"},
+    "nilo-forecast": {"nilo-sample"},
+    "nilo-rewards": set(),
+    "nilo-analysis": {"nilo-sample", "nilo-forecast"},
+    "nilo-request": {"nilo-sample", "nilo-forecast", "nilo-analysis"},
     "nilo-import": {"nilo-sample"},
-    "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-analysis"},
+    "nilo-recorder": {"nilo-sample", "nilo-source", "nilo-runfile", "nilo-forecast", "nilo-analysis"},
     "nilo-settings": {"nilo-sample", "nilo-runfile", "nilo-recorder"},
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
@@ -23,7 +26,7 @@ ALLOWED = {
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},
-    "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
+    "nilo-verdict-bench": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-analysis"},
 }
 
 

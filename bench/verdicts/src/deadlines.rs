@@ -3,7 +3,7 @@
 //! A leak is established when it has lasted for 30 seconds, or for 50 steps where steps are known.
 //! These traces are made with the timing of real ones and no chance in them but a little noise.
 
-use nilo_analysis::forecast::{Forecaster, Reading, RiskLevel};
+use nilo_forecast::{Forecaster, Reading, RiskLevel};
 
 use crate::random::Random;
 use crate::table::Table;

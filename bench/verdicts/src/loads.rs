@@ -2,7 +2,7 @@
 //!
 //! The drawn traces are asked every ten seconds, which misses an alarm that stands for the last seconds of loading; here every sample is asked.
 
-use nilo_analysis::forecast::{Forecaster, Reading, RiskLevel};
+use nilo_forecast::{Forecaster, Reading, RiskLevel};
 
 use crate::random::Random;
 use crate::table::Table;

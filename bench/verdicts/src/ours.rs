@@ -1,6 +1,6 @@
 //! Everything that competes: our forecaster, then the rivals.
 
-use nilo_analysis::forecast::{Forecast, Forecaster, GrowthKind, Reading, RiskLevel};
+use nilo_forecast::{Forecast, Forecaster, GrowthKind, Reading, RiskLevel};
 
 use crate::baselines::{Maker, baselines};
 use crate::predictor::{HORIZON_SECS, Prediction, Predictor};

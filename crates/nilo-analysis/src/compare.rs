@@ -171,8 +171,9 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
 mod tests {
     use super::*;
     use crate::ending::{Aftermath, judge_ending};
-    use crate::summary::{fixture, summarize};
+    use crate::summary::summarize;
     use nilo_sample::ABSENT;
+    use nilo_sample::fixture;
 
     fn run(peak: f64) -> Summary {
         let mut recording = fixture::recording();

@@ -119,8 +119,9 @@ fn compared(name: &str, figure: &'static str, values: &[Option<f64>]) -> Compare
 mod tests {
     use super::*;
     use crate::ending::{Aftermath, judge_ending};
-    use crate::summary::{fixture, summarize};
+    use crate::summary::summarize;
     use nilo_sample::TableSpec;
+    use nilo_sample::fixture;
 
     /// A run that logged each of these once.
     fn run(values: &[(&str, f64)]) -> Summary {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::summary::fixture::{self, tick};
+use nilo_sample::fixture::{self, tick};
 use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent};
 
 fn started(pid: u32, name: &str) -> TimedEvent {

@@ -1,7 +1,7 @@
 use nilo_sample::{Event, RunStatus, TimedEvent};
 
 use super::*;
-use crate::summary::fixture::recording;
+use nilo_sample::fixture::recording;
 
 fn raise(recording: &mut Recording, secs: u64, pid: u32, thread: Option<&str>, type_name: &str) {
     let exception = UnhandledException {

@@ -130,7 +130,7 @@ pub(crate) fn held_mean(level: SeriesView<'_>, end_nanos: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
+    use nilo_sample::fixture;
     use nilo_sample::{ABSENT, TableSpec, TimedEvent};
 
     fn found(index: u32, name: &str) -> TimedEvent {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::summary::fixture;
+use nilo_sample::fixture;
 use nilo_sample::{ABSENT, TableSpec};
 use proptest::prelude::*;
 

@@ -191,7 +191,7 @@ fn curve(points: &[MetricPoint]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
+    use nilo_sample::fixture;
     use nilo_sample::{ABSENT, TableSpec};
 
     fn summary_of(rows: &[(i64, f64)]) -> Vec<MetricSummary> {

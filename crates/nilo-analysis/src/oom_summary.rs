@@ -4,8 +4,8 @@ use nilo_sample::{Certainty, Limit, OomKill};
 use serde::Serialize;
 
 use crate::assessment::{RanOut, RanOutKind};
-use crate::forecast::Growth;
 use crate::lookout::Resource;
+use nilo_forecast::Growth;
 
 /// Memory ran out, or may have.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use nilo_sample::{RecordedTable, Recording, Subject};
 use crate::rate::minimum;
 
 /// The deepest cgroup that holds this job and nothing else.
-pub(crate) fn owned_cgroup_table(recording: &Recording) -> Option<&RecordedTable> {
+pub fn owned_cgroup_table(recording: &Recording) -> Option<&RecordedTable> {
     let owned = recording.tables.iter().filter(|table| {
         matches!(table.spec.subject, Subject::Cgroup { .. })
             && table

@@ -168,7 +168,7 @@ fn nested(mut phases: Vec<PhaseSummary>) -> Vec<PhaseSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
+    use nilo_sample::fixture;
     use nilo_sample::{ABSENT, TableSpec};
 
     const SECOND: u64 = 1_000_000_000;

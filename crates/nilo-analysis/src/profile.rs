@@ -9,8 +9,8 @@ use nilo_sample::{Recording, SeriesView, Subject, is_absent};
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
-use crate::forecast::{LevelTrend, level_trend};
 use crate::gpus::{held_mean, summarize_gpus};
+use nilo_forecast::{LevelTrend, level_trend};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -230,7 +230,7 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture::{recording, table, tick};
+    use nilo_sample::fixture::{recording, table, tick};
     use nilo_sample::{ABSENT, Event, Limit, LimitSource, TableSpec, TimedEvent};
 
     const LOOKS: Looks = Looks {

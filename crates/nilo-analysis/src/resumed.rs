@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
     use crate::metrics;
-    use crate::summary::fixture::recording;
+    use nilo_sample::fixture::recording;
 
     fn logged(names: &[&str], steps: &[i64], values: &[&[f64]]) -> RecordedTable {
         RecordedTable {

@@ -29,7 +29,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::summary::fixture::recording;
+    use nilo_sample::fixture::recording;
 
     #[test]
     fn the_first_rank_decides_whoever_told_last() {

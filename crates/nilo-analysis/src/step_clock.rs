@@ -98,9 +98,9 @@ impl StepClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
     use nilo_sample::NO_STEP;
     use nilo_sample::TableSpec;
+    use nilo_sample::fixture;
 
     fn stepped(writer: &str, spec: TableSpec, rows: &[(u64, i64)]) -> RecordedTable {
         let mut table = fixture::table(spec);

@@ -22,7 +22,7 @@ use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
 use crate::settings::settings;
-use crate::slurm::SlurmPlace;
+use crate::slurm_place::SlurmPlace;
 use crate::throughput::{ThroughputSummary, summarize_throughput};
 use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
 
@@ -694,7 +694,3 @@ fn recorder(recording: &Recording, duration_nanos: u64) -> RecorderSummary {
 #[cfg(test)]
 #[path = "summary_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "fixture.rs"]
-pub(crate) mod fixture;

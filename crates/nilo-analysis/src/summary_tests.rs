@@ -1,6 +1,6 @@
-use super::fixture;
 use super::*;
 use crate::ending::{Aftermath, judge_ending};
+use nilo_sample::fixture;
 use nilo_sample::{ABSENT, TableSpec, TimedEvent};
 
 fn summary_of(recording: &Recording) -> Summary {

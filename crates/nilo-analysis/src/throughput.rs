@@ -183,7 +183,7 @@ fn recent_rate(readings: &[Reading], from_nanos: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
+    use nilo_sample::fixture;
     use nilo_sample::{ABSENT, TableSpec};
 
     /// A writer that had seen so many samples at these seconds; 100 tokens each, batches not counted.

@@ -64,7 +64,7 @@ fn summarize(table: &RecordedTable, device: u32) -> TorchMemorySummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::fixture;
+    use nilo_sample::fixture;
     use nilo_sample::{ABSENT, TableSpec};
 
     #[test]

@@ -2,8 +2,8 @@
 
 use nilo_analysis::assessment::is_leak;
 use nilo_analysis::findings::{Holder, leak_holders};
-use nilo_analysis::forecast::Growth;
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_forecast::Growth;
 use nilo_sample::Recording;
 
 use crate::outlook::Outlook;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_analysis::assessment::{Evidence, Thresholds, WarningText, assess, growth_while_loading};
-use nilo_analysis::forecast::{
+use nilo_forecast::{
     Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel, level_trend as trend_of,
 };
 use pyo3::exceptions::PyValueError;

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_analysis::rewards::{
+use nilo_rewards::{
     AdvantageScale, GroupBatch, RewardHistory as History, RewardSettings, ShapeError, named_metrics,
 };
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_analysis::rewards::{ScoreHistory as History, ScoreSettings};
+use nilo_rewards::{ScoreHistory as History, ScoreSettings};
 use pyo3::prelude::*;
 
 use crate::errors::value_error;

@@ -7,6 +7,8 @@ pub mod alert;
 pub mod ending;
 pub mod event;
 pub mod exception;
+#[cfg(feature = "fixture")]
+pub mod fixture;
 pub mod limit;
 pub mod printable;
 pub mod process;

@@ -8,8 +8,8 @@ use super::latch::{Latch, Sign, Turn};
 use super::rules::AlertRules;
 use super::wording::{Reason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
-use crate::forecast::{Reading, RiskLevel};
 use crate::lookout::{Resource, Verdict};
+use nilo_forecast::{Reading, RiskLevel};
 
 /// The risk at each of the two thresholds, and how serious its alert is.
 const STEPS: [(RiskLevel, Severity); 2] = [

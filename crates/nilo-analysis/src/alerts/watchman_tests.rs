@@ -3,8 +3,8 @@
 use nilo_sample::{Alert, AlertKind, Severity};
 
 use super::{AlertRules, Watchman};
-use crate::forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
 use crate::lookout::{Resource, Verdict};
+use nilo_forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
 
 const SECOND: u64 = 1_000_000_000;
 

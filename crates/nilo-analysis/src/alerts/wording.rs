@@ -3,9 +3,9 @@
 use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::forecast::words::{self, recommendations};
-use crate::forecast::{Cause, Forecast, Growth, Reading};
 use crate::lookout::{OddPeer, Resource};
+use nilo_forecast::words::{self, recommendations};
+use nilo_forecast::{Cause, Forecast, Growth, Reading};
 
 /// An alert with the figures of a reading and nothing said yet.
 fn blank(

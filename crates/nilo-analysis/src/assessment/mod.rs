@@ -9,9 +9,9 @@ mod warning_text;
 pub use ran_out::{RanOut, RanOutKind, ran_out};
 pub use warning_text::{WarningText, prediction_in_words};
 
-use crate::forecast::words::{reason, recommendations};
-use crate::forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use crate::lookout::{Resource, Verdict};
+use nilo_forecast::words::{reason, recommendations};
+use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 
 /// From this share of the limit on the next allocation of a usual size fails.
 const CRITICAL_SHARE: f64 = 0.95;

@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
-use crate::forecast::Growth;
-use crate::forecast::words::growth_until_the_end;
 use crate::lookout::{Lookout, Resource, Verdict};
 use crate::summary::peak_memory_bytes;
+use nilo_forecast::Growth;
+use nilo_forecast::words::growth_until_the_end;
 
 /// An exception's message is evidence up to this length; the exception itself has the rest.
 const EVIDENCE_CHARS: usize = 200;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nilo_sample::words::duration_between_in_words;
 
 use super::{Assessment, Prediction};
-use crate::forecast::{Cause, RiskLevel};
+use nilo_forecast::{Cause, RiskLevel};
 
 /// What the block says.
 #[derive(Debug, Clone, PartialEq)]

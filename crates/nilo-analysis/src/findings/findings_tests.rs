@@ -6,7 +6,7 @@ use nilo_sample::{
 };
 
 use super::Finding;
-use crate::summary::fixture::{recording, table, tick};
+use nilo_sample::fixture::{recording, table, tick};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;

@@ -9,10 +9,10 @@ use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 use serde::Serialize;
 
 use super::{Finding, phase_share};
-use crate::forecast::words::{MAY_BE_LOADING, growth_until_the_end};
-use crate::forecast::{Growth, GrowthKind};
 use crate::lookout::{OddPeer, Resource, Verdict};
 use crate::step_clock::StepClock;
+use nilo_forecast::words::{MAY_BE_LOADING, growth_until_the_end};
+use nilo_forecast::{Growth, GrowthKind};
 
 pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
     let grown = verdicts.iter().filter_map(|verdict| {

@@ -7,8 +7,8 @@ use nilo_sample::{
 };
 
 use super::{Change, Lookout, Resource};
-use crate::forecast::{Cause, RiskLevel};
-use crate::summary::fixture::{recording, table, tick};
+use nilo_forecast::{Cause, RiskLevel};
+use nilo_sample::fixture::{recording, table, tick};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nilo_sample::{Event, ProcessId, Recording, Subject};
 
 use super::{Lookout, Resource};
-use crate::forecast::Reading;
+use nilo_forecast::Reading;
 
 /// What the resident memory of each process tells.
 pub fn over_processes(recording: &Recording) -> Lookout {
@@ -44,9 +44,9 @@ pub fn over_processes(recording: &Recording) -> Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::GrowthKind;
-    use crate::summary::fixture::{recording, table, tick};
+    use nilo_forecast::GrowthKind;
     use nilo_sample::TableSpec;
+    use nilo_sample::fixture::{recording, table, tick};
 
     const MIB: f64 = 1048576.0;
 

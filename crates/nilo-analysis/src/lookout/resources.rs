@@ -8,7 +8,7 @@ use nilo_sample::table::is_absent;
 use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, Subject};
 use serde::Serialize;
 
-use crate::forecast::Reading;
+use nilo_forecast::Reading;
 
 /// Something with a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -11,7 +11,7 @@ use super::resources::{Resource, Row, Surroundings};
 use super::rows::{Entry, in_order};
 use super::tear_down;
 use crate::assessment::{RanOut, growth_while_loading};
-use crate::forecast::{
+use nilo_forecast::{
     Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
     leak_ahead,
 };

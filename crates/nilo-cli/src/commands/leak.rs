@@ -1,8 +1,8 @@
 //! `nilo leak`: what grows without end.
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::forecast::{Growth, GrowthKind};
 use nilo_analysis::lookout::{OddPeer, Resource};
+use nilo_forecast::{Growth, GrowthKind};
 use nilo_sample::units::MIB;
 use nilo_sample::words::duration_in_words;
 use serde::Serialize;

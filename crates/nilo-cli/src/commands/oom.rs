@@ -1,8 +1,8 @@
 //! `nilo oom`: what runs out of memory, when, and how sure that is.
 
 use nilo_analysis::assessment::{Assessment, RanOutKind, Thresholds, assess_verdict, exit_status};
-use nilo_analysis::forecast::{Cause, Growth, RiskLevel};
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_forecast::{Cause, Growth, RiskLevel};
 use nilo_sample::Certainty;
 use nilo_sample::units::to_secs;
 use serde::Serialize;

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use nilo_analysis::request::{
-    Plan, Request, RequestError, RunFacts, facts_of, fingerprint, request,
-};
-use nilo_analysis::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
 use nilo_analysis::summarize;
 use nilo_recorder::own_slurm_job;
+use nilo_request::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
+use nilo_request::{Plan, Request, RequestError, RunFacts, facts_of, fingerprint, request};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::readable_runs;
 use nilo_sample::units::to_secs;

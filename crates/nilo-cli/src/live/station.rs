@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nilo_analysis::alerts::{AlertRules, Watchman};
 use nilo_analysis::assessment::{RanOut, Thresholds, assess_verdict};
-use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::lookout::{Change, Lookout, Verdict};
+use nilo_forecast::RiskLevel;
 use nilo_runfile::{Follower, RunFolder};
 use nilo_sample::{Alert, AlertKind};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nilo_analysis::forecast::Reading;
 use nilo_analysis::lookout::{Lookout, Resource};
+use nilo_forecast::Reading;
 use nilo_import::{ImportError, Options, Track};
 use nilo_sample::is_absent;
 

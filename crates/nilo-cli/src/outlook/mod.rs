@@ -3,8 +3,8 @@
 mod file;
 
 use nilo_analysis::assessment::{RanOut, is_warning, ran_out};
-use nilo_analysis::forecast::Forecast;
 use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
+use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
 use nilo_sample::{Recording, RunStatus, Subject, TableSpec};
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
 use crate::growths::{Grown, Growths};

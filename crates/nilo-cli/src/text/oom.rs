@@ -3,9 +3,9 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
-use nilo_analysis::forecast::RiskLevel;
-use nilo_analysis::forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_forecast::RiskLevel;
+use nilo_forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 

@@ -3,8 +3,8 @@
 use std::io::{Result, Write};
 use std::path::Path;
 
-use nilo_analysis::forecast::LevelTrend;
 use nilo_analysis::profile::Device;
+use nilo_forecast::LevelTrend;
 use nilo_sample::units::format_bytes;
 
 use crate::commands::profile::Report;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use nilo_analysis::request::{Completeness, Confidence, Plan, Request, RunFacts, Verdict};
-use nilo_analysis::slurm::Account;
+use nilo_request::slurm::Account;
+use nilo_request::{Completeness, Confidence, Plan, Request, RunFacts, Verdict};
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::text::one_line::one_line;

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nilo_analysis::alerts::Watchman;
-use nilo_analysis::forecast::RiskLevel;
 use nilo_analysis::lookout::{Lookout, Verdict};
+use nilo_forecast::RiskLevel;
 use nilo_runfile::{Follower, RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
 

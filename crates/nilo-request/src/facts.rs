@@ -1,0 +1,146 @@
+//! What one run tells about the memory of its job.
+
+use nilo_sample::{LimitSource, Recording, RunStatus, Subject, setting_text};
+use serde::Serialize;
+
+use crate::fingerprint::fingerprint;
+use crate::gpu::{GpuFacts, gpus_of};
+use crate::growth::{Growth, still_growing};
+use crate::unreclaimable::unreclaimable_peak;
+use crate::usual_level::usual_level_bytes;
+use nilo_analysis::SlurmPlace;
+use nilo_analysis::ending::limit_in_force;
+use nilo_analysis::owned_cgroup::owned_cgroup_table;
+use nilo_analysis::summary::Summary;
+
+/// Whether a run saw its job's end, and so its whole need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completeness {
+    /// It ended by itself, without an error.
+    Whole,
+    /// It ended with an error.
+    Failed,
+    /// A signal ended it.
+    Killed,
+    /// It was killed for lack of memory: it needed more than it got.
+    OomKilled,
+    /// Nobody saw its end.
+    Lost,
+    /// It is still running.
+    Running,
+    /// Watching ended before it did.
+    Detached,
+}
+
+impl Completeness {
+    /// Why the peak is only a lower bound; `None` for a whole run.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Completeness::Whole => None,
+            Completeness::Failed => Some("ended with an error"),
+            Completeness::Killed => Some("was killed"),
+            Completeness::OomKilled => Some("was killed for lack of memory"),
+            Completeness::Lost => Some("has no recorded end"),
+            Completeness::Running => Some("is still running"),
+            Completeness::Detached => Some("was watched for a part of its time"),
+        }
+    }
+}
+
+/// A run as a request sees it.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunFacts {
+    /// Run id.
+    pub run: String,
+    /// The user's name for it, or its command.
+    pub label: String,
+    /// By which runs belong to one job; see `fingerprint.rs` for the rule.
+    pub job: String,
+    /// The node.
+    pub host: String,
+    /// How it ended.
+    pub completeness: Completeness,
+    /// The largest memory that could not have been taken back; `None` where nothing was measured.
+    pub peak_bytes: Option<u64>,
+    /// Where that figure comes from, as in `nilo show`, or `sampled-with-swap` or `cgroup-unreclaimable`.
+    pub peak_kind: Option<&'static str>,
+    /// The level below which memory stayed 95 % of the time.
+    pub usual_bytes: Option<u64>,
+    /// Growth that had not ended when the run did.
+    pub growth: Option<Growth>,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// The limit in force.
+    pub limit_bytes: Option<u64>,
+    /// What imposes it.
+    pub limit_source: Option<String>,
+    /// The limit is the scheduler's or the user's, not the machine's memory.
+    pub limit_was_asked_for: bool,
+    /// Devices of this run.
+    pub gpus: Vec<GpuFacts>,
+    /// Its place in a Slurm cluster.
+    pub slurm: Option<SlurmPlace>,
+    /// Most processes at one time.
+    pub most_processes: u64,
+    /// The largest plain sum of resident memory, which counts shared pages once for each process.
+    pub rss_sum_peak_bytes: Option<u64>,
+    /// The largest page cache of the job's own cgroup.
+    pub page_cache_peak_bytes: Option<u64>,
+}
+
+/// Gathers the facts of a run from its recording and its summary.
+pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> RunFacts {
+    let peak = unreclaimable_peak(recording, &summary.memory);
+    let limit = limit_in_force(recording);
+    let tree = recording.table(&Subject::Tree);
+    let largest = |column: &str| {
+        let (_, value) = tree?.series(column)?.max()?;
+        (value.is_finite() && value >= 0.0).then_some(value as u64)
+    };
+    let completeness = match (status, summary.exit_code) {
+        (RunStatus::Exited, Some(0) | None) => Completeness::Whole,
+        (RunStatus::Exited, Some(_)) => Completeness::Failed,
+        (RunStatus::Killed, _) => Completeness::Killed,
+        (RunStatus::OomKilled, _) => Completeness::OomKilled,
+        (RunStatus::Lost, _) => Completeness::Lost,
+        (RunStatus::Running, _) => Completeness::Running,
+        (RunStatus::Detached, _) => Completeness::Detached,
+    };
+    let end_nanos = (summary.duration_secs * 1e9) as u64;
+    let settings = summary.config.iter();
+    let settings = settings.map(|(name, value)| (name.clone(), setting_text(value)));
+    let settings = settings.collect();
+    RunFacts {
+        run: summary.run.clone(),
+        label: summary
+            .name
+            .clone()
+            .unwrap_or_else(|| summary.command.join(" ")),
+        job: fingerprint(&summary.command, &settings),
+        host: summary.host.clone(),
+        completeness,
+        peak_bytes: peak.map(|peak| peak.bytes),
+        peak_kind: peak.map(|peak| peak.kind),
+        usual_bytes: usual_level_bytes(recording, end_nanos),
+        growth: tree
+            .and_then(|tree| tree.series("memory_bytes"))
+            .and_then(still_growing),
+        duration_secs: summary.duration_secs,
+        limit_bytes: limit.as_ref().map(|limit| limit.bytes),
+        limit_was_asked_for: limit
+            .as_ref()
+            .is_some_and(|limit| limit.source != LimitSource::Host),
+        limit_source: limit.map(|limit| limit.source.to_string()),
+        gpus: gpus_of(summary),
+        slurm: SlurmPlace::of_recording(recording),
+        most_processes: largest("processes").unwrap_or(0),
+        rss_sum_peak_bytes: largest("rss_bytes"),
+        page_cache_peak_bytes: page_cache_peak_bytes(recording),
+    }
+}
+
+fn page_cache_peak_bytes(recording: &Recording) -> Option<u64> {
+    let (_, bytes) = owned_cgroup_table(recording)?.series("file_bytes")?.max()?;
+    (bytes.is_finite() && bytes >= 0.0).then_some(bytes as u64)
+}

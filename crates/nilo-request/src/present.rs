@@ -1,0 +1,88 @@
+//! What is asked for at present, beside what should be.
+
+use serde::Serialize;
+
+use crate::facts::RunFacts;
+
+/// How the present limit stands to the recommendation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Much of it is never used.
+    Wasteful,
+    /// It is about right.
+    Fits,
+    /// There is too little room above the peak.
+    TooSmall,
+}
+
+/// The limit of the newest run that had one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PresentLimit {
+    /// How much.
+    pub bytes: u64,
+    /// What imposes it.
+    pub source: Option<String>,
+    /// The largest peak as a share of it.
+    pub used_ratio: Option<f64>,
+    /// It less the recommendation: what is wasted, or lacks when negative.
+    pub difference_bytes: i64,
+    /// In a word.
+    pub verdict: Verdict,
+}
+
+/// Compares the recommendation with the newest limit that somebody set; the machine's own memory is no request.
+pub(crate) fn present_limit(runs: &[RunFacts], recommended: u64) -> Option<PresentLimit> {
+    let newest = runs
+        .iter()
+        .filter(|run| run.limit_was_asked_for)
+        .max_by(|a, b| a.run.cmp(&b.run))?;
+    let bytes = newest.limit_bytes?;
+    let peak = runs.iter().filter_map(|run| run.peak_bytes).max();
+    let verdict = match bytes {
+        bytes if bytes < recommended => Verdict::TooSmall,
+        bytes if bytes as f64 > 1.25 * recommended as f64 => Verdict::Wasteful,
+        _ => Verdict::Fits,
+    };
+    Some(PresentLimit {
+        bytes,
+        source: newest.limit_source.clone(),
+        used_ratio: peak
+            .filter(|_| bytes > 0)
+            .map(|peak| peak as f64 / bytes as f64),
+        difference_bytes: bytes as i64 - recommended as i64,
+        verdict,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::run;
+    use nilo_sample::units::GIB;
+
+    #[test]
+    fn the_newest_limit_that_was_set_is_judged() {
+        let with = |id: &str, limit: u64, asked_for: bool| RunFacts {
+            run: id.to_owned(),
+            limit_bytes: Some(limit * GIB),
+            limit_was_asked_for: asked_for,
+            ..run("a", 16)
+        };
+        let runs = [
+            with("2", 64, true),
+            with("1", 8, true),
+            with("3", 500, false),
+        ];
+        let found = present_limit(&runs, 20 * GIB).unwrap();
+        assert_eq!((found.bytes, found.verdict), (64 * GIB, Verdict::Wasteful));
+        assert_eq!(found.difference_bytes, 44 * GIB as i64);
+        assert_eq!(found.used_ratio, Some(0.25));
+        let small = present_limit(&runs[1..2], 20 * GIB).unwrap();
+        assert_eq!(small.verdict, Verdict::TooSmall);
+        assert_eq!(small.difference_bytes, -12 * GIB as i64);
+        assert_eq!(present_limit(&runs[2..], 20 * GIB), None);
+        let fits = present_limit(&[with("1", 24, true)], 20 * GIB).unwrap();
+        assert_eq!(fits.verdict, Verdict::Fits);
+    }
+}

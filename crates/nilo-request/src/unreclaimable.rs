@@ -1,0 +1,112 @@
+//! The peak that counts for a request: memory that the kernel cannot take back when it runs short.
+//!
+//! Page cache can be dropped, so it is left out; anonymous and shared memory and what was swapped out cannot, so they are in.
+//! The job's own cgroup knows all of these, files in `/dev/shm` that no process has mapped included; the process tree knows its part.
+//! They are added up from the cgroup's parts and not taken from its usage: usage is read more often than its parts,
+//! and less an old figure for the page cache it would count files written since then.
+
+use nilo_sample::{RecordedTable, Recording, Subject, is_absent};
+
+use nilo_analysis::owned_cgroup::owned_cgroup_table;
+use nilo_analysis::summary::MemorySummary;
+
+/// A peak and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Peak {
+    pub(crate) bytes: u64,
+    pub(crate) kind: &'static str,
+}
+
+/// The largest of what the summary found, the tree with its swap, and the job's own cgroup without page cache.
+pub(crate) fn unreclaimable_peak(recording: &Recording, memory: &MemorySummary) -> Option<Peak> {
+    let summary = memory
+        .peak_bytes
+        .map(|bytes| (bytes as f64, memory.peak_kind.unwrap_or("sampled-rss")));
+    let tree = recording
+        .table(&Subject::Tree)
+        .and_then(|table| largest_sum(table, "memory_bytes", &["swap_bytes"]))
+        .map(|bytes| (bytes, "sampled-with-swap"));
+    let cgroup = owned_cgroup_table(recording)
+        .and_then(|table| largest_sum(table, "anon_bytes", &["shmem_bytes", "swap_bytes"]))
+        .map(|bytes| (bytes, "cgroup-unreclaimable"));
+    let best = [summary, tree, cgroup]
+        .into_iter()
+        .flatten()
+        .filter(|(bytes, _)| bytes.is_finite() && *bytes > 0.0)
+        // The first stays unless another is really larger, so that rounding does not change the kind.
+        .reduce(|best, next| if next.0 > best.0 * 1.001 { next } else { best });
+    best.map(|(bytes, kind)| Peak {
+        bytes: bytes as u64,
+        kind,
+    })
+}
+
+/// The largest sum over the rows in which the first column was read; the others count as far as they were.
+fn largest_sum(table: &RecordedTable, first: &str, others: &[&str]) -> Option<f64> {
+    let first = table.series(first)?.values;
+    let others: Vec<&[f64]> = others
+        .iter()
+        .filter_map(|name| table.series(name))
+        .map(|series| series.values)
+        .collect();
+    let value = |values: &[f64], row: usize| values.get(row).copied().filter(|v| !is_absent(*v));
+    let sum = |row: usize| {
+        let further = others.iter().filter_map(|values| value(values, row));
+        let sum = value(first, row)? + further.sum::<f64>();
+        sum.is_finite().then_some(sum)
+    };
+    (0..table.times.len()).filter_map(sum).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::fixture;
+    use nilo_sample::{ABSENT, TableSpec};
+
+    fn memory(peak: u64) -> MemorySummary {
+        MemorySummary {
+            peak_bytes: Some(peak),
+            peak_kind: Some("vmhwm"),
+            ..MemorySummary::default()
+        }
+    }
+
+    fn cgroup_row(usage: f64, anon: f64, shmem: f64, swap: f64) -> [f64; 11] {
+        [
+            usage, usage, ABSENT, ABSENT, anon, 500.0, shmem, swap, 0.0, 0.0, 1.0,
+        ]
+    }
+
+    #[test]
+    fn page_cache_is_out_and_shared_memory_and_swap_are_in() {
+        let mut table = fixture::table(TableSpec::cgroup("/job"));
+        fixture::tick(&mut table, 0, &cgroup_row(900.0, 400.0, 100.0, 50.0));
+        // Usage that ran ahead of its parts is page cache that was not counted yet.
+        fixture::tick(&mut table, 1, &cgroup_row(5000.0, 400.0, 100.0, 50.0));
+        fixture::tick(&mut table, 2, &cgroup_row(9000.0, ABSENT, ABSENT, 0.0));
+        let mut recording = fixture::recording();
+        recording.tables = vec![table];
+        let found = unreclaimable_peak(&recording, &memory(400)).unwrap();
+        assert_eq!((found.bytes, found.kind), (550, "cgroup-unreclaimable"));
+        let found = unreclaimable_peak(&recording, &memory(600)).unwrap();
+        assert_eq!((found.bytes, found.kind), (600, "vmhwm"));
+    }
+
+    #[test]
+    fn swap_of_the_tree_counts_at_the_time_it_was_there() {
+        let mut tree = fixture::table(TableSpec::tree());
+        fixture::tick(&mut tree, 0, &[500.0, 500.0, ABSENT, 0.0, 0.0, 1.0, 0.0]);
+        fixture::tick(&mut tree, 1, &[300.0, 300.0, ABSENT, 250.0, 0.0, 1.0, 0.0]);
+        let mut recording = fixture::recording();
+        recording.tables = vec![tree];
+        let found = unreclaimable_peak(&recording, &memory(500)).unwrap();
+        assert_eq!((found.bytes, found.kind), (550, "sampled-with-swap"));
+    }
+
+    #[test]
+    fn nothing_measured_has_no_peak() {
+        let found = unreclaimable_peak(&fixture::recording(), &MemorySummary::default());
+        assert_eq!(found, None);
+    }
+}
