@@ -10,7 +10,6 @@ pub mod exceptions;
 pub mod findings;
 pub mod gpus;
 mod json_number;
-pub mod lookout;
 pub mod metric_history;
 pub mod metrics;
 pub mod oom_summary;
@@ -28,6 +27,7 @@ pub mod step_clock;
 pub mod summary;
 pub mod throughput;
 pub mod torch_memory;
+pub mod tracking;
 
 pub use compare::{Comparison, compare, run_labels};
 pub use ending::{Aftermath, judge_ending};

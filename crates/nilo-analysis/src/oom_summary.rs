@@ -4,7 +4,7 @@ use nilo_sample::{Certainty, Limit, OomKill};
 use serde::Serialize;
 
 use crate::assessment::{RanOut, RanOutKind};
-use crate::lookout::Resource;
+use crate::tracking::Resource;
 use nilo_forecast::Growth;
 
 /// Memory ran out, or may have.

@@ -14,7 +14,6 @@ use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::findings::{Finding, Seen, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
-use crate::lookout::Lookout;
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
 use crate::owned_cgroup::owned_cgroup_table;
@@ -25,6 +24,7 @@ use crate::settings::settings;
 use crate::slurm_place::SlurmPlace;
 use crate::throughput::{ThroughputSummary, summarize_throughput};
 use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
+use crate::tracking::ResourceTracker;
 
 /// A run in figures.
 #[derive(Debug, Clone, Serialize)]
@@ -272,13 +272,13 @@ pub const SHOW_SCHEMA: &str = "nilo.show/1";
 pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     let description = &recording.description;
     let duration_nanos = ending.time_nanos.max(1);
-    let (mut lookout, changes) = Lookout::over(recording);
-    let ran_out = ran_out(recording, ending, &mut lookout);
+    let (mut tracker, changes) = ResourceTracker::over(recording);
+    let ran_out = ran_out(recording, ending, &mut tracker);
     let seen = Seen {
         recording,
         ending,
         ran_out: ran_out.as_ref(),
-        verdicts: lookout.verdicts(None),
+        verdicts: tracker.verdicts(None),
         changes,
     };
     let phases = summarize_phases(recording, duration_nanos);

@@ -1,10 +1,10 @@
 //! Everything that can be typed: the verbs, and what several of them share; one file in `args/` for each group of verbs.
 
 mod bpe;
+mod diagnose;
 mod help;
 mod live;
 mod look;
-mod outlook;
 mod picture;
 mod record;
 mod request;
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bpe::{
-    BpeArgs, BpeCountArgs, BpeDecodeArgs, BpeEncodeArgs, BpeTrainArgs, BpeVerb, IdsFormat, Means,
-    Texts, TieBreakArg,
+    BpeArgs, BpeCountArgs, BpeDecodeArgs, BpeEncodeArgs, BpeTrainArgs, BpeVerb, IdsFormat,
+    MemoryBudget, Texts, TieBreakArg,
 };
+pub(crate) use diagnose::{Judged, LeakArgs, OomArgs};
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
-pub(crate) use outlook::{Judged, LeakArgs, OomArgs};
 pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxis};
 pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, Source, WatchArgs};
 pub(crate) use request::RequestArgs;
@@ -96,7 +96,7 @@ pub(crate) enum Verb {
 
 /// Where runs are kept.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct RunsDir {
     /// Folder that holds the runs [default: ./.nilo]
     #[arg(long, env = "NILO_DIR", value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,

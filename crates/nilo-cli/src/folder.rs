@@ -7,12 +7,12 @@ use nilo_runfile::RunFolder;
 use nilo_runfile::find::{self, DescribedRun};
 use nilo_sample::{Ending, Recording, TableSpec};
 
-use crate::args::Place;
+use crate::args::RunsDir;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// The folder that holds the runs.
-pub(crate) fn runs_root(place: &Place, settings: &Settings) -> PathBuf {
+pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {
     let asked = place.dir.clone().or_else(|| settings.dir.clone());
     asked.unwrap_or_else(nilo_settings::default_root)
 }

@@ -1,12 +1,12 @@
-//! What grows in an outlook, in whom, and what grows by less than the user asked about.
+//! What grows in a diagnosis, in whom, and what grows by less than the user asked about.
 
 use nilo_analysis::assessment::is_leak;
 use nilo_analysis::findings::{Holder, leak_holders};
-use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_forecast::Growth;
 use nilo_sample::Recording;
 
-use crate::outlook::Outlook;
+use crate::diagnosis::Diagnosis;
 
 /// Everything that was looked at, leaks first.
 #[derive(Debug, Default)]
@@ -25,11 +25,11 @@ pub(crate) struct Grown {
 }
 
 impl Growths {
-    pub(crate) fn of(outlook: &Outlook, least_bytes: Option<f64>) -> Growths {
-        let mut verdicts = outlook.verdicts(least_bytes);
+    pub(crate) fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> Growths {
+        let mut verdicts = diagnosis.verdicts(least_bytes);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
         let unasked = match least_bytes {
-            Some(_) => outlook.verdicts(None),
+            Some(_) => diagnosis.verdicts(None),
             None => Vec::new(),
         };
         let below = |verdict: &Verdict| {
@@ -47,7 +47,7 @@ impl Growths {
             each: each.collect(),
             holders: Vec::new(),
         };
-        if let Some(recording) = &outlook.recording {
+        if let Some(recording) = &diagnosis.recording {
             growths.find_holders(recording);
         }
         growths

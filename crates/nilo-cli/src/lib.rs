@@ -5,16 +5,16 @@
 mod alerts;
 mod args;
 mod commands;
+mod diagnosis;
 mod end_by_signal;
 mod failure;
 mod folder;
 mod growths;
 mod live;
-mod outlook;
 mod settings;
+mod target_match;
 mod text;
 mod usage;
-mod whom;
 
 use std::ffi::OsString;
 use std::io::Write;

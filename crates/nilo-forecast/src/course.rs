@@ -7,7 +7,7 @@ use super::growth::leak_lasted_secs;
 use super::risk::Cause;
 use super::stairs::Stairs;
 use super::swings::Rise;
-use super::track::Outlook;
+use super::track::Projection;
 
 /// Alarms look this far ahead.
 const HORIZON_SECS: f64 = 600.0;
@@ -89,7 +89,7 @@ impl Course {
 impl Forecaster {
     /// Where growth along a line leads.
     pub(super) fn line(&mut self, limit: f64, stairs: Option<&Stairs>) -> Option<Course> {
-        let (mut outlook, cause) = self.outlook(limit)?;
+        let (mut projection, cause) = self.projection(limit)?;
         let horizon = match cause {
             Cause::Workers => RESET_HORIZON_SECS,
             _ => HORIZON_SECS,
@@ -99,36 +99,36 @@ impl Forecaster {
             _ => Spread::Line,
         };
         let times = times(
-            outlook.secs,
-            outlook.lasted_secs,
+            projection.secs,
+            projection.lasted_secs,
             spread,
-            outlook.trend.wobble(),
+            projection.trend.wobble(),
         );
         let near = times.expected <= horizon;
         let known = times.high <= LATEST_SECS || cause == Cause::Fragmentation;
         let mut is_leak = false;
         let mut dangerous =
-            near && known && outlook.likelihood >= ALARM_FROM && self.has_lasted(&outlook);
+            near && known && projection.likelihood >= ALARM_FROM && self.has_lasted(&projection);
         if near
             && !dangerous
             && !stairs.is_some_and(|stairs| self.may_load_pieces(stairs))
             && let Some(lasted_secs) =
-                self.leak_that_reaches(&outlook, cause, limit, stairs.is_some())
+                self.leak_that_reaches(&projection, cause, limit, stairs.is_some())
         {
             dangerous = true;
             is_leak = true;
-            outlook.lasted_secs = lasted_secs;
-            outlook.likelihood = outlook.likelihood.max(ALARM_FROM);
+            projection.lasted_secs = lasted_secs;
+            projection.likelihood = projection.likelihood.max(ALARM_FROM);
         }
         Some(Course {
             times,
-            likelihood: outlook.likelihood,
+            likelihood: projection.likelihood,
             dangerous,
             is_leak,
-            cause: self.told(cause, &outlook),
-            bytes_per_sec: outlook.trend.line.slope,
-            lasted_secs: outlook.lasted_secs,
-            height_bytes: outlook.transient.recurring,
+            cause: self.told(cause, &projection),
+            bytes_per_sec: projection.trend.line.slope,
+            lasted_secs: projection.lasted_secs,
+            height_bytes: projection.transient.recurring,
         })
     }
 
@@ -179,12 +179,12 @@ impl Forecaster {
     /// For how long the growth has leaked, if it is an established leak that reaches the limit soon against that.
     fn leak_that_reaches(
         &mut self,
-        outlook: &Outlook,
+        projection: &Projection,
         cause: Cause,
         limit: f64,
         in_steps: bool,
     ) -> Option<f64> {
-        if !matches!(cause, Cause::Growth | Cause::Peaks) || outlook.seen_before {
+        if !matches!(cause, Cause::Growth | Cause::Peaks) || projection.seen_before {
             return None;
         }
         let now_secs = self.need.now_secs;
@@ -197,20 +197,20 @@ impl Forecaster {
         let is_soon = |lasted_secs: f64| {
             let soon = |lasted: f64, established: f64, ahead: f64| {
                 lasted >= established
-                    && outlook.secs <= ahead * (lasted - ESTABLISHED_PART * established)
+                    && projection.secs <= ahead * (lasted - ESTABLISHED_PART * established)
             };
             let trained_secs = lasted_secs.min(trained_secs);
             soon(lasted_secs, ESTABLISHED_SECS, LEAK_AHEAD)
                 || (has_stepped && soon(trained_secs, fifty_steps_secs, LEAK_AHEAD_IN_TRAINING))
         };
         // What fills everything within a minute from its first moment on may be loading, or the first of many training steps.
-        let fills_secs = self.need.age_secs() + outlook.secs;
+        let fills_secs = self.need.age_secs() + projection.secs;
         if fills_secs < SHORTEST_LEAK_SECS && cause != Cause::Peaks {
             return None;
         }
         // Loading that is over looks like growth for as long again, in windows that reach back far enough.
-        let missing = outlook.trend.line.slope * self.need.stood_still_secs();
-        let is_smooth = !in_steps && outlook.transient.recurring < STANDS_STILL * limit;
+        let missing = projection.trend.line.slope * self.need.stood_still_secs();
+        let is_smooth = !in_steps && projection.transient.recurring < STANDS_STILL * limit;
         if is_smooth && missing > STANDS_STILL * limit {
             return None;
         }
@@ -227,7 +227,7 @@ impl Forecaster {
             &self.need,
             &mut finder,
             LEAST_LEAK * limit,
-            outlook.trend.line.slope,
+            projection.trend.line.slope,
             shortest_secs,
             in_steps,
         );
@@ -236,38 +236,41 @@ impl Forecaster {
     }
 
     /// The likeliest way to the limit, and what it is.
-    fn outlook(&mut self, limit: f64) -> Option<(Outlook, Cause)> {
+    fn projection(&mut self, limit: f64) -> Option<(Projection, Cause)> {
         // Full memory kills nobody while there is swap to go to; full swap does.
         if let (Some(swap), Some((_, total))) = (&mut self.swap, self.last.swap()) {
-            let outlook = self
+            let projection = self
                 .last
                 .is_swapping()
-                .then(|| swap.outlook(total))
+                .then(|| swap.projection(total))
                 .flatten();
-            return outlook.map(|outlook| (outlook, Cause::Swap));
+            return projection.map(|projection| (projection, Cause::Swap));
         }
-        let growth = self.need.outlook(limit);
-        let growth = growth.map(|outlook| (outlook, self.cause(&outlook)));
-        let creep = self.cache.as_mut().and_then(|cache| cache.outlook(limit));
-        let creep = creep.map(|outlook| (outlook, Cause::Fragmentation));
+        let growth = self.need.projection(limit);
+        let growth = growth.map(|projection| (projection, self.cause(&projection)));
+        let creep = self
+            .cache
+            .as_mut()
+            .and_then(|cache| cache.projection(limit));
+        let creep = creep.map(|projection| (projection, Cause::Fragmentation));
         let weighed = [growth, creep]
             .into_iter()
             .flatten()
-            .map(|(mut outlook, cause)| {
-                outlook.likelihood *= self.past_the_beginning(&outlook, cause, limit);
+            .map(|(mut projection, cause)| {
+                projection.likelihood *= self.past_the_beginning(&projection, cause, limit);
                 if cause == Cause::Workers {
-                    outlook.likelihood *= MAY_RESET;
+                    projection.likelihood *= MAY_RESET;
                 }
-                (outlook, cause)
+                (projection, cause)
             });
         weighed.max_by(|a, b| a.0.likelihood.total_cmp(&b.0.likelihood))
     }
 
     /// Whether a growth is more than a phase: it has lasted for a minute, or for a good part of a short life, or over many steps.
-    fn has_lasted(&self, outlook: &Outlook) -> bool {
-        let share = outlook.lasted_secs / self.need.age_secs().max(1e-3);
+    fn has_lasted(&self, projection: &Projection) -> bool {
+        let share = projection.lasted_secs / self.need.age_secs().max(1e-3);
         let steps = self.steps_seen() * share.min(1.0);
-        outlook.lasted_secs >= A_PHASE_SECS
+        projection.lasted_secs >= A_PHASE_SECS
             || share >= A_PHASE_SHARE
             || (steps >= A_PHASE_STEPS && share > 0.1)
     }
@@ -299,16 +302,16 @@ impl Forecaster {
     ///
     /// Programs begin with growth, and most stop somewhere below the limit. The older the program, the more steps it has made
     /// and the less room is left to stop in, the less likely that is.
-    fn past_the_beginning(&self, outlook: &Outlook, cause: Cause, limit: f64) -> f64 {
+    fn past_the_beginning(&self, projection: &Projection, cause: Cause, limit: f64) -> f64 {
         // An allocator's reserve settles with the rarest of steps, not with the first, and as well at the brim as below it.
         let (steps, room) = match cause {
             Cause::Fragmentation => (0.0, CACHE_ROOM),
             _ => (
-                self.steps_within(outlook.lasted_secs),
+                self.steps_within(projection.lasted_secs),
                 1.0 - self.last.needed_bytes() / limit,
             ),
         };
-        if outlook.lasted_secs < 0.6 * self.need.age_secs() {
+        if projection.lasted_secs < 0.6 * self.need.age_secs() {
             return 1.0;
         }
         self.past_warm_up(steps, room)
@@ -321,21 +324,21 @@ impl Forecaster {
         1.0 / (1.0 + WARM_UP_ODDS * young * room.clamp(0.0, 1.0))
     }
 
-    fn cause(&self, outlook: &Outlook) -> Cause {
-        let growth = outlook.trend.line.slope * outlook.trend.span_secs;
+    fn cause(&self, projection: &Projection) -> Cause {
+        let growth = projection.trend.line.slope * projection.trend.span_secs;
         let share = |part: Option<&Envelope>| {
-            let rise = part?.rise(outlook.trend.width_secs)?;
+            let rise = part?.rise(projection.trend.width_secs)?;
             Some(rise / growth.max(1.0))
         };
-        let since = self.clock.now_secs() - outlook.lasted_secs;
-        let grown = outlook.trend.line.slope * outlook.lasted_secs;
+        let since = self.clock.now_secs() - projection.lasted_secs;
+        let grown = projection.trend.line.slope * projection.lasted_secs;
         let passed = self.last_boundary_secs.is_some_and(|at| at > since);
         if share(self.children.as_ref()).is_some_and(|share| share > 0.6) && !passed {
             Cause::Workers
         } else if share(self.own.as_ref().map(|own| &own.envelope)).is_some_and(|share| share < 0.3)
         {
             Cause::Neighbour
-        } else if outlook.transient.recurring > PEAKS_OVER_GROWTH * grown {
+        } else if projection.transient.recurring > PEAKS_OVER_GROWTH * grown {
             Cause::Peaks
         } else {
             Cause::Growth
@@ -343,8 +346,8 @@ impl Forecaster {
     }
 
     /// A reserve that grows because what is allocated does is no fragmentation, however it was found.
-    fn told(&self, cause: Cause, outlook: &Outlook) -> Cause {
-        let rise = |envelope: &Envelope| envelope.rise(outlook.trend.width_secs);
+    fn told(&self, cause: Cause, projection: &Projection) -> Cause {
+        let rise = |envelope: &Envelope| envelope.rise(projection.trend.width_secs);
         let kept = self.cache.as_ref().and_then(|cache| rise(&cache.envelope));
         match (cause, rise(&self.need.envelope), kept) {
             (Cause::Fragmentation, Some(held), Some(kept)) if held > FILLED * kept => Cause::Growth,

@@ -55,7 +55,7 @@ pub enum Cause {
     AboveLimit,
 }
 
-/// The outlook of one resource at one time.
+/// The projection of one resource at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Forecast {
     /// How near the end is.

@@ -22,7 +22,7 @@ pub(crate) struct Track {
 
 /// Where a level goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Outlook {
+pub(crate) struct Projection {
     /// Seconds until lower edge and recurring height reach the limit together.
     pub(crate) secs: f64,
     /// The rise that this rests on.
@@ -84,7 +84,7 @@ impl Track {
     }
 
     /// The most likely way to the limit, if the level is on one.
-    pub(crate) fn outlook(&mut self, limit: f64) -> Option<Outlook> {
+    pub(crate) fn projection(&mut self, limit: f64) -> Option<Projection> {
         self.trends.clear();
         for scale in self.envelope.scales() {
             let rise = self.finder.rise(scale, LEAST_RISE * limit, 0);
@@ -93,14 +93,14 @@ impl Track {
         let middle = self.trends.get(self.trends.len() / 2)?;
         let longest = (self.age_secs() / 6.0).max(60.0);
         let transient = transient(&self.envelope, middle.line.slope, longest);
-        let outlooks = self
+        let projections = self
             .trends
             .iter()
             .filter_map(|trend| self.follow(trend, transient, limit));
-        outlooks.max_by(|a, b| a.likelihood.total_cmp(&b.likelihood))
+        projections.max_by(|a, b| a.likelihood.total_cmp(&b.likelihood))
     }
 
-    fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Outlook> {
+    fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Projection> {
         // What was measured at the end counts where the line runs below it.
         let level = trend.level_at(self.now_secs);
         // What fell far below its line is not on it any more, whatever the windows still show.
@@ -128,7 +128,7 @@ impl Track {
             * (trend.fresh / FRESH).clamp(STOPPED, 1.0)
             * if trend.pace > SUDDEN { 0.6 } else { 1.0 }
             * if seen_before { SEEN_BEFORE } else { 1.0 };
-        Some(Outlook {
+        Some(Projection {
             secs,
             trend: *trend,
             lasted_secs,

@@ -5,7 +5,7 @@
 use nilo_sample::{Recording, SeriesView, Subject};
 
 use crate::curve::Gap;
-use crate::metric_lines::{MetricLines, Place};
+use crate::metric_lines::{MetricLines, Position};
 use crate::panel::{Panel, PanelKind, PanelSeries};
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
@@ -49,7 +49,7 @@ fn rates(
     axis: &XAxis,
     width_px: f64,
 ) -> Option<MetricLines> {
-    let mut pieces: Vec<Vec<Place>> = vec![Vec::new()];
+    let mut pieces: Vec<Vec<Position>> = vec![Vec::new()];
     let mut readings = cpu_nanos.present().filter(|(_, nanos)| nanos.is_finite());
     let first = readings.next()?;
     let mut from = first;
@@ -60,7 +60,7 @@ fn rates(
         let passed = to.0.saturating_sub(from.0) as f64;
         (passed > 0.0).then(|| 100.0 * (to.1 - from.1).max(0.0) / passed)
     };
-    let end_stretch = |pieces: &mut Vec<Vec<Place>>, from: (u64, f64), to: (u64, f64)| {
+    let end_stretch = |pieces: &mut Vec<Vec<Position>>, from: (u64, f64), to: (u64, f64)| {
         let Some(piece) = pieces.last_mut() else {
             return;
         };

@@ -5,7 +5,7 @@
 
 use crate::font::{WIDEST_FONT, shorten, text_width};
 use crate::frame::{Frame, TEXT_PX, crisp, label};
-use crate::metric_lines::{MetricLines, Place};
+use crate::metric_lines::{MetricLines, Position};
 use crate::short_number::short_number;
 use crate::svg::{Element, Path};
 use crate::theme::Palette;
@@ -183,7 +183,7 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> E
 }
 
 fn curve(
-    pieces: &[Vec<Place>],
+    pieces: &[Vec<Position>],
     stroke: &str,
     dash: &'static str,
     area: &Area,

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::text::Text;
 
 /// A file, a line and a function.
-type Place = (Text, u32, Text);
+type FramePlace = (Text, u32, Text);
 
 /// Adds an unhandled exception to a run. Works at any time, also when the stream of this process is closed; false when it could not be stored.
 #[pyfunction]
@@ -21,11 +21,11 @@ pub(crate) fn record_exception(
     type_name: Text,
     message: Text,
     thread: Option<Text>,
-    raised_at: Option<Place>,
-    user_code: Option<Place>,
+    raised_at: Option<FramePlace>,
+    user_code: Option<FramePlace>,
     causes: Vec<Text>,
 ) -> bool {
-    let place = |place: Option<Place>| {
+    let place = |place: Option<FramePlace>| {
         place.map(|(file, line, function)| CodePlace {
             file: file.0,
             line,

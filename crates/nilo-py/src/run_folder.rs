@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nilo_recorder::{Place, create_run_folder, create_run_inside, recorder_is_alive};
+use nilo_recorder::{CreatedFolder, create_run_folder, create_run_inside, recorder_is_alive};
 use nilo_runfile::{RunFolder, RunfileError, boot_id, check_root, unix_nanos};
 use nilo_sample::RunDescription;
 use nilo_source::{Roots, process_id};
@@ -55,7 +55,7 @@ fn make(
     match job {
         Some(job) => Ok((create_run_inside(job, description)?, true, None)),
         None => {
-            let Place { folder, refused } = create_run_folder(root, description)?;
+            let CreatedFolder { folder, refused } = create_run_folder(root, description)?;
             Ok((folder, true, refused))
         }
     }

@@ -12,7 +12,7 @@ use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, Recorder, Scope, open_source};
+use crate::recorder::{Backend, Included, Recorder, open_source};
 use crate::signals::{Arrived, SignalPipe};
 use crate::surroundings::Surroundings;
 
@@ -90,7 +90,7 @@ pub fn watch_processes(
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, Scope::Others)?;
+    let mut source = open_source(backend, &roots, Included::Others)?;
     for &pid in &pids {
         source.add_root(pid)?;
     }
@@ -104,11 +104,11 @@ pub fn watch_processes(
         surroundings.read_every(interval_nanos);
     }
     if machine {
-        surroundings.be_of_machine();
+        surroundings.watch_host_only();
     } else {
         surroundings.watch_named(&pids);
     }
-    surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
+    surroundings.ignore_session(alerts.as_ref().and_then(|alerts| alerts.session()));
     description.started_monotonic_nanos = now;
     description.started_unix_nanos = nilo_runfile::unix_nanos();
     description.root_pids = pids;

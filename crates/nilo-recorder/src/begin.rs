@@ -72,7 +72,7 @@ fn slurm_job(variable: impl Fn(&str) -> Option<String>) -> Option<SlurmJobId> {
 
 /// Where a run lies.
 #[derive(Debug)]
-pub struct Place {
+pub struct CreatedFolder {
     /// Its folder.
     pub folder: RunFolder,
     /// Why it is not where it was asked for.
@@ -85,12 +85,12 @@ pub struct Place {
 pub fn create_run_folder(
     root: &Path,
     description: &mut RunDescription,
-) -> Result<Place, RunfileError> {
+) -> Result<CreatedFolder, RunfileError> {
     let first = match create_with_free_id(description, |told| {
         RunFolder::create_for(access(), root, told)
     }) {
         Ok(folder) => {
-            return Ok(Place {
+            return Ok(CreatedFolder {
                 folder,
                 refused: None,
             });
@@ -100,7 +100,7 @@ pub fn create_run_folder(
     for candidate in fallback_roots() {
         let create = |told: &RunDescription| RunFolder::create_for(access(), &candidate, told);
         if let Ok(folder) = create_with_free_id(description, create) {
-            return Ok(Place {
+            return Ok(CreatedFolder {
                 folder,
                 refused: Some(first),
             });

@@ -19,7 +19,7 @@ use crate::live::Observer;
 use crate::pace::Pace;
 use crate::provenance::work_tree;
 use crate::reap::{Reaped, Reaper};
-use crate::recorder::{Backend, Recorder, Scope, open_source};
+use crate::recorder::{Backend, Included, Recorder, open_source};
 use crate::sentinel::Sentinel;
 use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
@@ -81,7 +81,7 @@ pub fn run_command(
     let helper = sentinel.as_ref().map(Sentinel::pid);
     let system = |what| move |source| RecorderError::System { what, source };
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, Scope::OthersAndOrphans)?;
+    let mut source = open_source(backend, &roots, Included::OthersAndOrphans)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let mut reaper = Reaper::new();
 
@@ -112,8 +112,8 @@ pub fn run_command(
     let mut surroundings =
         signals.keep_from_new_threads(|| Surroundings::new(roots, now, child_pid));
     surroundings.add_helper(helper);
-    surroundings.accompany(alerts.as_ref().and_then(|alerts| alerts.session()));
-    surroundings.accompany(git_check.as_ref().map(GitCheck::session));
+    surroundings.ignore_session(alerts.as_ref().and_then(|alerts| alerts.session()));
+    surroundings.ignore_session(git_check.as_ref().map(GitCheck::session));
     description.limit = surroundings.limit().cloned();
     // The file's time axis begins at the start of the command, so the description is written again.
     folder.write_description(&description).ok();

@@ -101,7 +101,7 @@ impl GpuRows {
         self.read_nanos = nanos;
     }
 
-    pub(crate) fn be_of_machine(&mut self) {
+    pub(crate) fn watch_host_only(&mut self) {
         self.of_machine = true;
     }
 

@@ -7,7 +7,7 @@ use nilo_source::{
 };
 
 use crate::high_water::HighWater;
-use crate::recorder::{Backend, Scope, open_source};
+use crate::recorder::{Backend, Included, open_source};
 
 /// Limits seldom change; looking them up takes a walk through the cgroup tree.
 const RESOLVE_NANOS: u64 = 5_000_000_000;
@@ -46,7 +46,7 @@ impl OwnMemory {
     pub fn new() -> Result<OwnMemory, SourceError> {
         let roots = Roots::default();
         let pid = std::process::id();
-        let mut source = open_source(Backend::Native, &roots, Scope::WithOurselves)?;
+        let mut source = open_source(Backend::Native, &roots, Included::WithOurselves)?;
         source.add_root(pid)?;
         Ok(OwnMemory {
             source,

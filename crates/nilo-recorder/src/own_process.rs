@@ -21,7 +21,7 @@ use crate::command::{run_tick, sharpen_timers};
 use crate::live::{Live, Observer};
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, OwnCost, Recorder, Scope, open_source};
+use crate::recorder::{Backend, Included, OwnCost, Recorder, open_source};
 use crate::surroundings::Surroundings;
 
 /// How often other ranks are looked for.
@@ -67,7 +67,7 @@ pub fn record_own_process(
     let system = |what| move |source: io::Error| RecorderError::System { what, source };
     let pid = std::process::id();
     let roots = Roots::default();
-    let mut source = open_source(Backend::Native, &roots, Scope::WithOurselves)?;
+    let mut source = open_source(Backend::Native, &roots, Included::WithOurselves)?;
     source.add_root(pid)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();

@@ -52,7 +52,7 @@ pub fn describe_machine() -> (String, String) {
 
 /// Whom the tree holds beside the roots and their descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum Included {
     /// Not us.
     Others,
     /// Not us, but the processes that fall to us when their parents die.
@@ -65,14 +65,14 @@ pub(crate) enum Scope {
 pub(crate) fn open_source(
     backend: Backend,
     roots: &Roots,
-    scope: Scope,
+    included: Included,
 ) -> Result<Box<dyn ProcessSource>, SourceError> {
     let own_pid = std::process::id();
-    let exclude_pid = (scope != Scope::WithOurselves).then_some(own_pid);
+    let exclude_pid = (included != Included::WithOurselves).then_some(own_pid);
     Ok(match backend {
         Backend::Native => {
             let options = TreeOptions {
-                include_orphans_of: (scope == Scope::OthersAndOrphans).then_some(own_pid),
+                include_orphans_of: (included == Included::OthersAndOrphans).then_some(own_pid),
                 exclude_pid,
                 ..TreeOptions::default()
             };

@@ -128,9 +128,9 @@ impl Surroundings {
     }
 
     /// No process is watched: the cgroup and the limit are our own, and nobody's share of a GPU is asked for.
-    pub(crate) fn be_of_machine(&mut self) {
+    pub(crate) fn watch_host_only(&mut self) {
         self.machine_pid = Some(std::process::id());
-        self.gpus.be_of_machine();
+        self.gpus.watch_host_only();
     }
 
     pub(crate) fn is_of_machine(&self) -> bool {
@@ -177,7 +177,7 @@ impl Surroundings {
     }
 
     /// Processes of this session are ours, though they are no part of the job.
-    pub(crate) fn accompany(&mut self, session: Option<u32>) {
+    pub(crate) fn ignore_session(&mut self, session: Option<u32>) {
         self.own_sessions.extend(session);
     }
 

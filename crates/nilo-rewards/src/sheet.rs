@@ -9,7 +9,7 @@ use super::batch::GroupBatch;
 
 /// A group's place in the columns.
 #[derive(Debug, Clone)]
-struct Place {
+struct ColumnPlace {
     start: usize,
     /// What distances from the group's mean are divided by to make advantages; NaN where there is none.
     divisor: f64,
@@ -18,7 +18,7 @@ struct Place {
 /// Groups laid end to end.
 #[derive(Debug, Clone, Default)]
 pub struct Sheet {
-    places: Vec<Place>,
+    places: Vec<ColumnPlace>,
     rewards: Vec<f64>,
     lengths: Vec<f64>,
     advantages: Vec<f64>,
@@ -39,7 +39,7 @@ impl Sheet {
         let before = self.rewards.len();
         let mut start = before;
         for (size, divisor) in batch.sizes.iter().zip(divisors) {
-            self.places.push(Place {
+            self.places.push(ColumnPlace {
                 start,
                 divisor: *divisor,
             });

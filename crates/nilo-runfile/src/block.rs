@@ -106,14 +106,14 @@ impl BlockHead {
 
 /// Where a packed column lies, counted from the start of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BlockPosition {
     pub(crate) encoding: u8,
     pub(crate) offset: u32,
     pub(crate) len: u32,
     pub(crate) crc: u32,
 }
 
-impl Place {
+impl BlockPosition {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.encoding);
         out.extend_from_slice(&self.offset.to_le_bytes());
@@ -121,8 +121,8 @@ impl Place {
         out.extend_from_slice(&self.crc.to_le_bytes());
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Option<Place> {
-        Some(Place {
+    fn decode(cursor: &mut Cursor<'_>) -> Option<BlockPosition> {
+        Some(BlockPosition {
             encoding: cursor.u8()?,
             offset: cursor.u32()?,
             len: cursor.u32()?,
@@ -131,8 +131,8 @@ impl Place {
     }
 
     /// Appends packed bytes to the columns.
-    pub(crate) fn put(columns: &mut Vec<u8>, packed: &Packed) -> Place {
-        let place = Place {
+    pub(crate) fn put(columns: &mut Vec<u8>, packed: &Packed) -> BlockPosition {
+        let place = BlockPosition {
             encoding: packed.encoding,
             offset: columns.len() as u32,
             len: packed.bytes.len() as u32,
@@ -146,8 +146,8 @@ impl Place {
 /// A value column in the directory: its place, its pyramid's, and the whole of it in one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ColumnEntry {
-    pub(crate) values: Place,
-    pub(crate) pyramid: Place,
+    pub(crate) values: BlockPosition,
+    pub(crate) pyramid: BlockPosition,
     pub(crate) summary: Cell,
 }
 
@@ -159,9 +159,9 @@ pub(crate) struct TableEntry {
     pub(crate) first_time: u64,
     pub(crate) last_time: u64,
     pub(crate) spec_json: Vec<u8>,
-    pub(crate) times: Place,
-    pub(crate) time_pyramid: Place,
-    pub(crate) steps: Option<Place>,
+    pub(crate) times: BlockPosition,
+    pub(crate) time_pyramid: BlockPosition,
+    pub(crate) steps: Option<BlockPosition>,
     pub(crate) columns: Vec<ColumnEntry>,
 }
 
@@ -204,18 +204,18 @@ impl TableEntry {
         let (first_time, last_time) = (cursor.u64()?, cursor.u64()?);
         let spec_len = cursor.u32()? as usize;
         let spec_json = cursor.take(spec_len)?.to_vec();
-        let times = Place::decode(cursor)?;
-        let time_pyramid = Place::decode(cursor)?;
+        let times = BlockPosition::decode(cursor)?;
+        let time_pyramid = BlockPosition::decode(cursor)?;
         let steps = match cursor.u8()? {
             0 => None,
-            _ => Some(Place::decode(cursor)?),
+            _ => Some(BlockPosition::decode(cursor)?),
         };
         let count = cursor.u32()?;
         let mut columns = Vec::new();
         for _ in 0..count {
             columns.push(ColumnEntry {
-                values: Place::decode(cursor)?,
-                pyramid: Place::decode(cursor)?,
+                values: BlockPosition::decode(cursor)?,
+                pyramid: BlockPosition::decode(cursor)?,
                 summary: Cell {
                     first: cursor.f64()?,
                     min: cursor.f64()?,

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use crate::axis::TimeAxis;
-use crate::block::{BLOCK_HEAD_LEN, BLOCK_MAGIC, BlockHead, Place, TableEntry, decode_directory};
+use crate::block::{
+    BLOCK_HEAD_LEN, BLOCK_MAGIC, BlockHead, BlockPosition, TableEntry, decode_directory,
+};
 use crate::checksum;
 use crate::collect::{Collector, Declared, Tally};
 use crate::scan::{AtBadBytes, Source, scan};
@@ -126,7 +128,7 @@ pub(crate) fn read_directory(
 pub(crate) fn read_place(
     file: &File,
     block: &BlockPlace,
-    place: &Place,
+    place: &BlockPosition,
     buffer: &mut Vec<u8>,
 ) -> io::Result<()> {
     let from = block.head.columns_at() + u64::from(place.offset);

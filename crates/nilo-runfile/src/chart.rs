@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::axis::{Shift, TimeAxis};
-use crate::block::{Place, TableEntry};
+use crate::block::{BlockPosition, TableEntry};
 use crate::blocks::{BlockPlace, read_directory, read_part, read_place};
 use crate::column::{unpack, unpack_values};
 use crate::downsample::{Bucket, Buckets};
@@ -302,7 +302,7 @@ impl<'a> Drawing<'a> {
             return Ok(());
         }
         let rows = table.rows as usize;
-        let read = |place: &Place| -> io::Result<Vec<u8>> {
+        let read = |place: &BlockPosition| -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
             read_place(file, block, place, &mut bytes)?;
             Ok(bytes)

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{NO_STEP, TableSpec};
 
 use crate::block::{
-    BLOCK_HEAD_LEN, BlockHead, ColumnEntry, MAX_EXPANSION, Place, TableEntry, encode_directory,
+    BLOCK_HEAD_LEN, BlockHead, BlockPosition, ColumnEntry, MAX_EXPANSION, TableEntry,
+    encode_directory,
 };
 use crate::column::{pack, pack_values};
 use crate::filesystem;
@@ -235,14 +236,14 @@ pub(crate) fn encode_block(file: &File) -> Option<(Header, Vec<u8>)> {
 
 /// Packs a table's columns, freeing each as it goes.
 fn store_table(table: u32, gathered: Gathered, columns: &mut Vec<u8>) -> TableEntry {
-    let times = Place::put(columns, &pack(&gathered.times));
-    let time_pyramid = Place::put(columns, &pyramid::pack_times(&gathered.times));
+    let times = BlockPosition::put(columns, &pack(&gathered.times));
+    let time_pyramid = BlockPosition::put(columns, &pyramid::pack_times(&gathered.times));
     let steps = gathered
         .has_steps
-        .then(|| Place::put(columns, &pack(&gathered.steps)));
+        .then(|| BlockPosition::put(columns, &pack(&gathered.steps)));
     let entries = gathered.columns.into_iter().map(|values| ColumnEntry {
-        pyramid: Place::put(columns, &pyramid::pack_values(&values)),
-        values: Place::put(columns, &pack_values(&values)),
+        pyramid: BlockPosition::put(columns, &pyramid::pack_values(&values)),
+        values: BlockPosition::put(columns, &pack_values(&values)),
         summary: Cell::of(&values),
     });
     let entries = entries.collect();

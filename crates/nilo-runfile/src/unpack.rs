@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nilo_sample::{NO_STEP, RecordedTable};
 
 use crate::axis::Shift;
-use crate::block::{Place, TableEntry};
+use crate::block::{BlockPosition, TableEntry};
 use crate::blocks::{BlockPlace, read_place};
 use crate::collect::Tally;
 use crate::column::{unpack_into, unpack_values_into};
@@ -247,7 +247,7 @@ impl Job<'_> {
 impl PackedRows {
     /// Reads and decodes the columns that are wanted and no others.
     fn decode(&self, room: &mut Room<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let mut read = |place: &Place, decode: &mut dyn FnMut(&[u8]) -> Option<()>| {
+        let mut read = |place: &BlockPosition, decode: &mut dyn FnMut(&[u8]) -> Option<()>| {
             read_place(&self.file, &self.block, place, buffer)?;
             decode(buffer).ok_or(io::Error::from(io::ErrorKind::InvalidData))
         };

@@ -24,7 +24,7 @@ class RiskLevel(enum.Enum):
 
 @dataclass(frozen=True)
 class Forecast:
-    """The outlook of one resource."""
+    """The forecast for one resource."""
 
     level: RiskLevel
     """`high` is likely within ten minutes, `critical` within two."""

@@ -1,16 +1,16 @@
 //! Alerts: when a verdict is worth interrupting somebody for, and when that is over.
 //!
-//! `rules.rs` has the thresholds, `latch.rs` keeps one alarm from flapping, `watchman.rs` holds all alarms of a run
-//! and turns verdicts of the [`crate::lookout`] into alerts, `wording.rs` says them.
+//! `rules.rs` has the thresholds, `latch.rs` keeps one alarm from flapping, `evaluator.rs` holds all alarms of a run
+//! and turns verdicts of the [`crate::tracking`] into alerts, `wording.rs` says them.
 //! Who is told, and how, is the recorder's business.
 
+mod evaluator;
 mod latch;
 mod rules;
-mod watchman;
 mod wording;
 
+pub use evaluator::AlertEvaluator;
 pub use rules::{AlertRules, RulesError};
-pub use watchman::Watchman;
 
 #[cfg(test)]
-mod watchman_tests;
+mod evaluator_tests;

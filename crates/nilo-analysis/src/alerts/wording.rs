@@ -3,7 +3,7 @@
 use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::lookout::{OddPeer, Resource};
+use crate::tracking::{OddPeer, Resource};
 use nilo_forecast::words::{self, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, Reading};
 

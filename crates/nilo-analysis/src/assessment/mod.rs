@@ -9,7 +9,7 @@ mod warning_text;
 pub use ran_out::{RanOut, RanOutKind, ran_out};
 pub use warning_text::{WarningText, prediction_in_words};
 
-use crate::lookout::{Resource, Verdict};
+use crate::tracking::{Resource, Verdict};
 use nilo_forecast::words::{reason, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
-use crate::lookout::{Lookout, Resource, Verdict};
 use crate::summary::peak_memory_bytes;
+use crate::tracking::{Resource, ResourceTracker, Verdict};
 use nilo_forecast::Growth;
 use nilo_forecast::words::growth_until_the_end;
 
@@ -63,14 +63,18 @@ pub enum RanOutKind {
     HostAllocation,
 }
 
-/// What the run ended of, where that is memory. The lookout remembers it, so that its verdicts know what their growth led to.
-pub fn ran_out(recording: &Recording, ending: &Ending, lookout: &mut Lookout) -> Option<RanOut> {
+/// What the run ended of, where that is memory. The tracker remembers it, so that its verdicts know what their growth led to.
+pub fn ran_out(
+    recording: &Recording,
+    ending: &Ending,
+    tracker: &mut ResourceTracker,
+) -> Option<RanOut> {
     let found = of_kill(recording, ending)
         .or_else(|| of_exception(recording, ending))
         .or_else(|| of_refusal(recording, ending));
     let mut ran_out = found?;
-    lookout.end_with(&ran_out);
-    let verdicts = lookout.verdicts(None);
+    tracker.end_with(&ran_out);
+    let verdicts = tracker.verdicts(None);
     let led_here = |verdict: &&Verdict| verdict.led_to_end;
     // The resource that ran out knows best; where only the machine limits a job, the growth is told of the job.
     let own = verdicts.iter().filter(led_here).filter_map(|verdict| {

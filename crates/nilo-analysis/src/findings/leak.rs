@@ -9,8 +9,8 @@ use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
 use serde::Serialize;
 
 use super::{Finding, phase_share};
-use crate::lookout::{OddPeer, Resource, Verdict};
 use crate::step_clock::StepClock;
+use crate::tracking::{OddPeer, Resource, Verdict};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_until_the_end};
 use nilo_forecast::{Growth, GrowthKind};
 

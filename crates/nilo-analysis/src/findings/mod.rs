@@ -19,7 +19,7 @@ use nilo_sample::{Ending, Recording};
 use serde::Serialize;
 
 use crate::assessment::RanOut;
-use crate::lookout::{Change, Verdict};
+use crate::tracking::{RiskChange, Verdict};
 
 pub use leak::{Holder, leak_holders};
 
@@ -51,7 +51,7 @@ pub struct Seen<'a> {
     /// What is to be said of each resource.
     pub verdicts: Vec<Verdict>,
     /// How their risks changed on the way.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RiskChange>,
 }
 
 /// Everything that can be noticed in a recording, the most serious first.

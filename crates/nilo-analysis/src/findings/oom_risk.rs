@@ -1,11 +1,11 @@
-//! Memory was about to run out: foreseen before a kill, or still the outlook where the recording stops.
+//! Memory was about to run out: foreseen before a kill, or still to be expected where the recording stops.
 
 use nilo_sample::RunStatus;
 use nilo_sample::units::{format_duration, to_secs};
 
 use super::{Finding, Seen};
 use crate::assessment::{RanOutKind, is_warning};
-use crate::lookout::Verdict;
+use crate::tracking::Verdict;
 
 pub(super) fn find(seen: &Seen<'_>) -> Vec<Finding> {
     let risky = seen

@@ -5,7 +5,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
 
-use crate::lookout::Resource;
+use crate::tracking::Resource;
 
 /// A phase is named from this share of the growth on ...
 const LEAST_SHARE: f64 = 0.6;

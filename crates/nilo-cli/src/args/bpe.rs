@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nilo_sample::units::parse_bytes;
 
 use super::values::{interval, tag};
-use super::{Place, TextOrJson};
+use super::{RunsDir, TextOrJson};
 
 #[derive(Debug, Args)]
 pub(crate) struct BpeArgs {
@@ -64,7 +64,7 @@ pub(crate) struct Texts {
 
 /// With what means.
 #[derive(Debug, Args)]
-pub(crate) struct Means {
+pub(crate) struct MemoryBudget {
     /// Memory that it may take, such as 2GiB; what does not fit goes to disk. The result is the same [default: 80 % of what is free]
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub(crate) memory_budget: Option<u64>,
@@ -86,7 +86,7 @@ pub(crate) struct Means {
 #[derive(Debug, Args)]
 pub(crate) struct OwnRecording {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Time between samples of memory [default: 0.1]
     #[arg(long, short, help_heading = RECORDING, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
@@ -176,7 +176,7 @@ pub(crate) struct BpeTrainArgs {
     pub(crate) resume: bool,
 
     #[command(flatten)]
-    pub(crate) means: Means,
+    pub(crate) means: MemoryBudget,
 
     #[command(flatten)]
     pub(crate) recording: OwnRecording,
@@ -196,7 +196,7 @@ pub(crate) struct BpeCountArgs {
     pub(crate) output: PathBuf,
 
     #[command(flatten)]
-    pub(crate) means: Means,
+    pub(crate) means: MemoryBudget,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use clap::Args;
 use nilo_sample::units::parse_duration;
 
 use super::values::percent;
-use super::{Place, TextOrJson, interval};
+use super::{RunsDir, TextOrJson, interval};
 
 const LIVE: &str = "Monitoring running processes";
 
@@ -71,7 +71,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) live: LiveArgs,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Write the report as JSON to this file at the end
     #[arg(long, short, value_name = "FILE")]
@@ -96,7 +96,7 @@ pub(crate) struct MonitorArgs {
     pub(crate) live: LiveArgs,
 
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Enable everything (the default)
     #[arg(long, short, conflicts_with_all = ["oom", "leak", "profile"])]

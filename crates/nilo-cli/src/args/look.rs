@@ -5,12 +5,12 @@ use clap::Args;
 use crate::commands::completions::run_names;
 
 use super::values::tag;
-use super::{Output, Place, RUN_HELP};
+use super::{Output, RUN_HELP, RunsDir};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Only runs with this tag
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
@@ -24,7 +24,7 @@ pub(crate) struct RunsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Runs; the first is the baseline
     #[arg(value_name = "RUN", add = run_names(), num_args = 2.., required = true)]

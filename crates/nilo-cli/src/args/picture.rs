@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::commands::completions::run_names;
 
-use super::{Place, RUN_HELP};
+use super::{RUN_HELP, RunsDir};
 
 #[derive(Debug, Args)]
 #[command(
@@ -17,7 +17,7 @@ nilo plot base bigger -o compare.png"
 )]
 pub(crate) struct PlotArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) runs: Vec<String>,
@@ -77,7 +77,7 @@ nilo export last --format tensorboard -o logs/last && tensorboard --logdir logs"
 )]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,

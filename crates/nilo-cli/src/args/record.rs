@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::values::{duration, interval, tag};
-use super::{Output, Place};
+use super::{Output, RunsDir};
 
 /// How to sample.
 #[derive(Debug, Args)]
@@ -113,7 +113,7 @@ nilo run --name base --tag lr=3e-4 -- torchrun --nproc-per-node 2 train.py"
 )]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[command(flatten)]
     pub(crate) sampling: Sampling,
@@ -145,7 +145,7 @@ nilo watch --name 'python*worker*' --all --interval 1"
 )]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Process to watch, with all its descendants; may be given several times
     #[arg(long, short, value_name = "PID")]

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::commands::completions::run_names;
 
 use super::values::{planned_time, tag};
-use super::{Place, TextOrJson};
+use super::{RunsDir, TextOrJson};
 
 #[derive(Debug, Args)]
 #[command(
@@ -20,7 +20,7 @@ sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,AllocTRES,
 )]
 pub(crate) struct RequestArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Runs of the job, as for `nilo show` [default: the last, of this Slurm job if SLURM_JOB_ID is set]
     #[arg(value_name = "RUN", add = run_names())]

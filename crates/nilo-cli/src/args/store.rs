@@ -5,7 +5,7 @@ use clap::Args;
 use crate::commands::completions::run_names;
 
 use super::values::duration;
-use super::{Output, Place, RUN_HELP, TextOrJson};
+use super::{Output, RUN_HELP, RunsDir, TextOrJson};
 
 #[derive(Debug, Args)]
 #[command(
@@ -15,7 +15,7 @@ A run that lost rows for lack of space is incomplete, not damaged: what was stor
 )]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
@@ -36,7 +36,7 @@ Examples:\n  nilo rm last\n  nilo rm base 20261115-0755"
 )]
 pub(crate) struct RmArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Runs, as for `nilo show`
     #[arg(value_name = "RUN", add = run_names(), required = true)]
@@ -59,7 +59,7 @@ Examples:\n  nilo prune --keep 20\n  nilo prune --older-than 30d --dry-run"
 )]
 pub(crate) struct PruneArgs {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     /// Keep the newest this many
     #[arg(long, value_name = "N")]

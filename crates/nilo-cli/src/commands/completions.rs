@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use nilo_runfile::find::with_runs_inside;
 
-use crate::args::{CompletionsArgs, Place};
+use crate::args::{CompletionsArgs, RunsDir};
 use crate::failure::Failure;
 use crate::folder::{known_runs, runs_root};
 
@@ -42,7 +42,7 @@ fn matching_runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else {
         return Vec::new();
     };
-    let place = Place { dir: typed_dir() };
+    let place = RunsDir { dir: typed_dir() };
     let settings = nilo_settings::load().map(|loaded| loaded.settings);
     let root = runs_root(&place, &settings.unwrap_or_default());
     let mut offered: Vec<(String, String)> = Vec::new();

@@ -1,7 +1,7 @@
 //! `nilo leak`: what grows without end.
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::lookout::{OddPeer, Resource};
+use nilo_analysis::tracking::{OddPeer, Resource};
 use nilo_forecast::{Growth, GrowthKind};
 use nilo_sample::units::MIB;
 use nilo_sample::words::duration_in_words;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
+use crate::diagnosis::{About, Diagnosis};
 use crate::failure::Failure;
 use crate::folder::{known_runs, runs_root};
 use crate::growths::{Grown, Growths};
-use crate::outlook::{About, Outlook};
 use crate::settings::Settings;
 use crate::text::json::{write_json, write_json_line};
 use crate::text::leak::{write_check, write_leaks};
@@ -24,8 +24,8 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.live.are_meant() || nothing_is_recorded(&args, settings) {
         return leak_live::run(&args, least_bytes, settings);
     }
-    let outlook = Outlook::of(&args.judged, settings)?;
-    let growths = Growths::of(&outlook, least_bytes);
+    let diagnosis = Diagnosis::of(&args.judged, settings)?;
+    let growths = Growths::of(&diagnosis, least_bytes);
     if args.check && growths.is_too_short() {
         let secs = duration_in_words(growths.watched_secs());
         let sentence = format!("a recording of {secs} is too short to detect a leak");
@@ -33,7 +33,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
             Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")
         );
     }
-    answer(&outlook, &growths, &args)
+    answer(&diagnosis, &growths, &args)
 }
 
 /// Whether nothing is named, and there is no run that could be meant.
@@ -56,15 +56,19 @@ pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Fai
 }
 
 /// Says what grows; the status is 1 for a leak.
-pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> Result<u8, Failure> {
+pub(crate) fn answer(
+    diagnosis: &Diagnosis,
+    growths: &Growths,
+    args: &LeakArgs,
+) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match (args.format, args.check) {
         (TextOrJson::Text, true) => write_check(&mut out, growths)?,
         (TextOrJson::Text, false) => {
-            write_leaks(&mut Wrapped::new(out, Screen::stdout()), outlook, growths)?;
+            write_leaks(&mut Wrapped::new(out, Screen::stdout()), diagnosis, growths)?;
         }
         (TextOrJson::Json, check) => {
-            let answer = Answer::of(outlook, growths, args.threshold);
+            let answer = LeakAnswer::of(diagnosis, growths, args.threshold);
             match check {
                 true => write_json_line(&mut out, &answer)?,
                 false => write_json(&mut out, &answer)?,
@@ -76,7 +80,7 @@ pub(crate) fn answer(outlook: &Outlook, growths: &Growths, args: &LeakArgs) -> R
 
 /// The answer as JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct LeakAnswer<'a> {
     schema: &'static str,
     #[serde(flatten)]
     about: About<'a>,
@@ -113,11 +117,15 @@ pub(crate) struct AnswerResource<'a> {
     watched_secs: f64,
 }
 
-impl<'a> Answer<'a> {
-    fn of(outlook: &'a Outlook, growths: &'a Growths, threshold_mb: Option<f64>) -> Answer<'a> {
-        Answer {
+impl<'a> LeakAnswer<'a> {
+    fn of(
+        diagnosis: &'a Diagnosis,
+        growths: &'a Growths,
+        threshold_mb: Option<f64>,
+    ) -> LeakAnswer<'a> {
+        LeakAnswer {
             schema: "nilo.leak/1",
-            about: outlook.about(),
+            about: diagnosis.about(),
             threshold_mb,
             leak: growths.leaks().next().is_some(),
             grown_in: &growths.holders,

@@ -2,7 +2,7 @@
 //!
 //! Of several programs each process is judged by itself too: together, one that swings would hide one that leaks.
 
-use nilo_analysis::lookout::over_processes;
+use nilo_analysis::tracking::over_processes;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 
@@ -10,7 +10,7 @@ use crate::args::LeakArgs;
 use crate::commands::leak::answer;
 use crate::failure::Failure;
 use crate::growths::{Grown, Growths};
-use crate::live::{Levels, Plan, Session, Target, Voice};
+use crate::live::{Levels, Plan, Reporter, Session, Target};
 use crate::settings::Settings;
 
 /// The leak finder says nothing before this.
@@ -54,12 +54,12 @@ pub(crate) fn run(
     let mut seen = session.watch(Plan {
         threshold_percent: None,
         leaks: None,
-        voice: Voice::new(args.format, levels, 100.0),
+        reporter: Reporter::new(args.format, levels, 100.0),
     })?;
-    let mut outlook = seen.outlook();
-    outlook.recording = Some(seen.load()?.0);
-    let mut growths = Growths::of(&outlook, least_bytes);
-    if let (2.., Some(recording)) = (seen.target.pids.len(), &outlook.recording) {
+    let mut diagnosis = seen.diagnosis();
+    diagnosis.recording = Some(seen.load()?.0);
+    let mut growths = Growths::of(&diagnosis, least_bytes);
+    if let (2.., Some(recording)) = (seen.target.pids.len(), &diagnosis.recording) {
         let each = over_processes(recording).verdicts(least_bytes);
         let grown = each.into_iter().filter(|verdict| verdict.growth.is_some());
         growths.each.extend(grown.map(|verdict| Grown {
@@ -82,5 +82,5 @@ pub(crate) fn run(
             "it takes at least 10 seconds from the first reading on; {what}"
         )));
     }
-    answer(&outlook, &growths, args)
+    answer(&diagnosis, &growths, args)
 }

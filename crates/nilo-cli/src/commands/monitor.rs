@@ -13,7 +13,7 @@ use crate::commands::profile::Report;
 use crate::commands::run::check_writable;
 use crate::failure::Failure;
 use crate::growths::{Grown, Growths};
-use crate::live::{Leaks, Levels, Plan, Seen, Session, Target, Voice};
+use crate::live::{Leaks, Levels, Plan, Reporter, Seen, Session, Target};
 use crate::settings::Settings;
 use crate::text::leak::leak_in_words;
 use crate::text::one_line::one_line;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     let mut seen = session.watch(Plan {
         threshold_percent: parts.oom.then_some(args.threshold),
         leaks: parts.leak.then_some(Leaks { least_bytes }),
-        voice: Voice::new(args.format, levels, args.threshold),
+        reporter: Reporter::new(args.format, levels, args.threshold),
     })?;
     let report = match parts.profile {
         true => Some(Report::of(&seen)?),
@@ -73,9 +73,9 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         .as_ref()
         .map_or(Ok(()), |report| report.write(output));
     if let Some(ran_out) = seen.ran_out().filter(|_| parts.oom) {
-        seen.station.say_ran_out(&ran_out)?;
+        seen.monitor.say_ran_out(&ran_out)?;
     }
-    let warnings = seen.station.warnings;
+    let warnings = seen.monitor.warnings;
     let (leaks, over) = match parts.leak {
         true => leaks(&mut seen, least_bytes)?,
         false => (Growths::default(), Vec::new()),
@@ -115,10 +115,10 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
 
 /// What leaks at the end, as `nilo leak` would say, and what was told on the way and is over.
 fn leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<(Growths, Vec<Alert>), Failure> {
-    let told = std::mem::take(&mut seen.station.leaks);
-    let mut outlook = seen.outlook();
-    outlook.recording = Some(seen.load()?.0);
-    let mut growths = Growths::of(&outlook, least_bytes);
+    let told = std::mem::take(&mut seen.monitor.leaks);
+    let mut diagnosis = seen.diagnosis();
+    diagnosis.recording = Some(seen.load()?.0);
+    let mut growths = Growths::of(&diagnosis, least_bytes);
     growths.each.retain(Grown::is_leak);
     let goes_on = |alert: &Alert| {
         let mut leaks = growths.each.iter();

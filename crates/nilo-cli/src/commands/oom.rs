@@ -1,7 +1,7 @@
 //! `nilo oom`: what runs out of memory, when, and how sure that is.
 
 use nilo_analysis::assessment::{Assessment, RanOutKind, Thresholds, assess_verdict, exit_status};
-use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_forecast::{Cause, Growth, RiskLevel};
 use nilo_sample::Certainty;
 use nilo_sample::units::to_secs;
@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom_live;
+use crate::diagnosis::{About, Diagnosis, Warned};
 use crate::failure::Failure;
-use crate::outlook::{About, Outlook, Warned};
 use crate::settings::Settings;
 use crate::text::json::write_json;
-use crate::text::oom::write_outlook;
+use crate::text::oom::write_diagnosis;
 use crate::text::screen::Screen;
 use crate::text::wrap::Wrapped;
 
@@ -30,8 +30,8 @@ pub(crate) fn run(args: OomArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.is_live() {
         return oom_live::run(&args, settings);
     }
-    let outlook = Outlook::of(&args.judged, settings)?;
-    answer(&outlook, &args)
+    let diagnosis = Diagnosis::of(&args.judged, settings)?;
+    answer(&diagnosis, &args)
 }
 
 pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
@@ -43,17 +43,21 @@ pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
 }
 
 /// Says how everything stands; the status is 1 where there is something to warn of.
-pub(crate) fn answer(outlook: &Outlook, args: &OomArgs) -> Result<u8, Failure> {
-    let dangers = dangers(outlook, args.threshold);
+pub(crate) fn answer(diagnosis: &Diagnosis, args: &OomArgs) -> Result<u8, Failure> {
+    let dangers = dangers(diagnosis, args.threshold);
     let status = exit_status(dangers.iter().map(|danger| &danger.assessment));
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
-            let answer = Answer::of(outlook, &dangers, args.threshold);
+            let answer = OomAnswer::of(diagnosis, &dangers, args.threshold);
             write_json(&mut out, &answer)?;
         }
         TextOrJson::Text => {
-            write_outlook(&mut Wrapped::new(out, Screen::stdout()), outlook, &dangers)?;
+            write_diagnosis(
+                &mut Wrapped::new(out, Screen::stdout()),
+                diagnosis,
+                &dangers,
+            )?;
         }
     }
     Ok(status)
@@ -65,15 +69,15 @@ impl Danger {
     }
 }
 
-fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
+fn dangers(diagnosis: &Diagnosis, threshold_percent: f64) -> Vec<Danger> {
     let thresholds = Thresholds::from_percent(threshold_percent);
     let danger = |verdict: Verdict| Danger {
-        history: outlook.warnings(&verdict.resource),
-        assessment: assess_verdict(&verdict, &thresholds, outlook.ran_out.as_ref()),
+        history: diagnosis.warnings(&verdict.resource),
+        assessment: assess_verdict(&verdict, &thresholds, diagnosis.ran_out.as_ref()),
         verdict,
     };
-    let verdicts = outlook.verdicts(None).into_iter();
-    let all = verdicts.chain(outlook.unmeasured());
+    let verdicts = diagnosis.verdicts(None).into_iter();
+    let all = verdicts.chain(diagnosis.unmeasured());
     let mut dangers: Vec<Danger> = all.map(danger).collect();
     dangers.sort_by_key(|danger| std::cmp::Reverse(danger.assessment.level));
     dangers
@@ -81,7 +85,7 @@ fn dangers(outlook: &Outlook, threshold_percent: f64) -> Vec<Danger> {
 
 /// The answer as JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct OomAnswer<'a> {
     schema: &'static str,
     #[serde(flatten)]
     about: About<'a>,
@@ -144,13 +148,17 @@ struct AnswerWarning {
     cause: Option<Cause>,
 }
 
-impl<'a> Answer<'a> {
-    fn of(outlook: &'a Outlook, dangers: &'a [Danger], threshold_percent: f64) -> Answer<'a> {
-        let of = |danger| AnswerResource::of(danger, outlook.end_nanos);
+impl<'a> OomAnswer<'a> {
+    fn of(
+        diagnosis: &'a Diagnosis,
+        dangers: &'a [Danger],
+        threshold_percent: f64,
+    ) -> OomAnswer<'a> {
+        let of = |danger| AnswerResource::of(danger, diagnosis.end_nanos);
         let levels = dangers.iter().map(|danger| danger.assessment.level);
-        Answer {
+        OomAnswer {
             schema: "nilo.oom/1",
-            about: outlook.about(),
+            about: diagnosis.about(),
             threshold_percent,
             warned: dangers.iter().any(Danger::is_warning),
             level: levels.max().unwrap_or_default(),

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom::answer;
 use crate::failure::{Failure, note};
-use crate::live::{Levels, Plan, Session, Target, Voice};
+use crate::live::{Levels, Plan, Reporter, Session, Target};
 use crate::settings::Settings;
 
 /// A look takes this long: the host and the GPUs are read a few times.
@@ -35,22 +35,22 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut seen = session.watch(Plan {
         threshold_percent: goes_on.then_some(args.threshold),
         leaks: None,
-        voice: Voice::new(args.format, levels, args.threshold),
+        reporter: Reporter::new(args.format, levels, args.threshold),
     })?;
     if !goes_on {
-        let outlook = seen.outlook();
-        if outlook.verdicts(None).is_empty() {
+        let diagnosis = seen.diagnosis();
+        if diagnosis.verdicts(None).is_empty() {
             return Err(Failure::new("nothing was measured in that time")
                 .hint("the processes may have ended at once, or the driver did not answer"));
         }
-        return answer(&outlook, args);
+        return answer(&diagnosis, args);
     }
     let ran_out = seen.ran_out();
     if let Some(ran_out) = &ran_out {
-        seen.station.say_ran_out(ran_out)?;
+        seen.monitor.say_ran_out(ran_out)?;
     }
     let ran_out = ran_out.is_some();
-    let warnings = seen.station.warnings;
+    let warnings = seen.monitor.warnings;
     let secs = to_secs(seen.end_nanos());
     if args.format == TextOrJson::Json {
         let end = json!({

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::{ProfileArgs, TextOrJson};
 use crate::commands::run::check_writable;
 use crate::failure::Failure;
-use crate::live::{Levels, Plan, Seen, Session, Target, Voice, why_no_gpus};
+use crate::live::{Levels, Plan, Reporter, Seen, Session, Target, why_no_gpus};
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::profile::write_profile;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
     let seen = session.watch(Plan {
         threshold_percent: None,
         leaks: None,
-        voice: Voice::new(args.format, levels, 100.0),
+        reporter: Reporter::new(args.format, levels, 100.0),
     })?;
     let report = Report::of(&seen)?;
     let written = report.write(args.output.as_deref());

@@ -26,7 +26,7 @@ const LARGEST_LISTING_BYTES: u64 = 64 << 20;
 
 /// The request with Slurm's account, as JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct RequestAnswer<'a> {
     #[serde(flatten)]
     request: &'a Request,
     slurm_account: &'a [Account],
@@ -82,7 +82,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
-            let answer = Answer {
+            let answer = RequestAnswer {
                 request: &request,
                 slurm_account: &accounts,
             };

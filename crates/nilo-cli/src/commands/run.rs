@@ -7,7 +7,8 @@ use std::path::Path;
 use nilo_analysis::summarize;
 use nilo_export::CsvLog;
 use nilo_recorder::{
-    Backend, CommandSettings, Place, RecorderError, create_run_folder, describe_run, run_command,
+    Backend, CommandSettings, CreatedFolder, RecorderError, create_run_folder, describe_run,
+    run_command,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::{Ending, RunDescription};
@@ -198,7 +199,7 @@ pub(crate) fn program_name(command: &[String]) -> String {
 /// Creates the run's folder where asked, or where it can be: the job must run either way.
 pub(crate) fn create_folder(root: &Path, description: &mut RunDescription) -> Option<RunFolder> {
     match create_run_folder(root, description) {
-        Ok(Place { folder, refused }) => {
+        Ok(CreatedFolder { folder, refused }) => {
             if let Some(error) = refused {
                 let reason = Failure::from(error).sentence();
                 let at = folder.path().parent().unwrap_or(folder.path());

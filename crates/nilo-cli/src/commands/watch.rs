@@ -13,9 +13,9 @@ use crate::commands::run::{
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
 use crate::settings::{Settings, decide_privacy};
+use crate::target_match::{ALL_TOGETHER, match_name};
 use crate::text::held_back::HeldBack;
 use crate::text::live_line::LiveLine;
-use crate::whom::{ALL_TOGETHER, match_name};
 
 const DEFAULT_INTERVAL_NANOS: u64 = 1_000_000_000;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use nilo_analysis::lookout::Verdict;
+use nilo_analysis::tracking::Verdict;
 use nilo_sample::units::{format_bytes, to_secs};
 
 use crate::text::live_line::{InPlace, may_draw};
@@ -68,20 +68,20 @@ impl LevelLine {
 
     pub(crate) fn show(
         &mut self,
-        outlooks: &[Verdict],
+        risks: &[Verdict],
         now_nanos: u64,
         duration_nanos: Option<u64>,
     ) -> io::Result<()> {
         let due = self.is_due(now_nanos);
         match self.style {
             Style::Lines if due => {
-                let text = level_text(outlooks, now_nanos, duration_nanos);
+                let text = level_text(risks, now_nanos, duration_nanos);
                 let mut out = io::stdout().lock();
                 writeln!(out, "{text}")?;
                 out.flush()
             }
             Style::InPlace if may_draw() => {
-                let text = level_text(outlooks, now_nanos, duration_nanos);
+                let text = level_text(risks, now_nanos, duration_nanos);
                 self.line.draw(&text);
                 Ok(())
             }
@@ -95,16 +95,16 @@ impl LevelLine {
 }
 
 /// `12s of 30s | job memory 230.12 MiB (45.1%) | host memory 14.20 GiB (60.3%)`
-fn level_text(outlooks: &[Verdict], now_nanos: u64, duration_nanos: Option<u64>) -> String {
+fn level_text(risks: &[Verdict], now_nanos: u64, duration_nanos: Option<u64>) -> String {
     let mut text = format!("{:.0}s", to_secs(now_nanos));
     if let Some(nanos) = duration_nanos {
         text += &format!(" of {:.0}s", to_secs(nanos));
     }
-    for outlook in outlooks {
-        let name = one_line(&outlook.resource.to_string(), NAME_CHARS);
-        let level = format_bytes(outlook.reading.needed_bytes());
+    for risk in risks {
+        let name = one_line(&risk.resource.to_string(), NAME_CHARS);
+        let level = format_bytes(risk.reading.needed_bytes());
         text += &format!(" | {name} {level}");
-        if let Some(share) = outlook.reading.used_share() {
+        if let Some(share) = risk.reading.used_share() {
             text += &format!(" ({:.1}%)", 100.0 * share);
         }
     }

@@ -1,4 +1,4 @@
-//! One time of looking: the recorder on this thread, the station on another, and the recording that both share.
+//! One time of looking: the recorder on this thread, the monitor on another, and the recording that both share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use nilo_sample::words::duration_in_words;
 use nilo_sample::{Ending, Recording, RunDescription, RunStatus};
 
 use super::Target;
-use super::station::{Plan, Signal, Station};
-use crate::args::{LiveArgs, Place};
+use super::monitor::{LiveMonitor, Plan, Signal};
+use crate::args::{LiveArgs, RunsDir};
 use crate::commands::run::{create_folder, explain};
+use crate::diagnosis::{Diagnosis, Source};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{load, runs_root};
-use crate::outlook::{Outlook, Source};
 use crate::settings::Settings;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
@@ -31,7 +31,7 @@ const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 pub(crate) struct Session<'a> {
     pub(crate) target: Target,
     pub(crate) args: &'a LiveArgs,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a RunsDir,
     pub(crate) settings: &'a Settings,
     /// `None`: until somebody ends it.
     pub(crate) duration_nanos: Option<u64>,
@@ -44,7 +44,7 @@ pub(crate) struct Session<'a> {
 /// What was seen.
 pub(crate) struct Seen {
     pub(crate) target: Target,
-    pub(crate) station: Station,
+    pub(crate) monitor: LiveMonitor,
     pub(crate) outcome: WatchOutcome,
     pub(crate) looks: Looks,
     pub(crate) interval_nanos: u64,
@@ -89,7 +89,7 @@ impl Session<'_> {
         }
         let (signals, wait_for) = channel();
         let enough = Arc::new(AtomicBool::new(false));
-        let station = Station::new(
+        let monitor = LiveMonitor::new(
             plan,
             target.scope(),
             self.duration_nanos,
@@ -97,8 +97,8 @@ impl Session<'_> {
         );
         let followed = shelf.folder.clone();
         let thread = std::thread::Builder::new()
-            .name("nilo-station".to_owned())
-            .spawn(move || station.follow(&followed, &wait_for))?;
+            .name("nilo-monitor".to_owned())
+            .spawn(move || monitor.follow(&followed, &wait_for))?;
         let mut onlooker = Onlooker {
             live: Live::default(),
             signals,
@@ -121,7 +121,7 @@ impl Session<'_> {
         );
         let live = onlooker.live;
         drop(onlooker);
-        let Ok(station) = thread.join() else {
+        let Ok(monitor) = thread.join() else {
             return Err(Failure::new("monitoring failed"));
         };
         let outcome = outcome.map_err(|error| {
@@ -130,7 +130,7 @@ impl Session<'_> {
         })?;
         let seen = Seen {
             target,
-            station,
+            monitor,
             outcome,
             looks: Looks {
                 processes: live.ticks,
@@ -173,15 +173,15 @@ impl Seen {
     }
 
     /// What was seen, as `nilo oom` and `nilo leak` judge it.
-    pub(crate) fn outlook(&mut self) -> Outlook {
+    pub(crate) fn diagnosis(&mut self) -> Diagnosis {
         let ran_out = self.ran_out();
-        Outlook {
+        Diagnosis {
             source: Source::Live {
                 label: self.target.label.clone(),
                 is_over: self.is_over(),
             },
-            lookout: std::mem::take(&mut self.station.lookout),
-            changes: std::mem::take(&mut self.station.changes),
+            tracker: std::mem::take(&mut self.monitor.tracker),
+            changes: std::mem::take(&mut self.monitor.changes),
             end_nanos: self.end_nanos(),
             scope: self.target.scope(),
             recording: None,
@@ -192,7 +192,7 @@ impl Seen {
     /// What ran out while it was watched.
     pub(crate) fn ran_out(&mut self) -> Option<RanOut> {
         let recording = self.load().ok()?.0;
-        ran_out(&recording, &self.outcome.ending, &mut self.station.lookout)
+        ran_out(&recording, &self.outcome.ending, &mut self.monitor.tracker)
     }
 
     fn say_how_it_ended(&self) {
@@ -263,7 +263,7 @@ impl Drop for Shelf {
     }
 }
 
-/// Sits beside the recorder: starts the station at the first tick, and ends watching when nobody listens any more.
+/// Sits beside the recorder: starts the monitor at the first tick, and ends watching when nobody listens any more.
 struct Onlooker {
     live: Live,
     signals: Sender<Signal>,

@@ -1,27 +1,27 @@
 //! Whom a live verb looks at: processes with their descendants, or the machine.
 
-use nilo_analysis::lookout::Resource;
+use nilo_analysis::tracking::Resource;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use super::gpus::check_devices;
 use crate::args::LiveArgs;
 use crate::commands::run::explain;
 use crate::failure::Failure;
+use crate::target_match::{BY_PID, match_name, own_python_programs};
 use crate::text::one_line::one_line;
-use crate::whom::{BY_PID, match_name, own_python_programs};
 
 const NAME_CHARS: usize = 60;
 
 /// Which of the recorded resources are asked about.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope {
+pub(crate) struct ResourceFilter {
     /// The user named GPUs and no process: nothing else is asked about.
     gpus_alone: bool,
     /// The GPUs named.
     devices: Option<Vec<u32>>,
 }
 
-impl Scope {
+impl ResourceFilter {
     pub(crate) fn holds(&self, resource: &Resource) -> bool {
         match (resource, &self.devices) {
             (Resource::Gpu { index }, Some(devices)) => devices.contains(index),
@@ -105,8 +105,8 @@ impl Target {
         self.pids.is_empty()
     }
 
-    pub(crate) fn scope(&self) -> Scope {
-        Scope {
+    pub(crate) fn scope(&self) -> ResourceFilter {
+        ResourceFilter {
             gpus_alone: self.is_machine() && self.devices.is_some(),
             devices: self.devices.clone(),
         }

@@ -3,12 +3,12 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::findings::Holder;
-use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
+use crate::diagnosis::Diagnosis;
 use crate::growths::{Grown, Growths};
-use crate::outlook::Outlook;
 use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
 use crate::text::screen::Screen;
@@ -17,8 +17,12 @@ const NAME_CHARS: usize = 80;
 const GROWTH_CHARS: usize = 400;
 
 /// Writes a line for each resource, leaks first.
-pub(crate) fn write_leaks(out: &mut dyn Write, outlook: &Outlook, growths: &Growths) -> Result<()> {
-    writeln!(out, "{}", heading(outlook))?;
+pub(crate) fn write_leaks(
+    out: &mut dyn Write,
+    diagnosis: &Diagnosis,
+    growths: &Growths,
+) -> Result<()> {
+    writeln!(out, "{}", heading(diagnosis))?;
     writeln!(out)?;
     for grown in &growths.each {
         let place = place(growths.holders_of(grown));

@@ -3,14 +3,14 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
-use nilo_analysis::lookout::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_forecast::RiskLevel;
 use nilo_forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 
 use crate::commands::oom::Danger;
-use crate::outlook::{Outlook, Source, Warned};
+use crate::diagnosis::{Diagnosis, Source, Warned};
 use crate::text::one_line::one_line;
 use crate::text::screen::Screen;
 
@@ -20,16 +20,16 @@ const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 300;
 
 /// Writes everything.
-pub(crate) fn write_outlook(
+pub(crate) fn write_diagnosis(
     out: &mut dyn Write,
-    outlook: &Outlook,
+    diagnosis: &Diagnosis,
     dangers: &[Danger],
 ) -> Result<()> {
-    writeln!(out, "{}", heading(outlook))?;
+    writeln!(out, "{}", heading(diagnosis))?;
     for danger in dangers.iter().filter(|danger| danger.is_warning()) {
         writeln!(out)?;
         write_warning(out, danger)?;
-        write_history(out, danger, outlook)?;
+        write_history(out, danger, diagnosis)?;
     }
     let mut calm = dangers
         .iter()
@@ -41,10 +41,10 @@ pub(crate) fn write_outlook(
     for danger in calm {
         let name = one_line(&danger.assessment.name, NAME_CHARS);
         writeln!(out, "{name}: {}", calm_line(danger))?;
-        write_history(out, danger, outlook)?;
+        write_history(out, danger, diagnosis)?;
     }
     let unlimited = |danger: &Danger| danger.assessment.used_percent.is_none();
-    if outlook.source.is_file() && dangers.iter().any(unlimited) {
+    if diagnosis.source.is_file() && dangers.iter().any(unlimited) {
         writeln!(out)?;
         writeln!(
             out,
@@ -55,12 +55,12 @@ pub(crate) fn write_outlook(
 }
 
 /// What was judged, and at which moment.
-pub(crate) fn heading(outlook: &Outlook) -> String {
-    let after = duration_in_words(to_secs(outlook.end_nanos));
-    match &outlook.source {
+pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
+    let after = duration_in_words(to_secs(diagnosis.end_nanos));
+    match &diagnosis.source {
         Source::Run { id, name, status } => {
             let label = one_line(name.as_deref().unwrap_or(id), NAME_CHARS);
-            match outlook.source.is_running() {
+            match diagnosis.source.is_running() {
                 true => format!("{label}: running for {after}"),
                 false => format!("{label}: {} after {after}; at its end:", status.as_str()),
             }
@@ -139,17 +139,17 @@ pub(crate) fn samples_in_words(verdict: &Verdict) -> String {
     }
 }
 
-fn write_history(out: &mut dyn Write, danger: &Danger, outlook: &Outlook) -> Result<()> {
+fn write_history(out: &mut dyn Write, danger: &Danger, diagnosis: &Diagnosis) -> Result<()> {
     for warned in &danger.history {
-        writeln!(out, "   Warned: {}", history_line(warned, outlook))?;
+        writeln!(out, "   Warned: {}", history_line(warned, diagnosis))?;
     }
     Ok(())
 }
 
-fn history_line(warned: &Warned, outlook: &Outlook) -> String {
-    let passed = to_secs(outlook.end_nanos.saturating_sub(warned.at_nanos));
+fn history_line(warned: &Warned, diagnosis: &Diagnosis) -> String {
+    let passed = to_secs(diagnosis.end_nanos.saturating_sub(warned.at_nanos));
     let passed = duration_in_words(passed);
-    let when = match outlook.source.is_running() {
+    let when = match diagnosis.source.is_running() {
         true => format!("{passed} ago"),
         false => format!("{passed} before the end"),
     };

@@ -1,6 +1,6 @@
 //! Alerts of a run that is being recorded: who is told, and how.
 //!
-//! `watch.rs` is a thread that follows the run file and asks the watchman of `nilo-analysis`; the sampling loop wakes it where that cannot wait (`nudge.rs`).
+//! `watch.rs` is a thread that follows the run file and asks the evaluator of `nilo-analysis`; the sampling loop wakes it where that cannot wait (`nudge.rs`).
 //! What it raises is written into the run and told in four ways, none of which can hold up sampling or the job:
 //! `callback.rs` (a function of the caller, on a thread of its own), `signal.rs` (to the job's root process), and, in a process of their own (`delivery.rs`,
 //! with a `delivery_queue.rs` for each), `command.rs` and `webhook.rs`. An alert that does not reach one of these two is counted in the run.

@@ -1,4 +1,4 @@
-//! The thread that follows the run file, asks the watchman, and sees that everybody is told.
+//! The thread that follows the run file, asks the evaluator, and sees that everybody is told.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nilo_analysis::alerts::Watchman;
-use nilo_analysis::lookout::{Lookout, Verdict};
+use nilo_analysis::alerts::AlertEvaluator;
+use nilo_analysis::tracking::{ResourceTracker, Verdict};
 use nilo_forecast::RiskLevel;
 use nilo_runfile::{Follower, RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
@@ -95,10 +95,10 @@ impl AlertWatch {
         } = preparation;
         let signal = settings.signal;
         let signal = signal.and_then(|number| SignalTargets::open(number, &description.root_pids));
-        let mut station = Station {
+        let mut monitor = AlertMonitor {
             follower: folder.follow(),
-            lookout: Lookout::new(description),
-            watchman: Watchman::new(settings.rules),
+            tracker: ResourceTracker::new(description),
+            evaluator: AlertEvaluator::new(settings.rules),
             description: description.clone(),
             run_dir,
             delivery,
@@ -110,9 +110,9 @@ impl AlertWatch {
         let (ending, ended) = channel();
         let watch = move || {
             let _ending: Sender<()> = ending;
-            station.said_once(trouble);
-            station.watch(&heard);
-            station.finish();
+            monitor.said_once(trouble);
+            monitor.watch(&heard);
+            monitor.finish();
         };
         let thread = thread::Builder::new().name("nilo-alerts".to_owned());
         thread.spawn(watch).ok()?;
@@ -132,10 +132,10 @@ impl AlertWatch {
     }
 }
 
-struct Station {
+struct AlertMonitor {
     follower: Follower,
-    lookout: Lookout,
-    watchman: Watchman,
+    tracker: ResourceTracker,
+    evaluator: AlertEvaluator,
     description: RunDescription,
     run_dir: PathBuf,
     delivery: Option<AlertDelivery>,
@@ -145,7 +145,7 @@ struct Station {
     said: BTreeSet<String>,
 }
 
-impl Station {
+impl AlertMonitor {
     fn watch(&mut self, words: &Receiver<Word>) {
         let mut wait = LOOK_EVERY;
         let mut next_leaks = Instant::now() + LEAKS_EVERY;
@@ -181,17 +181,17 @@ impl Station {
         if update.is_empty() {
             return LOOK_RARELY;
         }
-        self.lookout.take(&update.tables, &update.events);
-        let outlooks = self.lookout.outlooks();
-        let mut alerts = self.watchman.look(&outlooks);
+        self.tracker.take(&update.tables, &update.events);
+        let risks = self.tracker.risks();
+        let mut alerts = self.evaluator.look(&risks);
         if search_leaks {
-            let verdicts = self.lookout.verdicts(None);
-            alerts.extend(self.watchman.look_for_leaks(&verdicts));
+            let verdicts = self.tracker.verdicts(None);
+            alerts.extend(self.evaluator.look_for_leaks(&verdicts));
         }
         for alert in alerts {
             self.tell(alert);
         }
-        if outlooks.iter().any(is_near) {
+        if risks.iter().any(is_near) {
             LOOK_EVERY
         } else {
             LOOK_RARELY
@@ -201,9 +201,9 @@ impl Station {
     /// The last look: what was reached is told, what would have come is not, because the job is over.
     fn look_back(&mut self) {
         if let Ok(update) = self.follower.poll() {
-            self.lookout.take(&update.tables, &update.events);
-            let outlooks = self.lookout.outlooks();
-            for alert in self.watchman.look_at_levels(&outlooks) {
+            self.tracker.take(&update.tables, &update.events);
+            let risks = self.tracker.risks();
+            for alert in self.evaluator.look_at_levels(&risks) {
                 self.tell(alert);
             }
         }
@@ -259,10 +259,10 @@ impl Station {
     }
 }
 
-fn is_near(outlook: &Verdict) -> bool {
-    let share = outlook
+fn is_near(risk: &Verdict) -> bool {
+    let share = risk
         .reading
         .limit_bytes
-        .map_or(0.0, |limit| outlook.reading.used_bytes / limit.max(1.0));
-    share >= NEAR_SHARE || outlook.forecast.level > RiskLevel::Low
+        .map_or(0.0, |limit| risk.reading.used_bytes / limit.max(1.0));
+    share >= NEAR_SHARE || risk.forecast.level > RiskLevel::Low
 }

@@ -11,7 +11,7 @@ use crate::text::json::write_json;
 
 /// The answer as JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct BpeAnswer<'a> {
     schema: &'static str,
     vocabulary_size: usize,
     merges: usize,
@@ -61,7 +61,7 @@ pub(super) fn tell(
         note(&format!("wrote {}", files.join(", ")));
     }
     if args.format == TextOrJson::Json {
-        let answer = Answer {
+        let answer = BpeAnswer {
             schema: "nilo.bpe-train/1",
             vocabulary_size: trained.model.vocabulary_size(),
             merges: trained.merges,

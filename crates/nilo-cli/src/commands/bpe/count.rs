@@ -4,7 +4,7 @@ use nilo_sample::units::format_bytes;
 use nilo_tokenizer::{CountError, Counted, WholeFile, count};
 
 use super::INTERRUPTED;
-use super::doubled::say_doubled;
+use super::duplicate_input::say_doubled;
 use super::progress::BarProgress;
 use super::stop::{self, WaitingReads};
 use super::texts::count_failure;

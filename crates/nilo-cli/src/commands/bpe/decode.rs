@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use nilo_tokenizer::encode::UnknownIds;
 use nilo_tokenizer::model::Model;
 
-use super::ends::{Output, check_apart, reader, status_of};
 use super::ids::read_ids;
+use super::input_output::{Output, check_apart, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeDecodeArgs, IdsFormat};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
 
-use super::ends::{Output, check_apart, reader, status_of};
 use super::ids::IdsWriter;
+use super::input_output::{Output, check_apart, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeEncodeArgs, IdsFormat};

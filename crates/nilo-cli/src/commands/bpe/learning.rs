@@ -5,7 +5,7 @@ use nilo_tokenizer::Allowance;
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
 
 use super::INTERRUPTED;
-use super::means::with_program;
+use super::memory_budget::with_program;
 use super::texts::check_special_tokens;
 use crate::args::{BpeTrainArgs, TieBreakArg};
 use crate::failure::Failure;

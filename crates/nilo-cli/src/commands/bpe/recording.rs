@@ -19,7 +19,7 @@ use crate::settings::Settings;
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// A recording that runs.
-pub(super) struct Recording(Option<Running>);
+pub(super) struct TrainingRecord(Option<Running>);
 
 struct Running {
     folder: RunFolder,
@@ -36,13 +36,13 @@ pub(super) struct Recorded {
     pub(super) peak_bytes: Option<u64>,
 }
 
-impl Recording {
+impl TrainingRecord {
     /// Begins, unless the user wants none or a `nilo run` around us has one already.
     pub(super) fn begin(
         train: &BpeTrainArgs,
         settings: &Settings,
         quiet: bool,
-    ) -> Result<Recording, Failure> {
+    ) -> Result<TrainingRecord, Failure> {
         let args = &train.recording;
         let log_path = args.log_path(train.vocab_size);
         let mut log = open_log(log_path.as_deref())?;
@@ -53,7 +53,7 @@ impl Recording {
             .unwrap_or(DEFAULT_INTERVAL_NANOS);
         let recorded_around_us = std::env::var_os("NILO_RUN_DIR").is_some() && log.is_none();
         if args.no_record || recorded_around_us {
-            return Ok(Recording(None));
+            return Ok(TrainingRecord(None));
         }
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let tags: BTreeMap<String, String> = args.tags.iter().cloned().collect();
@@ -63,7 +63,7 @@ impl Recording {
         description.interval_nanos = interval;
         let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description)
         else {
-            return Ok(Recording(None));
+            return Ok(TrainingRecord(None));
         };
         if !quiet && let Ok(mut memory) = OwnMemory::new() {
             let initial = format_bytes(memory.read().memory_bytes as f64);
@@ -88,7 +88,7 @@ impl Recording {
                     let secs = to_secs(interval);
                     note(&format!("Started memory monitoring (interval: {secs}s)"));
                 }
-                Ok(Recording(Some(Running {
+                Ok(TrainingRecord(Some(Running {
                     folder,
                     recorder,
                     peak_bytes,
@@ -102,7 +102,7 @@ impl Recording {
                     Failure::from(error).sentence()
                 ));
                 std::fs::remove_dir_all(folder.path()).ok();
-                Ok(Recording(None))
+                Ok(TrainingRecord(None))
             }
         }
     }

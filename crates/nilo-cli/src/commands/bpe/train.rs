@@ -10,11 +10,11 @@ use nilo_tokenizer::model::Model;
 
 use super::answer::tell;
 use super::counted::{Input, STATE_FILE, read_words};
-use super::doubled::say_doubled;
+use super::duplicate_input::say_doubled;
 use super::learning::{merge_failure, merge_options};
-use super::means::with_program;
+use super::memory_budget::with_program;
 use super::progress::BarProgress;
-use super::recording::Recording;
+use super::recording::TrainingRecord;
 use super::stages::Stages;
 use super::stop::{self, WaitingReads};
 use crate::args::BpeTrainArgs;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     if !quiet {
         say_doubled(input.paths());
     }
-    let recording = Recording::begin(&args, settings, quiet)?;
+    let recording = TrainingRecord::begin(&args, settings, quiet)?;
     stop::listen(WaitingReads::GoOn);
     let progress = BarProgress(Bars::new(quiet));
     let mut stages = Stages::begin();

@@ -8,7 +8,7 @@ use super::latch::{Latch, Sign, Turn};
 use super::rules::AlertRules;
 use super::wording::{Reason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
-use crate::lookout::{Resource, Verdict};
+use crate::tracking::{Resource, Verdict};
 use nilo_forecast::{Reading, RiskLevel};
 
 /// The risk at each of the two thresholds, and how serious its alert is.
@@ -21,9 +21,9 @@ const CALM_BELOW: f64 = 0.03;
 /// So many looks in a row must find a leak: the first may rest on the end of a warm-up.
 const LEAK_LOOKS: u32 = 3;
 
-/// Stands by the lookout and decides whom to wake.
+/// Turns verdicts into alerts: each is raised once and cleared once.
 #[derive(Debug, Clone, Default)]
-pub struct Watchman {
+pub struct AlertEvaluator {
     rules: AlertRules,
     latches: BTreeMap<(Resource, AlertKind), Latch>,
     /// A risk that was raised and has become critical is told once more.
@@ -31,32 +31,32 @@ pub struct Watchman {
     leak_looks: BTreeMap<Resource, u32>,
 }
 
-impl Watchman {
+impl AlertEvaluator {
     /// Watches by these rules.
-    pub fn new(rules: AlertRules) -> Watchman {
-        Watchman {
+    pub fn new(rules: AlertRules) -> AlertEvaluator {
+        AlertEvaluator {
             rules,
-            ..Watchman::default()
+            ..AlertEvaluator::default()
         }
     }
 
-    /// Looks at levels and risks. Their growth need not be known: see [`crate::lookout::Lookout::outlooks`].
-    pub fn look(&mut self, outlooks: &[Verdict]) -> Vec<Alert> {
+    /// Looks at levels and risks. Their growth need not be known: see [`crate::tracking::ResourceTracker::risks`].
+    pub fn look(&mut self, risks: &[Verdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();
-        for outlook in outlooks {
-            self.look_at_level(outlook, &mut alerts);
+        for risk in risks {
+            self.look_at_level(risk, &mut alerts);
             if self.rules.oom_risk {
-                self.look_at_risk(outlook, &mut alerts);
+                self.look_at_risk(risk, &mut alerts);
             }
         }
         alerts
     }
 
     /// Looks at levels alone: of a run that is over nothing is to be expected.
-    pub fn look_at_levels(&mut self, outlooks: &[Verdict]) -> Vec<Alert> {
+    pub fn look_at_levels(&mut self, risks: &[Verdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();
-        for outlook in outlooks {
-            self.look_at_level(outlook, &mut alerts);
+        for risk in risks {
+            self.look_at_level(risk, &mut alerts);
         }
         alerts.retain(|alert| alert.raised);
         alerts
@@ -86,9 +86,9 @@ impl Watchman {
     }
 
     /// Thresholds are for what is full when it is full. A caching allocator that holds all of its GPU is at rest.
-    fn look_at_level(&mut self, outlook: &Verdict, alerts: &mut Vec<Alert>) {
+    fn look_at_level(&mut self, risk: &Verdict, alerts: &mut Vec<Alert>) {
         let rules = &self.rules;
-        let thresholds = match outlook.resource {
+        let thresholds = match risk.resource {
             Resource::Job | Resource::Host | Resource::Cgroup { .. } => [
                 (AlertKind::MemoryWarning, rules.memory_warning),
                 (AlertKind::MemoryCritical, rules.memory_critical),
@@ -102,10 +102,10 @@ impl Watchman {
             | Resource::Torch { .. }
             | Resource::Track { .. } => return,
         };
-        let Some(limit) = outlook.reading.limit() else {
+        let Some(limit) = risk.reading.limit() else {
             return;
         };
-        let share = outlook.reading.needed_bytes() / limit;
+        let share = risk.reading.needed_bytes() / limit;
         let [(_, high), (_, critical)] = thresholds;
         let level = Thresholds { high, critical }.level(share);
         for ((kind, threshold), (alarm, severity)) in thresholds.into_iter().zip(STEPS) {
@@ -115,12 +115,12 @@ impl Watchman {
                 _ => Sign::Between,
             };
             let reason = Reason::Level(threshold);
-            self.turn(kind, severity, outlook, sign, &reason, alerts);
+            self.turn(kind, severity, risk, sign, &reason, alerts);
         }
     }
 
-    fn look_at_risk(&mut self, outlook: &Verdict, alerts: &mut Vec<Alert>) {
-        let level = outlook.forecast.level;
+    fn look_at_risk(&mut self, risk: &Verdict, alerts: &mut Vec<Alert>) {
+        let level = risk.forecast.level;
         let sign = |alarm: RiskLevel| match level {
             level if level >= alarm => Sign::Alarm,
             RiskLevel::Low => Sign::Calm,
@@ -131,25 +131,20 @@ impl Watchman {
             _ => Severity::Warning,
         };
         let before = alerts.len();
-        let risk = Reason::Risk(&outlook.forecast);
+        let reason = Reason::Risk(&risk.forecast);
         let kind = AlertKind::OomRisk;
-        self.turn(
-            kind,
-            severity,
-            outlook,
-            sign(RiskLevel::High),
-            &risk,
-            alerts,
-        );
-        let time_nanos = outlook.reading.time_nanos;
+        self.turn(kind, severity, risk, sign(RiskLevel::High), &reason, alerts);
+        let time_nanos = risk.reading.time_nanos;
         let latch = self
             .critical_risks
-            .entry(outlook.resource.clone())
+            .entry(risk.resource.clone())
             .or_default();
         let worse = latch.look(time_nanos, sign(RiskLevel::Critical)) == Some(Turn::Raised);
         if worse && alerts.len() == before {
-            let (resource, reading) = (&outlook.resource, &outlook.reading);
-            alerts.push(raised(kind, severity, resource, time_nanos, reading, &risk));
+            let (resource, reading) = (&risk.resource, &risk.reading);
+            alerts.push(raised(
+                kind, severity, resource, time_nanos, reading, &reason,
+            ));
         }
     }
 

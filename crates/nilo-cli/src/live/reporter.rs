@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nilo_analysis::assessment::{Thresholds, assess_verdict};
-use nilo_analysis::lookout::Verdict;
+use nilo_analysis::tracking::Verdict;
 use nilo_sample::Alert;
 use nilo_sample::units::to_secs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +21,7 @@ use crate::text::screen::Screen;
 const TEXT_CHARS: usize = 400;
 
 /// How to say it.
-pub(crate) struct Voice {
+pub(crate) struct Reporter {
     format: TextOrJson,
     line: LevelLine,
     thresholds: Thresholds,
@@ -43,9 +43,9 @@ struct LevelsSpoken<'a> {
     resources: Vec<AnswerResource<'a>>,
 }
 
-impl Voice {
-    pub(crate) fn new(format: TextOrJson, levels: Levels, threshold_percent: f64) -> Voice {
-        Voice {
+impl Reporter {
+    pub(crate) fn new(format: TextOrJson, levels: Levels, threshold_percent: f64) -> Reporter {
+        Reporter {
             thresholds: Thresholds::from_percent(threshold_percent),
             format,
             line: LevelLine::new(levels),
@@ -111,24 +111,24 @@ impl Voice {
     /// The levels of everything, as often as they are wanted.
     pub(crate) fn level(
         &mut self,
-        outlooks: &[Verdict],
+        risks: &[Verdict],
         duration_nanos: Option<u64>,
     ) -> io::Result<()> {
-        let now = outlooks.iter().map(|outlook| outlook.reading.time_nanos);
+        let now = risks.iter().map(|risk| risk.reading.time_nanos);
         let Some(now_nanos) = now.max().filter(|_| !self.is_silent) else {
             return Ok(());
         };
         if self.format == TextOrJson::Text || self.line.is_in_place() {
-            return self.line.show(outlooks, now_nanos, duration_nanos);
+            return self.line.show(risks, now_nanos, duration_nanos);
         }
         if !self.line.is_due(now_nanos) {
             return Ok(());
         }
-        let dangers: Vec<Danger> = outlooks
+        let dangers: Vec<Danger> = risks
             .iter()
-            .map(|outlook| Danger {
-                assessment: assess_verdict(outlook, &self.thresholds, None),
-                verdict: outlook.clone(),
+            .map(|risk| Danger {
+                assessment: assess_verdict(risk, &self.thresholds, None),
+                verdict: risk.clone(),
                 history: Vec::new(),
             })
             .collect();

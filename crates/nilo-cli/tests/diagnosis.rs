@@ -295,5 +295,5 @@ fn what_cannot_be_judged_is_said_in_a_sentence() {
         text += &transcript(root.path(), arguments);
         text += "\n";
     }
-    insta::assert_snapshot!("outlook-errors", text);
+    insta::assert_snapshot!("diagnosis-errors", text);
 }

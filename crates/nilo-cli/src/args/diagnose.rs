@@ -9,7 +9,7 @@ use nilo_sample::units::{MIB, parse_bytes};
 use crate::commands::completions::run_names;
 
 use super::values::percent;
-use super::{LiveArgs, Place, RUN_HELP, TextOrJson};
+use super::{LiveArgs, RUN_HELP, RunsDir, TextOrJson};
 
 /// What only makes sense of something that runs.
 const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
@@ -18,7 +18,7 @@ const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
 #[derive(Debug, Args)]
 pub(crate) struct Judged {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: RunsDir,
 
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP, conflicts_with_all = LIVE_ONLY)]
     pub(crate) run: Option<String>,

@@ -1,7 +1,7 @@
-//! The lookout: rows of a run go in as they were written, verdicts on everything that can run out come out.
+//! Rows of a run go in as they were written, verdicts on everything that can run out come out.
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
-//! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `watch.rs` keeps a forecaster for each resource,
+//! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `tracker.rs` keeps a forecaster for each resource,
 //! `processes.rs` one for each process, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
 
 mod peers;
@@ -9,13 +9,13 @@ mod processes;
 mod resources;
 mod rows;
 mod tear_down;
-mod watch;
+mod tracker;
 
 pub use peers::OddPeer;
 pub use processes::over_processes;
 pub use resources::Resource;
-pub use watch::{Change, Lookout, Verdict};
+pub use tracker::{ResourceTracker, RiskChange, Verdict};
 
 #[cfg(test)]
-#[path = "lookout_tests.rs"]
+#[path = "tracker_tests.rs"]
 mod tests;

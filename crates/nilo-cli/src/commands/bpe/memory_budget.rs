@@ -4,13 +4,13 @@ use nilo_source::{Roots, usual_budget};
 use nilo_tokenizer::{Allowance, CountSettings, Pattern};
 
 use super::texts::count_failure;
-use crate::args::Means;
+use crate::args::MemoryBudget;
 use crate::failure::Failure;
 
 /// The program itself, its recorder, what the system adds.
 const PROGRAM_BYTES: u64 = 12 << 20;
 
-impl Means {
+impl MemoryBudget {
     /// With what means the stages work.
     pub(super) fn allowance(&self) -> Allowance {
         let threads = self.threads.map(usize::from);

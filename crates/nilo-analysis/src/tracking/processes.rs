@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nilo_sample::{Event, ProcessId, Recording, Subject};
 
-use super::{Lookout, Resource};
+use super::{Resource, ResourceTracker};
 use nilo_forecast::Reading;
 
 /// What the resident memory of each process tells.
-pub fn over_processes(recording: &Recording) -> Lookout {
+pub fn over_processes(recording: &Recording) -> ResourceTracker {
     let mut names: BTreeMap<ProcessId, &str> = BTreeMap::new();
     for timed in &recording.events {
         if let Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } =
@@ -17,7 +17,7 @@ pub fn over_processes(recording: &Recording) -> Lookout {
             names.insert(*id, &info.name);
         }
     }
-    let mut lookout = Lookout::default();
+    let mut tracker = ResourceTracker::default();
     for table in &recording.tables {
         let Subject::Process(id) = table.spec.subject else {
             continue;
@@ -35,10 +35,10 @@ pub fn over_processes(recording: &Recording) -> Lookout {
                 used_bytes,
                 ..Reading::default()
             };
-            lookout.observe(resource.clone(), reading);
+            tracker.observe(resource.clone(), reading);
         }
     }
-    lookout
+    tracker
 }
 
 #[cfg(test)]

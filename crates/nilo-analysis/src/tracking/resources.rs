@@ -114,7 +114,7 @@ impl Row<'_> {
 
 /// What was read last, of all that a reading is put together from.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct LatestReadings {
     /// The limit in force.
     pub(crate) limit: Option<Limit>,
     limiting_cgroup: Option<CgroupLevel>,
@@ -139,19 +139,19 @@ struct CgroupLevel {
     reclaimable: f64,
 }
 
-impl Surroundings {
-    pub(crate) fn new(description: &RunDescription) -> Surroundings {
-        Surroundings {
+impl LatestReadings {
+    pub(crate) fn new(description: &RunDescription) -> LatestReadings {
+        LatestReadings {
             limit: description.limit.clone(),
             root_pid: description.root_pids.first().copied(),
             of_machine: description.mode == MACHINE_MODE,
             several_roots: description.root_pids.len() > 1,
-            ..Surroundings::default()
+            ..LatestReadings::default()
         }
     }
 
     /// A GPU is there, and its driver keeps so much of it.
-    pub(crate) fn meet_gpu(&mut self, index: u32, reserved_bytes: u64) {
+    pub(crate) fn add_gpu(&mut self, index: u32, reserved_bytes: u64) {
         self.gpu_reserved_bytes.insert(index, reserved_bytes);
     }
 

@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use nilo_analysis::lookout::{Lookout, Resource};
+use nilo_analysis::tracking::{Resource, ResourceTracker};
 use nilo_forecast::Reading;
 use nilo_import::{ImportError, Options, Track};
 use nilo_sample::is_absent;
 
-use super::{Outlook, Source};
+use super::{Diagnosis, Source};
 use crate::args::Judged;
 use crate::failure::{Failure, warn};
-use crate::live::Scope;
+use crate::live::ResourceFilter;
 
 /// A column with a larger share of rows without a number is worth a word.
 const MANY_MISSING: f64 = 0.1;
 
-pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
+pub(super) fn read(path: &Path, judged: &Judged) -> Result<Diagnosis, Failure> {
     let options = Options {
         columns: judged.columns.clone(),
         unit: judged.unit,
@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         warn(&warning.replace("its unit can be given", "--unit mb would say what it is"));
     }
     let limit_bytes = judged.limit.map(|bytes| bytes as f64);
-    let mut lookout = Lookout::default();
+    let mut tracker = ResourceTracker::default();
     let mut changes = Vec::new();
     let (mut end_nanos, mut empty) = (0, Vec::new());
     for track in import.tracks() {
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
         for reading in readings(&track, limit_bytes) {
             usable += 1;
             end_nanos = end_nanos.max(reading.time_nanos);
-            changes.extend(lookout.observe(resource.clone(), reading));
+            changes.extend(tracker.observe(resource.clone(), reading));
         }
         let rows = track.used.times.len();
         if usable == 0 {
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
             ));
         }
     }
-    if lookout.verdicts(None).is_empty() {
+    if tracker.verdicts(None).is_empty() {
         let what = format!(
             "{} has no amounts of memory in {}",
             path.display(),
@@ -66,15 +66,15 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Outlook, Failure> {
             "{name} has no amounts of memory, so nothing is said of it"
         ));
     }
-    Ok(Outlook {
+    Ok(Diagnosis {
         source: Source::File {
             path: path.display().to_string(),
             tool: import.format.name(),
         },
-        lookout,
+        tracker,
         changes,
         end_nanos,
-        scope: Scope::default(),
+        scope: ResourceFilter::default(),
         recording: None,
         ran_out: None,
     })

@@ -3,7 +3,7 @@
 mod file;
 
 use nilo_analysis::assessment::{RanOut, is_warning, ran_out};
-use nilo_analysis::lookout::{Change, Lookout, Resource, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
 use nilo_sample::{Recording, RunStatus, Subject, TableSpec};
@@ -12,22 +12,22 @@ use serde::Serialize;
 use crate::args::Judged;
 use crate::failure::Failure;
 use crate::folder::{find_run, load_where, runs_root};
-use crate::live::Scope;
+use crate::live::ResourceFilter;
 use crate::settings::Settings;
 
 /// A recording with everything that can be said of what may run out in it.
 #[derive(Debug)]
-pub(crate) struct Outlook {
+pub(crate) struct Diagnosis {
     /// The run's id, or the file.
     pub(crate) source: Source,
     /// The forecasters at the end.
-    pub(crate) lookout: Lookout,
+    pub(crate) tracker: ResourceTracker,
     /// Every change of a risk on the way.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<RiskChange>,
     /// When the recording ends, on its own clock.
     pub(crate) end_nanos: u64,
     /// What of it is asked about.
-    pub(crate) scope: Scope,
+    pub(crate) scope: ResourceFilter,
     /// The recording itself, where there is one at hand.
     pub(crate) recording: Option<Recording>,
     /// What it ended of, where that is memory.
@@ -94,9 +94,9 @@ pub(crate) struct Warned {
     pub(crate) forecast: Forecast,
 }
 
-impl Outlook {
+impl Diagnosis {
     /// Reads what the user asked for.
-    pub(crate) fn of(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
+    pub(crate) fn of(judged: &Judged, settings: &Settings) -> Result<Diagnosis, Failure> {
         match &judged.csv {
             Some(path) => file::read(path, judged),
             None => of_run(judged, settings),
@@ -122,7 +122,7 @@ impl Outlook {
 
     /// What is to be said of every resource that is asked about, the most dangerous first.
     pub(crate) fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
-        let mut verdicts = self.lookout.verdicts(least_growth_bytes);
+        let mut verdicts = self.tracker.verdicts(least_growth_bytes);
         verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
         verdicts
     }
@@ -130,7 +130,7 @@ impl Outlook {
     /// What has run out although nothing was measured of it, such as a GPU that only the program's own exception tells of.
     pub(crate) fn unmeasured(&self) -> Option<Verdict> {
         let ran_out = self.ran_out.as_ref()?;
-        let measured = self.lookout.verdicts(None);
+        let measured = self.tracker.verdicts(None);
         let mut each = measured.iter();
         let missing = !each.any(|verdict| verdict.resource == ran_out.resource);
         missing.then(|| Verdict::unmeasured(ran_out.resource.clone()))
@@ -139,7 +139,7 @@ impl Outlook {
     /// The warnings of one resource, by time.
     pub(crate) fn warnings(&self, resource: &Resource) -> Vec<Warned> {
         let mut warnings: Vec<Warned> = Vec::new();
-        let of_resource = |change: &&Change| change.resource == *resource;
+        let of_resource = |change: &&RiskChange| change.resource == *resource;
         for change in self.changes.iter().filter(of_resource) {
             let before = is_warning(change.before);
             let after = is_warning(change.forecast.level);
@@ -157,7 +157,7 @@ impl Outlook {
     }
 }
 
-fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
+fn of_run(judged: &Judged, settings: &Settings) -> Result<Diagnosis, Failure> {
     let folder = find_run(&runs_root(&judged.place, settings), judged.run.as_deref())?;
     let needed = |spec: &TableSpec| {
         !matches!(
@@ -166,23 +166,23 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Outlook, Failure> {
         )
     };
     let (recording, ending) = load_where(&folder, &needed)?;
-    let (mut lookout, changes) = Lookout::over(&recording);
-    let ran_out = ran_out(&recording, &ending, &mut lookout);
+    let (mut tracker, changes) = ResourceTracker::over(&recording);
+    let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
-    if lookout.verdicts(None).is_empty() && ran_out.is_none() {
+    if tracker.verdicts(None).is_empty() && ran_out.is_none() {
         return Err(Failure::new("no memory samples to analyse")
             .hint("record one with `nilo run -- COMMAND`"));
     }
-    Ok(Outlook {
+    Ok(Diagnosis {
         source: Source::Run {
             id: recording.description.id.to_string(),
             name: recording.description.name.clone(),
             status: ending.status,
         },
-        lookout,
+        tracker,
         changes,
         end_nanos: ending.time_nanos,
-        scope: Scope::default(),
+        scope: ResourceFilter::default(),
         ran_out,
         recording: Some(recording),
     })

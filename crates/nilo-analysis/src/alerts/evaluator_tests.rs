@@ -2,8 +2,8 @@
 
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use super::{AlertRules, Watchman};
-use crate::lookout::{Resource, Verdict};
+use super::{AlertEvaluator, AlertRules};
+use crate::tracking::{Resource, Verdict};
 use nilo_forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
 
 const SECOND: u64 = 1_000_000_000;
@@ -30,10 +30,10 @@ fn at(resource: Resource, second: u64, used: f64) -> Verdict {
 }
 
 fn follow(resource: &Resource, levels: impl IntoIterator<Item = f64>) -> Vec<Alert> {
-    let mut watchman = Watchman::new(AlertRules::default());
+    let mut evaluator = AlertEvaluator::new(AlertRules::default());
     let looks = levels.into_iter().zip(0..);
     looks
-        .flat_map(|(used, second)| watchman.look(&[at(resource.clone(), second, used)]))
+        .flat_map(|(used, second)| evaluator.look(&[at(resource.clone(), second, used)]))
         .collect()
 }
 
@@ -94,14 +94,14 @@ fn an_allocator_that_holds_the_whole_gpu_is_at_rest() {
 fn file_pages_that_can_be_dropped_do_not_count() {
     let mut verdict = at(Resource::Job, 0, 950.0);
     verdict.reading.reclaimable_bytes = 500.0;
-    assert_eq!(Watchman::default().look(&[verdict]), []);
+    assert_eq!(AlertEvaluator::default().look(&[verdict]), []);
 }
 
 #[test]
 fn no_limit_no_level() {
     let mut verdict = at(Resource::Job, 0, 950.0);
     verdict.reading.limit_bytes = None;
-    assert_eq!(Watchman::default().look(&[verdict]), []);
+    assert_eq!(AlertEvaluator::default().look(&[verdict]), []);
 }
 
 #[test]
@@ -154,14 +154,14 @@ fn risky(second: u64, level: RiskLevel) -> Verdict {
 #[test]
 fn a_risk_is_told_when_it_is_high_and_again_when_it_is_critical() {
     use RiskLevel::{Critical, High, Low, Moderate};
-    let mut watchman = Watchman::default();
+    let mut evaluator = AlertEvaluator::default();
     let levels = [
         Low, Moderate, High, Moderate, High, Critical, High, Critical, Moderate, High,
     ];
     let alerts: Vec<Alert> = levels
         .into_iter()
         .zip(0..)
-        .flat_map(|(level, second)| watchman.look(&[risky(second, level)]))
+        .flat_map(|(level, second)| evaluator.look(&[risky(second, level)]))
         .collect();
     let said: Vec<_> = alerts
         .iter()
@@ -178,9 +178,9 @@ fn a_risk_is_told_when_it_is_high_and_again_when_it_is_critical() {
 
 #[test]
 fn a_risk_that_is_critical_at_once_is_told_once() {
-    let mut watchman = Watchman::default();
+    let mut evaluator = AlertEvaluator::default();
     let alerts: Vec<Alert> = (0..10)
-        .flat_map(|second| watchman.look(&[risky(second, RiskLevel::Critical)]))
+        .flat_map(|second| evaluator.look(&[risky(second, RiskLevel::Critical)]))
         .collect();
     assert_eq!(told(&alerts), [(AlertKind::OomRisk, true)]);
 }
@@ -200,9 +200,9 @@ fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> Verdict {
 }
 
 fn leaks(resource: &Resource, kind: GrowthKind) -> Vec<Alert> {
-    let mut watchman = Watchman::default();
+    let mut evaluator = AlertEvaluator::default();
     (0..20)
-        .flat_map(|i| watchman.look_for_leaks(&[leaking(resource.clone(), 10 * i, kind)]))
+        .flat_map(|i| evaluator.look_for_leaks(&[leaking(resource.clone(), 10 * i, kind)]))
         .collect()
 }
 
@@ -216,12 +216,12 @@ fn a_leak_is_told_once_it_was_found_three_times() {
 
 #[test]
 fn a_program_that_may_be_loading_raises_no_alert() {
-    let mut watchman = Watchman::default();
+    let mut evaluator = AlertEvaluator::default();
     let mut verdict = leaking(Resource::Job, 0, GrowthKind::Leak);
     verdict.may_be_loading = true;
     for second in 0..20 {
         verdict.reading.time_nanos = second * 10 * SECOND;
-        assert_eq!(watchman.look_for_leaks(&[verdict.clone()]), []);
+        assert_eq!(evaluator.look_for_leaks(&[verdict.clone()]), []);
     }
 }
 
@@ -244,10 +244,10 @@ fn what_is_switched_off_is_not_told() {
         oom_risk: false,
         ..AlertRules::default()
     };
-    let mut watchman = Watchman::new(rules);
+    let mut evaluator = AlertEvaluator::new(rules);
     for second in 0..10 {
         let leak = leaking(Resource::Job, second, GrowthKind::Leak);
-        assert_eq!(watchman.look_for_leaks(&[leak]), []);
-        assert_eq!(watchman.look(&[risky(second, RiskLevel::Critical)]), []);
+        assert_eq!(evaluator.look_for_leaks(&[leak]), []);
+        assert_eq!(evaluator.look(&[risky(second, RiskLevel::Critical)]), []);
     }
 }

@@ -6,7 +6,7 @@ use nilo_sample::{
     TimedEvent,
 };
 
-use super::{Change, Lookout, Resource};
+use super::{Resource, ResourceTracker, RiskChange};
 use nilo_forecast::{Cause, RiskLevel};
 use nilo_sample::fixture::{recording, table, tick};
 
@@ -63,7 +63,7 @@ fn cgroup(anon: impl Fn(f64) -> f64, files: impl Fn(f64) -> f64, secs: u64) -> R
     rows
 }
 
-fn highest(changes: &[Change]) -> RiskLevel {
+fn highest(changes: &[RiskChange]) -> RiskLevel {
     changes
         .iter()
         .map(|change| change.forecast.level)
@@ -71,8 +71,8 @@ fn highest(changes: &[Change]) -> RiskLevel {
         .unwrap_or_default()
 }
 
-fn over(run: &Recording) -> Vec<Change> {
-    Lookout::over(run).1
+fn over(run: &Recording) -> Vec<RiskChange> {
+    ResourceTracker::over(run).1
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn a_page_cache_that_fills_the_cgroup_is_no_risk_and_memory_that_does_is() {
     assert!(highest(&over(&run)) >= RiskLevel::High);
 }
 
-/// Alerts and live monitors ask for outlooks, `nilo oom` for verdicts: both call a leak a leak.
+/// Alerts and live monitors ask for risks, `nilo oom` for verdicts: both call a leak a leak.
 #[test]
 fn whoever_is_warned_of_a_leak_hears_that_word() {
     let mut run = recording();
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
-    let (mut lookout, _) = Lookout::over(&run);
+    let (mut tracker, _) = ResourceTracker::over(&run);
     let risky = |verdicts: Vec<super::Verdict>| -> Vec<_> {
         let risky = verdicts.into_iter();
         let risky = risky.filter(|verdict| verdict.forecast.level >= RiskLevel::High);
@@ -99,8 +99,8 @@ fn whoever_is_warned_of_a_leak_hears_that_word() {
             .map(|verdict| (verdict.resource.to_string(), verdict.forecast.cause))
             .collect()
     };
-    let told = risky(lookout.outlooks());
-    assert_eq!(told, risky(lookout.verdicts(None)));
+    let told = risky(tracker.risks());
+    assert_eq!(told, risky(tracker.verdicts(None)));
     assert_eq!(told[0].1, Some(Cause::Leak));
 }
 
@@ -114,11 +114,14 @@ fn what_was_watched_too_short_is_not_said_to_be_long_enough() {
     }
     let mut run = recording();
     run.tables = vec![slow];
-    let verdict = &Lookout::over(&run).0.verdicts(None)[0];
+    let verdict = &ResourceTracker::over(&run).0.verdicts(None)[0];
     assert!(verdict.too_young && verdict.watched_secs == 10.0);
     assert_eq!(verdict.told_secs(), 8.0);
     run.tables = vec![tree(6)];
-    assert_eq!(Lookout::over(&run).0.verdicts(None)[0].told_secs(), 5.0);
+    assert_eq!(
+        ResourceTracker::over(&run).0.verdicts(None)[0].told_secs(),
+        5.0
+    );
 }
 
 #[test]
@@ -143,8 +146,8 @@ fn the_host_alone_is_no_limit_of_the_job() {
         source: LimitSource::Host,
     });
     run.tables = vec![tree(300)];
-    let (lookout, _) = Lookout::over(&run);
-    let verdicts = lookout.verdicts(None);
+    let (tracker, _) = ResourceTracker::over(&run);
+    let verdicts = tracker.verdicts(None);
     assert_eq!(verdicts.len(), 1);
     assert_eq!(
         (&verdicts[0].resource, verdicts[0].forecast.used_share),
@@ -173,7 +176,7 @@ fn torch_runs_out_of_what_it_has_and_what_is_free() {
         );
     }
     run.tables = vec![rows];
-    let raised: Vec<Change> = over(&run)
+    let raised: Vec<RiskChange> = over(&run)
         .into_iter()
         .filter(|change| change.forecast.level >= RiskLevel::High)
         .collect();
@@ -189,7 +192,7 @@ fn a_run_in_pieces_gives_the_same_changes_as_a_run_at_once() {
     let mut run = recording();
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
-    let mut lookout = Lookout::new(&run.description);
+    let mut tracker = ResourceTracker::new(&run.description);
     let mut changes = Vec::new();
     for from in (0..1000).step_by(50) {
         let pieces: Vec<RecordedTable> = run
@@ -197,7 +200,7 @@ fn a_run_in_pieces_gives_the_same_changes_as_a_run_at_once() {
             .iter()
             .map(|table| piece(table, from, from + 50))
             .collect();
-        changes.extend(lookout.take(&pieces, &[]));
+        changes.extend(tracker.take(&pieces, &[]));
     }
     assert_eq!(changes, over(&run));
 }
@@ -210,14 +213,11 @@ fn a_level_that_stands_still_gets_older_with_the_run() {
     tick(&mut gpu, 0, &[90.0, 100.0, ABSENT, ABSENT]);
     tick(&mut gpu, SECOND, &[10.0, 100.0, ABSENT, ABSENT]);
     run.tables = vec![gpu, tree(100)];
-    let mut lookout = Lookout::new(&run.description);
-    lookout.take(&run.tables, &run.events);
-    lookout.outlooks();
-    let outlooks = lookout.outlooks();
-    let gpu = outlooks
-        .iter()
-        .find(|outlook| outlook.resource.is_gpu())
-        .unwrap();
+    let mut tracker = ResourceTracker::new(&run.description);
+    tracker.take(&run.tables, &run.events);
+    tracker.risks();
+    let risks = tracker.risks();
+    let gpu = risks.iter().find(|risk| risk.resource.is_gpu()).unwrap();
     assert_eq!(gpu.reading.time_nanos, 99 * SECOND);
     assert_eq!(gpu.reading.used_bytes, 10.0);
 }
@@ -238,8 +238,8 @@ fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
             reserved_bytes: Some(20),
         },
     }];
-    let (lookout, _) = Lookout::over(&run);
-    assert_eq!(lookout.verdicts(None)[0].reading.used_share(), Some(0.75));
+    let (tracker, _) = ResourceTracker::over(&run);
+    assert_eq!(tracker.verdicts(None)[0].reading.used_share(), Some(0.75));
 }
 
 /// Without a job the cgroup that limits us is a resource of its own.
@@ -249,9 +249,9 @@ fn a_cgroup_speaks_for_itself_where_no_job_is_watched() {
     run.description.mode = MACHINE_MODE.to_owned();
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 50.0, 1000)];
-    let (lookout, changes) = Lookout::over(&run);
+    let (tracker, changes) = ResourceTracker::over(&run);
     let path = "/job".to_owned();
-    let verdicts = lookout.verdicts(None);
+    let verdicts = tracker.verdicts(None);
     assert_eq!(verdicts[0].resource, Resource::Cgroup { path });
     assert_eq!(verdicts[0].reading.limit_bytes, Some(2000.0 * MIB));
     assert!(highest(&changes) >= RiskLevel::High);
@@ -276,8 +276,8 @@ fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
     let mut run = recording();
     run.tables = vec![tree(20), gpu];
     let still = |run: &Recording| {
-        let (lookout, _) = Lookout::over(run);
-        let verdicts = lookout.verdicts(None);
+        let (tracker, _) = ResourceTracker::over(run);
+        let verdicts = tracker.verdicts(None);
         let gpu = |verdict: &&super::Verdict| verdict.resource == Resource::Gpu { index: 0 };
         let verdict = verdicts.iter().find(gpu).unwrap().clone();
         (verdict.readings, verdict.watched_secs, verdict.too_young)
@@ -312,8 +312,8 @@ fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
         limited("/free", 400.0, ABSENT),
     ];
     let shares = |run: &Recording| {
-        let (lookout, _) = Lookout::over(run);
-        let verdicts = lookout.verdicts(None);
+        let (tracker, _) = ResourceTracker::over(run);
+        let verdicts = tracker.verdicts(None);
         let mut found: Vec<(String, Option<f64>)> = verdicts
             .iter()
             .map(|verdict| (verdict.resource.to_string(), verdict.reading.used_share()))
@@ -344,7 +344,7 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
     run.description.limit = Some(cgroup_limit(1000.0));
     run.tables = vec![tree];
     let used = |run: &Recording| {
-        let verdicts = Lookout::over(run).0.verdicts(None);
+        let verdicts = ResourceTracker::over(run).0.verdicts(None);
         let job = verdicts.iter().find(|it| it.resource == Resource::Job);
         job.unwrap().reading.used_bytes / MIB
     };

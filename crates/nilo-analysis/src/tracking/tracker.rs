@@ -7,7 +7,7 @@ use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, Time
 use serde::Serialize;
 
 use super::peers::{OddPeer, Peers};
-use super::resources::{Resource, Row, Surroundings};
+use super::resources::{LatestReadings, Resource, Row};
 use super::rows::{Entry, in_order};
 use super::tear_down;
 use crate::assessment::{RanOut, growth_while_loading};
@@ -18,9 +18,9 @@ use nilo_forecast::{
 
 /// Watches over a run.
 #[derive(Debug, Clone, Default)]
-pub struct Lookout {
-    surroundings: Surroundings,
-    watched: BTreeMap<Resource, Watched>,
+pub struct ResourceTracker {
+    latest: LatestReadings,
+    watched: BTreeMap<Resource, TrackedResource>,
     peers: Peers,
     before_endings: Option<BeforeEndings>,
     ran_out: Option<RanOut>,
@@ -35,10 +35,10 @@ struct BeforeEndings {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Watched {
+struct TrackedResource {
     forecaster: Forecaster,
     reading: Reading,
-    /// The fullest reading since the last look at the outlooks.
+    /// The fullest reading since the last look at the risks.
     fullest: Option<Reading>,
     level: RiskLevel,
     readings: u64,
@@ -49,7 +49,7 @@ struct Watched {
 
 /// A resource's risk became another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Change {
+pub struct RiskChange {
     /// When, in nanoseconds since the run began.
     pub time_nanos: u64,
     /// Of what.
@@ -106,25 +106,25 @@ const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
 /// Growth below this share of the level is not worth a word where no limit is known.
 const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 
-impl Lookout {
+impl ResourceTracker {
     /// Watches over the run with this description.
-    pub fn new(description: &RunDescription) -> Lookout {
-        Lookout {
-            surroundings: Surroundings::new(description),
-            ..Lookout::default()
+    pub fn new(description: &RunDescription) -> ResourceTracker {
+        ResourceTracker {
+            latest: LatestReadings::new(description),
+            ..ResourceTracker::default()
         }
     }
 
-    /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the lookout at its end.
-    pub fn over(recording: &Recording) -> (Lookout, Vec<Change>) {
-        let mut lookout = Lookout::new(&recording.description);
+    /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end.
+    pub fn over(recording: &Recording) -> (ResourceTracker, Vec<RiskChange>) {
+        let mut tracker = ResourceTracker::new(&recording.description);
         let end_nanos = tear_down::began(recording).unwrap_or(u64::MAX);
-        let changes = lookout.take_until(end_nanos, &recording.tables, &recording.events);
-        (lookout, changes)
+        let changes = tracker.take_until(end_nanos, &recording.tables, &recording.events);
+        (tracker, changes)
     }
 
     /// Takes in what was written since the last call, and says which risks changed.
-    pub fn take(&mut self, tables: &[RecordedTable], events: &[TimedEvent]) -> Vec<Change> {
+    pub fn take(&mut self, tables: &[RecordedTable], events: &[TimedEvent]) -> Vec<RiskChange> {
         self.take_until(u64::MAX, tables, events)
     }
 
@@ -133,7 +133,7 @@ impl Lookout {
         end_nanos: u64,
         tables: &[RecordedTable],
         events: &[TimedEvent],
-    ) -> Vec<Change> {
+    ) -> Vec<RiskChange> {
         let mut changes = Vec::new();
         let wanted = |table: &RecordedTable| {
             !matches!(
@@ -159,7 +159,7 @@ impl Lookout {
                     let entry = watched.entry(resource.clone()).or_default();
                     changes.extend(entry.put(resource, reading));
                 };
-                self.surroundings.take(time_nanos, &Row(table, row), put);
+                self.latest.take(time_nanos, &Row(table, row), put);
                 if time_nanos >= self.next_repeat_nanos {
                     self.next_repeat_nanos = time_nanos + REPEAT_NANOS;
                     self.repeat_standing(time_nanos, &mut changes);
@@ -171,7 +171,7 @@ impl Lookout {
     }
 
     /// Takes in a reading that comes from no run's table, and says whether the risk changed.
-    pub fn observe(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
+    pub fn observe(&mut self, resource: Resource, reading: Reading) -> Option<RiskChange> {
         let watched = self.watched.entry(resource.clone()).or_default();
         watched.put(resource, reading)
     }
@@ -179,7 +179,7 @@ impl Lookout {
     /// Takes in once more what has not changed: a forecast has to see that a level stands still, and for how long.
     ///
     /// Called when a row comes, never in between: where nothing is written at all, nobody knows.
-    fn repeat_standing(&mut self, now_nanos: u64, changes: &mut Vec<Change>) {
+    fn repeat_standing(&mut self, now_nanos: u64, changes: &mut Vec<RiskChange>) {
         for (resource, watched) in &mut self.watched {
             let silent_nanos = now_nanos.saturating_sub(watched.reading.time_nanos);
             if watched.is_standing && silent_nanos >= REPEAT_NANOS {
@@ -206,14 +206,12 @@ impl Lookout {
         }
         self.peers.happened(event);
         match event {
-            Event::LimitChanged { limit } => self.surroundings.limit.clone_from(limit),
+            Event::LimitChanged { limit } => self.latest.limit.clone_from(limit),
             Event::GpuFound {
                 index,
                 reserved_bytes,
                 ..
-            } => self
-                .surroundings
-                .meet_gpu(*index, reserved_bytes.unwrap_or(0)),
+            } => self.latest.add_gpu(*index, reserved_bytes.unwrap_or(0)),
             Event::Mark { text } if text.to_lowercase().contains("epoch") => {
                 for watched in self.watched.values_mut() {
                     watched.forecaster.boundary();
@@ -257,16 +255,16 @@ impl Lookout {
     }
 
     /// Where every resource goes, with its fullest reading since the last call. Growth costs more to tell: it is looked for where a risk is said to come of it,
-    /// so that whoever is warned hears the same word for it as from [`Lookout::verdicts`].
+    /// so that whoever is warned hears the same word for it as from [`ResourceTracker::verdicts`].
     ///
     /// Readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
-    pub fn outlooks(&mut self) -> Vec<Verdict> {
+    pub fn risks(&mut self) -> Vec<Verdict> {
         let times = self.watched.values().map(|it| it.reading.time_nanos);
         let now_nanos = times.max().unwrap_or(0);
-        let fullest = self.watched.values_mut().map(Watched::take_fullest);
+        let fullest = self.watched.values_mut().map(TrackedResource::take_fullest);
         let fullest: Vec<Reading> = fullest.collect();
         let looked_at = self.watched.iter().zip(fullest);
-        let mut outlooks: Vec<Verdict> = looked_at
+        let mut risks: Vec<Verdict> = looked_at
             .map(|((resource, watched), reading)| {
                 let reading = Reading {
                     time_nanos: now_nanos,
@@ -277,17 +275,17 @@ impl Lookout {
                         reading,
                         ..self.verdict(resource, watched, None)
                     },
-                    false => watched.outlook(resource, reading, None),
+                    false => watched.verdict_of(resource, reading, None),
                 }
             })
             .collect();
-        agree_on_leaks(&mut outlooks);
-        outlooks
+        agree_on_leaks(&mut risks);
+        risks
     }
 
     /// Whether a risk is said to come of growth: of the resource's own, or of the machine's where a job without a limit leaks into it.
     fn is_growth_a_risk(&self, resource: &Resource) -> bool {
-        let of_growth = |watched: &Watched| {
+        let of_growth = |watched: &TrackedResource| {
             let forecast = watched.forecaster.forecast();
             forecast.level > RiskLevel::Low && forecast.cause == Some(Cause::Growth)
         };
@@ -295,7 +293,12 @@ impl Lookout {
         is_risk(resource) || *resource == Resource::Job && is_risk(&Resource::Host)
     }
 
-    fn verdict(&self, resource: &Resource, watched: &Watched, least: Option<f64>) -> Verdict {
+    fn verdict(
+        &self,
+        resource: &Resource,
+        watched: &TrackedResource,
+        least: Option<f64>,
+    ) -> Verdict {
         let mut verdict = watched.verdict(resource, least);
         if *resource == Resource::Job {
             verdict.look_before_the_end(self.before_endings, least);
@@ -308,7 +311,7 @@ impl Lookout {
 
     /// The limit in force.
     pub fn limit(&self) -> Option<&nilo_sample::Limit> {
-        self.surroundings.limit.as_ref()
+        self.latest.limit.as_ref()
     }
 }
 
@@ -330,8 +333,8 @@ fn agree_on_leaks(verdicts: &mut [Verdict]) {
 impl Verdict {
     /// Of something that no reading is there of.
     pub fn unmeasured(resource: Resource) -> Verdict {
-        let nothing = Watched::default();
-        nothing.outlook(&resource, Reading::default(), None)
+        let nothing = TrackedResource::default();
+        nothing.verdict_of(&resource, Reading::default(), None)
     }
 
     /// A job whose processes are ending is judged as it was before.
@@ -394,8 +397,8 @@ impl Verdict {
     }
 }
 
-impl Watched {
-    fn put(&mut self, resource: Resource, reading: Reading) -> Option<Change> {
+impl TrackedResource {
+    fn put(&mut self, resource: Resource, reading: Reading) -> Option<RiskChange> {
         self.forecaster.observe(&reading);
         if self.readings == 0 {
             self.first_nanos = reading.time_nanos;
@@ -414,7 +417,7 @@ impl Watched {
             return None;
         }
         let before = std::mem::replace(&mut self.level, forecast.level);
-        Some(Change {
+        Some(RiskChange {
             time_nanos: reading.time_nanos,
             resource,
             before,
@@ -432,7 +435,7 @@ impl Watched {
         // The machine's view of a job is the job's own.
         let is_told_elsewhere = *resource == Resource::Host && self.reading.own_bytes.is_some();
         let growth = self.forecaster.growth(least).filter(|_| !is_told_elsewhere);
-        self.outlook(resource, self.reading, growth)
+        self.verdict_of(resource, self.reading, growth)
     }
 
     fn least_growth_bytes(&self) -> f64 {
@@ -442,7 +445,7 @@ impl Watched {
         }
     }
 
-    fn outlook(&self, resource: &Resource, reading: Reading, growth: Option<Growth>) -> Verdict {
+    fn verdict_of(&self, resource: &Resource, reading: Reading, growth: Option<Growth>) -> Verdict {
         Verdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
