@@ -43,7 +43,7 @@ impl SmallDisk {
         if outcome != 0 {
             let why = std::io::Error::last_os_error();
             assert!(
-                std::env::var("CI").as_deref() != Ok("true"),
+                std::env::var_os("CI").is_none(),
                 "cannot mount a tmpfs: {why}"
             );
             eprintln!("SKIPPED: cannot mount a tmpfs: {why}");

@@ -32,7 +32,7 @@ impl TestCgroup {
         });
         match made {
             Ok(()) => Some(TestCgroup { folder }),
-            Err(error) if std::env::var_os("CI").is_some_and(|value| value == "true") => {
+            Err(error) if std::env::var_os("CI").is_some() => {
                 panic!("cgroup v1 memory must be writable in CI: {error}")
             }
             Err(error) => {
@@ -148,10 +148,7 @@ fn an_oom_kill_is_announced_counted_and_in_the_log() {
     let kills = match kernel_log::oom_kills_since(since) {
         Ok(kills) => kills,
         Err(error) => {
-            assert!(
-                std::env::var_os("CI").is_none_or(|value| value != "true"),
-                "{error}"
-            );
+            assert!(std::env::var_os("CI").is_none(), "{error}");
             eprintln!("the kernel's log was not tested: {error}");
             return;
         }

@@ -10,10 +10,7 @@ use support::{Job, Ticker, find};
 #[test]
 fn what_belongs_to_another_user_is_a_blind_spot_and_memory_follows_from_the_laws_alone() {
     if !rustix::process::geteuid().is_root() {
-        assert!(
-            std::env::var_os("CI").is_none_or(|value| value != "true"),
-            "CI tests run as root"
-        );
+        assert!(std::env::var_os("CI").is_none(), "CI tests run as root");
         eprintln!("not tested: only root can become another user");
         return;
     }

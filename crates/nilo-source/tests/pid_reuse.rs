@@ -44,7 +44,7 @@ fn a_reused_pid_is_another_process() {
         assert!(output.unwrap().status.success(), "{said}");
         return;
     }
-    let must_work = std::env::var_os("CI").is_some_and(|value| value == "true");
+    let must_work = std::env::var_os("CI").is_some();
     assert!(!must_work && said.contains("unshare"), "{said}");
     eprintln!("not tested, no PID namespace: {said}");
 }

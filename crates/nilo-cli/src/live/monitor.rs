@@ -1,17 +1,18 @@
-//! The thread that follows the recording and says what it sees, while the recorder goes on undisturbed.
+//! Says what the live engine sees in a recording, on a thread of its own, while the recorder goes on undisturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use nilo_analysis::alerts::{AlertEvaluator, AlertRules};
+use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::{RanOut, Thresholds, assess_verdict};
-use nilo_analysis::tracking::{ResourceTracker, RiskChange, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_follow::{Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake};
 use nilo_forecast::RiskLevel;
-use nilo_runfile::{Follower, RunFolder};
+use nilo_runfile::RunFolder;
 use nilo_sample::{Alert, AlertKind};
 
 use super::{Reporter, ResourceFilter};
@@ -19,8 +20,6 @@ use crate::commands::oom::Danger;
 
 /// Looks come this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
-const LEAKS_EVERY: Duration = Duration::from_secs(10);
 /// The first time just after the leak finder has seen enough.
 const FIRST_LEAKS: Duration = Duration::from_secs(11);
 
@@ -39,13 +38,6 @@ pub(crate) struct Leaks {
     pub(crate) least_bytes: Option<f64>,
 }
 
-/// What the recorder says to the monitor; when it hangs up, it is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// The run file has begun.
-    Recording,
-}
-
 /// A warning that stands.
 #[derive(Debug, Default)]
 struct Standing {
@@ -60,7 +52,7 @@ pub(crate) struct LiveMonitor {
     scope: ResourceFilter,
     duration_nanos: Option<u64>,
     enough: Arc<AtomicBool>,
-    evaluator: AlertEvaluator,
+    rules: AlertRules,
     thresholds: Thresholds,
     /// What is warned of at the moment, by the resource's name.
     standing: BTreeMap<String, Standing>,
@@ -93,7 +85,7 @@ impl LiveMonitor {
             scope,
             duration_nanos,
             enough,
-            evaluator: AlertEvaluator::new(rules),
+            rules,
             thresholds,
             standing: BTreeMap::new(),
             tracker: ResourceTracker::default(),
@@ -103,64 +95,45 @@ impl LiveMonitor {
         }
     }
 
-    /// Follows the recording to its end.
-    pub(crate) fn follow(mut self, folder: &RunFolder, signals: &Receiver<Signal>) -> LiveMonitor {
-        if signals.recv().is_err() {
+    /// Follows the recording to its end; the first wake says that its files are there.
+    pub(crate) fn follow(mut self, folder: &RunFolder, wakes: &Receiver<Wake>) -> LiveMonitor {
+        if wakes.recv().is_err() {
             return self;
         }
-        if let Ok(description) = folder.describe() {
-            self.tracker = ResourceTracker::new(&description);
-        }
-        let mut follower = folder.follow();
-        let mut next_leaks = Instant::now() + FIRST_LEAKS;
-        loop {
-            let last = signals.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Disconnected);
-            let search = Instant::now() >= next_leaks;
-            if search {
-                next_leaks = Instant::now() + LEAKS_EVERY;
-            }
-            // A pipe that nobody reads is noticed at once, not with the next warning, which may take days.
-            if self.look(&mut follower, search, last).is_err() || !Reporter::is_heard() {
-                self.enough.store(true, Ordering::Relaxed);
-                self.plan.reporter.fall_silent();
-            }
-            if last {
-                self.plan.reporter.clear();
-                return self;
-            }
-        }
+        let description = folder.describe().ok();
+        let scope = self.scope.clone();
+        let engine = Engine::new(
+            folder,
+            description.as_ref(),
+            FollowSettings {
+                rules: self.rules,
+                leaks: LeakSearch {
+                    after: FIRST_LEAKS,
+                    least_bytes: self.plan.leaks.and_then(|leaks| leaks.least_bytes),
+                    // Whoever watches for leaks wants to hear of growth that may be loading, too.
+                    while_loading: true,
+                },
+                idle: LOOK_EVERY,
+                is_wanted: move |resource: &Resource| scope.holds(resource),
+            },
+        );
+        self.tracker = engine.follow(wakes, &mut self);
+        self.plan.reporter.clear();
+        self
     }
 
-    fn look(&mut self, follower: &mut Follower, search: bool, last: bool) -> io::Result<()> {
-        // A folder that cannot be read just now may be readable at the next look.
-        if let Ok(update) = follower.poll() {
-            let changes = self.tracker.take(&update.tables, &update.events);
-            self.changes.extend(changes);
-        }
-        let mut risks = self.tracker.risks();
-        risks.retain(|risk| self.scope.holds(&risk.resource));
-        if self.plan.threshold_percent.is_some() {
-            for alert in self.evaluator.look(&risks) {
-                self.on_danger(&alert, &risks)?;
+    fn report(&mut self, look: &Look<'_>) -> io::Result<()> {
+        for alert in &look.alerts {
+            if alert.kind == AlertKind::MemoryLeak {
+                self.plan.reporter.leak(alert)?;
+                self.leaks.extend(alert.raised.then(|| alert.clone()));
+            } else if self.plan.threshold_percent.is_some() {
+                self.on_danger(alert, look.risks)?;
             }
         }
-        if let Some(rule) = self.plan.leaks.filter(|_| search) {
-            let mut verdicts = self.tracker.verdicts(rule.least_bytes);
-            verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
-            // Whoever watches for leaks wants to hear of growth that may be loading, too.
-            for verdict in &mut verdicts {
-                verdict.may_be_loading = false;
-            }
-            for alert in self.evaluator.look_for_leaks(&verdicts) {
-                self.plan.reporter.leak(&alert)?;
-                if alert.raised {
-                    self.leaks.push(alert);
-                }
-            }
-        }
-        match last {
+        match look.is_last {
             true => Ok(()),
-            false => self.plan.reporter.level(&risks, self.duration_nanos),
+            false => self.plan.reporter.level(look.risks, self.duration_nanos),
         }
     }
 
@@ -209,5 +182,16 @@ impl LiveMonitor {
         };
         self.warnings += 1;
         self.plan.reporter.warning(&danger, ran_out.time_nanos)
+    }
+}
+
+impl Subscriber for LiveMonitor {
+    fn on_look(&mut self, look: &Look<'_>) {
+        self.changes.extend(look.changes.iter().cloned());
+        // A pipe that nobody reads is noticed at once, not with the next warning, which may take days.
+        if self.report(look).is_err() || !Reporter::is_heard() {
+            self.enough.store(true, Ordering::Relaxed);
+            self.plan.reporter.fall_silent();
+        }
     }
 }

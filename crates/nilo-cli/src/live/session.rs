@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use nilo_analysis::assessment::{RanOut, ran_out};
 use nilo_analysis::profile::Looks;
+use nilo_follow::Wake;
 use nilo_recorder::{
     Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
 };
@@ -17,7 +18,7 @@ use nilo_sample::words::duration_in_words;
 use nilo_sample::{Ending, Recording, RunDescription, RunStatus};
 
 use super::Target;
-use super::monitor::{LiveMonitor, Plan, Signal};
+use super::monitor::{LiveMonitor, Plan};
 use crate::args::{LiveArgs, RunsDir};
 use crate::commands::run::{create_folder, explain};
 use crate::diagnosis::{Diagnosis, Source};
@@ -87,7 +88,7 @@ impl Session<'_> {
                 target.label
             ));
         }
-        let (signals, wait_for) = channel();
+        let (wakes, wait_for) = channel();
         let enough = Arc::new(AtomicBool::new(false));
         let monitor = LiveMonitor::new(
             plan,
@@ -101,7 +102,7 @@ impl Session<'_> {
             .spawn(move || monitor.follow(&followed, &wait_for))?;
         let mut onlooker = Onlooker {
             live: Live::default(),
-            signals,
+            wakes,
             enough,
             quiet,
         };
@@ -266,7 +267,7 @@ impl Drop for Shelf {
 /// Sits beside the recorder: starts the monitor at the first tick, and ends watching when nobody listens any more.
 struct Onlooker {
     live: Live,
-    signals: Sender<Signal>,
+    wakes: Sender<Wake>,
     enough: Arc<AtomicBool>,
     quiet: bool,
 }
@@ -274,7 +275,7 @@ struct Onlooker {
 impl Observer for Onlooker {
     fn on_tick(&mut self, live: &Live) {
         if self.live.ticks == 0 {
-            self.signals.send(Signal::Recording).ok();
+            self.wakes.send(Wake::Look).ok();
         }
         self.live = *live;
     }

@@ -2,6 +2,8 @@
 
 use std::sync::mpsc::Sender;
 
+use nilo_follow::Wake;
+
 use crate::live::Live;
 
 /// Below this share of the limit nobody is woken.
@@ -9,26 +11,17 @@ const FROM_SHARE: f64 = 0.5;
 /// Each step of this share wakes once.
 const STEP_SHARE: f64 = 0.05;
 
-/// What the thread of the alerts is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    /// Something was written that is worth a look.
-    Look,
-    /// The run is over.
-    Stop,
-}
-
 /// Held by the sampling loop.
 #[derive(Debug)]
 pub(crate) struct Nudge {
-    words: Sender<Word>,
+    wakes: Sender<Wake>,
     highest_step: u64,
 }
 
 impl Nudge {
-    pub(super) fn new(words: Sender<Word>) -> Nudge {
+    pub(super) fn new(wakes: Sender<Wake>) -> Nudge {
         Nudge {
-            words,
+            wakes,
             highest_step: (FROM_SHARE / STEP_SHARE) as u64,
         }
     }
@@ -42,7 +35,7 @@ impl Nudge {
         let step = (share / STEP_SHARE) as u64;
         if step > self.highest_step {
             self.highest_step = step;
-            self.words.send(Word::Look).ok();
+            self.wakes.send(Wake::Look).ok();
         }
     }
 }

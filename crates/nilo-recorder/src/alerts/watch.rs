@@ -1,32 +1,29 @@
-//! The thread that follows the run file, asks the evaluator, and sees that everybody is told.
+//! The thread on which the live engine follows the run, and its subscriber, which sees that everybody is told.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nilo_analysis::alerts::AlertEvaluator;
-use nilo_analysis::tracking::{ResourceTracker, Verdict};
-use nilo_forecast::RiskLevel;
-use nilo_runfile::{Follower, RunFolder, append_event, append_event_at};
+use nilo_analysis::tracking::Resource;
+use nilo_follow::{Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake};
+use nilo_runfile::{RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
 
 use super::AlertSettings;
 use super::callback::{AlertNews, Teller};
 use super::delivery::{AlertDelivery, Destinations, LONGEST_FINISH, count_undelivered};
 use super::message::message;
-use super::nudge::{Nudge, Word};
+use super::nudge::Nudge;
 use super::signal::SignalTargets;
 
-/// Looks come this often ...
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// ... and this often while nothing is written, or nothing is near a limit or on its way there.
-const LOOK_RARELY: Duration = Duration::from_secs(2);
-/// Below this share of the limit a level is not near it.
-const NEAR_SHARE: f64 = 0.5;
-/// Leaks are looked for this often: they show over tens of seconds, and searching costs more than looking.
-const LEAKS_EVERY: Duration = Duration::from_secs(10);
+/// Looks come this often while nothing is near a limit or on its way there.
+const IDLE: Duration = Duration::from_secs(2);
+/// A look is under way for at most this long.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// Leaks are searched for after this time.
+const FIRST_LEAKS: Duration = Duration::from_secs(10);
 /// At the end, whoever listens gets this long to hear everything.
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// Said when there is no process that delivers alerts, or none that answers.
@@ -42,7 +39,7 @@ pub(crate) struct AlertPreparation {
 
 /// Alerts of a run, from its start to its end.
 pub(crate) struct AlertWatch {
-    words: Sender<Word>,
+    wakes: Sender<Wake>,
     ended: Receiver<()>,
 }
 
@@ -95,10 +92,21 @@ impl AlertWatch {
         } = preparation;
         let signal = settings.signal;
         let signal = signal.and_then(|number| SignalTargets::open(number, &description.root_pids));
+        let engine = Engine::new(
+            folder,
+            Some(description),
+            FollowSettings {
+                rules: settings.rules,
+                leaks: LeakSearch {
+                    after: FIRST_LEAKS,
+                    least_bytes: None,
+                    while_loading: false,
+                },
+                idle: IDLE,
+                is_wanted: |_: &Resource| true,
+            },
+        );
         let mut monitor = AlertMonitor {
-            follower: folder.follow(),
-            tracker: ResourceTracker::new(description),
-            evaluator: AlertEvaluator::new(settings.rules),
             description: description.clone(),
             run_dir,
             delivery,
@@ -106,36 +114,34 @@ impl AlertWatch {
             teller: settings.callback.and_then(Teller::start),
             said: BTreeSet::new(),
         };
-        let (words, heard) = channel();
+        let (wakes, heard) = channel();
         let (ending, ended) = channel();
         let watch = move || {
             let _ending: Sender<()> = ending;
             monitor.said_once(trouble);
-            monitor.watch(&heard);
+            engine.follow(&heard, &mut monitor);
             monitor.finish();
         };
         let thread = thread::Builder::new().name("nilo-alerts".to_owned());
         thread.spawn(watch).ok()?;
-        Some(AlertWatch { words, ended })
+        Some(AlertWatch { wakes, ended })
     }
 
     /// For the sampling loop.
     pub(crate) fn nudge(&self) -> Nudge {
-        Nudge::new(self.words.clone())
+        Nudge::new(self.wakes.clone())
     }
 
     /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
     pub(crate) fn finish(self) {
-        self.words.send(Word::Stop).ok();
-        let longest = LOOK_EVERY + LONGEST_FINISH + LAST_WORD;
+        self.wakes.send(Wake::JobEnded).ok();
+        let longest = LONGEST_LOOK + LONGEST_FINISH + LAST_WORD;
         self.ended.recv_timeout(longest).ok();
     }
 }
 
+/// Sees that everybody is told.
 struct AlertMonitor {
-    follower: Follower,
-    tracker: ResourceTracker,
-    evaluator: AlertEvaluator,
     description: RunDescription,
     run_dir: PathBuf,
     delivery: Option<AlertDelivery>,
@@ -145,70 +151,19 @@ struct AlertMonitor {
     said: BTreeSet<String>,
 }
 
+impl Subscriber for AlertMonitor {
+    fn on_look(&mut self, look: &Look<'_>) {
+        for alert in &look.alerts {
+            self.tell(alert.clone());
+        }
+        let reports = self.delivery.as_ref().map(AlertDelivery::reports);
+        for report in reports.into_iter().flatten() {
+            self.said_once(Some(report));
+        }
+    }
+}
+
 impl AlertMonitor {
-    fn watch(&mut self, words: &Receiver<Word>) {
-        let mut wait = LOOK_EVERY;
-        let mut next_leaks = Instant::now() + LEAKS_EVERY;
-        loop {
-            match words.recv_timeout(wait) {
-                Ok(Word::Look) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    self.look_back();
-                    return;
-                }
-            }
-            let search = Instant::now() >= next_leaks;
-            if search {
-                next_leaks = Instant::now() + LEAKS_EVERY;
-            }
-            wait = self.look(search);
-            for report in self
-                .delivery
-                .as_ref()
-                .map_or(Vec::new(), AlertDelivery::reports)
-            {
-                self.said_once(Some(report));
-            }
-        }
-    }
-
-    /// Looks at what was written since the last time; gives the time to the next look.
-    fn look(&mut self, search_leaks: bool) -> Duration {
-        // A folder that cannot be read just now may be readable at the next look.
-        let Ok(update) = self.follower.poll() else {
-            return LOOK_RARELY;
-        };
-        if update.is_empty() {
-            return LOOK_RARELY;
-        }
-        self.tracker.take(&update.tables, &update.events);
-        let risks = self.tracker.risks();
-        let mut alerts = self.evaluator.look(&risks);
-        if search_leaks {
-            let verdicts = self.tracker.verdicts(None);
-            alerts.extend(self.evaluator.look_for_leaks(&verdicts));
-        }
-        for alert in alerts {
-            self.tell(alert);
-        }
-        if risks.iter().any(is_near) {
-            LOOK_EVERY
-        } else {
-            LOOK_RARELY
-        }
-    }
-
-    /// The last look: what was reached is told, what would have come is not, because the job is over.
-    fn look_back(&mut self) {
-        if let Ok(update) = self.follower.poll() {
-            self.tracker.take(&update.tables, &update.events);
-            let risks = self.tracker.risks();
-            for alert in self.evaluator.look_at_levels(&risks) {
-                self.tell(alert);
-            }
-        }
-    }
-
     fn tell(&mut self, alert: Alert) {
         if alert.raised
             && let Some(signal) = &self.signal
@@ -257,12 +212,4 @@ impl AlertMonitor {
             }
         }
     }
-}
-
-fn is_near(risk: &Verdict) -> bool {
-    let share = risk
-        .reading
-        .limit_bytes
-        .map_or(0.0, |limit| risk.reading.used_bytes / limit.max(1.0));
-    share >= NEAR_SHARE || risk.forecast.level > RiskLevel::Low
 }

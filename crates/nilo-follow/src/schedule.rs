@@ -1,0 +1,84 @@
+//! When the engine looks again, and when it searches for leaks.
+
+use std::time::{Duration, Instant};
+
+use nilo_analysis::tracking::Verdict;
+use nilo_forecast::RiskLevel;
+
+/// Looks come this often.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Leaks show over tens of seconds, and searching for them costs more than looking.
+const LEAKS_EVERY: Duration = Duration::from_secs(10);
+/// Below this share of the limit a level is not near it.
+const NEAR_SHARE: f64 = 0.5;
+
+/// The times of looks.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    idle: Duration,
+    next_leaks: Instant,
+}
+
+impl Schedule {
+    /// `idle` is the time between looks while nothing is near a limit or on its way there.
+    pub(crate) fn new(now: Instant, idle: Duration, first_leaks: Duration) -> Schedule {
+        Schedule {
+            idle,
+            next_leaks: now + first_leaks,
+        }
+    }
+
+    /// Whether to search for leaks now.
+    pub(crate) fn leaks_are_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next_leaks;
+        if due {
+            self.next_leaks = now + LEAKS_EVERY;
+        }
+        due
+    }
+
+    /// How long to wait after a look that found these.
+    pub(crate) fn wait(&self, has_news: bool, risks: &[Verdict]) -> Duration {
+        match has_news && risks.iter().any(is_near) {
+            true => LOOK_EVERY,
+            false => self.idle,
+        }
+    }
+}
+
+fn is_near(risk: &Verdict) -> bool {
+    let limit = risk.reading.limit();
+    limit.is_some_and(|limit| risk.reading.used_bytes >= NEAR_SHARE * limit)
+        || risk.forecast.level > RiskLevel::Low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_are_searched_for_seldom() {
+        let begin = Instant::now();
+        let mut schedule = Schedule::new(begin, LOOK_EVERY, Duration::from_secs(11));
+        let mut due = |secs| schedule.leaks_are_due(begin + Duration::from_secs(secs));
+        assert_eq!(
+            [due(10), due(11), due(12), due(20), due(21)],
+            [false, true, false, false, true]
+        );
+    }
+
+    #[test]
+    fn looks_are_rare_while_nothing_is_near_a_limit() {
+        let idle = Duration::from_secs(2);
+        let schedule = Schedule::new(Instant::now(), idle, LOOK_EVERY);
+        let at = |used_bytes| {
+            let mut risk = Verdict::unmeasured(nilo_analysis::tracking::Resource::Job);
+            risk.reading.used_bytes = used_bytes;
+            risk.reading.limit_bytes = Some(100.0);
+            [risk]
+        };
+        assert_eq!(schedule.wait(true, &at(10.0)), idle);
+        assert_eq!(schedule.wait(true, &at(60.0)), LOOK_EVERY);
+        assert_eq!(schedule.wait(false, &at(60.0)), idle);
+    }
+}
