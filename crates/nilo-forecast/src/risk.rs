@@ -49,8 +49,6 @@ pub enum Cause {
     Swap,
     /// The machine fills, and not through this job.
     Neighbour,
-    /// Something as large as before would not fit again.
-    Jump,
     /// It is above the limit already, so the limit is not where the end is.
     AboveLimit,
 }

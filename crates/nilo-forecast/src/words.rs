@@ -37,9 +37,6 @@ pub fn reason(forecast: &Forecast, what: &str) -> String {
         }
         Cause::Swap => format!("{what} is full, and swap fills{rate}{lasted}"),
         Cause::Neighbour => format!("{what} fills{rate}{lasted}, but not because of this job"),
-        Cause::Jump => {
-            format!("another spike as large as the last ({height}) would not fit into {what}")
-        }
         Cause::AboveLimit => format!("{what} is above its limit already"),
     }
 }
@@ -100,8 +97,7 @@ pub fn recommendations(cause: Option<Cause>, gpu: bool) -> Vec<&'static str> {
             "Look for another job on this machine that takes the memory",
             "Ask the scheduler for a limit of its own, or for the whole machine",
         ],
-        (Some(Cause::Jump), true) => &["Free memory before the next spike, or allocate less at once"],
-        (Some(Cause::Jump), false) | (None, false) => &[
+        (None, false) => &[
             "Free memory before the next spike, or allocate less at once",
             "Ask for more memory next time (`nilo request`)",
         ],
@@ -150,7 +146,7 @@ fn growth_figures(growth: &Growth) -> String {
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 10] = [
+    const EVERY: [Cause; 9] = [
         Cause::Growth,
         Cause::Leak,
         Cause::Workers,
@@ -159,7 +155,6 @@ mod tests {
         Cause::Fragmentation,
         Cause::Swap,
         Cause::Neighbour,
-        Cause::Jump,
         Cause::AboveLimit,
     ];
 

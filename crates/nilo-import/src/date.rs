@@ -1,5 +1,8 @@
 //! Dates and clock times as text: ISO 8601 and the way nvidia-smi and loggers write it.
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 /// Nanoseconds since 1970 of `2026-11-15T08:15:30.417Z`; also with a space, slashes, a comma before the fraction, an offset.
 ///
 /// A date without a zone is taken as UTC: within one file only differences count.
@@ -9,16 +12,16 @@ pub(crate) fn parse_date(text: &str) -> Option<i128> {
     if !matches!(separator, b'-' | b'/') || date.as_bytes()[7] != separator {
         return None;
     }
-    let year = digits(date.get(..4)?)?;
-    let (month, day) = (digits(date.get(5..7)?)?, digits(date.get(8..10)?)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
+    let year = digits(date.get(..4)?)?.try_into().ok()?;
+    let month = digits(date.get(5..7)?)?.try_into().ok()?;
+    let day = digits(date.get(8..10)?)?.try_into().ok()?;
+    let date = Date::new(year, month, day).ok()?;
     let rest = rest.strip_prefix(['T', 't', ' '])?.trim();
     let (clock, offset_secs) = split_offset(rest)?;
     let in_day = parse_clock(clock)?;
-    let days = days_from_civil(year, month, day);
-    Some(i128::from(days * 86_400 - offset_secs) * 1_000_000_000 + in_day)
+    let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    let offset = i128::from(offset_secs) * 1_000_000_000;
+    Some(midnight.as_nanosecond() - offset + in_day)
 }
 
 /// Nanoseconds of `8:15:30.417`, also with days in front as schedulers write them: `1-08:15:30`.
@@ -87,17 +90,6 @@ fn fraction_nanos(text: &str) -> Option<i64> {
     Some(kept.parse::<i64>().ok()? * scale)
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar (eras of 400 years, March-based).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_index = (month + 9) % 12;
-    let day_of_year = (153 * month_index + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +125,7 @@ mod tests {
             "",
             "2026-11-15",
             "2026-13-01 00:00:00",
+            "2026-02-30 00:00:00",
             "2026-11/15 00:00:00",
             "20261115T000000",
             "2026-11-15T00:00",

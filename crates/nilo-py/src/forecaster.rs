@@ -225,7 +225,6 @@ fn cause_word(cause: Cause) -> &'static str {
         Cause::Fragmentation => "fragmentation",
         Cause::Swap => "swap",
         Cause::Neighbour => "neighbour",
-        Cause::Jump => "jump",
         Cause::AboveLimit => "above-limit",
     }
 }

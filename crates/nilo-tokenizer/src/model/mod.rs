@@ -6,7 +6,6 @@
 //! | `vocab.json` + `merges.txt` | vocabulary and merges, also several merges of one text | which tokens are special, the pattern |
 //! | ranks for tiktoken | vocabulary, with its order for merges | an alphabet of fewer than 256 bytes, a text that two merges or a special token share |
 
-mod base64;
 mod error;
 mod hugging_face;
 mod ranks;

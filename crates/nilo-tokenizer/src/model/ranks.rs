@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::error::malformed;
-use super::{Join, MOST_FILE_BYTES, Model, ModelError, SpecialToken, base64, tokens_by_id};
+use super::{Join, MOST_FILE_BYTES, Model, ModelError, SpecialToken, tokens_by_id};
 use crate::Pattern;
 
 const WHAT: &str = "the file of ranks";
@@ -42,7 +44,7 @@ impl Model {
                     String::from_utf8_lossy(token)
                 ));
             }
-            base64::encode(token, &mut lines);
+            STANDARD.encode_string(token, &mut lines);
             lines.push_str(&format!(" {id}\n"));
         }
         if let Some(byte) = (0..=255u8).find(|byte| !by_bytes.contains_key(&[*byte][..])) {
@@ -98,7 +100,7 @@ impl Model {
         {
             let parsed = line
                 .split_once(' ')
-                .and_then(|(token, rank)| Some((base64::decode(token)?, rank.parse().ok()?)));
+                .and_then(|(token, rank)| Some((STANDARD.decode(token).ok()?, rank.parse().ok()?)));
             let Some((token, rank)) = parsed else {
                 return Err(malformed(
                     WHAT,
