@@ -7,6 +7,7 @@
 
 use std::io::{BufWriter, Write};
 
+use nilo_analysis::owned_cgroup::owned_cgroup_table;
 use nilo_sample::limit::NO_LIMIT_FROM;
 use nilo_sample::printable::is_printable;
 use nilo_sample::units::to_mb;
@@ -100,18 +101,11 @@ fn write_rows(
     Ok(())
 }
 
-/// The cgroup that the job owns, else the first that was read.
+/// The job's own cgroup, else the first that was read.
 fn job_cgroup(recording: &Recording) -> Option<&RecordedTable> {
-    let of_cgroups = |table: &&RecordedTable| matches!(table.spec.subject, Subject::Cgroup { .. });
-    let owned = |table: &&RecordedTable| {
-        let last = table.series("owned").and_then(|series| series.last());
-        last.is_some_and(|owned| owned > 0.0)
-    };
-    let mut cgroups = recording.tables.iter().filter(of_cgroups);
-    cgroups
-        .clone()
-        .find(owned)
-        .or_else(|| cgroups.find(|table| !table.times.is_empty()))
+    let is_cgroup = |table: &&RecordedTable| matches!(table.spec.subject, Subject::Cgroup { .. });
+    let mut cgroups = recording.tables.iter().filter(is_cgroup);
+    owned_cgroup_table(recording).or_else(|| cgroups.find(|table| !table.times.is_empty()))
 }
 
 /// CPU use between two successive readings of the counter.

@@ -154,6 +154,24 @@ fn the_cgroup_that_the_job_owns_wins() {
 }
 
 #[test]
+fn a_cgroup_that_others_were_in_is_not_the_jobs_own() {
+    // As `nilo show` has it: owned from the first reading to the last, and the deepest of those.
+    let mut recording = small();
+    let row = |mib: f64, owned: f64| {
+        let mut values = [ABSENT; 11];
+        (values[1], values[10]) = (mib * MIB, owned);
+        values
+    };
+    let later = table(
+        TableSpec::cgroup("/mine/later"),
+        &[(0, &row(8.0, 0.0)), (50_000_000, &row(8.0, 1.0))],
+    );
+    let own = table(TableSpec::cgroup("/mine"), &[(0, &row(7.0, 1.0))]);
+    recording.tables.extend([later, own]);
+    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
+}
+
+#[test]
 fn an_empty_recording_has_a_header() {
     let csv = csv(&empty(), CsvColumns::Basic);
     assert_eq!(csv, "timestamp_seconds,memory_mb,cpu_percent\n");
