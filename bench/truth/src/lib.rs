@@ -7,6 +7,7 @@ pub mod compare;
 pub mod descendants;
 mod freezer;
 pub mod jobs;
+mod load;
 pub mod measure;
 pub mod page;
 pub mod pages;

@@ -13,6 +13,7 @@ use crate::compare::{Comparison, Truth, compare};
 use crate::descendants::job_processes;
 use crate::freezer::Freezer;
 use crate::jobs::{MIB, SHARED_FILE_BYTES, monotonic_nanos, shared_file_in};
+use crate::load::BusyCores;
 use crate::page;
 use crate::pages::PageCounter;
 use crate::region::Region;
@@ -32,7 +33,7 @@ pub fn run(settings: &Measure, out: &mut dyn Write) -> anyhow::Result<bool> {
     };
     for &kind in kinds {
         let seeds: &[u64] = match kind {
-            JobKind::Random => &settings.seeds,
+            JobKind::Random | JobKind::Busy => &settings.seeds,
             _ => &[1],
         };
         for &seed in seeds {
@@ -110,15 +111,20 @@ fn measure(
         .args(["run", "--quiet", "--interval", "0.1", "--dir"])
         .arg(&runs)
         .arg("--");
+    let (performed, seconds) = match kind {
+        JobKind::Busy => (JobKind::Random, settings.seconds / 4),
+        kind => (kind, settings.seconds),
+    };
+    let _load = (kind == JobKind::Busy).then(BusyCores::start);
     if kind == JobKind::Command {
         command.args(&settings.command);
     } else {
         command
             .arg(std::env::current_exe()?)
-            .args(["job", kind.name(), "--folder"])
+            .args(["job", performed.name(), "--folder"])
             .arg(&scratch.path)
             .args(["--seed", &seed.to_string()])
-            .args(["--seconds", &settings.seconds.to_string()])
+            .args(["--seconds", &seconds.to_string()])
             .args(["--forks", &settings.forks.to_string()]);
     }
     let freezer =
@@ -139,7 +145,7 @@ fn measure(
     let (peak_bytes, recorder_percent) = shown(&nilo, &runs)?;
     let curve = curve_of(&runs)?;
     let label = match kind {
-        JobKind::Random => format!("random {seed}"),
+        JobKind::Random | JobKind::Busy => format!("{} {seed}", kind.name()),
         JobKind::Forks => format!("forks {}", settings.forks),
         kind => kind.name().to_owned(),
     };

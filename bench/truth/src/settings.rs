@@ -31,7 +31,7 @@ pub struct Measure {
     /// Jobs to run, in this order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::Random])]
     pub jobs: Vec<JobKind>,
-    /// Seeds of the random job.
+    /// Seeds of the random jobs.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
     pub seeds: Vec<u64>,
     /// Length of the random job.
@@ -91,6 +91,8 @@ pub enum JobKind {
     SharedFile,
     /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
     Random,
+    /// The same for a quarter of the time, beside a busy loop for each core.
+    Busy,
     /// The command after `--`.
     #[value(skip)]
     Command,
@@ -104,6 +106,7 @@ impl JobKind {
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
             JobKind::Random => "random",
+            JobKind::Busy => "busy",
             JobKind::Command => "command",
         }
     }

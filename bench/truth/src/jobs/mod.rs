@@ -22,7 +22,7 @@ pub fn perform(job: &Job) -> anyhow::Result<bool> {
         JobKind::Epochs => epochs::perform()?,
         JobKind::Forks => forks::perform(job.forks)?,
         JobKind::SharedFile => shared_file::perform(job)?,
-        JobKind::Random => random::perform(job)?,
+        JobKind::Random | JobKind::Busy => random::perform(job)?,
         JobKind::Command => anyhow::bail!("a command is no job of the harness"),
     }
     Ok(true)
