@@ -17,6 +17,29 @@ pub fn cpu_percent(cpu_nanos: SeriesView<'_>) -> Vec<(u64, f64)> {
         .collect()
 }
 
+/// The largest percent of one core over spans of at least this length; `None` where the series is shorter.
+///
+/// Single samples say little: what was spent before a reading that was held up counts in its interval, and twice the cores can come out.
+pub fn busiest_cpu_percent(cpu_nanos: SeriesView<'_>, span_nanos: u64) -> Option<f64> {
+    let points: Vec<(u64, f64)> = cpu_nanos.present().collect();
+    let mut from = 0;
+    let mut busiest = None;
+    for (time, spent) in &points {
+        while points[from + 1..]
+            .first()
+            .is_some_and(|next| next.0 + span_nanos <= *time)
+        {
+            from += 1;
+        }
+        let (begin, before) = points[from];
+        if begin + span_nanos <= *time {
+            let percent = 100.0 * (spent - before).max(0.0) / (time - begin) as f64;
+            busiest = Some(busiest.map_or(percent, |known: f64| known.max(percent)));
+        }
+    }
+    busiest
+}
+
 /// How much a counter grew over the whole series.
 pub fn growth(counter: SeriesView<'_>) -> Option<f64> {
     let first = counter.present().next()?.1;
@@ -54,6 +77,23 @@ mod tests {
     use super::*;
     use nilo_sample::ABSENT;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_busiest_second_evens_out_samples_that_came_late() {
+        // Two busy cores; the reading of the third sample was held up for 80 ms.
+        let times: Vec<u64> = (0..20).map(|tick| tick * 100_000_000).collect();
+        let mut values: Vec<f64> = times.iter().map(|time| 2.0 * *time as f64).collect();
+        values[3] += 160_000_000.0;
+        let view = SeriesView {
+            times: &times,
+            values: &values,
+        };
+        let single = cpu_percent(view).into_iter().map(|(_, percent)| percent);
+        assert!(single.fold(0.0, f64::max) > 350.0);
+        let busiest = busiest_cpu_percent(view, 1_000_000_000).unwrap();
+        assert!((199.0..=217.0).contains(&busiest), "{busiest}");
+        assert_eq!(busiest_cpu_percent(view, 5_000_000_000), None);
+    }
 
     #[test]
     fn a_busy_core_is_a_hundred_percent() {

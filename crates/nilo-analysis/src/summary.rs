@@ -19,7 +19,7 @@ use crate::oom_summary::OomSummary;
 use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
-use crate::rate::{cpu_percent, growth, minimum, time_weighted_mean};
+use crate::rate::{busiest_cpu_percent, growth, minimum, time_weighted_mean};
 use crate::settings::settings;
 use crate::slurm_place::SlurmPlace;
 use crate::throughput::{ThroughputSummary, summarize_throughput};
@@ -157,7 +157,7 @@ pub struct CpuSummary {
     pub total_secs: f64,
     /// Mean percent of one core.
     pub mean_percent: f64,
-    /// The busiest interval.
+    /// The busiest second, or the mean of a shorter run.
     pub max_percent: f64,
 }
 
@@ -467,10 +467,8 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
         total_secs: total / NANOS_PER_SEC as f64,
         mean_percent,
         // What nobody sampled counts in the mean alone.
-        max_percent: cpu_percent(series)
-            .into_iter()
-            .map(|(_, percent)| percent)
-            .fold(mean_percent, f64::max),
+        max_percent: busiest_cpu_percent(series, NANOS_PER_SEC)
+            .map_or(mean_percent, |busiest| busiest.max(mean_percent)),
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Climb {
     highest_bytes: u64,
     /// How many more looks may find no rise.
     patience: u32,
+    /// The highest level between the last tick and now, and when.
+    between: Option<(u64, u64)>,
 }
 
 impl Climb {
@@ -24,15 +26,27 @@ impl Climb {
         (self.patience > 0 && processes > 1).then_some(EVERY_NANOS)
     }
 
-    /// The tree holds so much now; says whether it never held as much, so that it is worth a sample.
-    pub(crate) fn see(&mut self, bytes: u64) -> bool {
+    /// A look between two ticks.
+    pub(crate) fn glance(&mut self, now_nanos: u64, bytes: u64) {
+        self.see(bytes);
+        if self.between.is_none_or(|(_, highest)| bytes > highest) {
+            self.between = Some((now_nanos, bytes));
+        }
+    }
+
+    /// A tick; gives the time and the level before it that was higher.
+    pub(crate) fn tick(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        self.see(bytes);
+        self.between.take().filter(|(_, between)| *between > bytes)
+    }
+
+    fn see(&mut self, bytes: u64) {
         let rises = bytes > self.highest_bytes + self.highest_bytes / RISE_PART;
         self.patience = match rises {
             true => PATIENCE,
             false => self.patience.saturating_sub(1),
         };
         self.highest_bytes = self.highest_bytes.max(bytes);
-        rises
     }
 }
 
@@ -43,18 +57,27 @@ mod tests {
     #[test]
     fn looks_end_with_the_climb() {
         let mut climb = Climb::default();
-        assert!(climb.see(1000));
+        assert_eq!(climb.tick(1000), None);
         assert!(climb.wait_nanos(2).is_some());
-        assert!(climb.see(1200));
+        climb.glance(1, 1200);
         // One process alone has a mark of the kernel's.
         assert_eq!(climb.wait_nanos(1), None);
         for bytes in [1210, 1200, 1190] {
-            assert!(!climb.see(bytes));
+            climb.glance(2, bytes);
             assert!(climb.wait_nanos(2).is_some());
         }
-        climb.see(1180);
+        climb.glance(3, 1180);
         assert_eq!(climb.wait_nanos(2), None);
-        assert!(!climb.see(1210), "it has been there before");
-        assert_eq!(climb.wait_nanos(2), None);
+        assert_eq!(climb.tick(900), Some((2, 1210)));
+        assert_eq!(climb.tick(1210), None);
+        assert_eq!(climb.wait_nanos(2), None, "it has been there before");
+    }
+
+    #[test]
+    fn what_the_tick_sees_itself_is_not_told_twice() {
+        let mut climb = Climb::default();
+        climb.glance(1, 500);
+        assert_eq!(climb.tick(500), None);
+        assert_eq!(climb.tick(400), None);
     }
 }

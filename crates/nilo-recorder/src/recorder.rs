@@ -107,6 +107,8 @@ pub(crate) struct Recorder {
     started_nanos: u64,
     last_tick_nanos: u64,
     last_cpu_nanos: u64,
+    /// All cores of the machine.
+    most_cpu_percent: f64,
     clock_offset: i128,
     /// Whether processes found on the first tick lived before us.
     attached: bool,
@@ -142,6 +144,7 @@ impl Recorder {
             started_nanos,
             last_tick_nanos: 0,
             last_cpu_nanos: 0,
+            most_cpu_percent: 100.0 * online_cores(),
             clock_offset: clock_offset(),
             attached,
             parents: Default::default(),
@@ -246,10 +249,8 @@ impl Recorder {
         } else if glance.is_some() && !signalled {
             let now_nanos = monotonic_nanos();
             let memory_bytes = self.source.glance(now_nanos);
-            if self.climb.see(memory_bytes) {
-                self.write_tree(now_nanos, memory_bytes, None);
-                self.live.peak_bytes = self.live.peak_bytes.max(memory_bytes);
-            }
+            self.climb.glance(now_nanos, memory_bytes);
+            self.live.peak_bytes = self.live.peak_bytes.max(memory_bytes);
         }
         signalled
     }
@@ -265,13 +266,29 @@ impl Recorder {
         self.write_changes(now_nanos, reaper);
         let processes = self.source.processes();
         let memory_bytes = self.source.memory_bytes();
-        self.climb.see(memory_bytes);
-        let high_water = self.marks.rise(processes, memory_bytes);
+        let between = self.climb.tick(memory_bytes);
+        let mark = self.marks.rise(processes, memory_bytes);
+        let high_water = mark.max(between.map(|(_, bytes)| bytes));
+        let cpu_nanos = self.source.cpu_nanos_total();
+        let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
+        let mut row = [
+            memory_bytes as f64,
+            sum(|process| process.reading.rss_bytes),
+            or_absent(high_water),
+            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
+            cpu_nanos as f64,
+            processes.len() as f64,
+            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
+        ];
         // A tree without processes has no level; zeros would pull every mean down.
         if !processes.is_empty() {
-            self.write_tree(now_nanos, memory_bytes, high_water);
-            let cpu_nanos = self.source.cpu_nanos_total();
+            self.writer.append(self.tree_table, now_nanos, None, &row);
             self.look_on(now_nanos, memory_bytes, high_water, cpu_nanos);
+        } else if let Some((time_nanos, bytes)) = between {
+            // The job has ended since: what was seen of it between two ticks is its last sample.
+            row = [ABSENT; 7];
+            row[0] = bytes as f64;
+            self.writer.append(self.tree_table, time_nanos, None, &row);
         }
         self.rows
             .write(&mut self.writer, now_nanos, self.source.processes());
@@ -293,22 +310,6 @@ impl Recorder {
         self.last_tick_nanos = now_nanos;
     }
 
-    /// A sample of the tree.
-    fn write_tree(&mut self, now_nanos: u64, memory_bytes: u64, high_water: Option<u64>) {
-        let processes = self.source.processes();
-        let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
-        let row = [
-            memory_bytes as f64,
-            sum(|process| process.reading.rss_bytes),
-            or_absent(high_water),
-            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
-            self.source.cpu_nanos_total() as f64,
-            processes.len() as f64,
-            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
-        ];
-        self.writer.append(self.tree_table, now_nanos, None, &row);
-    }
-
     fn look_on(
         &mut self,
         now_nanos: u64,
@@ -320,7 +321,8 @@ impl Recorder {
         let spent = cpu_nanos.saturating_sub(self.last_cpu_nanos);
         let measured = self.last_tick_nanos > 0 && since > 0;
         self.live.cpu_percent = if measured {
-            100.0 * spent as f64 / since as f64
+            // A tick that was held up between its time and its reading would claim more than the machine has.
+            (100.0 * spent as f64 / since as f64).min(self.most_cpu_percent)
         } else {
             0.0
         };
@@ -495,4 +497,13 @@ fn own_memory_bytes() -> u64 {
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
+}
+
+fn online_cores() -> f64 {
+    // SAFETY: a plain query.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    match cores {
+        1.. => cores as f64,
+        _ => f64::INFINITY,
+    }
 }
