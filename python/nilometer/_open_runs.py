@@ -79,9 +79,14 @@ def last_finished() -> Run | None:
     return _last_finished
 
 
-def make_room() -> None:
-    """Ends the runs that a new one of this thread or task takes the place of."""
-    for run in [run for run in _open if not run._is_beside]:
+def make_room(*, beside: bool = False) -> None:
+    """Ends the runs that a new one of this thread or task takes the place of: the current one, and of those beside it the ones whose training is over.
+
+    A new one `beside` the current one leaves that open.
+    """
+    for run in list(_open):
+        if not (run._training_is_over if run._is_beside else not beside):
+            continue
         if run._opened_by != os.getpid():
             # Inherited by a fork: it is the parent's to end.
             _open.remove(run)

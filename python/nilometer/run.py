@@ -246,9 +246,15 @@ def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, 
 
 
 def begin_beside(name: str | None) -> Run:
-    """A further run, for loggers that have a run of their own; the current one stays what it is."""
+    """A further run, for loggers that have a run of their own; the current one stays what it is.
+
+    It lies inside a run that the program began itself, and beside that of another logger.
+    """
     with _open_runs.lock:
-        run = begin(name, inside=os.environ.get("NILO_RUN_DIR") or None)
+        _open_runs.make_room(beside=True)
+        current = own_current()
+        is_of_logger = current is not None and current._was_made_for_training
+        run = begin(name, inside=_open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None)
         _open_runs.add(run, beside=True)
     return run
 

@@ -89,6 +89,46 @@ def test_two_loggers_side_by_side_are_two_runs(tmp_path):
     assert runs["right"].config == {"value": 2.0}
 
 
+def test_the_runs_of_all_loggers_end_before_the_next_training(tmp_path):
+    def fit(*names):
+        fitting = pl.Trainer(
+            default_root_dir=tmp_path,
+            accelerator="cpu",
+            max_epochs=1,
+            log_every_n_steps=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            logger=[NiloLogger(name) for name in names],
+        )
+        fitting.fit(Model(), data())
+
+    fit("left", "right")
+    fit("next", "last")
+    # The program goes on: only the first training is over for good.
+    folder = tmp_path / "runs"
+    top = {nilometer.read_run(path).description["name"]: nilometer.read_run(path) for path in folder.iterdir() if path.is_dir()}
+    assert sorted(top) == ["last", "left", "next", "right"], "none lies inside another"
+    assert {name for name, run in top.items() if "ending" in run.description} == {"left", "right"}
+    nilometer.run._end_all(None, 0)
+    for run in all_runs(folder).values():
+        summary = run.summary()
+        assert summary["exit_code"] == 0 and summary["memory"]["peak_bytes"] > 0
+        assert len(run.series("train/loss").value) == 4
+
+
+def test_a_logger_beside_the_programs_own_run_ends_before_the_next_training(tmp_path):
+    own = nilometer.init(name="mine")
+    first, second = NiloLogger("first"), NiloLogger("second")
+    first.log_metrics({"loss": 1.0}, step=0)
+    first.finalize("success")
+    run = first.experiment
+    second.log_metrics({"loss": 2.0}, step=0)
+    assert run.finished and not own.finished and not second.experiment.finished
+    assert [inner.description["name"] for inner in nilometer.read_run(own.path).runs] == ["first", "second"]
+    nilometer.run._end_all(None, 0)
+
+
 def test_two_fits_with_a_logger_each_are_two_runs(tmp_path):
     for name, epochs in (("short", 1), ("long", 2)):
         fitting = pl.Trainer(
