@@ -64,6 +64,20 @@ def test_python_hides_them_too(tmp_path):
     assert kept[-len(ARGUMENTS) :] == ARGUMENTS
 
 
+def test_settings_under_secret_names_are_hidden(nilo):
+    config = {"api_key": SECRET, "db": {"password": SECRET}, "servers": [{"token": SECRET}], "max_tokens": 512, "optimizer": "adam"}
+    code = f"import nilometer; nilometer.init(config={config!r}); nilometer.current_run().config(hftoken={SECRET!r})"
+    nilo("run", "--quiet", "--", *python(code))
+    (inner,) = [path for path in (nilo.run_folder() / "runs").iterdir() if path.is_dir()]
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in inner.iterdir())
+    hidden = json.loads(nilo("show", inner, "--format", "json").stdout)["config"]
+    assert hidden == {"api_key": "***", "db/password": "***", "servers": [{"token": "***"}], "max_tokens": 512, "optimizer": "adam", "hftoken": "***"}
+    nilo("run", "--quiet", "--keep-secrets", "--dir", "kept", "--", *python(code))
+    (kept,) = [path for path in (nilo.folder / "kept").glob("*/runs/*") if path.is_dir()]
+    shown = json.loads(nilo("show", kept, "--format", "json").stdout)["config"]
+    assert (shown["api_key"], shown["hftoken"]) == (SECRET, SECRET)
+
+
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nilo_recorder::{add_dirty_flag, describe_run, record_own_process};
+use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stored_settings};
 use nilo_runfile::RunFolder;
 use nilo_sample::{ABSENT, Event, Provenance};
 use nilo_source::own_rank;
@@ -243,9 +243,12 @@ impl Run {
         self.event(py, &Event::Mark { text: text.0 })
     }
 
-    /// Adds settings: a flat JSON object.
+    /// Adds settings: a flat JSON object. Its secrets are hidden.
     fn add_config(&self, py: Python<'_>, json: &str) -> PyResult<()> {
         let values = serde_json::from_str(json).map_err(|error| value_error(error.to_string()))?;
+        // A run that was joined, not begun here, has not asked yet.
+        decide_privacy();
+        let values = stored_settings(values);
         let rank = own_rank().map(|place| place.rank);
         self.event(py, &Event::Config { values, rank })
     }

@@ -71,6 +71,10 @@ pub(crate) fn prepare(command: &[OsString], run_dir: &Path) -> Result<WaitingCom
     let (is_there, there) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| refused(error.into()))?;
     let mut command = Command::new(program);
     command.args(arguments).env("NILO_RUN_DIR", run_dir);
+    if crate::privacy::keeps_secrets() {
+        // The runs that the job begins inside this one follow it.
+        command.env("NILO_KEEP_SECRETS", "1");
+    }
     let copy_of_go = go.as_raw_fd();
     // With something to do before `exec`, the library forks. What it would use otherwise shares our memory until then,
     // and the kernel would hand the high-water mark of all of it on to the command.

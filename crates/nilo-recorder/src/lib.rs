@@ -42,7 +42,7 @@ pub use launch::LaunchError;
 pub use live::{Live, Observer};
 pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
-pub use privacy::Privacy;
+pub use privacy::{Privacy, stored_settings};
 pub use provenance::add_dirty_flag;
 pub use recorder::{Backend, describe_machine};
 

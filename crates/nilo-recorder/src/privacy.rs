@@ -1,10 +1,11 @@
 //! What a recording may tell, and to whom: decided once for the process, before its first run, by flag, variable or settings.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nilo_runfile::Access;
 use nilo_sample::ProcessInfo;
-use nilo_sample::redact::{redact_arguments, redact_text};
+use nilo_sample::redact::{redact_arguments, redact_settings, redact_text};
 
 static KEEP_SECRETS: AtomicBool = AtomicBool::new(false);
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -12,7 +13,7 @@ static SHARED: AtomicBool = AtomicBool::new(false);
 /// The two decisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Privacy {
-    /// Command lines are stored as they are, tokens and passwords included.
+    /// Command lines and settings are stored as they are, tokens and passwords included.
     pub keep_secrets: bool,
     /// Others may read the run folders, as the umask allows.
     pub shared: bool,
@@ -48,7 +49,7 @@ pub(crate) fn access() -> Access {
 
 /// A command line as it may be stored.
 pub(crate) fn stored_command(command: &[String]) -> Vec<String> {
-    match KEEP_SECRETS.load(Ordering::Relaxed) {
+    match keeps_secrets() {
         true => command.to_vec(),
         false => redact_arguments(command),
     }
@@ -56,16 +57,31 @@ pub(crate) fn stored_command(command: &[String]) -> Vec<String> {
 
 /// A name made of a command line, likewise.
 pub(crate) fn stored_name(name: &str) -> String {
-    match KEEP_SECRETS.load(Ordering::Relaxed) {
+    match keeps_secrets() {
         true => name.to_owned(),
         false => redact_text(name),
     }
 }
 
+/// A program's settings as they may be stored.
+pub fn stored_settings(
+    mut settings: BTreeMap<String, serde_json::Value>,
+) -> BTreeMap<String, serde_json::Value> {
+    if !keeps_secrets() {
+        redact_settings(&mut settings);
+    }
+    settings
+}
+
+/// Whether secrets are stored as they are.
+pub(crate) fn keeps_secrets() -> bool {
+    KEEP_SECRETS.load(Ordering::Relaxed)
+}
+
 /// A process as it may be stored. Its name may be its command line, where the program sets its own title.
 pub(crate) fn stored_process(info: &ProcessInfo) -> ProcessInfo {
     let mut info = info.clone();
-    if !KEEP_SECRETS.load(Ordering::Relaxed) {
+    if !keeps_secrets() {
         info.name = stored_name(&info.name);
         info.command = redact_text(&info.command);
     }

@@ -1,4 +1,4 @@
-//! Secrets in command lines: tokens, keys and passwords are replaced by `***` before anything is stored.
+//! Secrets in command lines and settings: tokens, keys and passwords are replaced by `***` before anything is stored.
 //!
 //! Command lines are shown to colleagues, put into pictures and exported, and people pass secrets in them
 //! (`--token X`, `HF_TOKEN=X`, `-H "Authorization: Bearer X"`, `https://user:X@host`).
@@ -10,7 +10,14 @@ mod program;
 #[cfg(test)]
 mod redact_tests;
 
-use names::{KNOWN_BEGINNINGS, SCHEMES, SECRET_KEYS, SECRET_WORDS, TEXT_TOKENS};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use names::{
+    KNOWN_BEGINNINGS, NOT_BEFORE_PASS, SCHEMES, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES,
+    TEXT_TOKENS,
+};
 use program::{Program, ShortOption};
 
 /// What stands in the place of a secret.
@@ -37,6 +44,27 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
 /// A command line as one text, without its secrets.
 pub fn redact_text(text: &str) -> String {
     Hider::default().argument(text)
+}
+
+/// A program's settings without their secrets: texts under secret names, and those that services mark as theirs. Numbers stay.
+pub fn redact_settings(settings: &mut BTreeMap<String, Value>) {
+    for (name, value) in settings {
+        redact_setting(value, name.split('/').any(is_secret_name));
+    }
+}
+
+fn redact_setting(value: &mut Value, is_secret: bool) {
+    match value {
+        Value::String(text) if is_secret => *text = hide(text),
+        Value::String(text) => *text = hide_known(&hide_url_password(text)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| redact_setting(item, is_secret)),
+        Value::Object(fields) => fields
+            .iter_mut()
+            .for_each(|(name, field)| redact_setting(field, is_secret || is_secret_name(name))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,9 +208,7 @@ impl Hider {
                 Some(c) => part.split_at(part.len() - c.len_utf8()),
                 None => (part, ""),
             };
-            let at = body
-                .find(['=', ':'])
-                .filter(|&at| !body[at..].starts_with("://") && is_secret_name(&body[..at]));
+            let at = secret_assignment(body);
             match at {
                 Some(at) if letters(&body[at + 1..]).is_empty() && body[at..].starts_with(':') => {
                     // `Authorization:` with its value in the next word.
@@ -199,6 +225,16 @@ impl Hider {
         }
         hidden
     }
+}
+
+/// Where the first secret of `NAME=VALUE` is assigned; the value may have names of its own, as in `--conf={"token":"X"}`.
+fn secret_assignment(text: &str) -> Option<usize> {
+    let mut start = 0;
+    text.match_indices(['=', ':']).find_map(|(at, _)| {
+        let name = &text[start..at];
+        start = at + 1;
+        (!text[at..].starts_with("://") && is_secret_name(name)).then_some(at)
+    })
 }
 
 /// Quotes and brackets stay, so that a script still reads as one.
@@ -247,7 +283,15 @@ fn is_secret_name(name: &str) -> bool {
     let name = name
         .rsplit(['"', '\'', '{', '(', '/'])
         .find(|part| !part.is_empty());
-    let words = name.map(words_of).unwrap_or_default();
+    let is_variable = name.is_some_and(|name| {
+        name.chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    });
+    let words: Vec<String> = name.map(words_of).unwrap_or_default();
+    let words: Vec<String> = words
+        .into_iter()
+        .flat_map(|word| split_compound(word, is_variable))
+        .collect();
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let Some(last) = words.last() else {
         return false;
@@ -258,16 +302,17 @@ fn is_secret_name(name: &str) -> bool {
             .any(|word| word != "token" && SECRET_WORDS.contains(&word.as_str()));
         return !(only_token && has(TEXT_TOKENS));
     }
-    let is_variable = name.is_some_and(|name| {
-        name.chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
-    });
+    let is_of_service = words
+        .iter()
+        .rev()
+        .nth(1)
+        .is_some_and(|word| SERVICES.contains(&word.as_str()));
     match last.as_str() {
-        "auth" => true,
+        "auth" | "pw" => true,
         // `--forward-pass` and `PWD` are none.
         "pass" | "pat" => is_variable,
         "pwd" => words.len() > 1,
-        "key" => words.len() == 1 || is_variable || has(SECRET_KEYS),
+        "key" => words.len() == 1 || is_variable || is_of_service || has(SECRET_KEYS),
         _ => false,
     }
 }
@@ -292,6 +337,23 @@ fn words_of(name: &str) -> Vec<String> {
         was_lower = c.is_lowercase();
     }
     words
+}
+
+/// `pgpassword` as `pg` and `password`; in variables also `DBPASS` as `db` and `pass`.
+fn split_compound(word: String, is_variable: bool) -> Vec<String> {
+    let is_secret_end = |end: &str, start: &str| match end {
+        "pass" => is_variable && !NOT_BEFORE_PASS.contains(&start),
+        "key" => SECRET_KEYS.contains(&start) || SERVICES.contains(&start),
+        _ => true,
+    };
+    let ends = SECRET_ENDS.iter().chain(&["pass", "key"]);
+    let parts = ends
+        .filter_map(|end| Some((word.strip_suffix(end)?, *end)))
+        .find(|(start, end)| !start.is_empty() && is_secret_end(end, start));
+    match parts {
+        Some((start, end)) => vec![start.to_owned(), end.to_owned()],
+        None => vec![word],
+    }
 }
 
 fn letters(word: &str) -> &str {

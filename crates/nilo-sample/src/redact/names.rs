@@ -18,6 +18,53 @@ pub(super) const SECRET_WORDS: &[&str] = &[
     "cookie",
 ];
 
+/// Ends of words that make a name secret, where the words are written as one: `PGPASSWORD`, `--hftoken`.
+pub(super) const SECRET_ENDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "apikey",
+    "secret",
+    "token",
+];
+
+/// What stands before `PASS` in variables that are no passwords.
+pub(super) const NOT_BEFORE_PASS: &[&str] = &[
+    "all", "band", "by", "com", "encom", "high", "im", "low", "multi", "over", "single", "sur",
+    "tres", "under",
+];
+
+/// Services whose key is a secret where it follows their name: `--wandb-key`, `--openai_key`.
+pub(super) const SERVICES: &[&str] = &[
+    "anthropic",
+    "aws",
+    "azure",
+    "clearml",
+    "cohere",
+    "comet",
+    "deepseek",
+    "gemini",
+    "github",
+    "gitlab",
+    "google",
+    "groq",
+    "hf",
+    "huggingface",
+    "kaggle",
+    "mistral",
+    "neptune",
+    "ngc",
+    "nvidia",
+    "openai",
+    "openrouter",
+    "pinecone",
+    "replicate",
+    "slack",
+    "stripe",
+    "together",
+    "wandb",
+];
+
 /// Words that make a key secret: `api_key`, `--access-key`.
 pub(super) const SECRET_KEYS: &[&str] = &[
     "api",
@@ -87,6 +134,14 @@ pub(super) const TEXT_TOKENS: &[&str] = &[
     "first",
     "last",
     "next",
+    "sub",
+    "multi",
+    "pre",
+    "de",
+    "re",
+    "text",
+    "word",
+    "visual",
 ];
 
 /// Beginnings of secrets that their services chose to be recognised, and how many letters and digits follow at least.

@@ -62,6 +62,68 @@ fn secrets_are_hidden_by_their_names() {
 }
 
 #[test]
+fn names_written_as_one_word_and_names_of_services_are_known() {
+    for name in [
+        "PGPASSWORD",
+        "MYTOKEN",
+        "DBPASS",
+        "SECRETKEY",
+        "--wandb-key",
+        "--openai_key",
+        "--openaikey",
+        "--hftoken",
+        "--pw",
+        "--model.hfToken",
+        "--set=db.password",
+    ] {
+        assert_eq!(
+            hidden(&format!("t.py|{name}=x1")),
+            format!("t.py|{name}=***")
+        );
+    }
+    assert_eq!(
+        hidden("t.py|--hftoken|x|--pw|y"),
+        "t.py|--hftoken|***|--pw|***"
+    );
+    for (line, expected) in [
+        (
+            "t.py|--conf={\"token\": \"x\", \"lr\": 1}",
+            "t.py|--conf={\"token\": \"***\", \"lr\": 1}",
+        ),
+        (
+            "t.py|--conf={\"a\":{\"token\":\"x\"},\"lr\":1}",
+            "t.py|--conf={\"a\":{\"token\":\"***\"},\"lr\":1}",
+        ),
+        ("t.py|--conf={token: x}", "t.py|--conf={token: ***}"),
+    ] {
+        assert_eq!(hidden(line), expected);
+    }
+}
+
+#[test]
+fn settings_are_hidden_by_their_names_and_looks() {
+    let mut settings = serde_json::from_value(serde_json::json!({
+        "api_key": "x", "db/password": "x", "secrets/openai": "x", "wandb_key": ["x", 1],
+        "servers": [{"token": "x", "port": 1}],
+        "url": "https://me:x@host/", "id": "hf_abcdefghijklmnopqrstuvwxyz01234567",
+        "max_tokens": 512, "token": 5, "hub_token": null, "pad_token": "<pad>", "tokenizer": "gpt2", "optimizer": "adam",
+        "prompt": "say the password: please", "sort_key": "name", "password": "",
+    }))
+    .expect("an object");
+    redact_settings(&mut settings);
+    assert_eq!(
+        serde_json::to_value(settings).expect("JSON"),
+        serde_json::json!({
+            "api_key": "***", "db/password": "***", "secrets/openai": "***", "wandb_key": ["***", 1],
+            "servers": [{"token": "***", "port": 1}],
+            "url": "https://me:***@host/", "id": "***",
+            "max_tokens": 512, "token": 5, "hub_token": null, "pad_token": "<pad>", "tokenizer": "gpt2", "optimizer": "adam",
+            "prompt": "say the password: please", "sort_key": "name", "password": "",
+        })
+    );
+}
+
+#[test]
 fn short_options_are_passwords_for_some_programs() {
     for (line, expected) in [
         ("curl|-u|me:pw|http://x/", "curl|-u|me:***|http://x/"),
@@ -129,6 +191,8 @@ fn what_training_scripts_say_stays() {
         "t.py|--lr=1e-3|--out=s3://bucket/key|http://host:8080/a:b|model:latest",
         "t.py|--token|--lr|0.1",
         "bash|-c|python t.py --token $HF_TOKEN --password=${PW}",
+        "t.py|--key-frames=3|--num-keys|4|--compass=x|--bypass=1|BYPASS=1|--pass-through=y|--hf_text_key=prompt",
+        "t.py|--subtoken=x|--eostoken=y|--hotkey=z|--map={\"a\":\"b\",\"c\":1}|-v|/a:/b:ro|--at=12:30:01",
         "t.py|--author|me|--authentic=yes|--passes|3|--secretary=x",
     ] {
         assert_eq!(hidden(line), line);
