@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from . import _native, _open_runs
 from ._config import as_mapping, config_events
 from ._exceptions import is_crash, record_exception, watch_threads
-from ._program_end import at_program_end, exit_code_of, is_multiprocessing_child, other_threads_go_on
+from ._program_end import at_program_end, exit_code_of, other_threads_go_on
 from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
@@ -231,7 +231,7 @@ def begin(
     if is_new:
         try:
             interval_secs = _interval_secs(interval) if memory and job is None else None
-            run.own(interval_secs, ends_by_sigterm=is_multiprocessing_child())
+            run.own(interval_secs)
         except OSError as error:
             report(f"memory is not recorded: {error}")
     return _begun_here(run, name, dir, resumes)

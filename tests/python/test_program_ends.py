@@ -297,3 +297,33 @@ def test_what_belongs_to_one_process_says_so_when_it_is_pickled(make, copied):
     made = make()
     with pytest.raises(TypeError, match=f"^{type(made).__name__} cannot be pickled.*make one in each process"):
         copied(made)
+
+
+def test_a_program_that_sigterm_ends_leaves_its_run_killed(tmp_path):
+    """It is seen as before by its parent, its own handlers, its forks and the processes that it starts."""
+    code = """
+import os, signal, subprocess, sys, nilometer
+nilometer.init(name="ends").log({"a": 1.0})
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+for child in ("fork", "subprocess"):
+    if child == "subprocess":
+        process = subprocess.Popen([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"])
+        assert process.wait() == -signal.SIGTERM
+        continue
+    pid = os.fork()
+    if pid == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(3)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGTERM
+assert nilometer.read_run(nilometer.current_run().path).summary()["status"] == "running"
+if sys.argv[1] == "handles":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    ends = []
+    for argument, status in (("dies", -15), ("handles", 7)):
+        folder = tmp_path / argument
+        folder.mkdir()
+        run_program(code, folder, argument, expect=status)
+        ends.append(nilometer.read_run(only_run(folder)).summary())
+    assert [(end["status"], end.get("exit_code"), end.get("signal")) for end in ends] == [("killed", None, 15), ("exited", 7, None)]

@@ -142,9 +142,9 @@ impl Run {
     }
 
     /// Becomes the one who ends this run, and records the process's memory every `interval_secs` until then,
-    /// that of other ranks in the run too. With `ends_by_sigterm` a SIGTERM that ends the process is the run's end, and is recorded.
-    #[pyo3(signature = (interval_secs=None, *, ends_by_sigterm=false))]
-    fn own(&self, interval_secs: Option<f64>, ends_by_sigterm: bool) -> PyResult<()> {
+    /// that of other ranks in the run too. A SIGTERM that ends the process is the run's end, and is recorded.
+    #[pyo3(signature = (interval_secs=None))]
+    fn own(&self, interval_secs: Option<f64>) -> PyResult<()> {
         let Some(path) = &self.shared.path else {
             return Ok(());
         };
@@ -161,9 +161,7 @@ impl Run {
             folder,
             description,
             recorder: None,
-            by_sigterm: ends_by_sigterm
-                .then(|| EndsBySigterm::watch(path))
-                .flatten(),
+            by_sigterm: EndsBySigterm::watch(path),
         };
         let outcome = match recorder {
             Ok(recorder) => {

@@ -1,4 +1,4 @@
-//! The end of a run whose process is ended by SIGTERM, as `multiprocessing.Pool` ends its workers.
+//! The end of a run whose process is ended by SIGTERM, as `timeout`, `scancel` and `multiprocessing.Pool` do.
 //!
 //! Nobody but the process itself can tell: its parent collects the exit status, and the kernel tells no other.
 //! So the handler adds the end to the run, and the default action follows. Programs that handle or ignore SIGTERM keep doing so.
@@ -24,9 +24,10 @@ struct Waiting {
 pub(crate) struct EndsBySigterm(usize);
 
 impl EndsBySigterm {
-    /// None where the program handles or ignores SIGTERM, or the run's folder cannot be written.
+    /// None where SIGTERM does not end the program, or the run's folder cannot be written.
     pub(crate) fn watch(run_dir: &Path) -> Option<EndsBySigterm> {
-        if !install() {
+        // The default action does not end a container's first process.
+        if std::process::id() == 1 || !install() {
             return None;
         }
         let ended = Event::CommandEnded {
