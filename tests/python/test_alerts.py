@@ -3,6 +3,7 @@
 import http.server
 import json
 import signal
+import socket
 import ssl
 import sys
 import threading
@@ -355,3 +356,15 @@ while True:
     assert first["used_percent"] < 100
     got = [json.loads(line) for line in (nilo.folder / "got.jsonl").read_text().splitlines()]
     assert "oom-risk" in [alert["kind"] for alert in got]
+
+
+def test_every_line_on_standard_error_is_written_in_one_piece(nilo, limited):
+    """The job writes into the same pipe: what comes in pieces gets mixed with its lines. A socket of packets shows every write."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        with theirs:
+            process = nilo.start("run", "--live", "always", "--", *hold((300, 2), (480, 3)), stderr=theirs, preexec_fn=limited.enter)
+        written = list(iter(lambda: ours.recv(1 << 16), b""))
+    assert process.wait() == 0
+    assert any(b"warning: job memory is at" in text for text in written)
+    assert [text for text in written if not text.endswith(b"\n")] == []

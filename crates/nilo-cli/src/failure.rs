@@ -108,10 +108,11 @@ pub(crate) fn warn(text: &str) {
 /// An alert, or trouble in telling of one, from another thread than the one that draws the live line.
 pub(crate) fn alert(severity: &str, text: &str) {
     // The live line is drawn again at the next tick.
-    if std::io::stderr().is_terminal() {
-        write!(std::io::stderr().lock(), "\r\x1b[K").ok();
-    }
-    say(severity, text);
+    let erasing = match std::io::stderr().is_terminal() {
+        true => "\r\x1b[K",
+        false => "",
+    };
+    write_line(&format!("{erasing}{}", labelled(severity, text)));
 }
 
 /// A word between: the work goes on as it should.
@@ -120,6 +121,10 @@ pub(crate) fn note(text: &str) {
 }
 
 fn say(label: &str, text: &str) {
+    write_line(&labelled(label, text));
+}
+
+fn labelled(label: &str, text: &str) -> String {
     // Names of files, runs and processes may hold anything.
     let keeps = |c: char| c == '\n' || is_printable(c);
     let text: String = text
@@ -127,5 +132,11 @@ fn say(label: &str, text: &str) {
         .map(|c| if keeps(c) { c } else { ' ' })
         .collect();
     let label = Screen::stderr().paint(label, &format!("{label}:"));
-    writeln!(std::io::stderr().lock(), "{label} {text}").ok();
+    format!("{label} {text}")
+}
+
+/// Writes a line to standard error in one piece: the command may write into the same pipe.
+pub(crate) fn write_line(line: &str) {
+    let line = format!("{line}\n");
+    std::io::stderr().write_all(line.as_bytes()).ok();
 }

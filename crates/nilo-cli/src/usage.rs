@@ -36,7 +36,7 @@ fn write_error(error: &Error) -> std::io::Result<()> {
         true => rendered.ansi().to_string(),
         false => rendered.to_string(),
     };
-    let mut out = std::io::stderr().lock();
+    let mut out = Vec::new();
     for line in text.lines() {
         match line.trim_start().split_once("tip:") {
             Some((before, tip)) if before.is_empty() || before.starts_with('\x1b') => {
@@ -45,7 +45,7 @@ fn write_error(error: &Error) -> std::io::Result<()> {
             _ => writeln!(out, "{line}")?,
         }
     }
-    Ok(())
+    std::io::stderr().write_all(&out)
 }
 
 /// The verb that was typed, or the command itself.

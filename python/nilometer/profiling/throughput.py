@@ -148,7 +148,9 @@ def _print(line: str) -> None:
     if _log.isEnabledFor(logging.INFO) and _log.hasHandlers():
         _log.info(line)
     else:
-        print(line, file=sys.stderr, flush=True)
+        # In one piece, also where standard error is unbuffered: others may write into the same pipe.
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _rates(seconds: float, batches: int, samples: float, tokens: float) -> dict[str, float]:

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use nilo_sample::units::{format_bytes, to_secs};
 
+use crate::failure::write_line;
+
 const REDRAW: Duration = Duration::from_millis(100);
 const WIDTH: usize = 80;
 const BAR: usize = 16;
@@ -70,9 +72,8 @@ impl Bars {
         if self.in_place && now.duration_since(bar.drawn) >= REDRAW {
             bar.drawn = now;
             let line = bar.line(now.duration_since(bar.began), terminal_width());
-            let mut stderr = std::io::stderr().lock();
-            write!(stderr, "\r{line}\x1b[K").ok();
-            stderr.flush().ok();
+            let line = format!("\r{line}\x1b[K");
+            std::io::stderr().write_all(line.as_bytes()).ok();
         }
     }
 
@@ -91,7 +92,7 @@ impl Bars {
                 false => (usize::MAX, "", ""),
             };
             let line = bar.line(bar.began.elapsed(), width);
-            writeln!(std::io::stderr().lock(), "{before}{line}{after}").ok();
+            write_line(&format!("{before}{line}{after}"));
         }
     }
 }

@@ -13,6 +13,7 @@ use nilo_sample::units::{format_bytes, to_secs};
 use super::held_back::HeldBack;
 use super::terminal_title::TerminalTitle;
 use crate::args::Live as When;
+use crate::failure::write_line;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -110,10 +111,7 @@ impl LiveLine {
         }
         match &mut self.style {
             Style::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
-            Style::Lines => {
-                let text = live_text(live, usize::MAX);
-                writeln!(std::io::stderr(), "{text}").ok();
-            }
+            Style::Lines => write_line(&live_text(live, usize::MAX)),
             Style::Title(_) => self.title = Some(title_text(live, &self.held_back)),
             _ => {}
         }
