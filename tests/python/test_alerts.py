@@ -2,9 +2,11 @@
 
 import http.server
 import json
+import re
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 
@@ -368,3 +370,18 @@ def test_every_line_on_standard_error_is_written_in_one_piece(nilo, limited):
     assert process.wait() == 0
     assert any(b"warning: job memory is at" in text for text in written)
     assert [text for text in written if not text.endswith(b"\n")] == []
+
+
+def test_a_level_that_a_neighbour_has_its_part_in_is_told_of_their_cgroup(nilo, limited, job):
+    held = "held = b'x' * (400 << 20); print('ready', flush=True); import time; time.sleep(120)"
+    neighbour = job(*python(held), preexec_fn=limited.enter, stdout=subprocess.PIPE)
+    assert neighbour.stdout.readline() == b"ready\n"
+    result = nilo("run", "--", *hold((60, 3)), preexec_fn=limited.enter)
+    assert re.search(
+        r"the cgroup that this job shares is at \d+\.\d % of its limit \(.* of 512\.00 MiB\), above 75 %; the job holds \d\d\.\d\d MiB of it\n",
+        result.stderr,
+    ), result.stderr
+    assert "job memory is at" not in result.stderr
+    judged = nilo("oom", "--threshold", "75").stdout
+    assert re.search(r"Reason: .* is above the threshold of 75%.*; the job holds \d\d(\.\d)? MiB of what its cgroup does", judged), judged
+    assert re.search(r"^job memory: .*its cgroup at \d+\.\d% of 512 MiB, of which the job holds \d\d(\.\d)? MiB", nilo("oom", "--threshold", "99").stdout, re.M)

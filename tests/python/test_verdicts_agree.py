@@ -113,3 +113,16 @@ def test_what_runs_out_while_it_is_watched_is_said_in_the_results(nilo, cgroup, 
     assert result.returncode == 1
     assert (warning["event"], warning["level"], warning["ran_out"]["kind"]) == ("warning", "critical", "oom-kill")
     assert end["oom_killed"] and end["warnings"] == sum(event["event"] == "warning" for event in events)
+
+
+def test_a_job_that_leaks_into_the_machines_memory_is_told_of_once(nilo, job):
+    """The job's share of the machine's memory is the job's memory: one judge, one line."""
+    leaking = job(*python("import time\nkept = []\nwhile 1: kept.append(bytearray(b'x') * (1 << 20)); time.sleep(.05)"))
+    assert nilo("watch", "--quiet", "--pid", leaking.pid, "--interval", "0.1", "--duration", "20", extra_env=NO_GPU).returncode == 0
+    limits = [one["limit_bytes"] for one in json.loads(nilo("leak", "--format", "json").stdout)["resources"] if one["name"] == "job memory"]
+    told = nilo("leak").stdout
+    assert "job memory: leaks " in told
+    assert "host memory" not in told
+    if limits == [None]:
+        judged = nilo("oom").stdout
+        assert "host memory leaks" not in judged and ": job memory leaks by " in judged, judged

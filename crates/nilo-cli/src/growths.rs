@@ -27,6 +27,7 @@ pub(crate) struct Grown {
 impl Growths {
     pub(crate) fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> Growths {
         let mut verdicts = diagnosis.verdicts(least_bytes);
+        leave_out_twice_told(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
         let unasked = match least_bytes {
             Some(_) => diagnosis.verdicts(None),
@@ -80,6 +81,16 @@ impl Growths {
     pub(crate) fn holders_of(&self, grown: &Grown) -> &[Holder] {
         let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();
         if is_jobs { &self.holders } else { &[] }
+    }
+}
+
+/// The job's share of the machine's memory is the job's memory, which has a line of its own.
+fn leave_out_twice_told(verdicts: &mut Vec<Verdict>) {
+    let mut each = verdicts.iter();
+    if each.any(|verdict| verdict.resource == Resource::Job) {
+        verdicts.retain(|verdict| {
+            verdict.resource != Resource::Host || verdict.reading.own_bytes.is_none()
+        });
     }
 }
 

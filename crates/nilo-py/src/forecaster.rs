@@ -54,8 +54,8 @@ impl Forecaster {
             own_bytes,
             swap_used_bytes,
             swap_total_bytes,
-            pressure_full: None,
             step,
+            ..Reading::default()
         };
         py.detach(|| self.locked().observe(&reading));
     }
@@ -97,6 +97,7 @@ impl Forecaster {
         });
         let evidence = Evidence {
             name,
+            grower: name,
             is_gpu,
             is_limit_given: false,
             used_share,

@@ -56,10 +56,12 @@ pub(crate) fn raised(
     match reason {
         Reason::Level(threshold) => {
             alert.text = format!(
-                "{resource} is at {}, above {} %",
+                "{} is at {}, above {} %{}",
+                filled(resource, reading),
                 level_words(&alert),
                 // Two decimals at most: a threshold of 0.01 % is not 0 %.
-                (1e4 * threshold).round() / 1e2
+                (1e4 * threshold).round() / 1e2,
+                own_part(reading)
             );
             alert.recommendations = advice(None, resource);
         }
@@ -82,11 +84,13 @@ pub(crate) fn raised(
             alert.seconds_left_high = forecast.seconds_high;
             alert.confidence = Some(forecast.confidence);
             alert.text = format!(
-                "{resource} is likely to run out in {} (confidence {:.2}); it is at {}; {}",
+                "{} is likely to run out in {} (confidence {:.2}); it is at {}{}; {}",
+                filled(resource, reading),
                 spell(forecast.seconds.unwrap_or(0.0)),
                 forecast.confidence,
                 level_words(&alert),
-                words::reason(forecast, &alert.resource)
+                own_part(reading),
+                words::reason(forecast, &resource.grower(forecast, reading).to_string())
             );
             alert.recommendations = advice(forecast.cause, resource);
             alert.recommendations.insert(0, SAVE.to_owned());
@@ -106,12 +110,32 @@ pub(crate) fn cleared(
     alert.text = match kind {
         AlertKind::MemoryLeak => format!("{resource} has stopped growing"),
         AlertKind::OomRisk => format!(
-            "{resource} is no longer likely to run out; it is at {}",
+            "{} is no longer likely to run out; it is at {}",
+            filled(resource, reading),
             level_words(&alert)
         ),
-        _ => format!("{resource} is back at {}", level_words(&alert)),
+        _ => format!(
+            "{} is back at {}",
+            filled(resource, reading),
+            level_words(&alert)
+        ),
     };
     alert
+}
+
+/// What the level is of: others may be in the job's cgroup.
+fn filled(resource: &Resource, reading: &Reading) -> String {
+    match reading.shared_own_bytes {
+        Some(_) => "the cgroup that this job shares".to_owned(),
+        None => resource.to_string(),
+    }
+}
+
+/// `; the job holds 38.00 MiB of it`, where it is not all the job's.
+fn own_part(reading: &Reading) -> String {
+    reading.shared_own_bytes.map_or(String::new(), |own| {
+        format!("; the job holds {} of it", format_bytes(own))
+    })
 }
 
 /// `91.2 % of its limit (466.94 MiB of 512.00 MiB)`

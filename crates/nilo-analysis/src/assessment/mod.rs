@@ -12,6 +12,7 @@ pub use warning_text::{WarningText, prediction_in_words};
 use crate::tracking::{Resource, Verdict};
 use nilo_forecast::words::{reason, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
+use nilo_sample::words::bytes_in_words;
 
 /// From this share of the limit on the next allocation of a usual size fails.
 const CRITICAL_SHARE: f64 = 0.95;
@@ -52,6 +53,8 @@ impl Thresholds {
 pub struct Evidence<'a> {
     /// The resource's name, such as `job memory` or `GPU 0`.
     pub name: &'a str,
+    /// What the forecast says to grow: the resource itself, or the job that fills it.
+    pub grower: &'a str,
     /// Whether it is memory of a GPU.
     pub is_gpu: bool,
     /// Whether its limit was given by hand, so that a level above it means that the limit is wrong.
@@ -211,8 +214,8 @@ fn reasons(
     });
     match (full, forecast.cause.filter(|_| is_worth_telling(forecast))) {
         (Some(full), None) => full,
-        (Some(full), Some(_)) => format!("{full}; {}", reason(forecast, evidence.name)),
-        (None, _) => reason(forecast, evidence.name),
+        (Some(full), Some(_)) => format!("{full}; {}", reason(forecast, evidence.grower)),
+        (None, _) => reason(forecast, evidence.grower),
     }
 }
 
@@ -228,15 +231,24 @@ pub fn assess_verdict(
     thresholds: &Thresholds,
     ran_out: Option<&RanOut>,
 ) -> Assessment {
+    let grower = verdict.resource.grower(&verdict.forecast, &verdict.reading);
     let evidence = Evidence {
         name: &verdict.resource.to_string(),
+        grower: &grower.to_string(),
         is_gpu: verdict.resource.is_gpu(),
         is_limit_given: matches!(verdict.resource, Resource::Track { .. }),
         used_share: verdict.reading.used_share(),
         forecast: &verdict.forecast,
         ran_out: ran_out.filter(|ran_out| ran_out.resource == verdict.resource),
     };
-    assess(&evidence, thresholds)
+    let mut assessment = assess(&evidence, thresholds);
+    let of_shared = verdict.reading.shared_own_bytes;
+    if let Some(own) = of_shared.filter(|_| ran_out.is_none() && assessment.is_warning()) {
+        let own = bytes_in_words(own);
+        let reason = &assessment.reason;
+        assessment.reason = format!("{reason}; the job holds {own} of what its cgroup does");
+    }
+    assessment
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use nilo_sample::table::is_absent;
 use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, Subject};
 use serde::Serialize;
 
-use nilo_forecast::Reading;
+use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -61,6 +61,14 @@ impl Resource {
                 | Resource::Cgroup { .. }
                 | Resource::Gpu { .. }
         )
+    }
+
+    /// Whose growth a forecast of it tells of: what leaks into the machine's memory is the job.
+    pub(crate) fn grower(&self, forecast: &Forecast, reading: &Reading) -> Resource {
+        match (self, forecast.cause, reading.own_bytes) {
+            (Resource::Host, Some(Cause::Leak), Some(_)) => Resource::Job,
+            _ => self.clone(),
+        }
     }
 
     /// Whether it lies on a GPU.
@@ -137,6 +145,7 @@ pub(crate) struct LatestReadings {
 struct CgroupLevel {
     working_set: f64,
     reclaimable: f64,
+    is_shared: bool,
 }
 
 impl LatestReadings {
@@ -261,6 +270,9 @@ impl LatestReadings {
             reclaimable_bytes,
             limit_bytes: limit.map(|limit| limit.bytes as f64),
             children_bytes: children,
+            shared_own_bytes: cgroup
+                .filter(|level| level.is_shared)
+                .map(|_| self.tree_bytes),
             step: self.step,
             ..Reading::default()
         }
@@ -312,6 +324,7 @@ fn cgroup_level(row: &Row<'_>) -> Option<CgroupLevel> {
     Some(CgroupLevel {
         working_set,
         reclaimable: (working_set - needed).max(0.0),
+        is_shared: row.get("owned") == Some(0.0),
     })
 }
 

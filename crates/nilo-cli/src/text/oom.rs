@@ -105,7 +105,16 @@ fn calm_line(danger: &Danger) -> String {
         };
     };
     let level = assessment.level.as_str();
-    let used = format!("{level} risk, {percent:.1}% of {}", bytes_in_words(limit));
+    let limit = bytes_in_words(limit);
+    let used = match verdict.reading.shared_own_bytes {
+        Some(own) => {
+            let own = bytes_in_words(own);
+            format!(
+                "{level} risk, its cgroup at {percent:.1}% of {limit}, of which the job holds {own}"
+            )
+        }
+        None => format!("{level} risk, {percent:.1}% of {limit}"),
+    };
     match &assessment.prediction {
         Some(prediction) => {
             let left = prediction_in_words(prediction);
