@@ -51,6 +51,18 @@ def test_a_killed_child_under_a_parent_that_exits_zero(nilo, cgroup):
     assert shown["oom"]["victim_pid"] in pids and shown["oom"]["victim_pid"] != shown["processes"][-1]["parent"]
 
 
+def test_the_time_of_a_kill_is_not_that_of_the_end(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    code = f"import os,time\nif os.fork()==0:\n  exec({HOG!r})\nos.wait()\ntime.sleep(3)\nraise SystemExit(5)"
+    assert nilo("run", "-q", "--interval", "0.05", "--", *python(code), preexec_fn=cgroup.enter).returncode == 5
+    first, *_ = nilo("oom").stdout.splitlines()
+    told = re.search(r": oom-killed after (\S+) seconds?; the command itself exited with 5 after (\S+) seconds?; at its end:$", first)
+    assert told, first
+    shown = nilo.show()
+    assert float(told[1]) == pytest.approx(shown["oom"]["time_nanos"] / 1e9, abs=0.51)
+    assert float(told[2]) > float(told[1])
+
+
 def test_a_job_that_moves_itself_into_a_limited_cgroup(nilo, cgroup):
     cgroup.limit(128 * MIB)
     code = f"open({str(cgroup.procs)!r},'w').write('0')\nimport time\ntime.sleep(.3)\n" + HOG

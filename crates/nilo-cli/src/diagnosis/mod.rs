@@ -6,7 +6,7 @@ use nilo_analysis::assessment::{RanOut, is_warning, ran_out};
 use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
-use nilo_sample::{Recording, RunStatus, Subject, TableSpec};
+use nilo_sample::{Ending, Recording, RunStatus, Subject, TableSpec};
 use serde::Serialize;
 
 use crate::args::Judged;
@@ -40,7 +40,7 @@ pub(crate) enum Source {
     Run {
         id: String,
         name: Option<String>,
-        status: RunStatus,
+        ending: Ending,
     },
     File {
         path: String,
@@ -64,7 +64,7 @@ impl Source {
     /// Whether there may be more to come.
     pub(crate) fn is_running(&self) -> bool {
         match self {
-            Source::Run { status, .. } => *status == RunStatus::Running,
+            Source::Run { ending, .. } => ending.status == RunStatus::Running,
             Source::File { .. } => false,
             Source::Live { is_over, .. } => !is_over,
         }
@@ -173,15 +173,16 @@ fn of_run(judged: &Judged, settings: &Settings) -> Result<Diagnosis, Failure> {
         return Err(Failure::new("no memory samples to analyse")
             .hint("record one with `nilo run -- COMMAND`"));
     }
+    let end_nanos = ending.time_nanos;
     Ok(Diagnosis {
         source: Source::Run {
             id: recording.description.id.to_string(),
             name: recording.description.name.clone(),
-            status: ending.status,
+            ending,
         },
         tracker,
         changes,
-        end_nanos: ending.time_nanos,
+        end_nanos,
         scope: ResourceFilter::default(),
         ran_out,
         recording: Some(recording),

@@ -8,6 +8,7 @@ use nilo_forecast::RiskLevel;
 use nilo_forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
+use nilo_sample::{Ending, RunStatus};
 
 use crate::commands::oom::Danger;
 use crate::diagnosis::{Diagnosis, Source, Warned};
@@ -58,11 +59,11 @@ pub(crate) fn write_diagnosis(
 pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
     let after = duration_in_words(to_secs(diagnosis.end_nanos));
     match &diagnosis.source {
-        Source::Run { id, name, status } => {
+        Source::Run { id, name, ending } => {
             let label = one_line(name.as_deref().unwrap_or(id), NAME_CHARS);
-            match diagnosis.source.is_running() {
-                true => format!("{label}: running for {after}"),
-                false => format!("{label}: {} after {after}; at its end:", status.as_str()),
+            match ending.status {
+                RunStatus::Running => format!("{label}: running for {after}"),
+                _ => format!("{label}: {}; at its end:", end_in_words(ending)),
             }
         }
         Source::Live { label, is_over } => {
@@ -72,6 +73,21 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
         Source::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
         }
+    }
+}
+
+/// `exited after 78 seconds`; where the kernel killed a process of the job and the command went on, both.
+fn end_in_words(ending: &Ending) -> String {
+    let after = |nanos: u64| duration_in_words(to_secs(nanos));
+    let status = ending.status.as_str();
+    let end = after(ending.time_nanos);
+    let killed = ending.oom.as_ref().and_then(|oom| oom.time_nanos);
+    match (ending.status, killed, ending.exit_code) {
+        (RunStatus::OomKilled, Some(killed), Some(code)) => {
+            let killed = after(killed);
+            format!("{status} after {killed}; the command itself exited with {code} after {end}")
+        }
+        _ => format!("{status} after {end}"),
     }
 }
 
