@@ -113,6 +113,15 @@ def test_a_process_that_ends_too_early_is_no_clean_bill_of_health(nilo, job):
     assert "too short to detect a leak" in result.stderr and "has ended" in result.stderr and "hint:" in result.stderr
 
 
+def test_a_time_too_short_to_find_a_leak_is_said_to_be(nilo, job):
+    leaking = job(*python(LEAK))
+    watch = ["monitor", "--leak", "--pid", leaking.pid, "--duration", "3", "--no-record"]
+    as_json = nilo.start(*watch, "--format", "json")
+    told = nilo(*watch)
+    assert (told.returncode, told.stdout.splitlines()[-1]) == (0, "Leaks:    too short to tell (at least 10 seconds or 50 steps are needed)")
+    assert lines(as_json.communicate(timeout=60)[0])[-1]["leaks"] is None
+
+
 def test_a_job_near_its_limit_is_warned_of_while_it_goes_on(nilo, cgroup, job):
     cgroup.limit(256 * MIB)
     target = held(job, 200, preexec_fn=cgroup.enter)

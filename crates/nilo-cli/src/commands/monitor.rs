@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::growths::{Grown, Growths};
 use crate::live::{Leaks, Levels, Plan, Reporter, Seen, Session, Target};
 use crate::settings::Settings;
-use crate::text::leak::leak_in_words;
+use crate::text::leak::{LEAST_TIME, leak_in_words};
 use crate::text::one_line::one_line;
 use crate::text::profile::write_profile;
 
@@ -76,18 +76,24 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         seen.monitor.say_ran_out(&ran_out)?;
     }
     let warnings = seen.monitor.warnings;
-    let (leaks, over) = match parts.leak {
-        true => leaks(&mut seen, least_bytes)?,
-        false => (Growths::default(), Vec::new()),
+    let Found {
+        leaks,
+        over,
+        too_short,
+    } = match parts.leak {
+        true => find_leaks(&mut seen, least_bytes)?,
+        false => Found::default(),
     };
     let leak_count = leaks.each.len() + over.len();
+    // Nothing found in a time in which nothing can be found is no answer.
+    let told_leaks = (leak_count > 0 || !too_short).then_some(leak_count as u64);
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
             let each: Vec<AnswerResource<'_>> = leaks.each.iter().map(AnswerResource::of).collect();
             let end = json!({
                 "event": "end", "secs": to_secs(seen.end_nanos()), "warnings": warnings,
-                "leaks": leak_count, "leaking": each, "grown_in": leaks.holders, "leaks_over": over,
+                "leaks": told_leaks, "leaking": each, "grown_in": leaks.holders, "leaks_over": over,
                 "ended": seen.is_over(), "oom_killed": seen.has_run_out(), "run": seen.run_path(), "profile": report,
             });
             writeln!(out, "{end}")?;
@@ -100,7 +106,9 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
                 writeln!(out, "Warnings: {}", count(warnings))?;
             }
             if parts.leak {
-                writeln!(out, "Leaks:    {}", count(leak_count as u64))?;
+                let too_short = || format!("too short to tell ({LEAST_TIME})");
+                let told = told_leaks.map_or_else(too_short, count);
+                writeln!(out, "Leaks:    {told}")?;
             }
             let going_on = leaks.each.iter().map(|grown| leak_in_words(&leaks, grown));
             for leak in going_on.chain(over.into_iter().map(|alert| alert.text)) {
@@ -113,19 +121,34 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     Ok(u8::from(found))
 }
 
-/// What leaks at the end, as `nilo leak` would say, and what was told on the way and is over.
-fn leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<(Growths, Vec<Alert>), Failure> {
+/// What was found of leaks.
+#[derive(Default)]
+struct Found {
+    /// What leaks at the end, as `nilo leak` would say.
+    leaks: Growths,
+    /// What was told on the way and is over.
+    over: Vec<Alert>,
+    /// Whether there was too little time to find any.
+    too_short: bool,
+}
+
+fn find_leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<Found, Failure> {
     let told = std::mem::take(&mut seen.monitor.leaks);
     let mut diagnosis = seen.diagnosis();
     diagnosis.recording = Some(seen.load()?.0);
     let mut growths = Growths::of(&diagnosis, least_bytes);
+    let too_short = growths.is_too_short();
     growths.each.retain(Grown::is_leak);
     let goes_on = |alert: &Alert| {
         let mut leaks = growths.each.iter();
         leaks.any(|grown| grown.verdict.resource.to_string() == alert.resource)
     };
     let over = told.into_iter().filter(|alert| !goes_on(alert)).collect();
-    Ok((growths, over))
+    Ok(Found {
+        leaks: growths,
+        over,
+        too_short,
+    })
 }
 
 fn count(number: u64) -> String {

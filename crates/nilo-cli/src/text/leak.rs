@@ -13,6 +13,8 @@ use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
 use crate::text::screen::Screen;
 
+/// What it takes to tell whether something leaks.
+pub(crate) const LEAST_TIME: &str = "at least 10 seconds or 50 steps are needed";
 const NAME_CHARS: usize = 80;
 const GROWTH_CHARS: usize = 400;
 
@@ -116,7 +118,7 @@ fn growth(grown: &Grown) -> String {
             format!("grows {rate}, {so_far} so far, which is below the threshold")
         }
         (None, None) if verdict.too_young => format!(
-            "too short to detect a leak ({}; at least 10 seconds or 50 steps are needed)",
+            "too short to detect a leak ({}; {LEAST_TIME})",
             samples_in_words(verdict)
         ),
         (None, None) => "no lasting growth".to_owned(),
