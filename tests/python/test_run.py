@@ -329,3 +329,11 @@ def test_the_memory_log_has_each_sample_once(nilo):
     nilo("run", "--quiet", "--interval", "0.1", "--memory-log", "m.csv", "--", "sleep", "0.55")
     times = [line.split(",")[0] for line in (nilo.folder / "m.csv").read_text().splitlines()[1:]]
     assert len(times) == len(set(times)), times
+
+
+def test_a_command_too_short_for_a_sample_lacks_its_curve_and_nothing_else(nilo):
+    """Whether it ends before its first sample is for the scheduler to say."""
+    told = (nilo("run", "--", "true").stderr for _ in range(100))
+    text = next(text for text in told if "not recorded" in text)
+    assert "not recorded: memory over time, as the command ended before its first sample; the peak is what the kernel counted\n" in text
+    assert "Peak Measured By:     the kernel at the end of a process (ru_maxrss)\n" in text

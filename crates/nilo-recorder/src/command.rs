@@ -148,7 +148,7 @@ pub fn run_command(
     let end_nanos = monotonic_nanos();
     if !known {
         recorder.event(&Event::Blind {
-            text: "the command ended before its first sample".to_owned(),
+            text: "memory over time, as the command ended before its first sample; the peak is what the kernel counted".to_owned(),
         });
     }
     let left_running = still_running(&mut recorder, &mut reaper);
