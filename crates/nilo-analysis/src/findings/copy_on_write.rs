@@ -37,7 +37,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         kind: "copy-on-write",
         severity: "info",
         text: format!(
-            "{workers} forked processes copied {} of what they shared with their parent",
+            "at least {workers} forked processes copied at least {} of what they shared with their parent",
             format_bytes(copied)
         ),
         evidence: vec!["their private memory grew, their resident memory did not".to_owned()],
