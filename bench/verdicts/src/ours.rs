@@ -48,6 +48,7 @@ impl Predictor for Nilometer {
             swap_total_bytes: point.swap_total_bytes,
             pressure_full: point.pressure_full,
             step: point.step,
+            ..Reading::default()
         });
     }
 
