@@ -183,6 +183,31 @@ fn who_joins_during_a_measurement_keeps_what_it_added() {
 }
 
 #[test]
+fn copies_that_nobody_measured_belong_to_those_whose_faults_may_have_made_them() {
+    let mut holdings = loader(2);
+    // The elder worker was measured with 30 copies of its own; the younger one has copied since.
+    let begin = holdings.state_of(ONE).unwrap();
+    let round = HashMap::from([
+        (1, measured(0, 138)),
+        (2, measured(30, 154)),
+        (3, measured(0, 138)),
+    ]);
+    holdings.take_anon(ONE, begin, &round);
+    holdings.count_faults(3, 25);
+    holdings.families.get_mut(&ONE).unwrap().anon.add(20 * PAGE);
+    holdings.settle();
+    let mut shares = [0; 3];
+    holdings.share_out([1, 2, 3].into_iter(), |index, bytes| {
+        shares[index] = bytes / PAGE;
+    });
+    // All that exceeds what the parent can hold.
+    let total = pages(&mut holdings);
+    assert_eq!(shares.iter().sum::<u64>(), total);
+    assert_eq!(shares, [400, 30, total - 430]);
+    assert!(shares[2] > 0);
+}
+
+#[test]
 fn who_is_found_right_after_a_measurement_may_have_divided_the_shares() {
     let doubt_of_a_newcomer = |looked_since: bool| {
         let mut holdings = loader(1);

@@ -16,7 +16,7 @@ mod family;
 mod holding;
 mod shared_set;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) use holding::{Holding, Measured};
 
@@ -433,6 +433,9 @@ impl Holdings {
     }
 
     /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.
+    ///
+    /// More than the first of a family can hold are copies that nobody has measured yet, or memory that a younger one shares with its children:
+    /// the copies belong to those whose faults may have made them, the rest again to the first that can hold it.
     pub(crate) fn share_out(
         &self,
         pids: impl Iterator<Item = u32>,
@@ -444,6 +447,8 @@ impl Holdings {
             .collect();
         let mut file_pool = self.files.pool_bytes();
         let file_scale = self.files.scale_of_alone();
+        let mut begun = HashSet::new();
+        let mut shares = Vec::new();
         for (index, pid) in pids.enumerate() {
             let Some(holding) = self.processes.get(&pid) else {
                 continue;
@@ -451,13 +456,25 @@ impl Holdings {
             let pool = pools.entry(holding.family).or_default();
             let scale = self.families.get(&holding.family);
             let scale = scale.map_or(1.0, |family| family.anon.scale_of_alone());
-            let anon_alone = (holding.anon.alone as f64 * scale) as u64;
-            let anon = (holding.anon.bytes - anon_alone).min(*pool);
-            *pool -= anon;
+            let alone = (holding.anon.alone as f64 * scale) as u64;
+            let pooled = holding.anon.bytes - alone;
+            let most = match begun.insert(holding.family) {
+                true => pooled,
+                false => pooled.min(holding.claimed_bytes()),
+            };
+            let taken = most.min(*pool);
+            *pool -= taken;
             let file_alone = (holding.file.alone as f64 * file_scale) as u64;
             let file = (holding.file.bytes - file_alone).min(file_pool);
             file_pool -= file;
-            each(index, anon_alone + anon + file_alone + file);
+            let share = alone + taken + file_alone + file;
+            shares.push((index, holding.family, share, pooled - taken));
+        }
+        for (index, family, share, room) in shares {
+            let pool = pools.entry(family).or_default();
+            let rest = room.min(*pool);
+            *pool -= rest;
+            each(index, share + rest);
         }
     }
 }
