@@ -32,10 +32,29 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// The ticks below pass in a fraction of a second: on a busy machine the children would still be on their way to `sleep`.
+fn wait_for_sleepers(job: &Job, count: usize) {
+    let is_asleep = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| stat.contains("(sleep) S"))
+    };
+    let children = format!("/proc/{0}/task/{0}/children", job.pid());
+    while std::fs::read_to_string(&children)
+        .unwrap()
+        .split_whitespace()
+        .filter(|pid| is_asleep(pid))
+        .count()
+        < count
+    {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_tick_allocates_nothing_while_nothing_changes() {
     let mut job = Job::sh("for i in 1 2 3 4 5; do sleep 1000 & done; echo ready; wait");
     job.hear();
+    wait_for_sleepers(&job, 5);
     let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
     tree.add_root(job.pid()).unwrap();
     let mut now_nanos = 0;

@@ -178,9 +178,10 @@ impl Holding {
         self.doubted_copies(possible)
     }
 
-    /// What faults may have copied since the last measurement.
+    /// What faults may have copied since the last measurement, and is not counted as its own.
     pub(crate) fn claimed_bytes(&self) -> u64 {
-        self.claimed.min(self.anon.pooled())
+        let open = self.claimed.saturating_sub(self.copied_unproved);
+        open.min(self.anon.pooled())
     }
 
     /// How many bytes are in doubt when so many may have been copied.

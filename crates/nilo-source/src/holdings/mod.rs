@@ -22,8 +22,8 @@ pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
 pub(crate) use family::FamilyKey;
-use shared_set::SharedSet;
 pub(crate) use shared_set::{Doubt, Part};
+use shared_set::{Pool, SharedSet};
 
 use crate::source::ProcessReading;
 
@@ -436,14 +436,15 @@ impl Holdings {
     ///
     /// More than the first of a family can hold are copies that nobody has measured yet, or memory that a younger one shares with its children:
     /// the copies belong to those whose faults may have made them, the rest again to the first that can hold it.
+    /// A correction for the bias is true of the family but of none of its processes: what no faults claim of it is nobody's.
     pub(crate) fn share_out(
         &self,
         pids: impl Iterator<Item = u32>,
         mut each: impl FnMut(usize, u64),
     ) {
         let pools = self.families.iter();
-        let mut pools: HashMap<FamilyKey, u64> = pools
-            .map(|(key, family)| (*key, family.anon.pool_bytes()))
+        let mut pools: HashMap<FamilyKey, Pool> = pools
+            .map(|(key, family)| (*key, family.anon.pool()))
             .collect();
         let mut file_pool = self.files.pool_bytes();
         let file_scale = self.files.scale_of_alone();
@@ -458,12 +459,10 @@ impl Holdings {
             let scale = scale.map_or(1.0, |family| family.anon.scale_of_alone());
             let alone = (holding.anon.alone as f64 * scale) as u64;
             let pooled = holding.anon.bytes - alone;
-            let most = match begun.insert(holding.family) {
-                true => pooled,
-                false => pooled.min(holding.claimed_bytes()),
+            let taken = match begun.insert(holding.family) {
+                true => pool.take(pooled),
+                false => pool.take_claimed(pooled.min(holding.claimed_bytes())),
             };
-            let taken = most.min(*pool);
-            *pool -= taken;
             let file_alone = (holding.file.alone as f64 * file_scale) as u64;
             let file = (holding.file.bytes - file_alone).min(file_pool);
             file_pool -= file;
@@ -471,9 +470,7 @@ impl Holdings {
             shares.push((index, holding.family, share, pooled - taken));
         }
         for (index, family, share, room) in shares {
-            let pool = pools.entry(family).or_default();
-            let rest = room.min(*pool);
-            *pool -= rest;
+            let rest = pools.entry(family).or_default().take(room);
             each(index, share + rest);
         }
     }

@@ -36,6 +36,31 @@ impl Part {
     }
 }
 
+/// What several processes hold of a set, counted once, while it is handed out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pool {
+    /// Held for certain by somebody.
+    held: u64,
+    /// Added for the bias: copies that somebody is likely to have made.
+    expected: u64,
+}
+
+impl Pool {
+    /// Hands out at most so much of what is held.
+    pub(crate) fn take(&mut self, most: u64) -> u64 {
+        let taken = most.min(self.held);
+        self.held -= taken;
+        taken
+    }
+
+    /// Hands out at most so much to a process that may have copied it.
+    pub(crate) fn take_claimed(&mut self, most: u64) -> u64 {
+        let expected = most.min(self.expected);
+        self.expected -= expected;
+        expected + self.take(most - expected)
+    }
+}
+
 /// By how much a set may be off.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Doubt {
@@ -66,6 +91,16 @@ impl SharedSet {
     /// What several processes hold, counted once.
     pub(crate) fn pool_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.sum_alone)
+    }
+
+    /// The same, to be handed out.
+    pub(crate) fn pool(&self) -> Pool {
+        let bytes = self.pool_bytes();
+        let expected = u64::try_from(self.corrected_bytes).unwrap_or(0).min(bytes);
+        Pool {
+            held: bytes - expected,
+            expected,
+        }
     }
 
     /// By how much it may be off.

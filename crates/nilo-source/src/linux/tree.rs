@@ -80,6 +80,8 @@ pub struct ProcessTree {
     detail_budget: CpuBudget,
     detail_cursor: usize,
     holdings: Holdings,
+    /// What all of it held on the last tick.
+    memory_bytes: u64,
     measuring: Measuring,
     /// The last time a process joined or left.
     last_coming_nanos: u64,
@@ -109,6 +111,7 @@ impl ProcessTree {
                 (options.detail_budget.max(0.0) * 1e9) as u64,
             ),
             holdings: Holdings::new(proc.page_bytes),
+            memory_bytes: 0,
             measuring: Measuring::new(CpuBudget::new(
                 options.measuring_budget,
                 options.measuring_burst_nanos,
@@ -439,6 +442,10 @@ impl ProcessSource for ProcessTree {
 
     fn take_changes(&mut self, into: &mut Vec<Change>) {
         into.append(&mut self.changes);
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     fn cpu_nanos_total(&self) -> u64 {

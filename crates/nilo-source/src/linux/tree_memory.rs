@@ -187,6 +187,7 @@ impl ProcessTree {
     /// Says what each process adds to the tree, the oldest first.
     pub(super) fn share_out(&mut self) {
         self.holdings.settle();
+        self.memory_bytes = self.holdings.bytes();
         let mut oldest_first: Vec<usize> = (0..self.processes.len()).collect();
         oldest_first.sort_unstable_by_key(|index| {
             let id = self.processes[*index].id;
