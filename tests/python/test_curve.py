@@ -144,6 +144,38 @@ os.write(go[1], b'x')
 """
 
 
+CHURN = """
+import os, time
+data = bytearray(b'x') * (120 << 20)
+workers = set()
+for _ in range(48):
+    while len(workers) >= 4:
+        workers.discard(os.wait()[0])
+    pid = os.fork()
+    if pid == 0:
+        for at in range(0, 24 << 20, 4096):
+            data[at] = 2
+        time.sleep(0.3)
+        os._exit(0)
+    workers.add(pid)
+    time.sleep(0.04)
+while workers:
+    workers.discard(os.wait()[0])
+"""
+
+
+def test_workers_that_come_and_go_have_what_each_of_them_copied(nilo):
+    """They copy while their relatives are measured, whose figures then have it too."""
+    nilo("run", "-q", "--interval", "0.05", "--", *python(CHURN))
+    processes = nilo.show("--all")["processes"]
+    parent = min(processes, key=lambda process: process["started_secs"])
+    workers = [process["peak_added_bytes"] / MIB for process in processes if process is not parent]
+    assert len(workers) > 30
+    # 24 MiB of data, and what an interpreter writes into.
+    assert max(workers) < 24 * 1.2, sorted(workers)
+    assert 120 <= parent["peak_added_bytes"] / MIB < 140
+
+
 def test_a_tree_that_climbs_and_falls_between_two_samples_has_its_peak(nilo):
     """120 MiB where the tick saw it, 200 before the next one; the kernel has a mark for each process, and none for both."""
     nilo("run", "-q", "--interval", "3", "--", *python(CLIMB))

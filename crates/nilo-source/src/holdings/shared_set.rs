@@ -53,6 +53,13 @@ impl Pool {
         taken
     }
 
+    /// Hands out no more where less than this is left.
+    pub(crate) fn drop_less_than(&mut self, bytes: u64) {
+        if self.held < bytes {
+            self.held = 0;
+        }
+    }
+
     /// Hands out at most so much to a process that may have copied it.
     pub(crate) fn take_claimed(&mut self, most: u64) -> u64 {
         let expected = most.min(self.expected);

@@ -145,10 +145,26 @@ impl ProcessTree {
             // the others' shares smaller; and what was freed before the measurement must not look like growth after it.
             self.read_all(Attention::Thorough);
             self.discover();
+            self.count_faults_since(&findings);
             let before = self.holdings.bytes();
             self.take_findings(findings);
             self.holdings.settle();
             self.measuring.learn(before, self.holdings.bytes());
+        }
+    }
+
+    /// Counts the faults of those that went on after they were measured: what they copied since is in the figures of their relatives,
+    /// which no longer share it with them, and belongs to nobody else.
+    fn count_faults_since(&mut self, findings: &Findings) {
+        for index in 0..self.processes.len() {
+            let (files, process) = (&self.files[index], &self.processes[index]);
+            let pid = process.id.pid;
+            if findings.measured.contains_key(&pid)
+                && process.reading.cpu_nanos != files.faults_cpu_nanos
+                && self.holdings.has_relatives(pid)
+            {
+                self.count_faults(index);
+            }
         }
     }
 
