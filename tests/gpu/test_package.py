@@ -102,13 +102,12 @@ def test_a_tracker_reads_gpu_scalars_when_asked(run, nothing_waits):
 def test_phases_are_timed_on_the_gpu_without_waiting(run, nothing_waits):
     timer = TrainingTimer(device=0)
     assert isinstance(timer, CudaTimer)
-    started = time.perf_counter()
     durations = []
     for _ in range(5):
         timer.start("forward")
         busy(20)
         durations.append(timer.stop("forward"))
-    assert time.perf_counter() - started < 0.05, "timing waited for the GPU"
+    assert not torch.cuda.current_stream().query(), "timing waited for the GPU"
     torch.cuda.set_sync_debug_mode("default")
     summary = timer.get_summary()["forward"]
     assert summary["count"] == 5
