@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop test test-rust test-python test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts bench-truth fuzz clean
+.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -23,12 +23,15 @@ develop: .venv/ready ## Build the package into .venv, with the sources in python
 	mkdir -p target/nilometer.data/scripts
 	PATH=$(CURDIR)/.venv/bin:$$PATH VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --release --quiet
 
+dist: .venv-dist/ready ## Build the sdist and a wheel for every Linux with glibc 2.17 or newer, into dist/
+	.venv-dist/bin/python scripts/dist.py
+
 demo: build ## Record a small training job and show the summary and the picture
 	cd demo && NILO=$(NILO) $(NILO) run --interval 0.02 --name demo -- python3 train.py
 	cd demo && $(NILO) show demo && $(NILO) plot demo -o demo.svg
 	@echo && echo "The picture is demo/demo.svg. Next: $(NILO) run -- YOUR COMMAND"
 
-test: test-rust test-python test-integrations test-vm ## Run every test; installs what they need
+test: test-rust test-python test-dist test-integrations test-vm ## Run every test; installs what they need
 
 test-rust: $(TOOLS)/bin/cargo-nextest
 	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked
@@ -41,9 +44,12 @@ test-python: .venv/ready
 	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 2 tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
 
-test-integrations: .venv/ready .venv-integrations/ready ## Test with the real frameworks; installs PyTorch and its CUDA libraries
-	.venv/bin/pip wheel --quiet --disable-pip-version-check --no-deps -w target/wheels .
-	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/nilometer-*.whl
+test-dist: .venv/ready dist ## Test what is published, in a clean environment without Rust
+	$(PYTHON) -m pytest -q tests/dist
+
+# With the wheel that is published.
+test-integrations: .venv-integrations/ready dist ## Test with the real frameworks; installs PyTorch and its CUDA libraries
+	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
 	$(INTEGRATIONS) -m pytest -q tests/integrations
 
 test-gpu: ## Test on a real GPU, with the PyTorch of the Python at hand; needs the package installed there
@@ -96,10 +102,15 @@ $(TOOLS)/bin/cargo-deny:
 	.venv/bin/pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
 	touch $@
 
+.venv-dist/ready: scripts/dist-requirements.txt
+	python3 -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet --disable-pip-version-check -r scripts/dist-requirements.txt
+	touch $@
+
 .venv-integrations/ready: tests/integrations/requirements.txt
 	python3 -m venv .venv-integrations
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check -r tests/integrations/requirements.txt
 	touch $@
 
 clean:
-	rm -rf target .venv .venv-integrations demo/.nilo demo/demo.svg
+	rm -rf target dist .venv .venv-dist .venv-integrations demo/.nilo demo/demo.svg
