@@ -13,7 +13,7 @@ use crate::names;
 
 /// Puts these bytes into the folder's `run.json`.
 pub(crate) fn replace(folder: &File, bytes: &[u8], sync: bool) -> io::Result<()> {
-    match replace_by_renaming(folder, bytes, sync) {
+    match replace_by_renaming(folder, names::DESCRIPTION, bytes, sync) {
         Err(error) if is_out_of_space(&error) => {
             // A draft needs an inode and a block; the file that is there has both.
             overwrite(folder, bytes, sync).map_err(|_| error)
@@ -22,8 +22,14 @@ pub(crate) fn replace(folder: &File, bytes: &[u8], sync: bool) -> io::Result<()>
     }
 }
 
-fn replace_by_renaming(folder: &File, bytes: &[u8], sync: bool) -> io::Result<()> {
-    let draft = format!("{}.{}.tmp", names::DESCRIPTION, std::process::id());
+/// Puts these bytes into a file of this name, whole or not at all.
+pub(crate) fn replace_by_renaming(
+    folder: &File,
+    name: &str,
+    bytes: &[u8],
+    sync: bool,
+) -> io::Result<()> {
+    let draft = format!("{name}.{}.tmp", std::process::id());
     // A draft of this name is what a killed process with our PID left behind.
     let _ = rustix::fs::unlinkat(folder, &draft, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -34,14 +40,7 @@ fn replace_by_renaming(folder: &File, bytes: &[u8], sync: bool) -> io::Result<()
             draft.write_all(bytes)?;
             if sync { draft.sync_data() } else { Ok(()) }
         })
-        .and_then(|()| {
-            Ok(rustix::fs::renameat(
-                folder,
-                &draft,
-                folder,
-                names::DESCRIPTION,
-            )?)
-        });
+        .and_then(|()| Ok(rustix::fs::renameat(folder, &draft, folder, name)?));
     if written.is_err() {
         let _ = rustix::fs::unlinkat(folder, &draft, AtFlags::empty());
     }

@@ -1,6 +1,6 @@
 //! The run folder: made, opened, described, read.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -137,9 +137,14 @@ impl RunFolder {
         // A sync may take 10 ms, though, which a short run should not pay for.
         let sync =
             matches!(&description.ending, Some(ending) if ending.time_nanos >= SYNC_FROM_NANOS);
-        filesystem::open_folder(&self.path, self.identity)
+        self.open_folder()
             .and_then(|folder| description_file::replace(&folder, &bytes, sync))
             .map_err(RunfileError::io("write the run's description", &path))
+    }
+
+    /// The folder to write in; one that has taken its place is refused.
+    pub(crate) fn open_folder(&self) -> io::Result<File> {
+        filesystem::open_folder(&self.path, self.identity)
     }
 
     /// Reads everything, with what the job of a run inside a job recorded of it. Damage is listed in the recording and never hides what is whole.

@@ -17,6 +17,7 @@ mod clock;
 mod collect;
 mod column;
 mod compact;
+mod derived;
 mod description_file;
 pub mod downsample;
 mod error;
@@ -47,6 +48,7 @@ mod zeroed;
 
 pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};
+pub use derived::FilesState;
 pub use downsample::{Bucket, Point};
 pub use error::RunfileError;
 pub use folder::{Access, DEFAULT_ROOT, RunFolder, check_root, list_runs};

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// What ran, where, when, and how it ended.
 pub(crate) const DESCRIPTION: &str = "run.json";
+/// Of files that can be computed again from the others.
+pub(crate) const DERIVED_ENDING: &str = ".derived";
 /// Events of processes too short-lived for a stream of their own.
 pub(crate) const MARKS: &str = "marks.nilo";
 
