@@ -70,15 +70,20 @@ fn small_files(root: &Path) {
     write_csv(root, "one.csv", 1, |_| 1000.0);
 }
 
-/// A run of ten minutes against a limit of 4 GiB, with a GPU of 80 GiB of which most is in use.
-fn growing_run(root: &Path) {
-    let folder = create(&root.join("runs"), "growing", "run", 600);
+/// The recorder of a run against a limit of 4 GiB.
+fn limited_run(root: &Path, name: &str, secs: u32) -> Program {
+    let folder = create(&root.join("runs"), name, "run", u64::from(secs));
     let path = folder.path().join("run.json");
     let mut description: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let cgroup = json!({"type": "cgroup", "path": "/job_1", "version": 1});
     description["limit"] = json!({"bytes": (4.0 * GIB) as u64, "source": cgroup});
     std::fs::write(path, description.to_string()).unwrap();
-    let mut recorder = Program::in_run(&folder, "recorder");
+    Program::in_run(&folder, "recorder")
+}
+
+/// A run of ten minutes against a limit of 4 GiB, with a GPU of 80 GiB of which most is in use.
+fn growing_run(root: &Path) {
+    let mut recorder = limited_run(root, "growing", 600);
     for second in 0..600 {
         let secs = f64::from(second);
         let memory = (1.0 + 2.8 * secs / 600.0) * GIB;
@@ -89,6 +94,17 @@ fn growing_run(root: &Path) {
         row[gpu.column("used_bytes").unwrap()] = 70.0 * GIB;
         row[gpu.column("total_bytes").unwrap()] = 80.0 * GIB;
         recorder.row(&gpu, secs, None, &row);
+    }
+}
+
+/// A run against a limit of 4 GiB whose level in GiB is a function of the second, sampled twice a second.
+fn run_of(root: &Path, name: &str, secs: u32, level_gib: impl Fn(f64) -> f64) {
+    let mut recorder = limited_run(root, name, secs);
+    for tick in 0..2 * secs {
+        let secs = f64::from(tick) / 2.0;
+        let memory = level_gib(secs) * GIB;
+        let tree = [memory, memory, ABSENT, 0.0, secs * 1e9, 1.0, 0.0];
+        recorder.row(&TableSpec::tree(), secs, None, &tree);
     }
 }
 
@@ -296,4 +312,62 @@ fn what_cannot_be_judged_is_said_in_a_sentence() {
         text += "\n";
     }
     insta::assert_snapshot!("diagnosis-errors", text);
+}
+
+/// What a command's JSON says of the job's memory.
+fn of_job(root: &Path, verb: &str, run: &str) -> (i32, Value) {
+    let output = nilo(root, &[verb, run, "--format", "json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut each = answer["resources"].as_array().unwrap().iter();
+    let job = each.find(|one| one["name"] == "job memory").unwrap();
+    (output.status.code().unwrap(), job.clone())
+}
+
+fn text_of(root: &Path, verb: &str, run: &str) -> String {
+    String::from_utf8(nilo(root, &[verb, run]).stdout).unwrap()
+}
+
+#[test]
+fn show_leak_and_oom_agree_on_the_verdict_and_on_the_rate() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let wave = |secs: f64| 0.05 * (secs % 7.0) / 7.0;
+    run_of(root, "first-minute", 45, |secs| 0.3 + 0.02 * secs);
+    run_of(root, "steady", 300, |secs| 0.5 + 0.011 * secs + wave(secs));
+    run_of(root, "far", 300, |secs| 0.5 + 0.001 * secs + wave(secs));
+    // A little faster in the end, so that windows of different lengths have different slopes.
+    run_of(root, "bent", 300, |secs| {
+        0.5 + 0.006 * secs + 0.000_016 * secs * secs + wave(secs)
+    });
+    for run in ["first-minute", "steady", "far", "bent"] {
+        let (leak_status, leak) = of_job(root, "leak", run);
+        let (_, oom) = of_job(root, "oom", run);
+        assert_eq!((leak_status, &leak["kind"]), (1, &json!("leak")), "{run}");
+        assert_eq!(oom["cause"], "leak", "{run}");
+        for figure in ["bytes_per_sec", "lasted_secs"] {
+            let leaks = match figure {
+                "lasted_secs" => &leak["grown_over_secs"],
+                _ => &leak["growth_bytes_per_sec"],
+            };
+            assert_eq!(&oom[format!("growth_{figure}")], leaks, "{run} {figure}");
+        }
+        let shown = answer(root, &["show", run], 0);
+        let findings = shown["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|one| one["kind"] == "leak").unwrap();
+        assert_eq!(finding["severity"], "warning", "{run}");
+        // As text, too: `120 MiB/min` in all three.
+        let text = text_of(root, "leak", run);
+        let rate = text.split("job memory: leaks ").nth(1).unwrap();
+        let rate = rate.split(&[',', '('][..]).next().unwrap().trim();
+        let said = finding["text"].as_str().unwrap();
+        assert!(
+            said.starts_with(&format!("job memory leaks {rate} ")),
+            "{said}"
+        );
+        let said = text_of(root, "oom", run);
+        assert!(
+            said.contains(&format!("job memory leaks by {rate},")),
+            "{said}"
+        );
+    }
 }

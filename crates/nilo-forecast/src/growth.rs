@@ -56,7 +56,7 @@ const LEAK_TAU: f64 = 0.75;
 /// The first two thirds of a leak foretell the last at least this well.
 const LEAK_SKILL: f64 = 0.3;
 /// Slopes within this range of factors are those of one leak.
-const SAME_PACE: std::ops::Range<f64> = 0.6..1.6;
+pub(super) const SAME_PACE: std::ops::Range<f64> = 0.6..1.6;
 /// What a forecast rests on is more even than that: halves differ by no more than this, the newest quarter goes on like the rest ...
 const EVEN: std::ops::Range<f64> = 0.75..1.7;
 const GOING_ON: std::ops::Range<f64> = 0.5..2.0;

@@ -2,7 +2,7 @@
 
 use super::calibration::{Spread, confidence, times};
 use super::forecaster::MODERATE_SECS;
-use super::growth::{Growth, GrowthKind};
+use super::growth::{Growth, GrowthKind, SAME_PACE};
 use super::reading::Reading;
 use super::risk::{Cause, Forecast, RiskLevel};
 
@@ -11,26 +11,23 @@ const FALLEN: f64 = 0.5;
 
 /// The forecast of a resource whose growth is known.
 ///
-/// A forecast that sees a risk keeps its level and its times, and calls a leak one. Of one that sees none a leak makes a moderate risk within half an hour,
+/// A forecast that rests on this growth tells its rate and for how long it has lasted, so that there is one figure for it.
+/// One that sees a risk keeps its level and its times, and calls a leak one. Of one that sees none a leak makes a moderate risk within half an hour,
 /// and a time further ahead. It never makes an alarm: that takes the care of `course.rs`.
 pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Reading) -> Forecast {
-    let is_there = |growth: &&Growth| {
+    let is_on_its_line = |growth: &&Growth| {
         let least = |level: f64| level - FALLEN * growth.grown_bytes;
-        let is_on_its_line = |level: f64| reading.needed_bytes() >= least(level);
-        growth.kind == GrowthKind::Leak && growth.level_bytes.is_none_or(is_on_its_line)
+        let is_above = |level: f64| reading.needed_bytes() >= least(level);
+        growth.level_bytes.is_none_or(is_above)
     };
-    let leak = growth.filter(is_there);
+    let growth = growth.filter(is_on_its_line);
+    let forecast = growth.map_or(*forecast, |growth| with_rate_of(forecast, growth));
+    let leak = growth.filter(|growth| growth.kind == GrowthKind::Leak);
     let (Some(leak), Some(limit)) = (leak, reading.limit()) else {
-        return *forecast;
+        return forecast;
     };
     if forecast.level > RiskLevel::Low {
-        return Forecast {
-            cause: match forecast.cause {
-                Some(Cause::Growth) => Some(Cause::Leak),
-                other => other,
-            },
-            ..*forecast
-        };
+        return forecast;
     }
     // Full memory kills nobody while there is swap to go to.
     let swap = reading.swap().map_or(0.0, |(used, total)| total - used);
@@ -50,6 +47,29 @@ pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Readin
         cause: Some(Cause::Leak),
         bytes_per_sec: Some(leak.bytes_per_sec),
         lasted_secs: Some(leak.lasted_secs),
+        ..forecast
+    }
+}
+
+/// The forecast in the figures of the growth that it rests on. One that rests on another growth, such as a faster one of the last seconds, stays as it is.
+fn with_rate_of(forecast: &Forecast, growth: &Growth) -> Forecast {
+    let is_of_level = matches!(
+        forecast.cause,
+        Some(Cause::Growth | Cause::Leak | Cause::Workers | Cause::Peaks)
+    );
+    let pace = forecast
+        .bytes_per_sec
+        .map(|rate| growth.bytes_per_sec / rate);
+    if !is_of_level || !pace.is_some_and(|pace| SAME_PACE.contains(&pace)) {
+        return *forecast;
+    }
+    Forecast {
+        cause: match (forecast.cause, growth.kind) {
+            (Some(Cause::Growth), GrowthKind::Leak) => Some(Cause::Leak),
+            (cause, _) => cause,
+        },
+        bytes_per_sec: Some(growth.bytes_per_sec),
+        lasted_secs: Some(growth.lasted_secs),
         ..*forecast
     }
 }
@@ -130,22 +150,33 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_keeps_its_level_and_its_time_and_is_called_a_leak() {
+    fn an_alarm_keeps_its_level_and_its_time_and_tells_the_leak_with_its_rate() {
         let alarm = Forecast {
             level: RiskLevel::Critical,
             seconds: Some(30.0),
             cause: Some(Cause::Growth),
+            bytes_per_sec: Some(1.05 * MIB),
+            lasted_secs: Some(20.0),
             ..Forecast::default()
         };
-        let forecast = leak_ahead(
-            &alarm,
-            Some(&growth(GrowthKind::Leak)),
-            &reading(100.0, Some(200.0)),
-        );
-        let expected = Forecast {
-            cause: Some(Cause::Leak),
+        let told = |alarm: &Forecast, kind| {
+            leak_ahead(alarm, Some(&growth(kind)), &reading(100.0, Some(200.0)))
+        };
+        let same_figures = Forecast {
+            bytes_per_sec: Some(MIB),
+            lasted_secs: Some(60.0),
             ..alarm
         };
-        assert_eq!(forecast, expected);
+        assert_eq!(told(&alarm, GrowthKind::Growth), same_figures);
+        let leak = Forecast {
+            cause: Some(Cause::Leak),
+            ..same_figures
+        };
+        assert_eq!(told(&alarm, GrowthKind::Leak), leak);
+        let burst = Forecast {
+            bytes_per_sec: Some(10.0 * MIB),
+            ..alarm
+        };
+        assert_eq!(told(&burst, GrowthKind::Leak), burst);
     }
 }

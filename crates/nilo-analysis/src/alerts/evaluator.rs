@@ -150,8 +150,8 @@ impl AlertEvaluator {
 
     fn look_at_growth(&mut self, verdict: &Verdict, alerts: &mut Vec<Alert>) {
         let leak = verdict
-            .unasked_growth()
-            .filter(|growth| is_leak(Some(growth)));
+            .growth
+            .filter(|growth| is_leak(Some(growth)) && !verdict.growth_may_be_loading());
         let looks = self.leak_looks.entry(verdict.resource.clone()).or_default();
         *looks = if leak.is_some() { *looks + 1 } else { 0 };
         let (kind, severity) = (AlertKind::MemoryLeak, Severity::Warning);

@@ -1,6 +1,7 @@
 //! The sentence of each alert, and what can be done about it.
 
 use nilo_sample::units::{format_bytes, format_duration};
+use nilo_sample::words::rate_in_words;
 use nilo_sample::{Alert, AlertKind, Severity};
 
 use crate::tracking::{OddPeer, Resource};
@@ -68,8 +69,12 @@ pub(crate) fn raised(
         Reason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
-                "{resource} has been leaking {}/min for {}",
-                format_bytes(growth.bytes_per_sec * 60.0),
+                "{resource} has been leaking {} for {}",
+                rate_in_words(
+                    growth.bytes_per_sec,
+                    growth.bytes_per_sec,
+                    growth.bytes_per_sec
+                ),
                 spell(growth.lasted_secs)
             );
             if let Some(odd) = odd_peers.first() {

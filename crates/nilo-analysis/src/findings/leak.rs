@@ -16,8 +16,8 @@ use nilo_forecast::{Growth, GrowthKind};
 
 pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
     let grown = verdicts.iter().filter_map(|verdict| {
-        let growth = verdict.unasked_growth()?;
-        Some(describe(recording, verdict, &growth))
+        let growth = verdict.growth.as_ref()?;
+        Some(describe(recording, verdict, growth))
     });
     grown.collect()
 }
@@ -27,7 +27,11 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     let end = verdict.reading.time_nanos;
     let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
     let since = end.saturating_sub(lasted);
-    let rate = format!("{}/min", format_bytes(growth.bytes_per_sec * 60.0));
+    let [rate, rate_between] = [
+        (growth.bytes_per_sec, growth.bytes_per_sec),
+        (growth.bytes_per_sec_low, growth.bytes_per_sec_high),
+    ]
+    .map(|(low, high)| rate_in_words(growth.bytes_per_sec, low, high));
     let steps = StepClock::of(recording);
     // When growth began is known to about a hundredth of the run.
     let at = |time: u64| match steps.step(time) {
@@ -45,14 +49,9 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         (None, None) => String::new(),
     };
     let mut evidence = vec![format!(
-        "memory held at the lowest point of each cycle rose by {} since {}, {}",
+        "memory held at the lowest point of each cycle rose by {} since {}, {rate_between}",
         format_bytes(growth.grown_bytes),
         at(since),
-        rate_in_words(
-            growth.bytes_per_sec,
-            growth.bytes_per_sec_low,
-            growth.bytes_per_sec_high
-        ),
     )];
     if let (Some(first), Some(last)) = (steps.step(since), steps.step(end))
         && last > first
@@ -78,14 +77,20 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         (GrowthKind::Growth, true) => ("growth", "warning"),
         (GrowthKind::Growth, false) => ("growth", "info"),
     };
+    let loading = match verdict.growth_may_be_loading() {
+        true => format!("; {MAY_BE_LOADING}"),
+        false => String::new(),
+    };
     let text = match growth.kind {
         _ if verdict.led_to_end => format!("{resource} {}{place}", growth_until_the_end(growth)),
-        GrowthKind::Leak => format!("{resource} leaks {rate} since {}{place}", at(since)),
-        GrowthKind::Growth if verdict.may_be_loading => {
-            format!("{resource} grows {rate}{place}: {MAY_BE_LOADING} or a leak")
+        GrowthKind::Leak => {
+            format!(
+                "{resource} leaks {rate} since {}{place}{loading}",
+                at(since)
+            )
         }
         GrowthKind::Growth => {
-            format!("{resource} grows {rate}{place}; too early to call it a leak")
+            format!("{resource} grows {rate}{place}; too early to call it a leak{loading}")
         }
     };
     let advice = match growth.kind {

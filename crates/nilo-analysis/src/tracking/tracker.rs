@@ -10,7 +10,7 @@ use super::peers::{OddPeer, Peers};
 use super::resources::{LatestReadings, Resource, Row};
 use super::rows::{Entry, in_order};
 use super::tear_down;
-use crate::assessment::{RanOut, growth_while_loading};
+use crate::assessment::RanOut;
 use nilo_forecast::{
     Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
     leak_ahead,
@@ -359,14 +359,10 @@ impl Verdict {
         }
     }
 
-    /// The growth as it is told to somebody who did not ask for it: what may be loading is not called a leak.
-    pub fn unasked_growth(&self) -> Option<Growth> {
-        let growth = self.growth?;
+    /// Whether its growth may be the loading of what the program works with. That is said with the verdict, and nobody is alerted of it.
+    pub fn growth_may_be_loading(&self) -> bool {
         let may_end = self.may_be_loading && !self.led_to_end;
-        Some(match may_end && self.odd_peers.is_empty() {
-            true => growth_while_loading(growth),
-            false => growth,
-        })
+        may_end && self.growth.is_some() && self.odd_peers.is_empty()
     }
 
     /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.

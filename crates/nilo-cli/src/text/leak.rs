@@ -99,9 +99,9 @@ fn growth(grown: &Grown) -> String {
                 false => growth_in_words(growth),
             };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
-            let loading = match verdict.unasked_growth() == verdict.growth {
-                true => String::new(),
-                false => format!("; {MAY_BE_LOADING}"),
+            let loading = match verdict.growth_may_be_loading() {
+                true => format!("; {MAY_BE_LOADING}"),
+                false => String::new(),
             };
             one_line(
                 &format!("{told}{loading}{}", odd.collect::<String>()),
