@@ -41,6 +41,11 @@ def members(cgroup):
     return [int(pid) for pid in cgroup.procs.read_text().split()]
 
 
+def commands(cgroup):
+    """What is in the cgroup without the process that delivers, which may take a moment to be gone."""
+    return [pid for pid in members(cgroup) if name(pid) not in ("nilo-alerts", None)]
+
+
 def started(nilo):
     try:
         return (nilo.folder / "started").read_text().split()
@@ -69,6 +74,8 @@ def test_commands_that_ignore_term_are_gone_after_nilo(nilo, limited, ending):
     if ending == "by KILL":
         recording.kill()
     recording.wait(timeout=120)
+    if ending != "by KILL":
+        assert commands(limited) == [], "nothing that was started for an alert is left when nilo returns"
     if ending == "by KILL":
         # The job is the user's: it goes on without the recorder.
         job = int((nilo.folder / "job.pid").read_text())
@@ -91,12 +98,22 @@ def test_a_delivery_process_that_is_told_to_end_ends_its_commands(nilo, limited)
     recording.wait(timeout=120)
 
 
+def test_a_command_that_sleeps_is_ended_before_nilo_returns(nilo, limited):
+    recording = record(nilo, limited, "echo $$ >> started; exec sleep 600", 3)
+    recording.wait(timeout=120)
+    assert started(nilo) and commands(limited) == []
+    shown = nilo.show()
+    reasons = {missed["reason"] for missed in shown["alerts_not_delivered"]}
+    assert "the alert command took too long and was ended" in reasons
+    assert undelivered(shown) == len(shown["alerts"])
+
+
 def test_what_a_command_leaves_in_the_background_may_finish(nilo, limited):
     """It has the time that a command has after the end, and no more."""
     command = "(sleep 3; echo done >> finished) & (while :; do sleep 1; done) & :"
     recording = record(nilo, limited, command, 2)
     recording.wait(timeout=120)
-    wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
+    assert commands(limited) == []
     assert (nilo.folder / "finished").read_text().splitlines() == ["done"] * 2
 
 
@@ -105,19 +122,20 @@ def undelivered(summary):
 
 
 def test_alerts_behind_a_busy_command_are_counted_at_the_end(nilo, limited):
-    """The first command waits for a file; what queues behind it cannot be delivered before the end."""
-    command = "cat >> got; while [ ! -e go ]; do sleep 0.1; done"
+    """The first command never ends; what queues behind it cannot be delivered before the end."""
+    command = "cat >> got; while :; do sleep 0.1; done"
     job = python(HOLD.format(seconds=4))
     recording = nilo.start("run", "--json", "summary.json", "--on-alert", command, "--", *job, preexec_fn=limited.enter)
     _, said = recording.communicate(timeout=120)
-    (nilo.folder / "go").touch()
     summary = json.loads((nilo.folder / "summary.json").read_text())
     begun = len((nilo.folder / "got").read_text().splitlines())
     assert begun == 1 and len(summary["alerts"]) > 1
     missed = len(summary["alerts"]) - begun
-    assert summary["alerts_not_delivered"] == [{"alerts": missed, "reason": "the alert command was still busy when the recording ended"}]
+    ended = {"alerts": 1, "reason": "the alert command took too long and was ended"}
+    busy = {"alerts": missed, "reason": "the alert command was still busy when the recording ended"}
+    assert summary["alerts_not_delivered"] == [ended, busy]
     assert re.search(rf"^{missed} alerts? (was|were) not delivered: the alert command was still busy when the recording ended$", said, re.MULTILINE), said
-    wait_until(lambda: not members(limited), "every process to be gone", seconds=90)
+    assert commands(limited) == []
     assert nilo.show()["alerts_not_delivered"] == summary["alerts_not_delivered"]
 
 

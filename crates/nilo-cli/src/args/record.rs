@@ -64,7 +64,7 @@ const ALERTS: &str = "Alerts";
 /// Whom to tell when memory runs short.
 #[derive(Debug, Args)]
 pub(crate) struct AlertArgs {
-    /// Run this shell command for each alert, which it gets as JSON on its standard input
+    /// Run this shell command for each alert, which it gets as JSON on its standard input; 5 seconds after the job it is ended
     #[arg(long, help_heading = ALERTS, value_name = "CMD")]
     pub(crate) on_alert: Option<String>,
 

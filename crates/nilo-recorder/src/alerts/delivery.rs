@@ -4,8 +4,9 @@
 //! would be counted as part of the job, and be waited for by the wrong one. And what hangs, grows or crashes here does so outside of the recorder.
 //! It is handed over to the parent of all processes before the recorder becomes the tree's reaper, and has a session of its own.
 //!
-//! Nothing that it started outlives it. The socket closes when the recorder ends, however that ends; what is under way then has a time limit, and after it
-//! every process below this one is ended. It is the reaper of its own tree, so processes that moved to another group or session are found as well.
+//! Nothing that it started outlives it, and it does not outlive the recorder: that shuts its end of the socket down and waits until the other end is closed.
+//! What is under way then has a few seconds, and after them every process below this one is ended. It is the reaper of its own tree, so processes that moved
+//! to another group or session are found as well. When the recorder is killed, the same follows without anybody who waits.
 //!
 //! Messages and reports travel over a socket pair that keeps packets apart.
 //! An alert that does not arrive is counted in the run, whatever the reason.
@@ -31,16 +32,13 @@ use crate::own_session::start_in_own_session;
 
 /// No alert is this long.
 const LARGEST_PACKET: usize = 64 << 10;
-/// When the recorder has ended, it waits this long for what is under way ...
-const RECORDER_WAITS: Duration = Duration::from_secs(2);
-/// ... and this long while alerts wait behind it. Those that are not begun by then are counted as not delivered.
-const LAST_START: Duration = Duration::from_secs(5);
-/// No answer comes after this long: the process that delivers is gone, or the machine is far too busy.
-pub(crate) const LONGEST_FINISH: Duration = Duration::from_secs(LAST_START.as_secs() + 3);
-/// What is under way when the recorder has ended gets this long.
-const AFTER_THE_END: Duration = Duration::from_secs(10);
+/// When the recording has ended, what is under way or waits gets this long; the rest is counted as not delivered.
+const AFTER_THE_END: Duration = Duration::from_secs(5);
 /// A process that is killed and still there after this long cannot be helped: it hangs in the kernel.
-const UNKILLABLE: Duration = Duration::from_secs(10);
+const UNKILLABLE: Duration = Duration::from_secs(1);
+/// No answer comes after this long: the process that delivers is gone, or the machine is far too busy.
+pub(crate) const LONGEST_FINISH: Duration =
+    Duration::from_secs(AFTER_THE_END.as_secs() + GRACE.as_secs() + 2 * UNKILLABLE.as_secs());
 /// How often it is asked whether processes have ended.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
@@ -93,7 +91,7 @@ impl AlertDelivery {
         reports
     }
 
-    /// Waits until every alert is delivered or counted as not delivered; what is under way may go on without us for a while.
+    /// Waits until every alert is delivered or counted as not delivered, and every process that was started for one has ended.
     pub(crate) fn finish(self) -> Vec<String> {
         shutdown(&self.socket, Shutdown::Write).ok();
         let until = Instant::now() + LONGEST_FINISH;
@@ -165,26 +163,18 @@ fn serve(socket: OwnedFd, destinations: Destinations) -> ! {
             _ => break,
         }
     }
-    let ended_at = Instant::now();
-    let end = deadline.set(ended_at + AFTER_THE_END);
+    let end = deadline.set(Instant::now() + AFTER_THE_END);
     for (_, queue) in &queues {
         queue.close();
     }
     for (name, queue) in &queues {
-        queue.wait_until_empty(end.min(ended_at + LAST_START));
+        // Deliveries end by their own limits; this one is for a system that cannot end them.
+        queue.wait_until_ended(end + GRACE + UNKILLABLE);
         let reason = format!("{name} was still busy when the recording ended");
         count_undelivered(&destinations.run_dir, queue.discard(), reason);
     }
-    for (_, queue) in &queues {
-        queue.wait_until_ended(end.min(ended_at + RECORDER_WAITS));
-    }
-    // The recorder need not wait for what is under way.
-    shutdown(&socket, Shutdown::Both).ok();
-    for (_, queue) in &queues {
-        // Commands end by their own limits; this one is for a system that cannot end them.
-        queue.wait_until_ended(end + UNKILLABLE);
-    }
     end_children(end);
+    // The recorder, which waits for our end of the socket to close, goes on from here.
     // SAFETY: ends this process, whatever its threads do.
     unsafe { libc::_exit(0) }
 }
@@ -207,10 +197,10 @@ fn start_queues(
         queues.push(("the alert command", queue));
     }
     if let Some(address) = destinations.webhook.clone() {
-        let mut webhook = None;
+        let (mut webhook, end) = (None, deadline.clone());
         let deliver = move |message: &[u8]| {
             let webhook = webhook.get_or_insert_with(|| Webhook::new(&address));
-            webhook.post(message)
+            webhook.post(message, || end.get())
         };
         let queue = start_queue(deliver, destinations, socket, deadline);
         queues.push(("the webhook", queue));

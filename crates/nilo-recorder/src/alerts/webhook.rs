@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use ureq::http::Uri;
@@ -54,9 +54,8 @@ pub(crate) struct Webhook {
 
 impl Webhook {
     pub(crate) fn new(address: &str) -> Webhook {
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(TIME_LIMIT))
-            .user_agent(concat!("nilo/", env!("CARGO_PKG_VERSION")));
+        let mut config =
+            ureq::Agent::config_builder().user_agent(concat!("nilo/", env!("CARGO_PKG_VERSION")));
         if address.starts_with("https") {
             config = config.tls_config(encryption());
         }
@@ -66,13 +65,24 @@ impl Webhook {
         }
     }
 
-    /// Posts the message, a few times if need be; a sentence when it did not arrive.
-    pub(crate) fn post(&self, message: &[u8]) -> Result<(), String> {
+    /// Posts the message, a few times if need be; a sentence when it did not arrive. Once `deadline` is known, nothing goes on after it.
+    pub(crate) fn post(
+        &self,
+        message: &[u8],
+        deadline: impl Fn() -> Option<Instant>,
+    ) -> Result<(), String> {
+        let time_left = || {
+            let left = deadline().map(|end| end.saturating_duration_since(Instant::now()));
+            left.unwrap_or(Duration::MAX)
+        };
         let mut pauses = PAUSES.iter();
         loop {
             let answer = self
                 .agent
                 .post(&self.address)
+                .config()
+                .timeout_global(Some(TIME_LIMIT.min(time_left())))
+                .build()
                 .content_type("application/json")
                 .send(message);
             let error = match answer {
@@ -82,7 +92,7 @@ impl Webhook {
             // An address that answers "no such thing" says the same the next time.
             let final_word = matches!(error, ureq::Error::StatusCode(400..=407 | 409..=428));
             match pauses.next() {
-                Some(pause) if !final_word => thread::sleep(*pause),
+                Some(pause) if !final_word && *pause < time_left() => thread::sleep(*pause),
                 _ => return Err(format!("the alert webhook cannot be reached: {error}")),
             }
         }
@@ -163,18 +173,30 @@ mod tests {
     #[test]
     fn a_server_that_stumbles_is_asked_again() {
         let (address, served) = server(&["503 Busy", "200 OK"]);
-        assert_eq!(Webhook::new(&address).post(b"{}"), Ok(()));
+        assert_eq!(Webhook::new(&address).post(b"{}", || None), Ok(()));
         assert_eq!(served.join().unwrap(), [b"{}", b"{}"]);
     }
 
     #[test]
     fn a_refusal_is_final_and_the_address_stays_secret() {
         let (address, served) = server(&["404 Not Found"]);
-        let error = Webhook::new(&address).post(b"{}").unwrap_err();
+        let error = Webhook::new(&address).post(b"{}", || None).unwrap_err();
         assert!(
             error.contains("404") && !error.contains("/alert"),
             "{error}"
         );
         assert_eq!(served.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_given_up_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/alert", listener.local_addr().unwrap());
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let posted = Webhook::new(&address).post(b"{}", || Some(deadline));
+        assert!(posted.unwrap_err().contains("timeout"));
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_ok(), "it was asked once");
+        assert!(listener.accept().is_err(), "and not again");
     }
 }
