@@ -147,7 +147,9 @@ impl PortableTree {
                 tracked.detail = detail(process);
                 tracked.detail_is_new = true;
                 let info = describe(process);
-                if info.name != tracked.info.name || info.command != tracked.info.command {
+                let is_new = info.name != tracked.info.name || info.command != tracked.info.command;
+                // Of a process that is ending there is no command line any more.
+                if is_new && !info.command.is_empty() {
                     tracked.info = ProcessInfo {
                         parent: tracked.info.parent,
                         ..info

@@ -70,3 +70,27 @@ fn a_captured_tree_is_read_and_followed() {
     ticker.tick(&mut tree);
     assert!(tree.processes().is_empty());
 }
+
+/// A process that was killed has given its memory back, and its command line with it, some time before it is a zombie.
+#[test]
+fn a_process_whose_memory_is_gone_keeps_its_name() {
+    let mut job = Job::python("print('ready', flush=True)\nimport sys; sys.stdin.read()");
+    job.hear();
+    let folder = tempfile::tempdir().unwrap();
+    capture(job.pid(), folder.path());
+    let roots = Roots {
+        proc: folder.path().to_owned(),
+        ..Roots::default()
+    };
+    let mut tree = ProcessTree::new(&roots, TreeOptions::default()).unwrap();
+    tree.add_root(job.pid()).unwrap();
+    let command = folder.path().join(job.pid().to_string()).join("cmdline");
+    std::fs::write(command, b"").unwrap();
+    let mut ticker = Ticker::new();
+    ticker.tick_until(&mut tree, "its details", |tree| {
+        tree.processes()[0].detail.threads.is_some()
+    });
+    assert_eq!(tree.processes()[0].info.name, "python -c …");
+    let renamed = |change: &Change| matches!(change, Change::Renamed(_));
+    assert!(!ticker.changes.iter().any(renamed));
+}

@@ -378,6 +378,10 @@ impl ProcessTree {
         else {
             return;
         };
+        // A process that was killed gives its memory back, and the command line with it, before it is gone.
+        if count == 0 {
+            return;
+        }
         let hash = command_hash(files.comm(), &raw[..count]);
         if hash == files.command_hash {
             return;
