@@ -9,6 +9,7 @@ pub mod ending;
 pub mod exceptions;
 pub mod findings;
 pub mod gpus;
+mod held_of_limit;
 mod json_number;
 pub mod metric_history;
 pub mod metrics;

@@ -14,6 +14,7 @@ use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::findings::{Finding, Seen, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
+use crate::held_of_limit::held_of_limit;
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
 use crate::owned_cgroup::owned_cgroup_table;
@@ -144,6 +145,9 @@ pub struct MemorySummary {
     pub limit_bytes: Option<u64>,
     /// What imposes it.
     pub limit_source: Option<String>,
+    /// What of it the job held at the peak: the peak may count file pages that are charged to another cgroup.
+    #[serde(skip)]
+    pub limit_used_bytes: Option<u64>,
     /// The kernel's own peak of the job's cgroup, page cache and kernel memory included.
     pub cgroup_peak_bytes: Option<u64>,
     /// The largest sampled working set of the job's cgroup.
@@ -411,6 +415,7 @@ fn memory(recording: &Recording) -> MemorySummary {
     }
     if let Some(peak) = tree_peak(recording) {
         summary.peak_bytes = whole(peak.bytes);
+        summary.limit_used_bytes = whole(held_of_limit(recording, peak.bytes));
         summary.peak_kind = Some(peak.kind);
         summary.peak_secs = Some(to_secs(peak.time_nanos));
         let first = level.present().next();

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
+use crate::held_of_limit::{held_of_cgroup, held_of_limit};
 use crate::summary::peak_memory_bytes;
 use crate::tracking::{Resource, ResourceTracker, Verdict};
 use nilo_forecast::Growth;
@@ -41,7 +42,7 @@ pub struct RanOut {
     pub name: Option<String>,
     /// The limit that was reached.
     pub limit_bytes: Option<u64>,
-    /// The most that was held.
+    /// The most that was held; of a cgroup's limit, what was charged to the cgroup.
     pub peak_bytes: Option<u64>,
     /// Whether something else may be the cause.
     pub certainty: Certainty,
@@ -106,11 +107,14 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         time_nanos: oom.time_nanos.unwrap_or(ending.time_nanos),
         pid: oom.victim_pid,
         name: oom.victim_name.clone(),
-        limit_bytes: match own {
-            Some((_, limit)) => Some(limit),
+        limit_bytes: match &own {
+            Some((_, limit)) => Some(*limit),
             None => oom.limit.as_ref().map(|limit| limit.bytes),
         },
-        peak_bytes: peak_memory_bytes(recording),
+        peak_bytes: peak_memory_bytes(recording).map(|peak| match &own {
+            Some((path, limit)) => held_of_cgroup(recording, path, *limit, peak as f64) as u64,
+            None => held_of_limit(recording, peak as f64) as u64,
+        }),
         certainty: oom.certainty,
         growth: None,
         evidence: oom.evidence.clone(),

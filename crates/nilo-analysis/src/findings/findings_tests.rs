@@ -6,7 +6,7 @@ use nilo_sample::{
 };
 
 use super::Finding;
-use crate::assessment::is_leak;
+use crate::assessment::{is_leak, ran_out};
 use crate::tracking::ResourceTracker;
 use nilo_sample::fixture::{recording, table, tick};
 
@@ -270,6 +270,33 @@ fn a_leak_towards_the_limit_was_predicted() {
         .find(|finding| finding.kind == "oom-risk")
         .unwrap();
     assert_eq!(risk.severity, "critical");
+}
+
+/// The tree counts pages of libraries that another cgroup is charged for: 2020 MiB where the kernel let 2000 be charged.
+#[test]
+fn no_share_of_a_cgroups_limit_exceeds_what_the_kernel_counted_in_it() {
+    let mut run = recording();
+    run.description.limit = limited(2000.0);
+    let spec = TableSpec::cgroup("/job");
+    let mut row = vec![ABSENT; spec.columns.len()];
+    row[spec.column("usage_bytes").unwrap()] = 1000.0 * MIB;
+    row[spec.column("peak_bytes").unwrap()] = 1980.0 * MIB;
+    let mut cgroup = table(spec);
+    tick(&mut cgroup, 10 * SECOND, &row);
+    run.tables = vec![
+        tree(|t| if t < 100.0 { 500.0 } else { 2020.0 }, 200),
+        cgroup,
+    ];
+    let near_miss = one(&run, 200, "near-miss");
+    let share = "the peak of 1.93 GiB is 99 % of the limit";
+    assert!(near_miss.evidence[0].contains(share), "{near_miss:?}");
+    let mut ending = ending(200);
+    let summary = crate::summarize(&run, &ending);
+    assert_eq!(summary.memory.limit_used_bytes, Some(1980 << 20));
+    (ending.status, ending.oom) = (RunStatus::OomKilled, Some(killed()));
+    let mut tracker = ResourceTracker::over(&run).0;
+    let ran_out = ran_out(&run, &ending, &mut tracker).unwrap();
+    assert_eq!(ran_out.used_share(), Some(0.99));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use nilo_sample::{LimitSource, Subject};
 
 use super::{Finding, Seen};
 use crate::ending::limit_in_force;
+use crate::held_of_limit::held_of_limit;
 use crate::rate::growth;
 
 /// This share of the limit is near it.
@@ -26,6 +27,7 @@ pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
         .unwrap_or(0.0);
     let tree = recording.table(&Subject::Tree)?;
     let (_, peak) = tree.series("memory_bytes")?.max()?;
+    let peak = held_of_limit(recording, peak);
     let share = peak / limit.bytes as f64;
     if share < NEAR && hits < 1.0 {
         return None;

@@ -159,13 +159,12 @@ fn peak_words(kind: &str, summary: &Summary) -> String {
 
 fn limit_words(memory: &MemorySummary, source: &str) -> String {
     let limit = memory.limit_bytes.unwrap_or(0);
-    // RSS counts file pages that are charged to another cgroup, so it may exceed a limit that held.
-    let share = match memory.peak_bytes.filter(|_| limit > 0) {
-        Some(peak) if peak >= limit => ", all of it used at the peak".to_owned(),
-        Some(peak) => {
+    let share = match memory.limit_used_bytes.filter(|_| limit > 0) {
+        Some(used) if used == limit => ", all of it used at the peak".to_owned(),
+        Some(used) => {
             format!(
                 ", {:.0} % of it used at the peak",
-                100.0 * peak as f64 / limit as f64
+                100.0 * used as f64 / limit as f64
             )
         }
         None => String::new(),
