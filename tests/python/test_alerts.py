@@ -144,6 +144,31 @@ def test_a_peak_between_two_looks_is_seen(nilo, limited):
     assert kinds(nilo.show()) == ["memory-warning", "memory-critical"]
 
 
+def test_spikes_are_told_with_the_time_of_the_sample_that_saw_them(nilo, limited):
+    """Twice: the second comes when the job has been far from its limit for a while, with the thresholds of the first still raised."""
+    code = """
+import time
+times = []
+for mib in (420, 500):
+    time.sleep(2.5)
+    begin = time.monotonic_ns()
+    held = b"x" * (mib << 20)
+    time.sleep(0.6)
+    times.append((begin, time.monotonic_ns()))
+    del held
+time.sleep(2.5)
+print(times)
+"""
+    # One sample sees each, or two.
+    result = nilo("run", "--quiet", "--interval", "0.5", "--", *python(code), preexec_fn=limited.enter)
+    spikes = json.loads(result.stdout.replace("(", "[").replace(")", "]"))
+    started = json.loads((nilo.run_folder() / "run.json").read_text())["started_monotonic_nanos"]
+    alerts = levels(nilo.show()["alerts"])
+    assert [alert["kind"] for alert in alerts] == ["memory-warning", "memory-critical"]
+    for alert, (begin, end) in zip(alerts, spikes, strict=True):
+        assert begin < started + alert["time_nanos"] <= end, (alert, begin - started, end - started)
+
+
 def test_a_level_that_swings_around_the_threshold_alerts_once(nilo, limited):
     # 78 % and 60 % of the limit, program and page tables included.
     swings = [step for _ in range(6) for step in ((392, 1.2), (300, 1.2))]

@@ -241,11 +241,10 @@ impl Recorder {
         let noticed = ready.is_ok() && fds[1..].iter().any(|fd| !fd.revents().is_empty());
         if noticed {
             drop(fds);
-            self.surroundings.on_notice(
-                &mut self.writer,
-                monotonic_nanos(),
-                self.source.processes(),
-            );
+            let now_nanos = monotonic_nanos();
+            self.surroundings
+                .on_notice(&mut self.writer, now_nanos, self.source.processes());
+            self.nudge_alerts(now_nanos);
         } else if glance.is_some() && !signalled {
             let now_nanos = monotonic_nanos();
             let memory_bytes = self.source.glance(now_nanos);
@@ -297,9 +296,7 @@ impl Recorder {
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         self.live.ticks += 1;
         (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
-        if let Some(alerts) = &mut self.alerts {
-            alerts.see(&self.live);
-        }
+        self.nudge_alerts(now_nanos);
         if self.surroundings.is_of_machine() {
             self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
         }
@@ -308,6 +305,14 @@ impl Recorder {
             self.write_own_cost(now_nanos, pace);
         }
         self.last_tick_nanos = now_nanos;
+    }
+
+    fn nudge_alerts(&mut self, now_nanos: u64) {
+        if let Some(alerts) = &mut self.alerts {
+            let of_cgroup = self.surroundings.held_of_limit_bytes().unwrap_or(0);
+            let level_bytes = self.live.memory_bytes.max(of_cgroup);
+            alerts.see(now_nanos, level_bytes, self.live.limit_bytes);
+        }
     }
 
     fn look_on(

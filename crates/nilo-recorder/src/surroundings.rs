@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use nilo_runfile::{RunWriter, TableId};
 use nilo_sample::table::or_absent;
-use nilo_sample::{Event, Limit, TableSpec};
+use nilo_sample::{Event, Limit, LimitSource, TableSpec};
 use nilo_source::{
     CgroupReading, Host, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup, resolve_limits,
 };
@@ -188,6 +188,18 @@ impl Surroundings {
 
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
+    }
+
+    /// What is held of a cgroup's limit, as last read; file pages that the kernel can drop do not count.
+    pub(crate) fn held_of_limit_bytes(&self) -> Option<u64> {
+        let LimitSource::Cgroup { path, .. } = &self.limit.as_ref()?.source else {
+            return None;
+        };
+        let mut each = self.cgroups.iter();
+        let reading = &each.find(|it| it.cgroup.path() == path)?.reading;
+        let shmem = reading.shmem_bytes.unwrap_or(0);
+        let files = reading.file_bytes.unwrap_or(0).saturating_sub(shmem);
+        Some(reading.usage_bytes?.saturating_sub(files))
     }
 
     /// CPU time that threads of our own have taken.

@@ -164,18 +164,17 @@ impl LatestReadings {
         self.gpu_reserved_bytes.insert(index, reserved_bytes);
     }
 
-    /// The readings that a row completes, handed to `each`.
+    /// The readings that a row completes, handed to `each`. Gives the job's level where a row shows it between two readings:
+    /// its cgroup is also read when the kernel is about to kill.
     pub(crate) fn take(
         &mut self,
         time_nanos: u64,
         row: &Row<'_>,
         mut each: impl FnMut(Resource, Reading),
-    ) {
+    ) -> Option<Reading> {
         match &row.0.spec.subject {
             Subject::Tree => {
-                let Some(memory) = row.get("memory_bytes") else {
-                    return;
-                };
+                let memory = row.get("memory_bytes")?;
                 self.tree_bytes = memory;
                 self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
                 each(Resource::Job, self.job(time_nanos));
@@ -209,6 +208,7 @@ impl LatestReadings {
                     };
                     each(Resource::Cgroup { path: path.clone() }, reading);
                 }
+                return Some(self.job(time_nanos));
             }
             Subject::Host => self.host(time_nanos, row, each),
             Subject::Gpu { index } => {
@@ -244,6 +244,7 @@ impl LatestReadings {
             }
             _ => {}
         }
+        None
     }
 
     fn is_limiting(&self, path: &str) -> bool {

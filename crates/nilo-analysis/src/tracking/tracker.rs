@@ -159,7 +159,10 @@ impl ResourceTracker {
                     let entry = watched.entry(resource.clone()).or_default();
                     changes.extend(entry.put(resource, reading));
                 };
-                self.latest.take(time_nanos, &Row(table, row), put);
+                let level = self.latest.take(time_nanos, &Row(table, row), put);
+                if let (Some(level), Some(job)) = (level, self.watched.get_mut(&Resource::Job)) {
+                    job.see_level(level);
+                }
                 if time_nanos >= self.next_repeat_nanos {
                     self.next_repeat_nanos = time_nanos + REPEAT_NANOS;
                     self.repeat_standing(time_nanos, &mut changes);
@@ -257,27 +260,23 @@ impl ResourceTracker {
     /// Where every resource goes, with its fullest reading since the last call. Growth costs more to tell: it is looked for where a risk is said to come of it,
     /// so that whoever is warned hears the same word for it as from [`ResourceTracker::verdicts`].
     ///
-    /// Readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
+    /// Newest readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
     pub fn risks(&mut self) -> Vec<Verdict> {
         let times = self.watched.values().map(|it| it.reading.time_nanos);
         let now_nanos = times.max().unwrap_or(0);
-        let fullest = self.watched.values_mut().map(TrackedResource::take_fullest);
-        let fullest: Vec<Reading> = fullest.collect();
+        let fullest = self.watched.values_mut();
+        let fullest: Vec<Reading> = fullest.map(|it| it.take_fullest(now_nanos)).collect();
         let looked_at = self.watched.iter().zip(fullest);
         let mut risks: Vec<Verdict> = looked_at
-            .map(|((resource, watched), reading)| {
-                let reading = Reading {
-                    time_nanos: now_nanos,
-                    ..reading
-                };
-                match self.is_growth_a_risk(resource) {
+            .map(
+                |((resource, watched), reading)| match self.is_growth_a_risk(resource) {
                     true => Verdict {
                         reading,
                         ..self.verdict(resource, watched, None)
                     },
                     false => watched.verdict_of(resource, reading, None),
-                }
-            })
+                },
+            )
             .collect();
         agree_on_leaks(&mut risks);
         risks
@@ -402,12 +401,7 @@ impl TrackedResource {
         self.readings += 1;
         self.reading = reading;
         self.is_standing = resource.is_written_on_change();
-        if self
-            .fullest
-            .is_none_or(|fullest| reading.needed_bytes() >= fullest.needed_bytes())
-        {
-            self.fullest = Some(reading);
-        }
+        self.see_level(reading);
         let forecast = *self.forecaster.forecast();
         if forecast.level == self.level {
             return None;
@@ -422,8 +416,24 @@ impl TrackedResource {
         })
     }
 
-    fn take_fullest(&mut self) -> Reading {
-        self.fullest.take().unwrap_or(self.reading)
+    /// A level that thresholds are held against, whether or not it becomes a reading.
+    fn see_level(&mut self, reading: Reading) {
+        let is_fuller = |fullest: Reading| reading.needed_bytes() > fullest.needed_bytes();
+        if self.fullest.is_none_or(is_fuller) {
+            self.fullest = Some(reading);
+        }
+    }
+
+    /// The fullest reading since the last call. One that still stands is placed at `now_nanos`, one that is over has its own time.
+    fn take_fullest(&mut self, now_nanos: u64) -> Reading {
+        let newest = Reading {
+            time_nanos: now_nanos,
+            ..self.reading
+        };
+        let fullest = self.fullest.take();
+        fullest
+            .filter(|fullest| fullest.needed_bytes() > newest.needed_bytes())
+            .unwrap_or(newest)
     }
 
     fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {

@@ -104,6 +104,33 @@ fn whoever_is_warned_of_a_leak_hears_that_word() {
     assert_eq!(told[0].1, Some(Cause::Leak));
 }
 
+/// The cgroup is read when the kernel is about to kill, between two samples of the tree or after the last.
+#[test]
+fn a_level_that_only_the_cgroup_shows_is_looked_at_with_its_own_time() {
+    for last_sample in [20, 10] {
+        let mut levels = cgroup(|_| 300.0, |_| 0.0, last_sample);
+        let full = cgroup(|_| 1990.0, |_| 0.0, 1);
+        let time_nanos = 9 * SECOND + SECOND / 2;
+        let at = levels.times.partition_point(|time| *time < time_nanos);
+        levels.times.insert(at, time_nanos);
+        for (column, value) in levels.columns.iter_mut().zip(&full.columns) {
+            column.insert(at, value[0]);
+        }
+        let mut run = recording();
+        run.description.limit = Some(cgroup_limit(2000.0));
+        run.tables = vec![levels, tree(last_sample)];
+        let (mut tracker, _) = ResourceTracker::over(&run);
+        let mut level = || {
+            let risks = tracker.risks();
+            let job = risks.iter().find(|risk| risk.resource == Resource::Job);
+            let reading = job.unwrap().reading;
+            (reading.time_nanos, reading.needed_bytes() / MIB)
+        };
+        assert_eq!(level(), (time_nanos, 1990.0));
+        assert_eq!(level().1, 300.0, "it is over");
+    }
+}
+
 /// The first sample has no interval yet, so that ten seconds of samples are a little less.
 #[test]
 fn what_was_watched_too_short_is_not_said_to_be_long_enough() {

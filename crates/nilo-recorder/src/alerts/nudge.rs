@@ -1,41 +1,47 @@
-//! Wakes the alerts when a tick finds the job nearer to its limit than ever before: their own looks come once a second or less.
+//! Wakes the alerts when the job comes nearer to its limit: their own looks come once a second or less.
 
 use std::sync::mpsc::Sender;
 
 use nilo_follow::Wake;
 
-use crate::live::Live;
-
 /// Below this share of the limit nobody is woken.
 const FROM_SHARE: f64 = 0.5;
 /// Each step of this share wakes once.
 const STEP_SHARE: f64 = 0.05;
+/// The first of these steps.
+const FIRST_STEP: u64 = (FROM_SHARE / STEP_SHARE) as u64;
+/// Steps count anew when the level has been below them, but not more often than this.
+const ANEW_NANOS: u64 = 1_000_000_000;
 
 /// Held by the sampling loop.
 #[derive(Debug)]
 pub(crate) struct Nudge {
     wakes: Sender<Wake>,
     highest_step: u64,
+    woken_nanos: u64,
 }
 
 impl Nudge {
     pub(super) fn new(wakes: Sender<Wake>) -> Nudge {
         Nudge {
             wakes,
-            highest_step: (FROM_SHARE / STEP_SHARE) as u64,
+            highest_step: FIRST_STEP,
+            woken_nanos: 0,
         }
     }
 
-    /// Called after each tick; never blocks.
-    pub(crate) fn see(&mut self, live: &Live) {
-        let Some(limit) = live.limit_bytes.filter(|limit| *limit > 0) else {
+    /// Called after each tick and when the kernel gives notice; never blocks.
+    pub(crate) fn see(&mut self, now_nanos: u64, level_bytes: u64, limit_bytes: Option<u64>) {
+        let Some(limit) = limit_bytes.filter(|limit| *limit > 0) else {
             return;
         };
-        let share = live.memory_bytes as f64 / limit as f64;
-        let step = (share / STEP_SHARE) as u64;
+        let step = (level_bytes as f64 / limit as f64 / STEP_SHARE) as u64;
         if step > self.highest_step {
             self.highest_step = step;
+            self.woken_nanos = now_nanos;
             self.wakes.send(Wake::Look).ok();
+        } else if step < FIRST_STEP && now_nanos.saturating_sub(self.woken_nanos) >= ANEW_NANOS {
+            self.highest_step = FIRST_STEP;
         }
     }
 }
@@ -45,23 +51,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_towards_the_limit_wakes_once() {
+    fn each_step_towards_the_limit_wakes_once_and_again_after_a_second_far_from_it() {
         let (words, heard) = std::sync::mpsc::channel();
         let mut nudge = Nudge::new(words);
-        let mut see = |memory_bytes, limit_bytes| {
-            nudge.see(&Live {
-                memory_bytes,
-                limit_bytes,
-                ..Live::default()
-            });
+        let mut see = |millis: u64, level_bytes, limit_bytes| {
+            nudge.see(millis * 1_000_000, level_bytes, limit_bytes);
             heard.try_iter().count()
         };
-        assert_eq!(see(90, None), 0);
-        assert_eq!(see(52, Some(100)), 0);
-        assert_eq!(see(56, Some(100)), 1);
-        assert_eq!(see(59, Some(100)), 0);
-        assert_eq!(see(91, Some(100)), 1);
-        assert_eq!(see(20, Some(100)), 0);
-        assert_eq!(see(91, Some(100)), 0);
+        assert_eq!(see(0, 90, None), 0);
+        assert_eq!(see(100, 52, Some(100)), 0);
+        assert_eq!(see(200, 56, Some(100)), 1);
+        assert_eq!(see(300, 59, Some(100)), 0);
+        assert_eq!(see(400, 91, Some(100)), 1);
+        assert_eq!(see(500, 20, Some(100)), 0);
+        assert_eq!(see(600, 91, Some(100)), 0);
+        assert_eq!(see(1500, 20, Some(100)), 0);
+        assert_eq!(see(1600, 91, Some(100)), 1);
     }
 }
