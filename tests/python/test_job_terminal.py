@@ -138,6 +138,23 @@ def test_the_level_is_in_the_title_and_the_old_title_comes_back(tmux):
     assert pane.value("pane_title") == "the old title"
 
 
+def test_the_old_title_is_back_while_the_job_is_stopped(tmux):
+    pane = tmux.run("one", ["bash", "--norc", "-i"])
+    pane.expect("PROMPT>")
+    pane.keys(f"printf '\\033]2;the old title\\007'; '{NILO}' run --interval 0.05 -- sleep 600", "Enter")
+    # Twice: it is set again on resuming, and taken back again.
+    for stops in (1, 2):
+        wait_until(lambda: "Memory:" in pane.value("pane_title"), "the level in the title", seconds=60)
+        pane.keys("C-z")
+        pane.expect("Stopped", stops)
+        assert pane.value("pane_title") == "the old title"
+        pane.keys("fg", "Enter")
+    wait_until(lambda: "Memory:" in pane.value("pane_title"), "the level in the title", seconds=60)
+    pane.keys("C-c")
+    pane.expect("MEMORY USAGE STATISTICS")
+    assert pane.value("pane_title") == "the old title"
+
+
 def test_a_window_that_changes_its_size(tmux):
     both = Both(tmux, [sys.executable, "-c", PRINTS])
     both.titled()

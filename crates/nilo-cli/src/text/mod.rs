@@ -19,5 +19,6 @@ pub(crate) mod screen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod terminal_title;
+pub(crate) mod title_on_stop;
 pub(crate) mod training;
 pub(crate) mod wrap;

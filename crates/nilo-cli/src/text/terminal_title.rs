@@ -18,6 +18,7 @@ use std::time::Duration;
 use nilo_source::{Roots, write_calls};
 
 use super::live_line::may_draw;
+use super::title_on_stop::{is_shown, mark_gone, mark_shown, watch_for_stops};
 
 /// Values of TERM begin like this where OSC 2 sets a title.
 const KNOWN: [&str; 18] = [
@@ -51,7 +52,7 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// XTWINOPS: keeps the title on the terminal's stack, and takes it from there.
 const PUSH: &str = "\x1b[22;2t";
-const POP: &str = "\x1b[23;2t";
+pub(super) const POP: &str = "\x1b[23;2t";
 
 /// A title to show.
 struct Update {
@@ -125,17 +126,21 @@ fn leave_signals_to_others() {
 fn show_titles(mut terminal: File, updates: &Receiver<Update>) {
     let mut shown: Option<String> = None;
     for update in updates {
-        if shown.as_ref() == Some(&update.text) || !waits_for_pause(&update.pids) {
+        let is_there = is_shown() && shown.as_ref() == Some(&update.text);
+        if is_there || !waits_for_pause(&update.pids) {
             continue;
         }
-        let push = if shown.is_none() { PUSH } else { "" };
+        if shown.is_none() {
+            watch_for_stops();
+        }
+        let push = if mark_shown() { "" } else { PUSH };
         let sequence = format!("{push}\x1b]2;{}\x07", update.text);
         if terminal.write_all(sequence.as_bytes()).is_err() {
             return;
         }
         shown = Some(update.text);
     }
-    if shown.is_some() {
+    if mark_gone() {
         terminal.write_all(POP.as_bytes()).ok();
     }
 }
