@@ -282,6 +282,43 @@ def test_nothing_is_written_behind_a_link_that_is_not_approved(nilo, target, tmp
     assert result.returncode == 2 and "nilo trust .nilo" in result.stderr
 
 
+@pytest.mark.parametrize("mode, is_strangers, why", [(0o777, True, "another user"), (0o755, True, "another user"), (0o777, False, "everybody can write")])
+def test_nothing_is_recorded_where_a_stranger_can_change_it(nilo, tmp_path, mode, is_strangers, why):
+    found = nilo.folder / ".nilo"
+    found.mkdir()
+    found.chmod(mode)
+    if is_strangers:
+        given_to_a_stranger(found)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    own = {"TMPDIR": str(scratch)}
+    result = nilo("run", "--quiet", "--name", "here", "--", "sh", "-c", "echo hi; exit 7", extra_env=own)
+    assert (result.returncode, result.stdout) == (7, "hi\n")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("warning:") and why in line and ("--dir" in line or "chmod" in line) and str(scratch) in line, line
+    assert list(found.iterdir()) == []
+    assert len(list(scratch.glob("nilo-*/*/run.json"))) == 1
+    assert json.loads(nilo("show", "here", "--format", "json", extra_env=own).stdout)["name"] == "here"
+    assert nilo("prune", "--keep", "0").returncode == 2
+    # Whoever names the folder means it.
+    assert nilo("run", "--quiet", "--dir", str(found), "--", "true").stderr == ""
+    assert len(list(found.glob("*/run.json"))) == 1
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o775, 0o1777])
+def test_a_folder_of_ours_in_which_others_replace_nothing_holds_the_runs(nilo, mode):
+    (nilo.folder / ".nilo").mkdir()
+    (nilo.folder / ".nilo").chmod(mode)
+    assert nilo("run", "--quiet", "--", "true").stderr == "" and len(nilo.runs()) == 1
+
+
+def test_with_sudo_the_folder_of_the_invoking_user_holds_the_runs(nilo):
+    (nilo.folder / ".nilo").mkdir()
+    given_to_a_stranger(nilo.folder / ".nilo")
+    invoking = {"SUDO_UID": str(STRANGER)}
+    assert nilo("run", "--quiet", "--", "true", extra_env=invoking).stderr == "" and len(nilo.runs()) == 1
+
+
 def test_an_approved_link_holds_the_runs(nilo, tmp_path):
     (tmp_path / "scratch").mkdir()
     nilo.environment["TMPDIR"] = str(tmp_path / "scratch")

@@ -46,6 +46,22 @@ pub enum RunfileError {
         /// Where it leads.
         target: PathBuf,
     },
+    /// The folder of runs is another user's, who could change and replace what we write.
+    #[error("{path} belongs to another user (UID {uid}); to record there all the same, name it by its full path with --dir", path = path.display())]
+    StrangersRoot {
+        /// Where.
+        path: PathBuf,
+        /// Whose it is.
+        uid: u32,
+    },
+    /// Everybody can rename and delete what is in the folder of runs.
+    #[error("everybody can write to {path} (mode {mode:o}); `chmod o-w {path}` changes that", path = path.display())]
+    WritableRoot {
+        /// Where.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// `run.json` cannot be understood.
     #[error("run.json is damaged, {reason}: {path}", path = path.display())]
     BadDescription {

@@ -17,6 +17,9 @@ use crate::verify::{self, Verification};
 
 /// The folder of runs where nobody says another.
 pub const DEFAULT_ROOT: &str = ".nilo";
+/// Permission of everybody to write, and the bit that lets only owners rename and delete, as in `/tmp`.
+const EVERYBODY_WRITES: u32 = 0o002;
+const STICKY: u32 = 0o1000;
 
 /// `run.json` is a page of text; more than this is not one of ours.
 const MAX_DESCRIPTION_BYTES: u64 = 8 << 20;
@@ -202,18 +205,33 @@ pub(crate) fn parse_description(bytes: &[u8]) -> Result<RunDescription, serde_js
     serde_json::from_slice(bytes)
 }
 
-/// Whether runs may be written and deleted here. A link of the default name may come from a cloned repository and lead anywhere.
+/// Whether runs may be written and deleted here. A folder of the default name is found, not named by the user: a link may come from a cloned repository
+/// and lead anywhere, and who owns a folder, or may write to it, can read, change and replace what we put there.
 pub fn check_root(root: &Path) -> Result<(), RunfileError> {
     if root != Path::new(DEFAULT_ROOT) {
         return Ok(());
     }
-    match fs::read_link(root) {
-        Ok(target) => Err(RunfileError::LinkedRoot {
-            path: root.to_owned(),
-            target,
-        }),
-        Err(_) => Ok(()),
+    let path = root.to_owned();
+    if let Ok(target) = fs::read_link(root) {
+        return Err(RunfileError::LinkedRoot { path, target });
     }
+    let Ok(folder) = fs::symlink_metadata(root) else {
+        return Ok(());
+    };
+    let (uid, mode) = (folder.uid(), folder.mode() & 0o7777);
+    let is_writable = mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0;
+    match folder.is_dir() {
+        true if !is_trusted_owner(uid) => Err(RunfileError::StrangersRoot { path, uid }),
+        true if is_writable => Err(RunfileError::WritableRoot { path, mode }),
+        _ => Ok(()),
+    }
+}
+
+/// We, the administrator, and whoever became the administrator by `sudo`: as git decides whose repository it works in.
+fn is_trusted_owner(uid: u32) -> bool {
+    let ours = rustix::process::geteuid().as_raw();
+    let invoking = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
+    uid == ours || uid == 0 || ours == 0 && invoking() == Some(uid)
 }
 
 /// Makes the root where it is missing, and says whether it did. Folders above it are made as the umask says: they are not ours.
