@@ -34,8 +34,10 @@ pub struct Look<'a> {
 pub enum Wake {
     /// Something was written that cannot wait for the next look.
     Look,
-    /// The job has ended: what was reached is told, what would have come is not.
+    /// The job has ended: from here on what was reached is told, what would have come is not.
     JobEnded,
+    /// Everything is written: the last look.
+    LastLook,
 }
 
 /// What to follow a run for.
@@ -70,6 +72,7 @@ pub struct Engine<F> {
     evaluator: AlertEvaluator,
     schedule: Schedule,
     risks: Vec<Verdict>,
+    job_ended: bool,
 }
 
 impl<F: Fn(&Resource) -> bool> Engine<F> {
@@ -85,6 +88,7 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
             evaluator: AlertEvaluator::new(settings.rules),
             schedule: Schedule::new(Instant::now(), settings.idle, settings.leaks.after),
             risks: Vec::new(),
+            job_ended: false,
             settings,
         }
     }
@@ -98,11 +102,14 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
         let mut wait = LOOK_EVERY;
         loop {
             let woken = wakes.recv_timeout(wait);
-            let job_ended = woken == Ok(Wake::JobEnded);
-            let is_last = job_ended || woken == Err(RecvTimeoutError::Disconnected);
+            self.job_ended |= woken == Ok(Wake::JobEnded);
+            let is_last = matches!(
+                woken,
+                Ok(Wake::LastLook) | Err(RecvTimeoutError::Disconnected)
+            );
             let (has_news, changes) = self.take_news();
             let alerts = match has_news {
-                true => self.evaluate(job_ended),
+                true => self.evaluate(),
                 false => Vec::new(),
             };
             wait = self.schedule.wait(has_news, &self.risks);
@@ -132,8 +139,8 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
         (true, changes)
     }
 
-    fn evaluate(&mut self, job_ended: bool) -> Vec<Alert> {
-        if job_ended {
+    fn evaluate(&mut self) -> Vec<Alert> {
+        if self.job_ended {
             return self.evaluator.look_at_levels(&self.risks);
         }
         let mut alerts = self.evaluator.look(&self.risks);

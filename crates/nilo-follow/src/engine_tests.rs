@@ -7,6 +7,8 @@ use super::*;
 
 #[derive(Default)]
 struct Heard {
+    /// Writes the samples, at the first look.
+    sampling: Option<Box<dyn FnOnce()>>,
     alerts: Vec<(AlertKind, bool)>,
     resources: Vec<Resource>,
     last_looks: usize,
@@ -14,6 +16,9 @@ struct Heard {
 
 impl Subscriber for Heard {
     fn on_look(&mut self, look: &Look<'_>) {
+        if let Some(sample) = self.sampling.take() {
+            sample();
+        }
         let alerts = look.alerts.iter();
         self.alerts
             .extend(alerts.map(|alert| (alert.kind, alert.raised)));
@@ -28,9 +33,16 @@ impl Subscriber for Heard {
 
 /// A recorded job at 95 of 100 MiB, followed until it ends or watching does.
 fn follow_a_full_job(end: Option<Wake>, is_wanted: impl Fn(&Resource) -> bool) -> Heard {
+    let wakes: Vec<Wake> = [Wake::Look].into_iter().chain(end).collect();
+    follow(&wakes, &[95.0; 3], is_wanted)
+}
+
+/// A job with these levels, one a second, of 100 MiB, sampled after the first wake.
+fn follow(wakes: &[Wake], levels_mib: &[f64], is_wanted: impl Fn(&Resource) -> bool) -> Heard {
     let scratch = tempfile::tempdir().unwrap();
     let mut description = fixture::recording().description;
-    description.started_monotonic_nanos = monotonic_nanos();
+    let started_nanos = monotonic_nanos();
+    description.started_monotonic_nanos = started_nanos;
     description.limit = Some(Limit {
         bytes: 100 << 20,
         source: LimitSource::Cgroup {
@@ -42,11 +54,14 @@ fn follow_a_full_job(end: Option<Wake>, is_wanted: impl Fn(&Resource) -> bool) -
     let options = WriterOptions::default();
     let mut writer = RunWriter::create(folder.path(), "recorder", options).unwrap();
     let tree = writer.define(&TableSpec::tree());
-    let level = f64::from(95 << 20);
-    for _ in 0..3 {
-        let row = [level, level, ABSENT, 0.0, 0.0, 1.0, 0.0];
-        writer.append(tree, monotonic_nanos(), None, &row);
-    }
+    let levels_mib = levels_mib.to_vec();
+    let sample = move || {
+        for (second, mib) in (0..).zip(levels_mib) {
+            let level = mib * f64::from(1 << 20);
+            let row = [level, level, ABSENT, 0.0, 0.0, 1.0, 0.0];
+            writer.append(tree, started_nanos + second * 1_000_000_000, None, &row);
+        }
+    };
     let settings = FollowSettings {
         rules: AlertRules::default(),
         leaks: LeakSearch {
@@ -58,17 +73,27 @@ fn follow_a_full_job(end: Option<Wake>, is_wanted: impl Fn(&Resource) -> bool) -
         is_wanted,
     };
     let engine = Engine::new(&folder, Some(&description), settings);
-    let (wakes, heard) = channel();
-    end.map(|wake| wakes.send(wake));
-    drop(wakes);
-    let mut subscriber = Heard::default();
+    let (sender, heard) = channel();
+    for wake in wakes {
+        sender.send(*wake).unwrap();
+    }
+    drop(sender);
+    let mut subscriber = Heard {
+        sampling: Some(Box::new(sample)),
+        ..Heard::default()
+    };
     engine.follow(&heard, &mut subscriber);
     subscriber
 }
 
 #[test]
 fn a_level_above_its_threshold_is_told_however_following_ends() {
-    for end in [None, Some(Wake::Look), Some(Wake::JobEnded)] {
+    for end in [
+        None,
+        Some(Wake::Look),
+        Some(Wake::JobEnded),
+        Some(Wake::LastLook),
+    ] {
         let heard = follow_a_full_job(end, |_| true);
         assert!(
             heard.alerts.contains(&(AlertKind::MemoryCritical, true)),
@@ -79,11 +104,18 @@ fn a_level_above_its_threshold_is_told_however_following_ends() {
     }
 }
 
+/// Looks go on for a moment, while the last sample is taken and the last processes end.
 #[test]
 fn nothing_is_foretold_of_a_job_that_has_ended() {
-    let ended = follow_a_full_job(Some(Wake::JobEnded), |_| true);
-    let kinds: Vec<AlertKind> = ended.alerts.iter().map(|(kind, _)| *kind).collect();
-    assert!(!kinds.contains(&AlertKind::OomRisk), "{kinds:?}");
+    let leak: Vec<f64> = (0..240)
+        .map(|second| 20.0 + 0.3 * f64::from(second))
+        .collect();
+    let is_foretold = |wakes: &[Wake]| {
+        let heard = follow(wakes, &leak, |_| true);
+        heard.alerts.contains(&(AlertKind::OomRisk, true))
+    };
+    assert!(is_foretold(&[Wake::Look, Wake::Look, Wake::LastLook]));
+    assert!(!is_foretold(&[Wake::JobEnded, Wake::Look, Wake::LastLook]));
 }
 
 #[test]

@@ -320,6 +320,7 @@ fn is_meant_for_us(signals: &SignalPipe, signal: i32) -> bool {
 
 /// The last sample.
 fn finish(parts: &mut Loop<'_>, ended: Reaped, observer: &mut dyn Observer) {
+    parts.recorder.job_ended();
     let now = monotonic_nanos();
     tick(parts, now, observer, true);
     parts.recorder.final_mark(now, ended.max_rss_bytes);

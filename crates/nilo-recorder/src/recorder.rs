@@ -307,6 +307,13 @@ impl Recorder {
         self.last_tick_nanos = now_nanos;
     }
 
+    /// The job has ended; what is still to be recorded tells nothing of its future.
+    pub(crate) fn job_ended(&self) {
+        if let Some(alerts) = &self.alerts {
+            alerts.job_ended();
+        }
+    }
+
     fn nudge_alerts(&mut self, now_nanos: u64) {
         if let Some(alerts) = &mut self.alerts {
             let of_cgroup = self.surroundings.held_of_limit_bytes().unwrap_or(0);

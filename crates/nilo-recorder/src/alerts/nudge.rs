@@ -44,6 +44,11 @@ impl Nudge {
             self.highest_step = FIRST_STEP;
         }
     }
+
+    /// Nothing is foretold of the job any more, while its last sample is taken and its last processes end.
+    pub(crate) fn job_ended(&self) {
+        self.wakes.send(Wake::JobEnded).ok();
+    }
 }
 
 #[cfg(test)]

@@ -135,6 +135,7 @@ impl AlertWatch {
     /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
     pub(crate) fn finish(self) {
         self.wakes.send(Wake::JobEnded).ok();
+        self.wakes.send(Wake::LastLook).ok();
         let longest = LONGEST_LOOK + LONGEST_FINISH + LAST_WORD;
         self.ended.recv_timeout(longest).ok();
     }
