@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import csv
 import dataclasses
 import json
 import os
@@ -213,6 +214,51 @@ def test_two_trackers_with_the_same_names_stay_apart(folder):
     assert recorded.series("loss").value.tolist() == [1.0, 1.0, 1.0, 2.0]
     assert recorded.series("tracker-2/loss").value.tolist() == [9.0, 9.0, 9.0]
     assert set(recorded.series_many()) == {"loss", "tracker-2/loss"}
+
+
+@pytest.mark.parametrize("first", ["log", "tracker"])
+def test_a_tracker_and_log_with_the_same_name_stay_apart(nilo, folder, first):
+    with nilometer.init(memory=False) as run:
+        tracker = MetricTracker()
+        for step in range(10):
+            for source in ("log", "tracker") if first == "log" else ("tracker", "log"):
+                if source == "log":
+                    nilometer.log({"loss": float(step)}, step=step)
+                elif step < 5:
+                    tracker.update("loss", 100.0 + step, step=step)
+        tracker.update("kl", 0.5, step=5)
+    recorded = nilometer.read_run(run.path)
+    # What only the tracker has keeps its plain name.
+    assert recorded.metrics == ["kl", "loss", "tracker-1/loss"]
+    assert recorded.series("loss").value.tolist() == [float(step) for step in range(10)]
+    assert recorded.series("tracker-1/loss").value.tolist() == [100.0 + step for step in range(5)]
+    assert {name: len(series.value) for name, series in recorded.series_many().items()} == {"kl": 1, "loss": 10, "tracker-1/loss": 5}
+    counts = {metric["name"]: (metric["count"], metric["step_restarts"]) for metric in nilo.show(run.id)["metrics"]}
+    assert counts == {"loss": (10, 0), "tracker-1/loss": (5, 0), "kl": (1, 0)}
+    exported = list(csv.DictReader(nilo("export", run.id, "--long").stdout.splitlines()))
+    tables = [row["table"] for row in exported if row["column"] == "loss"]
+    assert (tables.count("metrics:metrics"), tables.count("metrics:tracker-1"), len(tables)) == (10, 5, 15)
+
+
+def test_a_ranks_metric_is_that_of_the_run(folder):
+    # Rank 1 has only the tracker: `loss` is what `log` stored all the same.
+    program = """
+        import nilometer, time
+        from nilometer.metrics import MetricTracker
+        run = nilometer.init(name="ranks", memory=False)
+        rank = nilometer._native.own_rank()[0]
+        tracker = MetricTracker()
+        tracker.update("loss", 100.0 + rank, step=0)
+        if rank == 0:
+            nilometer.log({"loss": 1.0}, step=0)
+    """
+    (folder / "ranked.py").write_text(textwrap.dedent(program))
+    launch = "; ".join(f"RANK={rank} WORLD_SIZE=2 {sys.executable} ranked.py &" for rank in range(2)).replace("&;", "&")
+    assert subprocess.run(["sh", "-c", f"{launch} wait"], env=QUIET | {"NILO_STRICT": "1"}).returncode == 0
+    run = nilometer.read_run("ranks", dir=folder / ".nilo")
+    assert run.series("loss").value.tolist() == [1.0]
+    assert run.series("tracker-1/loss", rank=1).value.tolist() == [101.0]
+    assert run.series("loss", rank=1).value.tolist() == []
 
 
 def test_asyncio_tasks_time_their_own_phases(folder):

@@ -40,8 +40,8 @@ pub struct Metric<'a> {
     sources: Vec<Source<'a>>,
 }
 
-/// The group of what `Run.log` stores; its names need no group.
-const USUAL_GROUP: &str = "metrics";
+/// Groups whose names need no group: what `Run.log` stores, and the first tracker where `Run.log` has no such name.
+const PLAIN_GROUPS: [&str; 2] = ["metrics", "tracker-1"];
 
 /// The group of a table of metrics.
 pub fn metric_group(spec: &TableSpec) -> Option<&str> {
@@ -66,8 +66,9 @@ pub fn metric_names<'a>(
     let mut names = HashMap::new();
     for (name, groups) in groups {
         let is_shared = groups.len() > 1;
+        let plain = PLAIN_GROUPS.iter().find(|group| groups.contains(*group));
         for group in groups {
-            let called = match is_shared && group != USUAL_GROUP {
+            let called = match is_shared && plain != Some(&group) {
                 true => format!("{group}/{name}"),
                 false => name.to_owned(),
             };

@@ -67,6 +67,29 @@ fn equal_names_of_two_groups_stay_apart() {
 }
 
 #[test]
+fn the_first_tracker_has_the_plain_name_until_log_has_it() {
+    let names = |groups: &[&str]| -> Vec<String> {
+        let specs: Vec<TableSpec> = groups
+            .iter()
+            .map(|group| TableSpec::metrics(group, ["loss"]))
+            .collect();
+        let called = metric_names(&specs);
+        groups
+            .iter()
+            .map(|group| called[&(*group, "loss")].clone())
+            .collect()
+    };
+    assert_eq!(names(&["tracker-1"]), ["loss"]);
+    assert_eq!(
+        names(&["tracker-2", "tracker-1"]),
+        ["tracker-2/loss", "loss"]
+    );
+    let all = names(&["tracker-1", "metrics", "tracker-2"]);
+    assert_eq!(all, ["tracker-1/loss", "loss", "tracker-2/loss"]);
+    assert_eq!(names(&["exp", "tracker-3"]), ["exp/loss", "tracker-3/loss"]);
+}
+
+#[test]
 fn steps_that_go_back_hide_nothing() {
     let table = logged(
         "python-1",

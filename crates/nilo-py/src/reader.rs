@@ -86,18 +86,19 @@ impl RunReader {
     ) -> PyResult<Series> {
         let is_wanted = |spec: &TableSpec, group: Option<&str>| {
             let known = metric_group(spec);
-            known.is_some()
-                && (group.is_none() || known == group)
-                && (rank.is_none() || spec.rank == rank)
+            known.is_some() && (group.is_none() || known == group)
         };
+        let is_of_rank = |spec: &TableSpec| rank.is_none() || spec.rank == rank;
         // Nearly always one group has the name, and the files are read once.
-        let found = self.load_column(py, &name, &|spec| is_wanted(spec, group))?;
+        // All ranks of it: whose name it is depends on what the others have.
+        let mut found = self.load_column(py, &name, &|spec| is_wanted(spec, group))?;
         let groups: BTreeSet<_> = found
             .tables
             .iter()
             .map(|table| metric_group(&table.spec))
             .collect();
         if groups.len() == 1 {
+            found.tables.retain(|table| is_of_rank(&table.spec));
             return Ok(py.detach(|| Points::gather(found)).into());
         }
         let called = self.called(py, group)?;
@@ -105,7 +106,9 @@ impl RunReader {
         let Some(((group, column), _)) = found else {
             return Ok(Points::default().into());
         };
-        self.series(py, &column, &|spec| is_wanted(spec, Some(&group)))
+        self.series(py, &column, &|spec| {
+            is_wanted(spec, Some(&group)) && is_of_rank(spec)
+        })
     }
 
     /// The points of many metrics, or of all, by name; the files are read once.

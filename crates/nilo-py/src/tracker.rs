@@ -16,7 +16,7 @@ use crate::number::{self, Reading};
 use crate::pending::DeviceNumber;
 use crate::run::{Run, step_of};
 use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
-use crate::shared::{METRICS, Quick, Shared};
+use crate::shared::{Quick, Shared};
 use crate::text::{Text, text_of};
 use crate::trouble::report;
 
@@ -185,7 +185,7 @@ impl Drop for Tracker {
 }
 
 impl Tracker {
-    /// The group of this tracker in a run: two that live at the same time never share one, so that equal names stay apart.
+    /// The group of this tracker in a run. Neither `log` nor another tracker that lives at the same time has it, so that equal names stay apart.
     fn group_in(&self, run: &Arc<Shared>) -> Arc<str> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*place {
@@ -197,11 +197,7 @@ impl Tracker {
             Some(name) => Group::Asked(name.as_str().into()),
             None => {
                 let number = run.take_tracker();
-                let name = match number {
-                    0 => METRICS.to_owned(),
-                    _ => format!("tracker-{}", number + 1),
-                };
-                Group::Numbered(number, name.into())
+                Group::Numbered(number, format!("tracker-{}", number + 1).into())
             }
         };
         let name = group.name();
