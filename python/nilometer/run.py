@@ -241,6 +241,7 @@ def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, 
     run._begun_by, run._name, run._folder = os.getpid(), name, None if dir is None else os.fspath(dir)
     run._began_while_handling = id(sys.exc_info()[1])
     run.resumes = resumes
+    run.tell_rank_end()
     _watch_end()
     return run
 

@@ -93,6 +93,40 @@ def test_torchrun_without_a_framework_is_one_run(tmp_path, world):
             assert run.series("loss", rank=rank).value.tolist() == [10.0 * rank + step for step in range(4)]
 
 
+FAILING_ATTEMPT = """
+import os, pathlib, sys, time, nilometer
+rank, attempt = int(os.environ["RANK"]), os.environ["TORCHELASTIC_RESTART_COUNT"]
+run = nilometer.init(name="elastic", config={"attempt": attempt})
+for step in range(5):
+    run.log({"loss": 10.0 * rank + step}, step=step)
+pathlib.Path(f"logged-{attempt}-{rank}").touch()
+while not pathlib.Path(f"logged-{attempt}-{1 - rank}").exists():
+    time.sleep(0.01)
+if attempt == "0":
+    if rank == 1:
+        sys.exit(9)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_an_attempt_of_torchrun_that_fails_has_the_exit_code_of_its_rank(tmp_path, below):
+    (tmp_path / "elastic.py").write_text(FAILING_ATTEMPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1", "elastic.py"]
+    outer = nilometer.init() if below else None
+    where = {"NILO_RUN_DIR": str(outer.path)} if outer else {"NILO_DIR": str(tmp_path / "runs")}
+    done = subprocess.run(command, cwd=tmp_path, env=subprocess_environment(**where), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    if outer:
+        outer.finish()
+        runs = nilometer.read_run(outer.path).runs
+    else:
+        runs = [nilometer.read_run(path) for path in sorted((tmp_path / "runs").iterdir()) if path.is_dir()]
+    ended = [(told["status"], told["exit_code"], told.get("failed_rank", {}).get("rank")) for told in (run.summary() for run in runs)]
+    assert ended == [("exited", 9, 1), ("exited", 0, None)]
+    assert [len(run.series("loss").value) for run in runs] == [10, 10]
+
+
 LIGHTNING = """
 import sys, warnings
 warnings.simplefilter("ignore")

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod compare_training;
 pub mod ending;
 pub mod exceptions;
+mod failed_rank;
 pub mod findings;
 pub mod gpus;
 mod held_of_limit;
@@ -32,6 +33,7 @@ pub mod tracking;
 
 pub use compare::{Comparison, compare, run_labels};
 pub use ending::{Aftermath, judge_ending};
+pub use failed_rank::{FailedRank, first_failed_rank, with_failed_rank};
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
 };

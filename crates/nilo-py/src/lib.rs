@@ -22,6 +22,7 @@ mod pending;
 mod phase_timer;
 mod project;
 mod quick_row;
+mod rank_end;
 mod reader;
 mod rewards;
 mod run;

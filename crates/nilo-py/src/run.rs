@@ -17,6 +17,7 @@ use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
 use crate::number;
 use crate::project::decide_privacy;
+use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
 use crate::shared::{METRICS, Ownership, Quick, Shared, Sink, lock};
 use crate::stream::Stream;
@@ -75,6 +76,7 @@ impl Run {
                 is_finished: AtomicBool::new(false),
                 lost_calls: AtomicU64::new(0),
                 owned: Mutex::new(None),
+                rank_end: Mutex::new(None),
                 trackers: Mutex::default(),
             }),
         })
@@ -161,7 +163,15 @@ impl Run {
             folder,
             description,
             recorder: None,
-            by_sigterm: EndsBySigterm::watch(path),
+            by_sigterm: EndsBySigterm::watch(
+                path,
+                &Event::CommandEnded {
+                    cpu_nanos: None,
+                    exit_code: None,
+                    signal: Some(libc::SIGTERM),
+                    peak_bytes: None,
+                },
+            ),
         };
         let outcome = match recorder {
             Ok(recorder) => {
@@ -173,6 +183,13 @@ impl Run {
         };
         *lock(&self.shared.owned) = Some(owned);
         outcome
+    }
+
+    /// Tells the run when this process fails, if it is a rank: whoever made the run knows only of itself.
+    fn tell_rank_end(&self) {
+        if let (Some(path), Some(place)) = (&self.shared.path, own_rank()) {
+            *lock(&self.shared.rank_end) = Some(RankEnd::watch(path, place.rank));
+        }
     }
 
     /// Records the memory of this machine's other ranks too, also of those that do not add to the run.
@@ -303,10 +320,8 @@ impl Run {
     /// Ends the run when this process made it. What is logged until the process is gone is stored still.
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
-        let owned = lock(&self.shared.owned).take();
-        if let Some(owned) = owned {
-            py.detach(|| owned.end(exit_code));
-        }
+        let part = self.shared.take_part();
+        py.detach(|| part.end(exit_code));
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
@@ -316,15 +331,12 @@ impl Run {
         let outcome = self.shared.settle(py, true);
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
-        let owned = lock(&self.shared.owned).take();
+        let part = self.shared.take_part();
         py.detach(|| {
             drop(sink);
-            match owned {
-                Some(owned) if at_exit && exit_code.is_none() => {
-                    with_exit_status(move |status| owned.end(status));
-                }
-                Some(owned) => owned.end(exit_code),
-                None => {}
+            match at_exit && exit_code.is_none() && part.has_end() {
+                true => with_exit_status(move |status| part.end(status)),
+                false => part.end(exit_code),
             }
         });
         outcome

@@ -17,6 +17,7 @@ use crate::flatten::Found;
 use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
 use crate::pending::{Pending, PendingQueue};
 use crate::quick_row::QuickRoom;
+use crate::rank_end::RankEnd;
 use crate::stream::Stream;
 use crate::termination::EndsBySigterm;
 use crate::trouble::{report, warn_once};
@@ -51,6 +52,28 @@ pub(crate) struct Ownership {
     pub(crate) by_sigterm: Option<EndsBySigterm>,
 }
 
+/// What this process has to do when its part of a run ends.
+pub(crate) struct Part {
+    owned: Option<Ownership>,
+    rank: Option<RankEnd>,
+}
+
+impl Part {
+    /// Whether there is anything to do.
+    pub(crate) fn has_end(&self) -> bool {
+        self.owned.is_some() || self.rank.is_some()
+    }
+
+    pub(crate) fn end(self, exit_code: Option<i32>) {
+        if let Some(owned) = self.owned {
+            owned.end(exit_code);
+        }
+        if let Some(rank) = self.rank {
+            rank.end(exit_code);
+        }
+    }
+}
+
 /// The state that the classes of one process share.
 pub(crate) struct Shared {
     pub(crate) path: Option<PathBuf>,
@@ -62,6 +85,8 @@ pub(crate) struct Shared {
     /// Calls whose values could not be stored.
     pub(crate) lost_calls: AtomicU64,
     pub(crate) owned: Mutex<Option<Ownership>>,
+    /// What a rank has to do at its end.
+    pub(crate) rank_end: Mutex<Option<RankEnd>>,
     /// The numbers of the trackers that write to this run.
     pub(crate) trackers: Mutex<BTreeSet<u32>>,
 }
@@ -84,6 +109,14 @@ impl Shared {
             return Some(work(stream));
         }
         None
+    }
+
+    /// Hands over what is to be done at the end, once.
+    pub(crate) fn take_part(&self) -> Part {
+        Part {
+            owned: lock(&self.owned).take(),
+            rank: lock(&self.rank_end).take(),
+        }
     }
 
     /// A number for a tracker: the lowest that no other has.

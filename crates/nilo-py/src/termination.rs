@@ -25,20 +25,15 @@ pub(crate) struct EndsBySigterm(usize);
 
 impl EndsBySigterm {
     /// None where SIGTERM does not end the program, or the run's folder cannot be written.
-    pub(crate) fn watch(run_dir: &Path) -> Option<EndsBySigterm> {
+    /// `ended` is the event that tells of it.
+    pub(crate) fn watch(run_dir: &Path, ended: &Event) -> Option<EndsBySigterm> {
         // The default action does not end a container's first process.
         if std::process::id() == 1 || !install() {
             return None;
         }
-        let ended = Event::CommandEnded {
-            cpu_nanos: None,
-            exit_code: None,
-            signal: Some(libc::SIGTERM),
-            peak_bytes: None,
-        };
         let waiting = Box::into_raw(Box::new(Waiting {
             pid: std::process::id(),
-            event: PreparedEvent::new(run_dir, &ended).ok()?,
+            event: PreparedEvent::new(run_dir, ended).ok()?,
         }));
         for (index, slot) in WAITING.iter().enumerate() {
             let (order, null) = (Ordering::AcqRel, ptr::null_mut());

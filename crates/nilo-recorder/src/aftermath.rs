@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use nilo_analysis::{Aftermath, judge_ending};
+use nilo_analysis::{Aftermath, judge_ending, with_failed_rank};
 use nilo_runfile::RunFolder;
 use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, Subject, TableSpec};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
@@ -34,7 +34,7 @@ pub(crate) fn conclude(
 pub fn after_the_fact(recording: &Recording) -> Ending {
     let description = &recording.description;
     if let Some(ending) = &description.ending {
-        return ending.clone();
+        return with_failed_rank(recording, ending.clone());
     }
     if recorder_is_alive(description) {
         let aftermath = Aftermath {
@@ -59,7 +59,7 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         }
         aftermath.logged_victims = logged_victims(description);
     }
-    judge_ending(recording, &aftermath)
+    with_failed_rank(recording, judge_ending(recording, &aftermath))
 }
 
 /// When the last process of a run inside a job ended, as the job's recorder saw it.

@@ -58,6 +58,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
     },
+    /// A rank of a distributed run failed, by its own account.
+    RankEnded {
+        /// Which one.
+        rank: u32,
+        /// Its exit code.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     /// What the command used up to its end, with everything that it waited for.
     ResourceUsage(ResourceUsage),
     /// A word from the user: `nilo mark "epoch 3"`.

@@ -33,8 +33,7 @@ pub(crate) fn write_summary(
     if no_memory && has_training(summary) {
         writeln!(out, "{rule}\nTRAINING STATISTICS\n{rule}")?;
         write_line(out, "Duration", &duration_words(summary))?;
-        write_line(out, "How It Ended", &ending_in_colour(screen, summary))?;
-        write_exception(out, summary)?;
+        write_ending(out, screen, summary)?;
     } else {
         writeln!(out, "{rule}\nMEMORY USAGE STATISTICS\n{rule}")?;
         write_figures(out, screen, summary)?;
@@ -87,9 +86,23 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
         line("Memory Limit", &limit_words(memory, limit))?;
     }
     line("CPU Time", &cpu_words(&summary.cpu))?;
-    line("How It Ended", &ending_in_colour(screen, summary))?;
-    write_exception(out, summary)?;
+    write_ending(out, screen, summary)?;
     write_line(out, "Recorder Cost", &recorder_words(summary))
+}
+
+/// How it ended, and what brought it about.
+fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
+    write_line(out, "How It Ended", &ending_in_colour(screen, summary))?;
+    if let Some(failed) = &summary.failed_rank {
+        let how = match (failed.exit_code, failed.signal) {
+            (_, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
+            (code, _) => format!("exited with {}", code.unwrap_or_default()),
+        };
+        let (rank, secs) = (failed.rank, failed.secs);
+        let text = format!("rank {rank} {how} after {secs:.2} seconds");
+        write_line(out, "First Failure", &text)?;
+    }
+    write_exception(out, summary)
 }
 
 /// The exception that ended the program, with those it came from, or else how many there were.

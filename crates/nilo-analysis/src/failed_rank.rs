@@ -1,0 +1,146 @@
+//! The rank of a distributed run that failed first: launchers end the others because of it.
+
+use nilo_sample::units::to_secs;
+use nilo_sample::{Ending, Event, Recording, RunStatus};
+use serde::Serialize;
+
+/// The end of a rank that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FailedRank {
+    /// Which one.
+    pub rank: u32,
+    /// Its exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Seconds since the run began.
+    pub secs: f64,
+}
+
+/// The first rank that said that it failed.
+pub fn first_failed_rank(recording: &Recording) -> Option<FailedRank> {
+    let ends = recording
+        .events
+        .iter()
+        .filter_map(|timed| match timed.event {
+            Event::RankEnded {
+                rank,
+                exit_code,
+                signal,
+            } if signal.is_some() || exit_code.is_some_and(|code| code != 0) => Some(FailedRank {
+                rank,
+                exit_code,
+                signal,
+                secs: to_secs(timed.time_nanos),
+            }),
+            _ => None,
+        });
+    ends.min_by(|a, b| a.secs.total_cmp(&b.secs))
+}
+
+/// The ending of the process that began a run, or that of a rank which failed before it.
+pub fn with_failed_rank(recording: &Recording, ending: Ending) -> Ending {
+    // A job ends as its command does.
+    if recording.description.mode != "python"
+        || !matches!(
+            ending.status,
+            RunStatus::Exited | RunStatus::Killed | RunStatus::Lost
+        )
+    {
+        return ending;
+    }
+    let has_failed = ending.signal.is_some() || ending.exit_code.is_some_and(|code| code != 0);
+    match first_failed_rank(recording) {
+        Some(failed) if !has_failed || failed.secs < to_secs(ending.time_nanos) => Ending {
+            status: match failed.signal {
+                Some(_) => RunStatus::Killed,
+                None => RunStatus::Exited,
+            },
+            exit_code: failed.exit_code,
+            signal: failed.signal,
+            ..ending
+        },
+        _ => ending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::{TimedEvent, fixture};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn recording(ends: &[(u64, u32, Option<i32>, Option<i32>)]) -> Recording {
+        let mut recording = fixture::recording();
+        recording.description.mode = "python".to_owned();
+        let ended = |(secs, rank, exit_code, signal): &(u64, u32, Option<i32>, Option<i32>)| {
+            let event = Event::RankEnded {
+                rank: *rank,
+                exit_code: *exit_code,
+                signal: *signal,
+            };
+            TimedEvent {
+                time_nanos: secs * SECOND,
+                event,
+            }
+        };
+        recording.events = ends.iter().map(ended).collect();
+        recording
+    }
+
+    fn ending(status: RunStatus, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
+        Ending {
+            status,
+            exit_code,
+            signal,
+            time_nanos: 10 * SECOND,
+            oom: None,
+            left_running: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_rank_that_failed_first_is_how_the_run_ended() {
+        let failed = recording(&[
+            (9, 3, None, Some(15)),
+            (8, 1, Some(9), None),
+            (2, 2, Some(0), None),
+        ]);
+        let owners = [
+            ending(RunStatus::Killed, None, Some(15)),
+            ending(RunStatus::Exited, Some(0), None),
+            ending(RunStatus::Exited, None, None),
+        ];
+        for owner in owners {
+            let ended = with_failed_rank(&failed, owner);
+            assert_eq!(
+                (ended.status, ended.exit_code),
+                (RunStatus::Exited, Some(9))
+            );
+            assert_eq!((ended.signal, ended.time_nanos), (None, 10 * SECOND));
+        }
+        assert_eq!(first_failed_rank(&failed).unwrap().rank, 1);
+    }
+
+    #[test]
+    fn ranks_that_were_ended_afterwards_are_not_the_cause() {
+        let ended_later = recording(&[(11, 1, None, Some(15))]);
+        let owner = ending(RunStatus::Exited, Some(3), None);
+        assert_eq!(with_failed_rank(&ended_later, owner.clone()), owner);
+    }
+
+    #[test]
+    fn a_job_ends_as_its_command_does() {
+        let mut job = recording(&[(1, 1, Some(9), None)]);
+        job.description.mode = "run".to_owned();
+        let command = ending(RunStatus::Exited, Some(1), None);
+        assert_eq!(with_failed_rank(&job, command.clone()), command);
+        let mut python = job;
+        python.description.mode = "python".to_owned();
+        let oom = ending(RunStatus::OomKilled, None, Some(9));
+        assert_eq!(with_failed_rank(&python, oom.clone()), oom);
+    }
+}
