@@ -103,9 +103,9 @@ class RecordedRun:
                 _complain_of("metric", name, self._reader.metric_names(group))
         return {name: _series(found[name]) for name in (found if wanted is None else wanted)}
 
-    def phase(self, name: str) -> Series:
-        """A phase's durations in seconds. A phase that was never timed raises KeyError."""
-        series = _series(self._reader.phase(name))
+    def phase(self, name: str, *, rank: int | None = None) -> Series:
+        """A phase's durations in seconds, of all ranks or of one. A phase that was never timed raises KeyError."""
+        series = _series(self._reader.phase(name, rank))
         if not len(series.value):
             _complain_of("phase", name, self.phases)
         return series._replace(value=_scaled(series.value, 1e-9))

@@ -306,6 +306,8 @@ RANKED = """
     held[::4096] = b"x" * len(held[::4096])
     for step in range(3):
         run.log({"loss": 10.0 * rank + step}, step=step)
+    for _ in range(4 + rank):
+        run.phase("load", 0.1 * (rank + 1))
     time.sleep(1.5)
 """
 
@@ -328,9 +330,68 @@ def test_ranks_share_one_run(nilo, folder, world, below):
     (told,) = run.summary()["metrics"]
     assert told["count"] == 3 and told["last"]["value"] == 2.0
     assert told["ranks"] == {"count": world, "last_min": 2.0, "last_max": 10.0 * (world - 1) + 2.0}
+    (phase,) = run.summary()["phases"]
+    assert phase["count"] == 4 and [(own["rank"], own["count"]) for own in phase["ranks"]] == [(rank, 4 + rank) for rank in range(world)]
+    assert phase["total_secs"] == pytest.approx(0.4) and phase["ranks"][1]["mean_secs"] == pytest.approx(0.2)
+    assert len(run.phase("load", rank=1).value) == 5
+    assert len(run.phase("load").value) == sum(4 + rank for rank in range(world))
+    shown = nilo("show", "ranks").stdout
+    assert f"{world} ranks, mean 100 ms to {world * 100} ms, 4 to {world + 3} times" in shown, shown
     # All ranks' memory, whoever records it.
     assert run.summary()["memory"]["peak_bytes"] > world * 30 * MIB
     assert run.description["provenance"]["world_size"] == world
+
+
+FAILING_RANK = """
+    import pathlib, sys, time, nilometer
+    rank, first = nilometer._native.own_rank()[0], sys.argv[1]
+
+    def wait_for(name):
+        while not pathlib.Path(name).exists():
+            time.sleep(0.01)
+
+    if str(rank) != first:
+        wait_for(f"begun-{first}")
+    run = nilometer.init(name="ranks")
+    pathlib.Path(f"begun-{rank}").touch()
+    wait_for("begun-0"), wait_for("begun-1")
+    run.log({"loss": float(rank)}, step=0)
+    if rank == 1:
+        sys.exit(9)
+    time.sleep(100)
+"""
+# As torchrun does: one rank that fails ends the others.
+LAUNCHER = """
+    import os, subprocess, sys
+    def start(rank):
+        return subprocess.Popen([sys.executable, "rank.py", sys.argv[1]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"})
+    ranks = [start(0), start(1)]
+    ranks[1].wait()
+    ranks[0].terminate()
+    ranks[0].wait()
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("first", ["0", "1"])
+@pytest.mark.parametrize("below", [True, False])
+def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, below):
+    (folder / "rank.py").write_text(textwrap.dedent(FAILING_RANK))
+    (folder / "launch.py").write_text(textwrap.dedent(LAUNCHER))
+    command = [sys.executable, "launch.py", first]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"})
+    assert done.returncode == 1
+    run = nilometer.read_run("ranks", dir=folder / ".nilo")
+    told = run.summary()
+    assert (told["status"], told["exit_code"], told["signal"]) == ("exited", 9, None)
+    failed = told["failed_rank"]
+    assert (failed["rank"], failed["exit_code"]) == (1, 9) and "signal" not in failed
+    if below:
+        # The job ends as its command does, and says which rank failed.
+        job = nilo.show()
+        assert (job["exit_code"], job["failed_rank"]["rank"]) == (1, 1)
+    assert re.search(r"First Failure: +rank 1 exited with 9 after", nilo("show", "ranks").stdout)
+    assert {listed["name"]: listed["exit_code"] for listed in nilo.runs() if listed["name"] == "ranks"} == {"ranks": 9}
 
 
 # A launch over two machines: neither port nor name tell it from the launch before.

@@ -133,7 +133,7 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         count: points.len() as u64,
         nan_count: count_where(points, f64::is_nan),
         infinite_count: count_where(points, f64::is_infinite),
-        step_restarts: history.step_restarts,
+        step_restarts: step_restarts(points),
         ranks,
         first: Some(ValueAt::of(first)),
         last: Some(ValueAt::of(last)),
@@ -152,6 +152,16 @@ fn of_lowest_rank(mut points: Vec<MetricPoint>) -> Vec<MetricPoint> {
     let lowest = points.iter().filter_map(|point| point.rank).min();
     points.retain(|point| point.rank.is_none() || point.rank == lowest);
     points
+}
+
+/// How often steps went back inside each writer.
+fn step_restarts(points: &[MetricPoint]) -> u64 {
+    let mut laps: BTreeMap<u32, u32> = BTreeMap::new();
+    for point in points {
+        let most = laps.entry(point.writer).or_default();
+        *most = point.lap.max(*most);
+    }
+    laps.into_values().map(u64::from).sum()
 }
 
 /// The ranks of a metric, and how far apart their last values lie.
@@ -301,7 +311,11 @@ mod tests {
             table.spec.rank = Some(rank);
             for step in 0..3 {
                 fixture::tick(&mut table, step, &[step as f64 + f64::from(rank)]);
-                table.steps.push(step as i64);
+                table.steps.push(if rank == 0 {
+                    step as i64
+                } else {
+                    -(step as i64)
+                });
             }
             table
         };
@@ -309,6 +323,7 @@ mod tests {
         recording.tables = vec![table(1), table(0), table(2)];
         let found = &summarize_metrics(&recording)[0];
         assert_eq!((found.count, found.last.unwrap().value), (3, 2.0));
+        assert_eq!(found.step_restarts, 0);
         let ranks = found.ranks.unwrap();
         assert_eq!(ranks.count, 3);
         assert_eq!((ranks.last_min, ranks.last_max), (Some(2.0), Some(4.0)));

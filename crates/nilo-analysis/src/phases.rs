@@ -2,9 +2,11 @@
 //!
 //! A phase that is timed in some steps only carries weights: each row stands for so many steps, and the total and share are of all of them.
 //!
+//! Of a distributed run the figures are those of the first rank, as with metrics, and the others stand beside it.
+//!
 //! A phase inside another is named `outer/inner`; the list has every phase after the one that it lies in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{RecordedTable, Recording, Subject, is_absent};
@@ -31,7 +33,7 @@ pub struct PhaseSummary {
     pub represented_count: u64,
     /// Rows whose duration is no duration (negative, NaN, infinite); no part of the figures.
     pub unusable_count: u64,
-    /// All its durations together, over all writers; those that were not timed taken to be like those that were.
+    /// All its durations together; those that were not timed taken to be like those that were.
     pub total_secs: f64,
     /// Mean duration.
     pub mean_secs: Option<f64>,
@@ -43,6 +45,28 @@ pub struct PhaseSummary {
     pub max_secs: Option<f64>,
     /// Share of the run's wall time; where several processes are in it at once, of the time of each.
     pub wall_share_ratio: Option<f64>,
+    /// The same for each rank of a distributed run, where several timed it; the figures above are those of the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<PhaseOfRank>,
+}
+
+/// A phase as one rank timed it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PhaseOfRank {
+    /// Which rank.
+    pub rank: u32,
+    /// How often it was timed.
+    pub count: u64,
+    /// How often it ran, with the steps between that were not timed.
+    pub represented_count: u64,
+    /// All its durations together.
+    pub total_secs: f64,
+    /// Mean duration.
+    pub mean_secs: Option<f64>,
+    /// 95th percentile.
+    pub p95_secs: Option<f64>,
+    /// The longest.
+    pub max_secs: Option<f64>,
 }
 
 /// Summarizes every phase: those that took longest first, inner ones behind their outer one.
@@ -65,7 +89,40 @@ pub fn summarize_phases(recording: &Recording, wall_nanos: u64) -> Vec<PhaseSumm
     nested(summaries)
 }
 
+/// The phase of the first rank, with those of all ranks where there are several.
 fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<PhaseSummary> {
+    let is_timed = |table: &&&RecordedTable| !table.times.is_empty();
+    let timed: Vec<&RecordedTable> = tables.iter().filter(is_timed).copied().collect();
+    let ranks: BTreeSet<u32> = timed.iter().filter_map(|table| table.spec.rank).collect();
+    let of = |rank: Option<u32>| -> Vec<&RecordedTable> {
+        let tables = timed.iter().copied();
+        tables.filter(|table| table.spec.rank == rank).collect()
+    };
+    let mut first = of(ranks.first().copied());
+    if !ranks.is_empty() {
+        first.extend(of(None));
+    }
+    let mut summary = figures(name, &first, wall_nanos)?;
+    if ranks.len() > 1 {
+        let each = ranks.iter().filter_map(|rank| {
+            let own = figures(name, &of(Some(*rank)), wall_nanos)?;
+            Some(PhaseOfRank {
+                rank: *rank,
+                count: own.count,
+                represented_count: own.represented_count,
+                total_secs: own.total_secs,
+                mean_secs: own.mean_secs,
+                p95_secs: own.p95_secs,
+                max_secs: own.max_secs,
+            })
+        });
+        summary.ranks = each.collect();
+    }
+    Some(summary)
+}
+
+/// The figures of these tables together.
+fn figures(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<PhaseSummary> {
     let mut durations = Vec::new();
     // From zero on: the sum of nothing is minus zero, and prints as that.
     let (mut total_secs, mut represented) = (0.0, 0.0);
@@ -117,6 +174,7 @@ fn summarize(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<P
         p95_secs: quantile(&mut durations, 0.95),
         max_secs: durations.iter().copied().reduce(f64::max),
         wall_share_ratio: (count > 0 && wall_secs > 0.0).then(|| total_secs / wall_secs),
+        ranks: Vec::new(),
     })
 }
 
@@ -250,7 +308,32 @@ mod tests {
     }
 
     #[test]
-    fn ranks_share_the_wall_and_attempts_add_up() {
+    fn the_first_rank_speaks_for_all_and_the_others_stand_beside_it() {
+        let of_rank = |rank: u32, rows: &[(u64, f64)]| {
+            let mut table = phase(&format!("python-{rank}"), "step", rows);
+            table.spec.rank = Some(rank);
+            table
+        };
+        let found = summary_of(vec![
+            of_rank(1, &[(2, 2.0), (6, 4.0), (9, 3.0)]),
+            of_rank(0, &[(2, 1.0), (6, 3.0)]),
+            of_rank(2, &[]),
+        ]);
+        let step = &found[0];
+        assert_eq!((step.count, step.total_secs), (2, 4.0));
+        assert_eq!(step.wall_share_ratio, Some(0.4));
+        let ranks: Vec<(u32, u64, Option<f64>)> = step
+            .ranks
+            .iter()
+            .map(|own| (own.rank, own.count, own.mean_secs))
+            .collect();
+        assert_eq!(ranks, [(0, 2, Some(2.0)), (1, 3, Some(3.0))]);
+        let alone = summary_of(vec![of_rank(3, &[(2, 1.0)])]);
+        assert_eq!((alone[0].count, alone[0].ranks.len()), (1, 0));
+    }
+
+    #[test]
+    fn processes_share_the_wall_and_attempts_add_up() {
         let beside = [(5, 5.0), (10, 5.0)];
         let found = summary_of(vec![
             phase("a", "step", &beside),

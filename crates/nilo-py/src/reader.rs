@@ -146,8 +146,13 @@ impl RunReader {
     }
 
     /// A phase's durations in nanoseconds.
-    fn phase(&self, py: Python<'_>, name: Text) -> PyResult<Series> {
-        let wanted = |spec: &TableSpec| matches!(&spec.subject, Subject::Phase { name: phase } if *phase == *name);
+    #[pyo3(signature = (name, rank=None))]
+    fn phase(&self, py: Python<'_>, name: Text, rank: Option<u32>) -> PyResult<Series> {
+        let wanted = |spec: &TableSpec| {
+            let is_phase =
+                matches!(&spec.subject, Subject::Phase { name: phase } if *phase == *name);
+            is_phase && (rank.is_none() || spec.rank == rank)
+        };
         self.series(py, "duration_nanos", &wanted)
     }
 
