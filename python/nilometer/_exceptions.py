@@ -2,6 +2,7 @@
 
 Nothing is hooked in the main thread. Python keeps the exception that it has printed, so it is looked at when the program ends;
 whatever `sys.excepthook` the program has set is called by Python alone. Threads have no such place: there the hook that was set before is called on.
+A notebook's cell that raises does not end the kernel; IPython tells of it after the cell.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _MOST_CHARS = 100_000
 _MOST_CAUSES = 8
 
 _watches_threads = False
+_watches_cells = False
 _recorded: BaseException | None = None
 
 
@@ -57,7 +59,7 @@ def is_crash(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, _NO_CRASH)
 
 
-def record_exception(run_dir: Any, error: BaseException | None, thread: str | None = None) -> None:
+def record_exception(run_dir: Any, error: BaseException | None, thread: str | None = None, cell: int | None = None) -> None:
     """Adds an exception to a run, once. Never raises, whatever the exception's own methods do."""
     global _recorded
     if run_dir is None or error is None or error is _recorded or not is_crash(error):
@@ -69,6 +71,7 @@ def record_exception(run_dir: Any, error: BaseException | None, thread: str | No
             _type_name(type(error)),
             _message(error),
             thread=thread,
+            cell=cell,
             raised_at=raised_at,
             user_code=user_code if user_code != raised_at else None,
             causes=_causes(error),
@@ -96,6 +99,25 @@ def watch_threads(run_dir: Any) -> None:
         return before(arguments)
 
     threading.excepthook = hook
+
+
+def watch_cells(run_dir: Any) -> None:
+    """Records what a notebook's cells raise; `run_dir()` says where to. Nothing outside of IPython."""
+    global _watches_cells
+    # Looked up, not imported: most programs do without it.
+    ipython = sys.modules.get("IPython")
+    shell = None if _watches_cells or ipython is None else ipython.get_ipython()
+    if shell is None:
+        return
+    _watches_cells = True
+
+    def after_cell(result: Any) -> None:
+        try:
+            record_exception(run_dir(), result.error_in_exec, cell=int(result.execution_count or 0))
+        except BaseException:  # noqa: BLE001 - as above
+            pass
+
+    shell.events.register("post_run_cell", after_cell)
 
 
 def _type_name(kind: type[BaseException]) -> str:

@@ -183,6 +183,7 @@ def record_exception(
     message: str,
     *,
     thread: str | None = None,
+    cell: int | None = None,
     raised_at: tuple[str, int, str] | None = None,
     user_code: tuple[str, int, str] | None = None,
     causes: Sequence[str] = ...,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from . import _native, _open_runs
 from ._config import as_mapping, config_events
-from ._exceptions import is_crash, record_exception, watch_threads
+from ._exceptions import is_crash, record_exception, watch_cells, watch_threads
 from ._program_end import at_program_end, exit_code_of, other_threads_go_on
 from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
@@ -392,6 +392,7 @@ def _is_disabled() -> bool:
 def _watch_end() -> None:
     at_program_end(_end_all)
     watch_threads(_run_dir)
+    watch_cells(_run_dir)
 
 
 def _run_dir() -> str | os.PathLike[str] | None:

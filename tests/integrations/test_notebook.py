@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 import nilometer
 
 
-def execute(folder, monkeypatch, cells):
+def execute(folder, monkeypatch, cells, runs=1):
     for key, value in subprocess_environment(NILO_DIR=str(folder / "runs")).items():
         monkeypatch.setenv(key, value)
     # Jupyter's server tells its kernels so.
@@ -17,8 +17,9 @@ def execute(folder, monkeypatch, cells):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
     NotebookClient(notebook, timeout=120, allow_errors=True).execute()
-    (run,) = [path for path in (folder / "runs").iterdir() if path.is_dir()]
-    return nilometer.read_run(run)
+    found = [path for path in (folder / "runs").iterdir() if path.is_dir()]
+    assert len(found) == runs
+    return nilometer.read_run(found[0])
 
 
 def test_a_notebooks_run_has_its_name_and_not_an_old_cells_error(tmp_path, monkeypatch):
@@ -37,10 +38,29 @@ def test_a_notebooks_run_has_its_name_and_not_an_old_cells_error(tmp_path, monke
     assert nilometer.read_run("explore", dir=tmp_path / "runs").path == run.path
     assert run.description["command"] == [str(tmp_path / "explore.ipynb")]
     told = run.summary()
-    assert told["status"] == "exited" and not told.get("exception"), json.dumps(told, indent=1)[:2000]
+    assert told["status"] == "exited" and told["exit_code"] == 0 and not told.get("exception"), json.dumps(told, indent=1)[:2000]
+    # It is there as what it was.
+    (raised,) = told["exceptions"]
+    assert (raised["type_name"], raised["cell"]) == ("ZeroDivisionError", 2)
     assert run.series("loss").value.tolist() == [1.0, 0.5]
 
 
 def test_a_kernel_that_is_shut_down_ends_its_run_without_an_error(tmp_path, monkeypatch):
     run = execute(tmp_path, monkeypatch, ["import nilometer; nilometer.log({'loss': 1.0}, step=0)", "1 / 0"])
-    assert not run.summary().get("exception")
+    told = run.summary()
+    assert not told.get("exception") and (told["status"], told["exit_code"]) == ("exited", 0)
+    assert [raised["cell"] for raised in told["exceptions"]] == [2]
+
+
+def test_the_cell_that_begins_a_run_and_those_that_are_interrupted(tmp_path, monkeypatch):
+    cells = [
+        "raise RuntimeError('before')",
+        "import nilometer; nilometer.log({'loss': 1.0}, step=0); raise ValueError('first')",
+        "raise KeyboardInterrupt",
+        "with nilometer.init(name='second') as run: raise TypeError('ends its run')",
+    ]
+    execute(tmp_path, monkeypatch, cells, runs=2)
+    first, second = (nilometer.read_run(path).summary() for path in sorted((tmp_path / "runs").glob("*/")))
+    assert [(raised["type_name"], raised["cell"]) for raised in first["exceptions"]] == [("ValueError", 2)]
+    assert (second["exit_code"], second["exception"]["type_name"]) == (1, "TypeError")
+    assert len(second["exceptions"]) == 1 and "cell" not in second["exception"]

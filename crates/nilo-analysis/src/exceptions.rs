@@ -38,14 +38,16 @@ pub fn exceptions(
 
 /// The exception that ended the run, with its time.
 ///
-/// An exception of another thread does not end a program. One of the command itself ends the run; one of a process below it does where the command failed:
+/// An exception of another thread does not end a program, nor does one of a notebook's cell. One of the command itself ends the run; one of a process below it does where the command failed:
 /// a launcher or a shell script fails with what it started, and a program that goes on after its worker has failed does not.
 pub fn ending_exception<'a>(
     recording: &'a Recording,
     ending: &Ending,
 ) -> Option<(u64, &'a UnhandledException)> {
-    let of_main_thread =
-        || exceptions(recording).filter(|(_, exception)| exception.thread.is_none());
+    let of_main_thread = || {
+        let all = exceptions(recording);
+        all.filter(|(_, exception)| exception.thread.is_none() && exception.cell.is_none())
+    };
     let is_root = |pid: u32| recording.description.root_pids.contains(&pid);
     let of_command = of_main_thread().rfind(|(_, exception)| is_root(exception.pid));
     let has_failed = match ending.status {

@@ -67,3 +67,16 @@ fn an_exception_of_another_thread_does_not_end_the_program() {
     raise(&mut recording, 2, 1, Some("Thread-1"), "KeyError");
     assert_eq!(ended_by(&recording, 1), None);
 }
+
+#[test]
+fn an_exception_of_a_cell_does_not_end_the_kernel() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    raise(&mut recording, 2, 1, None, "ValueError");
+    let Event::Exception(exception) = &mut recording.events[0].event else {
+        unreachable!();
+    };
+    exception.cell = Some(3);
+    assert_eq!(ended_by(&recording, 137), None);
+    assert_eq!(exceptions(&recording).count(), 1);
+}

@@ -13,7 +13,7 @@ type FramePlace = (Text, u32, Text);
 
 /// Adds an unhandled exception to a run. Works at any time, also when the stream of this process is closed; false when it could not be stored.
 #[pyfunction]
-#[pyo3(signature = (run_dir, type_name, message, *, thread=None, raised_at=None, user_code=None, causes=Vec::new()))]
+#[pyo3(signature = (run_dir, type_name, message, *, thread=None, cell=None, raised_at=None, user_code=None, causes=Vec::new()))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn record_exception(
     py: Python<'_>,
@@ -21,6 +21,7 @@ pub(crate) fn record_exception(
     type_name: Text,
     message: Text,
     thread: Option<Text>,
+    cell: Option<u64>,
     raised_at: Option<FramePlace>,
     user_code: Option<FramePlace>,
     causes: Vec<Text>,
@@ -35,6 +36,7 @@ pub(crate) fn record_exception(
     let exception = UnhandledException {
         pid: std::process::id(),
         thread: thread.map(|text| text.0),
+        cell,
         type_name: type_name.0,
         message: message.0,
         raised_at: place(raised_at),

@@ -19,6 +19,9 @@ pub struct UnhandledException {
     /// The thread, where it is not the main one: only the main thread ends the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
+    /// The number of the notebook cell (`In[3]`) that raised it: the kernel goes on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u64>,
     /// Its type with the module, such as `torch.OutOfMemoryError`; builtins without.
     pub type_name: String,
     /// What it says.

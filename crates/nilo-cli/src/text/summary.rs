@@ -110,9 +110,10 @@ fn write_exception(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()
     let Some(ended) = &summary.exception else {
         let last = summary.exceptions.last();
         return last.map_or(Ok(()), |last| {
-            let who = match &last.exception.thread {
-                Some(thread) => format!("thread {}", one_line(thread, 40)),
-                None => format!("PID {}", last.exception.pid),
+            let who = match (&last.exception.thread, last.exception.cell) {
+                (_, Some(cell)) => format!("cell In[{cell}]"),
+                (Some(thread), None) => format!("thread {}", one_line(thread, 40)),
+                (None, None) => format!("PID {}", last.exception.pid),
             };
             let text = exception_in_words(&last.exception);
             write_line(
