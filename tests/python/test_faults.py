@@ -63,6 +63,13 @@ def test_a_plot_of_unknown_format(nilo):
     refused(nilo("plot", "-o", "x.gif"), ".svg or .png")
 
 
+def test_a_memory_log_to_standard_output_is_refused(nilo):
+    (nilo.folder / "text.txt").write_text("the cat sat on the mat")
+    refused(nilo("run", "--memory-log", "-", "--", "touch", "ran"), "standard output", "hint: name a file")
+    refused(nilo("bpe", "train", "text.txt", "--vocab-size", "270", "--memory-log", "-"), "standard output", "hint: name a file")
+    assert not {"-", "ran"} & {path.name for path in nilo.folder.iterdir()}
+
+
 def test_an_unwritable_memory_log_is_refused_before_the_command_runs(nilo):
     refused(nilo("run", "--memory-log", "/nonexistent/x.csv", "--", "touch", "ran"), "hint:")
     assert not (nilo.folder / "ran").exists()

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -66,6 +67,21 @@ def test_without_git_the_flag_is_absent(repository, tmp_path_factory):
     empty = tmp_path_factory.mktemp("empty")
     assert nilo("run", "--quiet", "--", "/bin/true", extra_env={"PATH": str(empty)}).returncode == 0
     assert "dirty" not in recorded_git(nilo) and recorded_git(nilo)["commit"]
+
+
+def test_a_git_that_hangs_does_not_outlive_the_question_of_a_program(repository):
+    nilo = repository
+    fifo = nilo.folder / "settings"
+    os.mkfifo(fifo)
+    with open(nilo.folder / ".git/config", "a") as config:
+        config.write(f"[include]\npath = {fifo}\n")
+    program = "import nilometer; nilometer.init(memory=False); print('begun', flush=True); input()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], cwd=nilo.folder, env=nilo.environment, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        assert processes_at(nilo.folder) == []
+        process.communicate("\n", timeout=60)
+    assert process.returncode == 0 and "dirty" not in recorded_git(nilo)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, None], ids=["recorder killed", "command ended"])

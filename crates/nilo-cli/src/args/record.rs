@@ -32,7 +32,7 @@ pub(crate) struct Sampling {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Record command lines as they are; tokens, keys and passwords in them are hidden otherwise (also NILO_KEEP_SECRETS=1)
+    /// Record command lines and the program's settings as they are; tokens, keys and passwords in them are hidden otherwise (also NILO_KEEP_SECRETS=1)
     #[arg(long)]
     pub(crate) keep_secrets: bool,
 

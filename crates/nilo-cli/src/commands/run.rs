@@ -153,6 +153,10 @@ pub(crate) fn backend(source: Source) -> Backend {
 
 pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Failure> {
     let Some(path) = path else { return Ok(None) };
+    if path.as_os_str() == "-" {
+        let text = "the memory log cannot be written to standard output";
+        return Err(Failure::new(text).hint("name a file: --memory-log memory.csv"));
+    }
     let about = |error: std::io::Error| {
         Failure::new(format!(
             "cannot write the memory log {}: {error}",

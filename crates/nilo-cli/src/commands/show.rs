@@ -63,7 +63,11 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 && let Some(level) = tree.series("memory_bytes")
             {
                 let values: Vec<f64> = level.present().map(|(_, value)| value).collect();
-                writeln!(out, "{}", nilo_plot::sparkline(&values, screen.at_most(50)))?;
+                let curve = nilo_plot::sparkline(&values, screen.at_most(50));
+                if let Some((_, most)) = level.max() {
+                    writeln!(out, "Memory over time, 0 to {}:", format_bytes(most))?;
+                    writeln!(out, "  {curve}")?;
+                }
             }
             write_runs_inside(&mut out, screen, &folder)?;
             for mark in summary.marks.iter().take(20) {
