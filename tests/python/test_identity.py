@@ -632,11 +632,30 @@ def test_a_resumed_run_names_the_one_before(nilo, folder):
         second.log({"loss": 0.5}, step=1)
     assert second.path != first.path
     assert nilo.show(second.id)["resumes"] == first.id
-    assert f"Resumes:              {first.id}\n" in nilo("show", second.id).stdout
+    shown = nilo("show", second.id).stdout
+    assert f"Resumed From:         {first.id}\n" in shown
+    assert f"  earlier steps are in {first.id}; `nilo plot -x step` draws them too\n" in shown
+    assert [listed["resumes"] for listed in nilo.runs()] == [None, first.id]
+    listed = nilo("runs").stdout.splitlines()
+    assert "RESUMED FROM" in listed[0] and first.id in listed[2].partition(second.id)[2]
+    compared = nilo("compare", first.id, second.id).stdout
+    assert f"{second.id} was resumed from {first.id}, which has its earlier steps\n" in compared
+    assert json.loads(nilo("compare", first.id, second.id, "--format", "json").stdout)["runs"][1]["resumes"] == first.id
     with pytest.raises(FileNotFoundError):
         nilometer.init(resume="never-was")
     with pytest.raises(ValueError, match="name"):
         nilometer.init(resume=True)
+
+
+def test_a_job_whose_only_run_is_resumed_says_so(nilo, folder):
+    code = "import nilometer; nilometer.init(name='exp', resume='last').log({'loss': 0.5}, step=1)"
+    with nilometer.init(name="exp", memory=False) as first:
+        first.log({"loss": 1.0}, step=0)
+    assert nilo("run", "-q", "--", sys.executable, "-c", code.replace("'last'", repr(first.id))).returncode == 0
+    assert nilo.show()["resumes"] == first.id
+    assert nilo("runs").stdout.count("RESUMED FROM") == 1
+    # The job and the run in it are listed as one.
+    assert sum(first.id in line for line in nilo("runs").stdout.splitlines()[2:]) == 1
 
 
 def test_a_resumed_run_is_drawn_with_the_one_before_over_steps(nilo, folder):

@@ -34,6 +34,9 @@ pub struct ComparedRun {
     pub run: String,
     /// The user's name, or the command; runs of one name have their start with it.
     pub label: String,
+    /// The run that it continues, which has its earlier steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<String>,
     /// How it ended.
     pub status: &'static str,
     /// Its exit code.
@@ -144,6 +147,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
         ComparedRun {
             run: summary.run.clone(),
             label,
+            resumes: summary.resumes.clone(),
             status: summary.status,
             exit_code: summary.exit_code,
             signal: summary.signal,

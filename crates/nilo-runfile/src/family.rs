@@ -153,6 +153,7 @@ impl RunFolder {
             if let Ok(told) = only.describe() {
                 let description = &mut recording.description;
                 description.name = description.name.take().or(told.name);
+                description.resumes = description.resumes.take().or(told.resumes);
                 for (key, value) in told.tags {
                     description.tags.entry(key).or_insert(value);
                 }

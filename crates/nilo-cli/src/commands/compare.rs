@@ -6,6 +6,7 @@ use nilo_analysis::compare_training::ComparedFigure;
 use nilo_analysis::{Comparison, compare, summarize};
 use nilo_export::csv_text;
 use nilo_runfile::RunFolder;
+use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, Output};
@@ -48,6 +49,15 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
             let screen = Screen::stdout();
             let mut out = Wrapped::new(out, screen);
             write_runs(&mut out, &comparison)?;
+            for run in &comparison.runs {
+                if let Some(earlier) = &run.resumes {
+                    let (run, earlier) = (printable(&run.run), printable(earlier));
+                    writeln!(
+                        out,
+                        "{run} was resumed from {earlier}, which has its earlier steps"
+                    )?;
+                }
+            }
             write_compared(&mut out, screen, &comparison, args.all)?;
         }
     }

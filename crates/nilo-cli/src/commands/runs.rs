@@ -142,6 +142,7 @@ fn as_json(summary: &Summary) -> serde_json::Value {
         "run": summary.run,
         "name": summary.name,
         "parent": summary.parent,
+        "resumes": summary.resumes,
         "tags": summary.tags,
         "command": summary.command,
         "status": summary.status,
@@ -159,8 +160,12 @@ fn as_json(summary: &Summary) -> serde_json::Value {
 /// Where the table has how a run ended.
 const STATUS: usize = 1;
 
+/// Where it has the command, which is long and comes last.
+const COMMAND: usize = 6;
+
 fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Result<()> {
-    let columns = [
+    let has_resumed = listed.iter().any(|listed| listed.summary.resumes.is_some());
+    let mut columns = vec![
         left("RUN"),
         left("STATUS").drops(1),
         right("DURATION").drops(3),
@@ -169,6 +174,9 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Resul
         left("NAME").drops(2),
         left("COMMAND").drops(4),
     ];
+    if has_resumed {
+        columns.insert(COMMAND, left("RESUMED FROM").drops(6));
+    }
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
     let shown = listed.iter().filter(|listed| !listed.is_shown_as_job);
@@ -179,7 +187,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Resul
             status += &format!(" ({})", short_type(&ended.exception));
         }
         let command: String = summary.command.join(" ").chars().take(120).collect();
-        vec![
+        let mut row = vec![
             match summary.parent {
                 Some(_) => format!("  {}", summary.run),
                 None => summary.run.clone(),
@@ -190,7 +198,12 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Resul
             bytes(summary.memory.mean_bytes),
             printable(summary.name.as_deref().unwrap_or("-")),
             printable(&command),
-        ]
+        ];
+        if has_resumed {
+            let earlier = summary.resumes.as_deref().unwrap_or("-");
+            row.insert(COMMAND, printable(earlier));
+        }
+        row
     });
     let severity = |row: usize, column: usize| match column {
         STATUS => shown[row].ending_severity(),

@@ -145,7 +145,7 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
         line("Tags", &printable(&tags.join(", ")))?;
     }
     if let Some(resumed) = &summary.resumes {
-        line("Resumes", &printable(resumed))?;
+        line("Resumed From", &printable(resumed))?;
     }
     line("Run", &printable(place))
 }

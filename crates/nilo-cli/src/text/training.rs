@@ -6,6 +6,7 @@ use nilo_analysis::Summary;
 use nilo_analysis::metrics::{CURVE_POINTS, MetricSummary, ValueAt, metric_rank};
 use nilo_analysis::phases::PhaseSummary;
 use nilo_plot::short_number;
+use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use crate::text::number::{format_optional, format_secs, format_share};
@@ -111,7 +112,15 @@ fn write_metrics(
         ]
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
-    write_rest(out, summary.metrics.len(), most)
+    write_rest(out, summary.metrics.len(), most)?;
+    match &summary.resumes {
+        Some(earlier) => writeln!(
+            out,
+            "  earlier steps are in {}; `nilo plot -x step` draws them too",
+            printable(earlier)
+        ),
+        None => Ok(()),
+    }
 }
 
 /// What must not be overlooked in a metric.
