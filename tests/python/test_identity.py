@@ -240,6 +240,26 @@ def test_a_tracker_and_log_with_the_same_name_stay_apart(nilo, folder, first):
     assert (tables.count("metrics:metrics"), tables.count("metrics:tracker-1"), len(tables)) == (10, 5, 15)
 
 
+def test_what_several_processes_log_under_one_name_is_told(nilo, folder):
+    program = """
+        import multiprocessing, nilometer
+        def work(number):
+            with nilometer.current_run().phase("work"):
+                nilometer.log({"score": float(number)}, step=number)
+        nilometer.init(name="pool", memory=False)
+        nilometer.log({"loss": 1.0}, step=0)
+        workers = [multiprocessing.get_context("fork").Process(target=work, args=(number,)) for number in range(3)]
+        [worker.start() for worker in workers]
+        [worker.join() for worker in workers]
+    """
+    run_program(program, folder)
+    told = nilo.show("pool")
+    assert {metric["name"]: (metric["count"], metric["processes"]) for metric in told["metrics"]} == {"loss": (1, 1), "score": (3, 3)}
+    assert [(phase["count"], phase["processes"]) for phase in told["phases"]] == [(3, 3)]
+    shown = nilo("show", "pool").stdout
+    assert [line.split()[0] for line in shown.splitlines() if line.endswith("from 3 processes")] == ["score", "work"]
+
+
 def test_a_ranks_metric_is_that_of_the_run(folder):
     # Rank 1 has only the tracker: `loss` is what `log` stored all the same.
     program = """

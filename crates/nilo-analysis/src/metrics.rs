@@ -29,6 +29,8 @@ pub struct MetricSummary {
     pub infinite_count: u64,
     /// How often steps went back inside one process: epochs that count from zero, or a second loop.
     pub step_restarts: u64,
+    /// How many processes logged it; of a distributed run those of the first rank.
+    pub processes: u64,
     /// Ranks that logged it, where it was logged by ranks of a distributed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks: Option<RankSpread>,
@@ -120,6 +122,7 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
     let ranks = rank_spread(&history.points);
     let points = &of_lowest_rank(history.points);
     let (first, last) = (points.first()?, points.last()?);
+    let laps = laps_of_writers(points);
     let finite = || points.iter().filter(|point| point.value.is_finite());
     let min = finite().reduce(|best, next| if next.value < best.value { next } else { best });
     let max = finite().reduce(|best, next| if next.value > best.value { next } else { best });
@@ -133,7 +136,8 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         count: points.len() as u64,
         nan_count: count_where(points, f64::is_nan),
         infinite_count: count_where(points, f64::is_infinite),
-        step_restarts: step_restarts(points),
+        step_restarts: laps.values().copied().map(u64::from).sum(),
+        processes: laps.len() as u64,
         ranks,
         first: Some(ValueAt::of(first)),
         last: Some(ValueAt::of(last)),
@@ -155,13 +159,13 @@ fn of_lowest_rank(mut points: Vec<MetricPoint>) -> Vec<MetricPoint> {
 }
 
 /// How often steps went back inside each writer.
-fn step_restarts(points: &[MetricPoint]) -> u64 {
-    let mut laps: BTreeMap<u32, u32> = BTreeMap::new();
+fn laps_of_writers(points: &[MetricPoint]) -> BTreeMap<u32, u32> {
+    let mut laps = BTreeMap::new();
     for point in points {
-        let most = laps.entry(point.writer).or_default();
+        let most: &mut u32 = laps.entry(point.writer).or_default();
         *most = point.lap.max(*most);
     }
-    laps.into_values().map(u64::from).sum()
+    laps
 }
 
 /// The ranks of a metric, and how far apart their last values lie.

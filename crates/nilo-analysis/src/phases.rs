@@ -31,6 +31,8 @@ pub struct PhaseSummary {
     pub count: u64,
     /// How often it ran, with the steps between that were not timed.
     pub represented_count: u64,
+    /// How many processes timed it; of a distributed run those of the first rank.
+    pub processes: u64,
     /// Rows whose duration is no duration (negative, NaN, infinite); no part of the figures.
     pub unusable_count: u64,
     /// All its durations together; those that were not timed taken to be like those that were.
@@ -167,6 +169,7 @@ fn figures(name: &str, tables: &[&RecordedTable], wall_nanos: u64) -> Option<Pha
         depth: 0,
         count,
         represented_count: represented as u64,
+        processes: spans.len() as u64,
         unusable_count,
         total_secs,
         mean_secs: mean_and_std(&durations).0,

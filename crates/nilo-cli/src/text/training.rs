@@ -138,6 +138,7 @@ fn remarks(metric: &MetricSummary) -> String {
             times => format!("steps restart {times} times"),
         });
     }
+    remarks.extend(several_processes(metric.processes));
     if let Some(ranks) = metric.ranks {
         remarks.push(match (ranks.last_min, ranks.last_max) {
             (Some(low), Some(high)) => format!(
@@ -212,8 +213,14 @@ fn phase_remarks(phase: &PhaseSummary) -> String {
             phase.unusable_count
         ));
     }
+    remarks.extend(several_processes(phase.processes));
     remarks.extend(phase_ranks(phase));
     remarks.join(", ")
+}
+
+/// What several processes of a run logged under one name is told as one: workers of a pool, or a program started twice.
+fn several_processes(processes: u64) -> Option<String> {
+    (processes > 1).then(|| format!("from {processes} processes"))
 }
 
 /// `2 ranks, mean 4.1 ms to 4.3 ms`, and how often each timed it where that differs.
