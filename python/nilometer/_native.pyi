@@ -64,7 +64,7 @@ class Run:
         *,
         inside: str | os.PathLike[str] | None = None,
         resumes: str | None = None,
-        ranks: str | None = None,
+        ranks: tuple[str, bool] | None = None,
         program: str = "{}",
     ) -> tuple[Path, bool, str | None]: ...
     @staticmethod

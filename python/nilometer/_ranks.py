@@ -19,10 +19,11 @@ _LAUNCH = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("OMPI_MCA_es
 _is_told_by_torch = False
 
 
-def ranks_key(name: str | None, begun: dict[str | None, int]) -> str | None:
-    """A text that every rank of this run has and no other run; None for a program alone.
+def ranks_key(name: str | None, begun: dict[str | None, int]) -> tuple[str, bool] | None:
+    """A text that every rank of this run has and no other run that is open; None for a program alone.
 
     The n-th run of a name belongs to the n-th of that name in the other ranks.
+    True where no later launch can have the text either: a rank then joins the run even if the others have left it.
     """
     place = _native.own_rank()
     if place is None and _ask_torch():
@@ -30,7 +31,8 @@ def ranks_key(name: str | None, begun: dict[str | None, int]) -> str | None:
     if place is None:
         return None
     begun[name] = begun.get(name, 0) + 1
-    return "\n".join([_launch(), str(place[1]), str(name), str(begun[name])])
+    launch, is_unique = _launch()
+    return "\n".join([launch, str(place[1]), str(name), str(begun[name])]), is_unique
 
 
 def _ask_torch() -> bool:
@@ -50,23 +52,27 @@ def _ask_torch() -> bool:
     return True
 
 
-def _launch() -> str:
-    """What tells this launch from every other, one of yesterday with the same port included."""
+def _launch() -> tuple[str, bool]:
+    """What tells this launch from every other that runs, and whether from those to come as well: a shell or a program may launch twice."""
     if _is_started_by_lightning():
-        return "lightning " + _process(os.getpid() if os.environ["LOCAL_RANK"] == "0" else os.getppid())
+        return "lightning " + _process(os.getpid() if os.environ["LOCAL_RANK"] == "0" else os.getppid()), False
     if _is_told_by_torch:
-        return f"spawned {os.environ.get('MASTER_PORT')} " + _process(os.getppid())
+        return f"spawned {os.environ.get('MASTER_PORT')} " + _process(os.getppid()), False
     told = os.environ
     if told.get("RANK") and told.get("WORLD_SIZE"):
         names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
         parts = [told.get(name, "") for name in names]
-        if told.get("LOCAL_WORLD_SIZE", told["WORLD_SIZE"]) == told["WORLD_SIZE"] and not told.get("SLURM_STEP_ID"):
+        is_on_one_machine = told.get("LOCAL_WORLD_SIZE", told["WORLD_SIZE"]) == told["WORLD_SIZE"] and not told.get("SLURM_STEP_ID")
+        if is_on_one_machine:
             parts.append(_process(os.getppid()))
-        return "torch " + " ".join(parts) + " " + told.get("SLURM_JOB_ID", "") + " " + told.get("SLURM_STEP_ID", "")
+        slurm = [told.get("SLURM_JOB_ID", ""), told.get("SLURM_STEP_ID", "")]
+        # Torchrun starts each rank once in each attempt.
+        is_unique = is_on_one_machine and bool(told.get("TORCHELASTIC_RUN_ID"))
+        return " ".join(["torch", *parts, *slurm]), is_unique
     for names in _LAUNCH:
         if told.get(names[0]):
-            return " ".join(told.get(name, "") for name in names)
-    return _process(os.getppid())
+            return " ".join(told.get(name, "") for name in names), False
+    return _process(os.getppid()), False
 
 
 def _is_started_by_lightning() -> bool:

@@ -263,10 +263,13 @@ def test_what_several_processes_log_under_one_name_is_told(nilo, folder):
 def test_a_ranks_metric_is_that_of_the_run(folder):
     # Rank 1 has only the tracker: `loss` is what `log` stored all the same.
     program = """
-        import nilometer, time
+        import nilometer, pathlib, time
         from nilometer.metrics import MetricTracker
         run = nilometer.init(name="ranks", memory=False)
         rank = nilometer._native.own_rank()[0]
+        pathlib.Path(f"begun-{rank}").touch()
+        while not pathlib.Path(f"begun-{1 - rank}").exists():
+            time.sleep(0.01)
         tracker = MetricTracker()
         tracker.update("loss", 100.0 + rank, step=0)
         if rank == 0:
@@ -412,6 +415,37 @@ def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, bel
         assert (job["exit_code"], job["failed_rank"]["rank"]) == (1, 1)
     assert re.search(r"First Failure: +rank 1 exited with 9 after", nilo("show", "ranks").stdout)
     assert {listed["name"]: listed["exit_code"] for listed in nilo.runs() if listed["name"] == "ranks"} == {"ranks": 9}
+
+
+# As torchrun does on one machine; here one rank after the other.
+ONE_BY_ONE = """
+    import os, subprocess, sys
+    told = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
+    for attempt in range(2):
+        for rank in (1, 0):
+            place = {"RANK": str(rank), "TORCHELASTIC_RESTART_COUNT": str(attempt)}
+            subprocess.run([sys.executable, "rank.py", str(attempt)], env=os.environ | told | place)
+"""
+SHORT_RANK = """
+    import os, sys, nilometer
+    for _ in range(2):
+        with nilometer.init(name="short", memory=False) as run:
+            run.log({"loss": float(os.environ["RANK"])}, step=int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_rank_joins_the_run_of_its_launch_after_the_others_have_left_it(folder, below):
+    (folder / "rank.py").write_text(textwrap.dedent(SHORT_RANK))
+    command = [sys.executable, "-c", textwrap.dedent(ONE_BY_ONE)]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET | {"NILO_STRICT": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    job = only_run(folder) / "runs" if below else folder / ".nilo"
+    runs = [nilometer.read_run(path) for path in sorted(job.glob("*/"))]
+    # Two of that name in each of two attempts.
+    assert [run.ranks for run in runs] == [[0, 1]] * 4
+    assert [run.series("loss").value.tolist() for run in runs] == [[1.0, 0.0]] * 4
+    assert [run.series("loss").step.tolist() for run in runs] == [[0, 0], [0, 0], [1, 1], [1, 1]]
 
 
 # A launch over two machines: neither port nor name tell it from the launch before.

@@ -98,7 +98,7 @@ impl Run {
         tags: BTreeMap<Text, Text>,
         inside: Option<PathBuf>,
         resumes: Option<&str>,
-        ranks: Option<Text>,
+        ranks: Option<(Text, bool)>,
         program: &str,
     ) -> PyResult<(PathBuf, bool, Option<String>)> {
         decide_privacy();
@@ -129,7 +129,10 @@ impl Run {
         let made = py.detach(|| {
             add_dirty_flag(&mut provenance);
             description.provenance = Some(provenance);
-            begin_folder(&root, inside.as_deref(), ranks.as_deref(), &mut description)
+            let ranks = ranks
+                .as_ref()
+                .map(|(text, is_unique)| (&**text, *is_unique));
+            begin_folder(&root, inside.as_deref(), ranks, &mut description)
         });
         let (folder, is_new, refused) = made.map_err(os_error)?;
         let path = std::path::absolute(folder.path()).unwrap_or(folder.path().to_owned());

@@ -12,16 +12,18 @@ use pyo3::prelude::*;
 /// A folder, whether it was made here, and why it is not where it was asked for.
 type Begun = (RunFolder, bool, Option<RunfileError>);
 
-/// Makes the folder, or finds the one that another rank has made: `ranks` is a text that all ranks of one run have in common.
+/// Makes the folder, or finds the one that another rank has made: `ranks` is a text that all ranks of one run have in common,
+/// and whether no later launch can have it.
 pub(crate) fn begin_folder(
     root: &Path,
     inside: Option<&Path>,
-    ranks: Option<&str>,
+    ranks: Option<(&str, bool)>,
     description: &mut RunDescription,
 ) -> Result<Begun, RunfileError> {
     let job = inside.map(RunFolder::open).transpose()?;
     // Behind a link that is not approved nothing is written, and nothing found there is joined.
-    let Some(ranks) = ranks.filter(|_| job.is_some() || check_root(root).is_ok()) else {
+    let Some((ranks, is_unique)) = ranks.filter(|_| job.is_some() || check_root(root).is_ok())
+    else {
         return make(root, job.as_ref(), description);
     };
     // Beside the runs, so that all ranks see it, on other machines too where the folder is shared.
@@ -30,13 +32,13 @@ pub(crate) fn begin_folder(
         None => root.to_owned(),
     };
     let claim = base.join(format!(".ranks-{:016x}", fingerprint(ranks)));
-    if let Some(folder) = claimed(&claim) {
+    if let Some(folder) = claimed(&claim, is_unique) {
         return Ok((folder, false, None));
     }
     let (folder, _, refused) = make(root, job.as_ref(), description)?;
     match put_claim(&claim, &folder) {
         Ok(()) => Ok((folder, true, refused)),
-        Err(_) => match claimed(&claim) {
+        Err(_) => match claimed(&claim, is_unique) {
             // Another rank was faster.
             Some(first) => {
                 std::fs::remove_dir_all(folder.path()).ok();
@@ -64,15 +66,15 @@ fn make(
 /// Clocks of two machines differ by less than this.
 const CLOCK_SKEW_NANOS: u64 = 60_000_000_000;
 
-/// The run that a claim names, while that has not ended.
-fn claimed(claim: &Path) -> Option<RunFolder> {
+/// The run that a claim names. One that has ended is joined only where it cannot be that of an earlier launch.
+fn claimed(claim: &Path, is_unique: bool) -> Option<RunFolder> {
     let path = PathBuf::from(std::fs::read_to_string(claim).ok()?);
     // Only beside the claim or inside the job: the text may be anybody's.
     let base = claim.parent()?;
     let near = path.parent() == Some(base) || path.parent() == Some(&base.join("runs"));
     let folder = RunFolder::open(&path).ok().filter(|_| near)?;
     let told = folder.describe().ok()?;
-    let is_over = told.ending.is_some() || is_of_a_killed_launch(&told);
+    let is_over = !is_unique && (told.ending.is_some() || is_of_a_killed_launch(&told));
     if is_over {
         std::fs::remove_file(claim).ok();
     }
