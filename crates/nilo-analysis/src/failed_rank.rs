@@ -10,17 +10,15 @@ pub struct FailedRank {
     /// Which one.
     pub rank: u32,
     /// Its exit code.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<i32>,
+    pub exit_code: i32,
     /// Seconds since the run began.
     pub secs: f64,
 }
 
-/// The first rank that said that it failed.
-pub fn first_failed_rank(recording: &Recording) -> Option<FailedRank> {
+/// The rank that brought the run down, by its own account.
+///
+/// Nobody, where the first to end was told to by a signal: a rank that was killed by SIGKILL, which cannot tell, may be the reason.
+pub fn failed_rank(recording: &Recording) -> Option<FailedRank> {
     let ends = recording
         .events
         .iter()
@@ -29,15 +27,17 @@ pub fn first_failed_rank(recording: &Recording) -> Option<FailedRank> {
                 rank,
                 exit_code,
                 signal,
-            } if signal.is_some() || exit_code.is_some_and(|code| code != 0) => Some(FailedRank {
-                rank,
-                exit_code,
-                signal,
-                secs: to_secs(timed.time_nanos),
-            }),
+            } if signal.is_some() || exit_code.is_some_and(|code| code != 0) => {
+                Some((timed.time_nanos, rank, exit_code))
+            }
             _ => None,
         });
-    ends.min_by(|a, b| a.secs.total_cmp(&b.secs))
+    let (time_nanos, rank, exit_code) = ends.min_by_key(|(time_nanos, ..)| *time_nanos)?;
+    Some(FailedRank {
+        rank,
+        exit_code: exit_code?,
+        secs: to_secs(time_nanos),
+    })
 }
 
 /// The ending of the process that began a run, or that of a rank which failed before it.
@@ -52,14 +52,11 @@ pub fn with_failed_rank(recording: &Recording, ending: Ending) -> Ending {
         return ending;
     }
     let has_failed = ending.signal.is_some() || ending.exit_code.is_some_and(|code| code != 0);
-    match first_failed_rank(recording) {
+    match failed_rank(recording) {
         Some(failed) if !has_failed || failed.secs < to_secs(ending.time_nanos) => Ending {
-            status: match failed.signal {
-                Some(_) => RunStatus::Killed,
-                None => RunStatus::Exited,
-            },
-            exit_code: failed.exit_code,
-            signal: failed.signal,
+            status: RunStatus::Exited,
+            exit_code: Some(failed.exit_code),
+            signal: None,
             ..ending
         },
         _ => ending,
@@ -122,7 +119,7 @@ mod tests {
             );
             assert_eq!((ended.signal, ended.time_nanos), (None, 10 * SECOND));
         }
-        assert_eq!(first_failed_rank(&failed).unwrap().rank, 1);
+        assert_eq!(failed_rank(&failed).unwrap().rank, 1);
     }
 
     #[test]
@@ -130,6 +127,10 @@ mod tests {
         let ended_later = recording(&[(11, 1, None, Some(15))]);
         let owner = ending(RunStatus::Exited, Some(3), None);
         assert_eq!(with_failed_rank(&ended_later, owner.clone()), owner);
+        // Rank 0 was killed and could not say so.
+        let lost = ending(RunStatus::Lost, None, None);
+        assert_eq!(with_failed_rank(&ended_later, lost.clone()), lost);
+        assert_eq!(failed_rank(&ended_later), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::assessment::ran_out;
 use crate::bottleneck::{Bottleneck, TimedPhase, find_bottleneck};
 use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
-use crate::failed_rank::{FailedRank, first_failed_rank};
+use crate::failed_rank::{FailedRank, failed_rank};
 use crate::findings::{Finding, Seen, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::held_of_limit::held_of_limit;
@@ -67,7 +67,7 @@ pub struct Summary {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The first rank of a distributed run that failed.
+    /// The rank of a distributed run that failed first, unless the first to end was told to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_rank: Option<FailedRank>,
     /// From start to end.
@@ -312,7 +312,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         status: ending.status.as_str(),
         exit_code: ending.exit_code,
         signal: ending.signal,
-        failed_rank: first_failed_rank(recording),
+        failed_rank: failed_rank(recording),
         duration_secs: to_secs(duration_nanos),
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use nilo_analysis::Summary;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
+use nilo_analysis::{FailedRank, Summary};
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
@@ -94,12 +94,12 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
 fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     write_line(out, "How It Ended", &ending_in_colour(screen, summary))?;
     if let Some(failed) = &summary.failed_rank {
-        let how = match (failed.exit_code, failed.signal) {
-            (_, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
-            (code, _) => format!("exited with {}", code.unwrap_or_default()),
-        };
-        let (rank, secs) = (failed.rank, failed.secs);
-        let text = format!("rank {rank} {how} after {secs:.2} seconds");
+        let FailedRank {
+            rank,
+            exit_code,
+            secs,
+        } = failed;
+        let text = format!("rank {rank} exited with {exit_code} after {secs:.2} seconds");
         write_line(out, "First Failure", &text)?;
     }
     write_exception(out, summary)
