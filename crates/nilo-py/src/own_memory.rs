@@ -28,7 +28,7 @@ impl MemorySampler {
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let reading = py.detach(|| {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.read()
+            memory.read(None)
         });
         let dict = PyDict::new(py);
         dict.set_item("memory_bytes", reading.memory_bytes)?;

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use nilo_runfile::{RunWriter, TableId};
+use nilo_runfile::{RowSink, TableId};
 use nilo_sample::table::or_absent;
 use nilo_sample::{ABSENT, Event, TableSpec};
 use nilo_source::gpu::{
@@ -71,8 +71,15 @@ pub(crate) struct GpuRows {
 impl GpuRows {
     /// Begins to open the driver, if there is one; `first_pid` is whose environment says what the job can see.
     pub(crate) fn new(roots: &Roots, now_nanos: u64, first_pid: u32) -> GpuRows {
+        let mut rows = GpuRows::none(roots, now_nanos, first_pid);
+        rows.reader = GpuReader::of_this_process();
+        rows
+    }
+
+    /// Reads none.
+    pub(crate) fn none(roots: &Roots, now_nanos: u64, first_pid: u32) -> GpuRows {
         GpuRows {
-            reader: GpuReader::of_this_process(),
+            reader: None,
             roots: roots.clone(),
             first_pid,
             started_nanos: now_nanos,
@@ -118,7 +125,7 @@ impl GpuRows {
     /// Takes the newest reading and asks for the next.
     pub(crate) fn tick(
         &mut self,
-        writer: &mut RunWriter,
+        writer: &mut dyn RowSink,
         now_nanos: u64,
         processes: &[TrackedProcess],
         last: bool,
@@ -160,7 +167,7 @@ impl GpuRows {
         }
     }
 
-    fn take(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+    fn take(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
         self.readings += 1;
         if self.rows.is_empty() && !self.meet() {
             return;
@@ -221,7 +228,7 @@ impl GpuRows {
         true
     }
 
-    fn fall_silent(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+    fn fall_silent(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
         if !self.silence_said {
             self.silence_said = true;
             let text =
@@ -234,7 +241,7 @@ impl GpuRows {
         }
     }
 
-    fn say_unknown(&mut self, writer: &mut RunWriter, now_nanos: u64, unknown: Option<GpuShare>) {
+    fn say_unknown(&mut self, writer: &mut dyn RowSink, now_nanos: u64, unknown: Option<GpuShare>) {
         let Some(share) = unknown else {
             self.unknown_since_nanos = None;
             return;
@@ -265,7 +272,7 @@ impl Drop for GpuRows {
 }
 
 fn say_failure(
-    writer: &mut RunWriter,
+    writer: &mut dyn RowSink,
     rows: &mut Rows,
     device: &GpuDevice,
     at_nanos: u64,
@@ -297,7 +304,7 @@ fn row_of(reading: &GpuReading, share: GpuShare) -> [f64; 4] {
 }
 
 fn write(
-    writer: &mut RunWriter,
+    writer: &mut dyn RowSink,
     rows: &mut Rows,
     device: &GpuDevice,
     at_nanos: u64,
@@ -325,7 +332,7 @@ fn write(
 }
 
 /// From here on the last row does not hold any more.
-fn leave(writer: &mut RunWriter, rows: &mut Rows, at_nanos: u64) {
+fn leave(writer: &mut dyn RowSink, rows: &mut Rows, at_nanos: u64) {
     if let Some(table) = rows.table
         && !same(&NO_VALUES, &rows.last_row)
     {

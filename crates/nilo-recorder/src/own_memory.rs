@@ -1,16 +1,14 @@
-//! The memory of this process tree on demand, without a run: for a program that watches itself.
+//! The memory of this process tree on demand, without a run's files: for a program that watches itself.
 
-use nilo_runfile::monotonic_nanos;
-use nilo_sample::{Limit, ProcessId};
-use nilo_source::{
-    Change, Host, ProcessSource, Roots, SourceError, TrackedProcess, resolve_limits,
-};
+use nilo_runfile::{RowBuffer, RowSink, TableId, Update, monotonic_nanos};
+use nilo_sample::units::NANOS_PER_SEC;
+use nilo_sample::{Limit, TableSpec};
+use nilo_source::{Roots, SourceError};
 
-use crate::high_water::HighWater;
-use crate::recorder::{Backend, Included, open_source};
-
-/// Limits seldom change; looking them up takes a walk through the cgroup tree.
-const RESOLVE_NANOS: u64 = 5_000_000_000;
+use crate::pace::Pace;
+use crate::reap::Reaper;
+use crate::recorder::{Backend, Included, OwnCost, Recorder, open_source};
+use crate::surroundings::Surroundings;
 
 /// One look at ourselves.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +17,8 @@ pub struct OwnReading {
     pub memory_bytes: u64,
     /// The largest level since the first reading, the kernel's marks included.
     pub peak_bytes: u64,
+    /// The part of it that is not in this process, as closely as it is known.
+    pub children_bytes: u64,
     /// Processes alive.
     pub processes: usize,
     /// The limit in force.
@@ -27,18 +27,15 @@ pub struct OwnReading {
     pub available_bytes: Option<u64>,
 }
 
-/// Reads this process and its descendants.
+/// Reads this process and its descendants as the recorder does, and keeps the rows in memory.
 pub struct OwnMemory {
-    source: Box<dyn ProcessSource>,
-    marks: HighWater,
-    host: Option<Host>,
-    roots: Roots,
+    recorder: Recorder<RowBuffer>,
+    pace: Pace,
+    reaper: Reaper,
     pid: u32,
-    is_first: bool,
-    peak_bytes: u64,
-    limit: Option<Limit>,
-    next_resolve_nanos: u64,
-    changes: Vec<Change>,
+    started_nanos: u64,
+    steps: TableId,
+    step: Option<i64>,
 }
 
 impl OwnMemory {
@@ -48,58 +45,59 @@ impl OwnMemory {
         let pid = std::process::id();
         let mut source = open_source(Backend::Native, &roots, Included::WithOurselves)?;
         source.add_root(pid)?;
+        let started_nanos = monotonic_nanos();
+        let surroundings = Surroundings::of_own_process(roots, started_nanos, pid);
+        let rows = RowBuffer::new("recorder", started_nanos);
+        let recorder = Recorder::new(source, rows, surroundings, started_nanos, true);
+        let mut recorder = recorder.costing(OwnCost::Thread);
         Ok(OwnMemory {
-            source,
-            marks: HighWater::default(),
-            host: Host::new(&roots).ok(),
-            roots,
+            steps: recorder.writer().define(&TableSpec::metrics("", [])),
+            recorder,
+            pace: Pace::new(started_nanos, NANOS_PER_SEC),
+            reaper: Reaper::default(),
             pid,
-            is_first: true,
-            peak_bytes: 0,
-            limit: None,
-            next_resolve_nanos: 0,
-            changes: Vec::new(),
+            started_nanos,
+            step: None,
         })
     }
 
-    /// A reading, now.
-    pub fn read(&mut self) -> OwnReading {
+    /// A reading, now; the training has come to this step.
+    pub fn read(&mut self, step: Option<i64>) -> OwnReading {
         let now = monotonic_nanos();
-        self.source.tick(now);
-        self.source.take_changes(&mut self.changes);
-        for change in self.changes.drain(..) {
-            match change {
-                Change::Started(id) => {
-                    if let Some(process) = find(self.source.processes(), id) {
-                        self.marks.join(process, self.is_first);
-                    }
-                }
-                Change::Renamed(_) => {}
-                Change::Ended { id, .. } => self.marks.leave(id),
-            }
+        if step != self.step {
+            self.step = step;
+            self.recorder.writer().append(self.steps, now, step, &[]);
         }
-        self.is_first = false;
-        let memory_bytes = self.source.memory_bytes();
-        let high_water = self.marks.rise(self.source.processes(), memory_bytes);
-        if now >= self.next_resolve_nanos {
-            self.next_resolve_nanos = now + RESOLVE_NANOS;
-            self.limit = nilo_sample::limit::smallest(resolve_limits(&self.roots, self.pid));
-        }
-        let highest = memory_bytes.max(high_water.unwrap_or(0));
-        self.peak_bytes = self.peak_bytes.max(highest);
+        self.recorder.tick(now, &self.pace, &mut self.reaper, false);
+        let live = *self.recorder.live();
+        let mut processes = self.recorder.processes().iter();
+        let own = processes.find(|process| process.id.pid == self.pid);
+        let own_bytes = own.map_or(0, |process| process.reading.rss_bytes);
         OwnReading {
-            memory_bytes,
-            peak_bytes: self.peak_bytes,
-            processes: self.source.processes().len(),
-            limit: self.limit.clone(),
-            available_bytes: self
-                .host
-                .as_mut()
-                .and_then(|host| host.read().available_bytes),
+            memory_bytes: live.memory_bytes,
+            peak_bytes: live.peak_bytes,
+            children_bytes: match live.processes {
+                0 | 1 => 0,
+                _ => live.memory_bytes.saturating_sub(own_bytes),
+            },
+            processes: live.processes,
+            limit: self.limit().cloned(),
+            available_bytes: self.recorder.surroundings().available_bytes(),
         }
     }
-}
 
-fn find(processes: &[TrackedProcess], id: ProcessId) -> Option<&TrackedProcess> {
-    processes.iter().find(|process| process.id == id)
+    /// The rows of the readings since the last call, as [`nilo_runfile::Follower`] hands out those of a run.
+    pub fn take_rows(&mut self) -> Update {
+        self.recorder.writer().take()
+    }
+
+    /// The limit in force.
+    pub fn limit(&self) -> Option<&Limit> {
+        self.recorder.limit()
+    }
+
+    /// When the clock of the rows began, as [`monotonic_nanos`] counts.
+    pub fn started_nanos(&self) -> u64 {
+        self.started_nanos
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nilo_runfile::{RunWriter, TableId};
+use nilo_runfile::{RowSink, TableId};
 use nilo_sample::table::or_absent;
 use nilo_sample::{ProcessId, TableSpec};
 use nilo_source::TrackedProcess;
@@ -28,7 +28,7 @@ impl ProcessRows {
     /// Writes what changed on this tick.
     pub(crate) fn write(
         &mut self,
-        writer: &mut RunWriter,
+        writer: &mut dyn RowSink,
         now_nanos: u64,
         processes: &[TrackedProcess],
     ) {
@@ -62,7 +62,7 @@ impl ProcessRows {
     }
 
     /// A process is gone.
-    pub(crate) fn forget(&mut self, writer: &mut RunWriter, id: ProcessId) {
+    pub(crate) fn forget(&mut self, writer: &mut dyn RowSink, id: ProcessId) {
         if let Some(rows) = self.rows.remove(&id) {
             writer.forget(rows.quick);
             writer.forget(rows.detail);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nilo_runfile::{RunWriter, TableId, monotonic_nanos, unix_nanos};
+use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos, unix_nanos};
 use nilo_sample::table::or_absent;
 use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec};
 use nilo_source::{
@@ -92,9 +92,9 @@ pub(crate) enum OwnCost {
 }
 
 /// The recorder's state between ticks.
-pub(crate) struct Recorder {
+pub(crate) struct Recorder<W = RunWriter> {
     source: Box<dyn ProcessSource>,
-    writer: RunWriter,
+    writer: W,
     surroundings: Surroundings,
     rows: ProcessRows,
     marks: HighWater,
@@ -121,14 +121,14 @@ pub(crate) struct Recorder {
     alerts: Option<Nudge>,
 }
 
-impl Recorder {
+impl<W: RowSink> Recorder<W> {
     pub(crate) fn new(
         source: Box<dyn ProcessSource>,
-        mut writer: RunWriter,
+        mut writer: W,
         surroundings: Surroundings,
         started_nanos: u64,
         attached: bool,
-    ) -> Recorder {
+    ) -> Recorder<W> {
         Recorder {
             source,
             tree_table: writer.define(&TableSpec::tree()),
@@ -156,18 +156,18 @@ impl Recorder {
     }
 
     /// Tells the alerts when a look cannot wait.
-    pub(crate) fn waking(mut self, alerts: Option<&AlertWatch>) -> Recorder {
+    pub(crate) fn waking(mut self, alerts: Option<&AlertWatch>) -> Recorder<W> {
         self.alerts = alerts.map(AlertWatch::nudge);
         self
     }
 
-    pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder {
+    pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder<W> {
         self.own_cost = own_cost;
         self
     }
 
     /// The tree is that of a command which we started.
-    pub(crate) fn of_command(mut self, pid: u32) -> Recorder {
+    pub(crate) fn of_command(mut self, pid: u32) -> Recorder<W> {
         self.command_pid = Some(pid);
         self
     }
@@ -194,32 +194,16 @@ impl Recorder {
         &mut self.surroundings
     }
 
+    pub(crate) fn writer(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     pub(crate) fn limit(&self) -> Option<&Limit> {
         self.surroundings.limit()
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
         self.writer.event(monotonic_nanos(), event);
-    }
-
-    /// Writes how the recording ended: the last event.
-    pub(crate) fn end(&mut self, command: Option<Reaped>) {
-        let usage = command.map(|ended| ended.usage);
-        if let Some(usage) = usage {
-            self.event(&Event::ResourceUsage(usage));
-        }
-        let cpu_nanos = usage.map(|usage| usage.cpu_nanos());
-        let event = Event::CommandEnded {
-            cpu_nanos: cpu_nanos.filter(|nanos| *nanos > 0),
-            exit_code: command.and_then(|ended| ended.exit_code),
-            signal: command.and_then(|ended| ended.signal),
-            peak_bytes: Some(self.live.peak_bytes).filter(|bytes| *bytes > 0),
-        };
-        self.writer.last_event(monotonic_nanos(), &event);
-    }
-
-    pub(crate) fn dropped(&self) -> (u64, Option<&str>) {
-        (self.writer.dropped(), self.writer.dropped_reason())
     }
 
     /// Sleeps until the time is over or something comes to `wake` (a signal, the word to stop), and says whether it came.
@@ -471,6 +455,28 @@ impl Recorder {
             pace.interval_nanos() as f64,
         ];
         self.writer.append(self.own_table, now_nanos, None, &row);
+    }
+}
+
+impl Recorder {
+    /// Writes how the recording ended: the last event.
+    pub(crate) fn end(&mut self, command: Option<Reaped>) {
+        let usage = command.map(|ended| ended.usage);
+        if let Some(usage) = usage {
+            self.event(&Event::ResourceUsage(usage));
+        }
+        let cpu_nanos = usage.map(|usage| usage.cpu_nanos());
+        let event = Event::CommandEnded {
+            cpu_nanos: cpu_nanos.filter(|nanos| *nanos > 0),
+            exit_code: command.and_then(|ended| ended.exit_code),
+            signal: command.and_then(|ended| ended.signal),
+            peak_bytes: Some(self.live.peak_bytes).filter(|bytes| *bytes > 0),
+        };
+        self.writer.last_event(monotonic_nanos(), &event);
+    }
+
+    pub(crate) fn dropped(&self) -> (u64, Option<&str>) {
+        (self.writer.dropped(), self.writer.dropped_reason())
     }
 
     /// Ends the file.

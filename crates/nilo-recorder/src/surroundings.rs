@@ -8,11 +8,12 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use nilo_runfile::{RunWriter, TableId};
+use nilo_runfile::{RowSink, TableId};
 use nilo_sample::table::or_absent;
 use nilo_sample::{Event, Limit, LimitSource, TableSpec};
 use nilo_source::{
-    CgroupReading, Host, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup, resolve_limits,
+    CgroupReading, Host, MemoryCgroup, Roots, TrackedProcess, is_nilo_process, limiting_cgroup,
+    resolve_limits,
 };
 use rustix::event::PollFlags;
 
@@ -87,6 +88,8 @@ pub(crate) struct Surroundings {
     company: BTreeSet<u32>,
     /// The sessions of our helpers, such as the process that delivers alerts: neither are those another job.
     own_sessions: Vec<u32>,
+    /// We are the job: whoever records us, and its helpers, are no other job.
+    is_recorded: bool,
     looked_at: usize,
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
@@ -98,11 +101,24 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     pub(crate) fn new(roots: Roots, now_nanos: u64, first_pid: u32) -> Surroundings {
+        let gpus = GpuRows::new(&roots, now_nanos, first_pid);
+        Surroundings::with_gpus(roots, now_nanos, first_pid, gpus)
+    }
+
+    /// Of a program that looks at itself: without GPUs, and perhaps recorded by `nilo run`.
+    pub(crate) fn of_own_process(roots: Roots, now_nanos: u64, pid: u32) -> Surroundings {
+        let gpus = GpuRows::none(&roots, now_nanos, pid);
+        let mut surroundings = Surroundings::with_gpus(roots, now_nanos, pid, gpus);
+        surroundings.is_recorded = true;
+        surroundings
+    }
+
+    fn with_gpus(roots: Roots, now_nanos: u64, first_pid: u32, gpus: GpuRows) -> Surroundings {
         let limit = nilo_sample::limit::smallest(resolve_limits(&roots, first_pid));
         let host = Host::new(&roots).ok();
         Surroundings {
             company: ancestors(&roots),
-            gpus: GpuRows::new(&roots, now_nanos, first_pid),
+            gpus,
             roots,
             started_nanos: now_nanos,
             cgroups: Vec::new(),
@@ -119,6 +135,7 @@ impl Surroundings {
             membership: Membership::default(),
             next_owned: 0,
             own_sessions: Vec::new(),
+            is_recorded: false,
             looked_at: 0,
             machine_pid: None,
             host_readings: 0,
@@ -176,6 +193,12 @@ impl Surroundings {
         (self.host_readings, self.gpus.readings())
     }
 
+    /// What new programs could get on this machine at the last look.
+    pub(crate) fn available_bytes(&self) -> Option<u64> {
+        let available = self.last_host_row[1];
+        (!available.is_nan()).then_some(available as u64)
+    }
+
     /// Processes of this session are ours, though they are no part of the job.
     pub(crate) fn ignore_session(&mut self, session: Option<u32>) {
         self.own_sessions.extend(session);
@@ -226,7 +249,7 @@ impl Surroundings {
     /// Whoever is about to be killed is still in the cgroup: if it is a stranger, this is the time to see it.
     pub(crate) fn on_notice(
         &mut self,
-        writer: &mut RunWriter,
+        writer: &mut dyn RowSink,
         now_nanos: u64,
         processes: &[TrackedProcess],
     ) {
@@ -257,7 +280,7 @@ impl Surroundings {
     /// Reads what is due on this tick.
     pub(crate) fn tick(
         &mut self,
-        writer: &mut RunWriter,
+        writer: &mut dyn RowSink,
         now_nanos: u64,
         processes: &[TrackedProcess],
         last: bool,
@@ -302,7 +325,7 @@ impl Surroundings {
     }
 
     /// Finds the cgroups of the first process and of one other each time.
-    fn resolve(&mut self, writer: &mut RunWriter, now_nanos: u64, processes: &[TrackedProcess]) {
+    fn resolve(&mut self, writer: &mut dyn RowSink, now_nanos: u64, processes: &[TrackedProcess]) {
         let first = processes.first().map(|process| process.id.pid);
         let Some(first) = first.or(self.machine_pid) else {
             return;
@@ -336,7 +359,7 @@ impl Surroundings {
     }
 
     /// A dying process already counts as a member of the root cgroup, so a looser limit must be seen twice.
-    fn adopt_limit(&mut self, writer: &mut RunWriter, now_nanos: u64, limit: Option<Limit>) {
+    fn adopt_limit(&mut self, writer: &mut dyn RowSink, now_nanos: u64, limit: Option<Limit>) {
         let Some(limit) = limit.filter(|limit| Some(limit) != self.limit.as_ref()) else {
             self.looser_limit = None;
             return;
@@ -360,7 +383,7 @@ impl Surroundings {
         self.looser_limit = None;
     }
 
-    fn watch(&mut self, writer: &mut RunWriter, cgroup: MemoryCgroup) {
+    fn watch(&mut self, writer: &mut dyn RowSink, cgroup: MemoryCgroup) {
         let known = self
             .cgroups
             .iter()
@@ -396,9 +419,11 @@ impl Surroundings {
         }
         let ours: BTreeSet<u32> = processes.iter().map(|process| process.id.pid).collect();
         let (company, sessions) = (&self.company, &self.own_sessions);
+        let (roots, is_recorded) = (&self.roots, self.is_recorded);
         let is_ours = |pid| {
             ours.contains(&pid)
                 || company.contains(&pid)
+                || is_recorded && is_nilo_process(roots, pid)
                 || session_of(pid).is_some_and(|session| sessions.contains(&session))
         };
         for watched in &mut self.cgroups {
@@ -408,7 +433,7 @@ impl Surroundings {
     }
 
     /// Usage as often as asked; everything else with `whole`.
-    fn read_cgroups(&mut self, writer: &mut RunWriter, now_nanos: u64, whole: bool) {
+    fn read_cgroups(&mut self, writer: &mut dyn RowSink, now_nanos: u64, whole: bool) {
         for watched in &mut self.cgroups {
             let usage = watched.cgroup.usage_bytes();
             if whole || watched.has_moved(usage, now_nanos) {
@@ -458,7 +483,7 @@ impl Surroundings {
         }
     }
 
-    fn read_host(&mut self, writer: &mut RunWriter, now_nanos: u64) {
+    fn read_host(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
         let Some(host) = &mut self.host else { return };
         let reading = host.read();
         self.host_readings += 1;

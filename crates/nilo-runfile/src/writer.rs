@@ -42,6 +42,11 @@ impl TableId {
     pub fn index(self) -> usize {
         self.slot as usize
     }
+
+    /// A table that never is in a file.
+    pub(crate) fn of_slot(slot: u32) -> TableId {
+        TableId { slot, wire: slot }
+    }
 }
 
 /// Which part of a segment a record may lie in.

@@ -66,7 +66,7 @@ pub use limits::{limiting_cgroup, resolve_limits};
 #[cfg(target_os = "linux")]
 pub use linux::{ProcessTree, TreeOptions};
 #[cfg(target_os = "linux")]
-pub use listing::{ProcessListing, list_processes, process_id};
+pub use listing::{ProcessListing, is_nilo_process, list_processes, process_id};
 #[cfg(target_os = "linux")]
 pub use local_ranks::local_ranks;
 #[cfg(target_os = "linux")]

@@ -99,6 +99,11 @@ pub fn list_processes(roots: &Roots) -> Vec<ProcessListing> {
     list
 }
 
+/// Whether the process with this PID is `nilo` itself, as [`ProcessListing::is_nilo`].
+pub fn is_nilo_process(roots: &Roots, pid: u32) -> bool {
+    is_nilo(&roots.proc, pid, "")
+}
+
 /// By the program's file; where that is not ours to see, by the first word of the command line.
 fn is_nilo(proc: &Path, pid: u32, command: &str) -> bool {
     let program = match std::fs::read_link(proc.join(pid.to_string()).join("exe")) {

@@ -66,7 +66,7 @@ impl TrainingRecord {
             return Ok(TrainingRecord(None));
         };
         if !quiet && let Ok(mut memory) = OwnMemory::new() {
-            let initial = format_bytes(memory.read().memory_bytes as f64);
+            let initial = format_bytes(memory.read(None).memory_bytes as f64);
             note(&format!("Initial memory usage: {initial}"));
         }
         let peak_bytes = Arc::new(AtomicU64::new(0));
