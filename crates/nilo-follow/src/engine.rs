@@ -1,14 +1,13 @@
-//! One loop: what was written since the last look goes to the tracker, its verdicts to the alert rules, and all of it to the subscriber.
+//! One loop: what was written since the last look goes to the judge, and what that finds to the subscriber.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
 
-use nilo_analysis::alerts::{AlertEvaluator, AlertRules};
 use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
 use nilo_runfile::{Follower, RunFolder};
 use nilo_sample::{Alert, RunDescription};
 
-use crate::schedule::{LOOK_EVERY, Schedule};
+use crate::judge::{FollowSettings, Judge};
+use crate::schedule::LOOK_EVERY;
 
 /// Who is told.
 pub trait Subscriber {
@@ -40,38 +39,10 @@ pub enum Wake {
     LastLook,
 }
 
-/// What to follow a run for.
-#[derive(Debug, Clone, Copy)]
-pub struct FollowSettings<F> {
-    /// When to alert.
-    pub rules: AlertRules,
-    /// How leaks are searched for; `rules` says whether they are.
-    pub leaks: LeakSearch,
-    /// The time between looks while nothing is near a limit.
-    pub idle: Duration,
-    /// Which resources it is about.
-    pub is_wanted: F,
-}
-
-/// How leaks are searched for.
-#[derive(Debug, Clone, Copy)]
-pub struct LeakSearch {
-    /// The first search comes after this time.
-    pub after: Duration,
-    /// Growth of fewer bytes is left out; `None`: as usual.
-    pub least_bytes: Option<f64>,
-    /// Growth counts, too, where the program may still be loading what it works with.
-    pub while_loading: bool,
-}
-
 /// Follows one run.
 pub struct Engine<F> {
-    settings: FollowSettings<F>,
     follower: Follower,
-    tracker: ResourceTracker,
-    evaluator: AlertEvaluator,
-    schedule: Schedule,
-    risks: Vec<Verdict>,
+    judge: Judge<F>,
     job_ended: bool,
 }
 
@@ -82,14 +53,11 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
         description: Option<&RunDescription>,
         settings: FollowSettings<F>,
     ) -> Engine<F> {
+        let tracker = description.map_or_else(ResourceTracker::default, ResourceTracker::new);
         Engine {
             follower: folder.follow(),
-            tracker: description.map_or_else(ResourceTracker::default, ResourceTracker::new),
-            evaluator: AlertEvaluator::new(settings.rules),
-            schedule: Schedule::new(Instant::now(), settings.idle, settings.leaks.after),
-            risks: Vec::new(),
+            judge: Judge::new(tracker, settings),
             job_ended: false,
-            settings,
         }
     }
 
@@ -107,59 +75,31 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
                 woken,
                 Ok(Wake::LastLook) | Err(RecvTimeoutError::Disconnected)
             );
-            let (has_news, changes) = self.take_news();
-            let alerts = match has_news {
-                true => self.evaluate(),
-                false => Vec::new(),
+            let news = self.take_news();
+            let alerts = match &news {
+                Some(_) => self.judge.look(self.job_ended),
+                None => Vec::new(),
             };
-            wait = self.schedule.wait(has_news, &self.risks);
+            wait = self.judge.wait(news.is_some());
+            let changes = news.unwrap_or_default();
             subscriber.on_look(&Look {
-                risks: &self.risks,
+                risks: self.judge.risks(),
                 changes,
                 alerts,
                 is_last,
             });
             if is_last {
-                return self.tracker;
+                return self.judge.into_tracker();
             }
         }
     }
 
-    /// Reads what was written since the last look.
-    fn take_news(&mut self) -> (bool, Vec<RiskChange>) {
+    /// Reads what was written since the last look, and says which risks changed; `None` when nothing was.
+    fn take_news(&mut self) -> Option<Vec<RiskChange>> {
         // A folder that cannot be read just now may be readable at the next look.
         let update = self.follower.poll().ok();
-        let Some(update) = update.filter(|update| !update.is_empty()) else {
-            return (false, Vec::new());
-        };
-        let changes = self.tracker.take(&update.tables, &update.events);
-        self.risks = self.tracker.risks();
-        self.risks
-            .retain(|risk| (self.settings.is_wanted)(&risk.resource));
-        (true, changes)
-    }
-
-    fn evaluate(&mut self) -> Vec<Alert> {
-        if self.job_ended {
-            return self.evaluator.look_at_levels(&self.risks);
-        }
-        let mut alerts = self.evaluator.look(&self.risks);
-        if self.schedule.leaks_are_due(Instant::now()) && self.settings.rules.leak {
-            alerts.extend(self.evaluate_leaks());
-        }
-        alerts
-    }
-
-    fn evaluate_leaks(&mut self) -> Vec<Alert> {
-        let search = self.settings.leaks;
-        let mut verdicts = self.tracker.verdicts(search.least_bytes);
-        verdicts.retain(|verdict| (self.settings.is_wanted)(&verdict.resource));
-        if search.while_loading {
-            for verdict in &mut verdicts {
-                verdict.may_be_loading = false;
-            }
-        }
-        self.evaluator.look_for_leaks(&verdicts)
+        let update = update.filter(|update| !update.is_empty())?;
+        Some(self.judge.take(&update))
     }
 }
 

@@ -1,9 +1,12 @@
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use nilo_analysis::alerts::AlertRules;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{ABSENT, AlertKind, Limit, LimitSource, TableSpec, fixture};
 
 use super::*;
+use crate::LeakSearch;
 
 #[derive(Default)]
 struct Heard {
@@ -122,4 +125,39 @@ fn nothing_is_foretold_of_a_job_that_has_ended() {
 fn resources_that_nobody_asked_about_are_left_out() {
     let heard = follow_a_full_job(None, |resource| *resource != Resource::Job);
     assert_eq!((heard.alerts, heard.resources), (vec![], vec![]));
+}
+
+#[test]
+fn a_judge_that_restarts_forgets_a_leak_and_finds_it_again() {
+    let settings = FollowSettings {
+        rules: AlertRules::default(),
+        leaks: LeakSearch {
+            after: Duration::ZERO,
+            least_bytes: None,
+            while_loading: false,
+        },
+        idle: Duration::ZERO,
+        is_wanted: |_: &Resource| true,
+    };
+    let mut judge = Judge::new(ResourceTracker::default(), settings);
+    let mut level = f64::from(100 << 20);
+    let mut leak = |judge: &mut Judge<_>, seconds: std::ops::Range<u64>| {
+        let mut rows = fixture::table(TableSpec::tree());
+        for second in seconds {
+            level += f64::from(1 << 20);
+            let row = [level, level, ABSENT, 0.0, 0.0, 1.0, 0.0];
+            fixture::tick(&mut rows, second * 1_000_000_000, &row);
+        }
+        let tables = vec![rows];
+        judge.take(&nilo_runfile::Update {
+            tables,
+            ..nilo_runfile::Update::default()
+        });
+        let verdicts = judge.verdicts();
+        verdicts.iter().any(|verdict| verdict.growth.is_some())
+    };
+    assert!(leak(&mut judge, 0..120));
+    judge.restart();
+    assert!(!leak(&mut judge, 120..125));
+    assert!(leak(&mut judge, 125..240));
 }

@@ -3,7 +3,7 @@
 use super::calibration::confidence;
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, growth, is_too_young, may_be_loading};
+use super::growth::{Growth, GrowthKind, LOADING_SECS, growth, is_too_young, may_be_loading};
 use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
@@ -199,8 +199,13 @@ impl Forecaster {
 
     /// Whether the program may still be loading what it works with.
     pub fn may_be_loading(&self) -> bool {
+        self.may_be_loading_for(LOADING_SECS)
+    }
+
+    /// As [`Forecaster::may_be_loading`], for a program that loads for up to this long before its first steps.
+    pub fn may_be_loading_for(&self, loading_secs: f64) -> bool {
         let track = self.own.as_ref().unwrap_or(&self.need);
-        may_be_loading(track, self.steps_seen())
+        may_be_loading(track, self.steps_seen(), loading_secs)
     }
 
     fn judge(&mut self) -> Forecast {

@@ -77,7 +77,7 @@ const YOUNGEST_SECS: f64 = 10.0;
 const FEWEST_STEPS: f64 = 50.0;
 
 /// Programs load for up to this long before their first steps.
-const LOADING_SECS: f64 = 60.0;
+pub(crate) const LOADING_SECS: f64 = 60.0;
 
 /// Whether a program is too young for any verdict.
 pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
@@ -85,8 +85,8 @@ pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
 }
 
 /// Whether a program may still be loading: growth so far is no leak to anybody who did not ask.
-pub(crate) fn may_be_loading(track: &Track, steps: f64) -> bool {
-    track.age_secs() < LOADING_SECS && steps < FEWEST_STEPS
+pub(crate) fn may_be_loading(track: &Track, steps: f64, loading_secs: f64) -> bool {
+    track.age_secs() < loading_secs && steps < FEWEST_STEPS
 }
 
 /// For how long a leak at about this pace has lasted that began at least `established_secs` ago, for the forecaster, which cannot wait for a part of the program's life.

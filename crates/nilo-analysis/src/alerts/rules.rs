@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::assessment::Thresholds;
+
 /// Thresholds as shares of the limit, and what else is watched for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AlertRules {
@@ -27,6 +29,20 @@ impl Default for AlertRules {
             gpu_warning: 0.8,
             gpu_critical: 0.95,
             leak: true,
+            oom_risk: true,
+        }
+    }
+}
+
+impl AlertRules {
+    /// For somebody who warns by risk, and above one level of whatever can run out.
+    pub fn from_thresholds(thresholds: &Thresholds, leak: bool) -> AlertRules {
+        AlertRules {
+            memory_warning: thresholds.high,
+            memory_critical: thresholds.critical,
+            gpu_warning: thresholds.high,
+            gpu_critical: thresholds.critical,
+            leak,
             oom_risk: true,
         }
     }

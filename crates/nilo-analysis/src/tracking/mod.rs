@@ -2,10 +2,11 @@
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
 //! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `tracker.rs` keeps a forecaster for each resource,
-//! `processes.rs` one for each process, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
+//! `processes.rs` one for each process, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
 
 mod peers;
 mod processes;
+mod program_gpu;
 mod resources;
 mod rows;
 mod tear_down;
@@ -13,6 +14,7 @@ mod tracker;
 
 pub use peers::OddPeer;
 pub use processes::over_processes;
+pub use program_gpu::ProgramGpu;
 pub use resources::Resource;
 pub use tracker::{ResourceTracker, RiskChange, Verdict};
 

@@ -123,6 +123,16 @@ impl Peers {
         }
     }
 
+    /// The same processes, of which nothing is known yet.
+    pub(crate) fn restarted(&self) -> Peers {
+        let mut restarted = self.clone();
+        restarted.ended.clear();
+        for process in restarted.processes.values_mut() {
+            process.lows = Lows::default();
+        }
+        restarted
+    }
+
     pub(crate) fn take(&mut self, id: ProcessId, time_nanos: u64, rss_bytes: f64) {
         self.now_nanos = self.now_nanos.max(time_nanos);
         if let Some(process) = self.processes.get_mut(&id) {

@@ -159,6 +159,15 @@ impl LatestReadings {
         }
     }
 
+    /// Of a process tree that no run describes.
+    pub(crate) fn of_process(pid: u32, limit: Option<&Limit>) -> LatestReadings {
+        LatestReadings {
+            limit: limit.cloned(),
+            root_pid: Some(pid),
+            ..LatestReadings::default()
+        }
+    }
+
     /// A GPU is there, and its driver keeps so much of it.
     pub(crate) fn add_gpu(&mut self, index: u32, reserved_bytes: u64) {
         self.gpu_reserved_bytes.insert(index, reserved_bytes);

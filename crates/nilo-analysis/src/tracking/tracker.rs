@@ -25,6 +25,8 @@ pub struct ResourceTracker {
     before_endings: Option<BeforeEndings>,
     ran_out: Option<RanOut>,
     next_repeat_nanos: u64,
+    /// A program loads for up to this long; `None`: as usual.
+    loading_secs: Option<f64>,
 }
 
 /// How the job grew when a process of it that had lived for some time ended: a job that ends process by process gives its memory back on the way.
@@ -113,6 +115,29 @@ impl ResourceTracker {
             latest: LatestReadings::new(description),
             ..ResourceTracker::default()
         }
+    }
+
+    /// Watches over a process tree that no run describes.
+    pub fn of_process(pid: u32, limit: Option<&nilo_sample::Limit>) -> ResourceTracker {
+        ResourceTracker {
+            latest: LatestReadings::of_process(pid, limit),
+            ..ResourceTracker::default()
+        }
+    }
+
+    /// A tracker that begins here: it knows the limits and the processes, and nothing of what was before.
+    pub fn restarted(&self) -> ResourceTracker {
+        ResourceTracker {
+            latest: self.latest.clone(),
+            peers: self.peers.restarted(),
+            loading_secs: self.loading_secs,
+            ..ResourceTracker::default()
+        }
+    }
+
+    /// Growth may be loading for up to this long, unless the program makes steps.
+    pub fn set_loading_secs(&mut self, secs: f64) {
+        self.loading_secs = Some(secs);
     }
 
     /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end.
@@ -299,6 +324,9 @@ impl ResourceTracker {
         least: Option<f64>,
     ) -> Verdict {
         let mut verdict = watched.verdict(resource, least);
+        if let Some(secs) = self.loading_secs {
+            verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
+        }
         if *resource == Resource::Job {
             verdict.look_before_the_end(self.before_endings, least);
             verdict.compare_peers(self.peers.odd(least));

@@ -1,6 +1,5 @@
 //! Says what the live engine sees in a recording, on a thread of its own, while the recorder goes on undisturbed.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +9,9 @@ use std::time::Duration;
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::{RanOut, Thresholds, assess_verdict};
 use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
-use nilo_follow::{Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake};
-use nilo_forecast::RiskLevel;
+use nilo_follow::{
+    Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake, WarningTurn, Warnings,
+};
 use nilo_runfile::RunFolder;
 use nilo_sample::{Alert, AlertKind};
 
@@ -38,14 +38,6 @@ pub(crate) struct Leaks {
     pub(crate) least_bytes: Option<f64>,
 }
 
-/// A warning that stands.
-#[derive(Debug, Default)]
-struct Standing {
-    reasons: BTreeSet<AlertKind>,
-    /// The level that was told last.
-    level: RiskLevel,
-}
-
 /// Follows a recording.
 pub(crate) struct LiveMonitor {
     plan: Plan,
@@ -54,8 +46,8 @@ pub(crate) struct LiveMonitor {
     enough: Arc<AtomicBool>,
     rules: AlertRules,
     thresholds: Thresholds,
-    /// What is warned of at the moment, by the resource's name.
-    standing: BTreeMap<String, Standing>,
+    /// What is warned of at the moment.
+    standing: Warnings,
     pub(crate) tracker: ResourceTracker,
     pub(crate) changes: Vec<RiskChange>,
     /// How many warnings were printed.
@@ -72,14 +64,7 @@ impl LiveMonitor {
         enough: Arc<AtomicBool>,
     ) -> LiveMonitor {
         let thresholds = Thresholds::from_percent(plan.threshold_percent.unwrap_or(100.0));
-        let rules = AlertRules {
-            memory_warning: thresholds.high,
-            memory_critical: thresholds.critical,
-            gpu_warning: thresholds.high,
-            gpu_critical: thresholds.critical,
-            leak: plan.leaks.is_some(),
-            oom_risk: true,
-        };
+        let rules = AlertRules::from_thresholds(&thresholds, plan.leaks.is_some());
         LiveMonitor {
             plan,
             scope,
@@ -87,7 +72,7 @@ impl LiveMonitor {
             enough,
             rules,
             thresholds,
-            standing: BTreeMap::new(),
+            standing: Warnings::new(thresholds),
             tracker: ResourceTracker::default(),
             changes: Vec::new(),
             warnings: 0,
@@ -137,36 +122,21 @@ impl LiveMonitor {
         }
     }
 
-    /// A resource is warned of when its first reason appears, and again when its risk gets worse; it is over when the last reason is gone.
     fn on_danger(&mut self, alert: &Alert, risks: &[Verdict]) -> io::Result<()> {
-        let standing = self.standing.entry(alert.resource.clone()).or_default();
-        if !alert.raised {
-            standing.reasons.remove(&alert.kind);
-            return match standing.reasons.is_empty() {
-                true => {
-                    standing.level = RiskLevel::Low;
-                    self.plan.reporter.over(alert)
-                }
-                false => Ok(()),
-            };
+        match self.standing.on_alert(&alert.resource, alert, risks) {
+            None => Ok(()),
+            Some(WarningTurn::Over) => self.plan.reporter.over(alert),
+            Some(WarningTurn::Raised(raised)) => {
+                let (verdict, assessment) = *raised;
+                self.warnings += 1;
+                let danger = Danger {
+                    verdict,
+                    assessment,
+                    history: Vec::new(),
+                };
+                self.plan.reporter.warning(&danger, alert.time_nanos)
+            }
         }
-        standing.reasons.insert(alert.kind);
-        let named = |risk: &&Verdict| risk.resource.to_string() == alert.resource;
-        let Some(risk) = risks.iter().find(named) else {
-            return Ok(());
-        };
-        let assessment = assess_verdict(risk, &self.thresholds, None);
-        if assessment.level <= standing.level || !assessment.is_warning() {
-            return Ok(());
-        }
-        standing.level = assessment.level;
-        self.warnings += 1;
-        let danger = Danger {
-            verdict: risk.clone(),
-            assessment,
-            history: Vec::new(),
-        };
-        self.plan.reporter.warning(&danger, alert.time_nanos)
     }
 
     /// Says what ran out while it was watched: one more warning.
