@@ -8,12 +8,15 @@ from typing import Any, final
 from typing_extensions import Self, disjoint_base
 
 __all__ = [
+    "AlertWatch",
     "BpeCounts",
     "BpeModel",
     "Forecaster",
     "GraphHook",
-    "MemorySampler",
+    "LeakWatch",
+    "MemoryMonitor",
     "Numbers",
+    "OomWatch",
     "OptimizerHook",
     "PhaseBlock",
     "PhaseTimer",
@@ -31,6 +34,7 @@ __all__ = [
     "describe",
     "find_run",
     "gpu_readings",
+    "is_warning",
     "level_trend",
     "own_rank",
     "peak_rss",
@@ -163,11 +167,11 @@ class Forecaster:
     def boundary(self) -> None: ...
     def forecast(self) -> dict[str, Any]: ...
     def growth(self, least_bytes: float, may_be_loading: bool = False) -> dict[str, Any] | None: ...
-    def assess(self, name: str, is_gpu: bool, used_share: float | None, threshold_percent: float) -> dict[str, Any]: ...
     @property
     def ignored(self) -> int: ...
 
 def level_trend(seconds: Sequence[float], bytes: Sequence[float]) -> str | None: ...
+def is_warning(level: str) -> bool: ...
 def warning_text(
     name: str,
     level: str,
@@ -189,9 +193,33 @@ def record_exception(
     causes: Sequence[str] = ...,
 ) -> bool: ...
 @final
-class MemorySampler:
-    def __new__(cls) -> MemorySampler: ...
-    def read(self) -> dict[str, Any]: ...
+class MemoryMonitor:
+    def __new__(cls) -> MemoryMonitor: ...
+    def read(self, step: int | None = None) -> dict[str, Any]: ...
+
+@final
+class OomWatch:
+    def __new__(cls, monitor: MemoryMonitor, threshold_percent: float, wants_host: bool) -> OomWatch: ...
+    def look(self, readings: Sequence[Any], step: int | None) -> list[tuple[int | str, dict[str, Any] | None]]: ...
+    def check(self, readings: Sequence[Any], step: int | None) -> list[dict[str, Any]]: ...
+
+@final
+class AlertWatch:
+    def __new__(
+        cls,
+        monitor: MemoryMonitor,
+        host_percents: tuple[float, float],
+        gpu_percents: tuple[float, float],
+        wants_host: bool,
+    ) -> AlertWatch: ...
+    def look(self, readings: Sequence[Any], step: int | None) -> list[tuple[str, int | str, dict[str, Any] | None]]: ...
+
+@final
+class LeakWatch:
+    def __new__(cls, monitor: MemoryMonitor, warm_up_secs: float, wants_host: bool) -> LeakWatch: ...
+    def restart(self) -> None: ...
+    def look(self, readings: Sequence[Any], step: int | None) -> list[tuple[int | str, str | None]]: ...
+    def growth(self, readings: Sequence[Any], step: int | None) -> list[tuple[int | str, dict[str, Any]]]: ...
 
 @final
 class Numbers:

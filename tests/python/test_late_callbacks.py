@@ -4,9 +4,8 @@ import time
 
 from conftest import wait_until
 
-from nilometer.memory import MemoryDebugger, OOMDetector, RiskLevel
+from nilometer.memory import DeviceReading, MemoryDebugger, OOMDetector
 from nilometer.memory.leak_report import LeakReport
-from nilometer.memory.prediction import OOMPrediction
 
 # A share of the limit that this very process is above.
 TINY = 1e-6
@@ -40,37 +39,61 @@ def test_a_detector_that_runs_tells_a_late_callback_of_what_stands():
     assert late == detector.warnings and len(late) == 1
 
 
-def prediction(percent, forecast=RiskLevel.LOW):
-    level = max(RiskLevel.HIGH if percent >= 75 else RiskLevel.LOW, forecast, key=lambda level: level.rank)
-    return OOMPrediction("host", level, percent, "the machine", forecast_level=forecast)
+def full(percent):
+    """A look at a GPU that is full to a percentage."""
+    used = percent << 30
+    return DeviceReading("0", used, (100 << 30) - used, 100 << 30, "A GPU", own=used)
+
+
+def leak(debugger, device):
+    debugger._on_leak(LeakReport(device, 0, 5, 1, kind="leak"), "it leaks")
 
 
 def told(debugger):
     """What a callback that is added now is told, by one more that is not over."""
     heard = []
     debugger.add_alert_callback(heard.append)
-    debugger._alerts.on_leak(LeakReport("0", 0, 1, 1, kind="leak"))
-    wait_until(lambda: heard and heard[-1]["device"] == 0, "the last alert")
+    leak(debugger, "7")
+    wait_until(lambda: heard and heard[-1]["device"] == 7, "the last alert")
     return [(alert["type"], alert["device"]) for alert in heard[:-1]]
 
 
-def test_what_is_over_is_not_told():
-    debugger = MemoryDebugger()
-    debugger._alerts.on_prediction(prediction(80, RiskLevel.HIGH))
-    debugger._alerts.on_prediction(prediction(30))
-    assert told(debugger) == []
+def test_what_is_over_after_some_time_of_calm_is_not_told():
+    debugger, detector, halfway = MemoryDebugger(), OOMDetector(90), MemoryDebugger()
+    watchers = (debugger._alerts, detector)
+    for watcher in (*watchers, halfway._alerts):
+        watcher.on_reading([full(96)], 0.0)
+    assert told(debugger) == [("gpu_critical_memory", 0)] and len(detector.warnings) == 1
+
+    def is_over():
+        for watcher in watchers:
+            watcher.on_reading([full(30)], 0.0)
+        halfway._alerts.on_reading([full(85)], 0.0)
+        standing = [set(one._alerts._standing) for one in (debugger, halfway)]
+        return not detector._standing and standing == [{("memory_leak", 7)}, {("gpu_warning_memory", 0)}]
+
+    # A moment of calm is none.
+    assert not is_over()
+    wait_until(is_over, "the end of the warnings", seconds=60)
+    # What was left out beside something worse is told once that is over.
+    assert told(halfway) == [("gpu_warning_memory", 0)]
+    late = []
+    detector.add_alert_callback(late.append)
+    detector.on_reading([full(96)], 0.0)
+    wait_until(lambda: late, "the next warning")
+    assert late == detector.warnings[1:]
 
 
-def test_levels_risks_and_leaks_that_stand_are_told_each_once():
+def test_levels_and_leaks_that_stand_are_told_each_once():
     debugger = MemoryDebugger()
-    debugger._alerts.on_prediction(prediction(80))
-    debugger._alerts.on_prediction(prediction(95, RiskLevel.CRITICAL))
-    debugger._alerts.on_leak(LeakReport("host", 0, 5, 1, kind="leak"))
-    assert told(debugger) == [("critical_memory", "host"), ("oom_risk", "host"), ("memory_leak", "host")]
+    debugger._alerts.on_reading([full(85)], 0.0)
+    debugger._alerts.on_reading([full(97)], 0.0)
+    leak(debugger, "host")
+    assert told(debugger) == [("gpu_critical_memory", 0), ("memory_leak", "host")]
 
 
 def test_a_new_baseline_ends_the_leaks_before_it():
     debugger = MemoryDebugger()
-    debugger._alerts.on_leak(LeakReport("host", 0, 5, 1, kind="leak"))
+    leak(debugger, "host")
     debugger.set_baseline()
     assert told(debugger) == []

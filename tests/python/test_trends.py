@@ -12,10 +12,9 @@ from conftest import MIB, wait_until
 from fake_nvml import GIB
 from package import run_program
 
-from nilometer.memory import DeviceReading, Forecaster, LeakDetector, MemoryDebugger, OOMDetector, RiskLevel
+from nilometer.memory import DeviceReading, LeakDetector, MemoryDebugger, OOMDetector, RiskLevel
 from nilometer.memory.delivery import Delivery
 from nilometer.memory.leak_report import LeakReport
-from nilometer.memory.oom import _feed
 from nilometer.memory.prediction import OOMPrediction
 
 # Half a MiB every 20 ms, kept or not, until the detector calls or the time is over: the same program but for one word.
@@ -44,7 +43,9 @@ LEAK = """
         report = detector.check()[0]
         time.sleep(0.2)
     after = detector.check()[0]
-    print(json.dumps({"found": found, "rate": rate, "kind": report.kind, "after": after.kind, "is_leak": after.is_leak, "text": str(after)}))
+    detector.set_baseline()
+    anew = detector.check()[0].kind
+    print(json.dumps({"anew": anew, "found": found, "rate": rate, "kind": report.kind, "after": after.kind, "is_leak": after.is_leak, "text": str(after)}))
 """
 
 
@@ -57,6 +58,8 @@ def test_a_leak_far_below_the_threshold_is_found_by_its_trend_and_told_once(tmp_
     assert mb_per_minute == pytest.approx(told["rate"], rel=0.3)
     assert (told["kind"], told["after"], told["is_leak"]) == ("leak", "leak", True)
     assert "MiB/min" in told["text"]
+    # A new baseline forgets the trend.
+    assert told["anew"] == "baseline"
 
 
 def test_a_program_that_has_just_begun_and_makes_no_steps_grows_but_does_not_leak(tmp_path):
@@ -68,14 +71,6 @@ def test_a_program_that_has_just_begun_and_makes_no_steps_grows_but_does_not_lea
 def test_allocations_that_are_given_back_are_no_leak(tmp_path):
     told = json.loads(run_program(LEAK, tmp_path, "free", "steps", 0).stdout)
     assert (told["found"], told["after"], told["is_leak"]) == ([], "baseline", False)
-
-
-def test_a_new_baseline_forgets_the_trend():
-    detector = LeakDetector(threshold_mb=10_000, devices=["host"])
-    detector.set_baseline()
-    forecaster = detector._forecasters
-    detector.set_baseline()
-    assert detector._forecasters is not forecaster and detector.check()[0].kind == "baseline"
 
 
 # In a cgroup the level rises with every step; the process ends itself at the first warning.
@@ -149,40 +144,12 @@ def test_a_full_cache_with_little_allocated_is_no_risk_and_a_full_gpu_is_one():
     assert [(w.risk_level, w.current_usage) for w in detector.warnings] == [(RiskLevel.HIGH, 87.5)]
     assert "Prepare to release cache" in detector.warnings[0].recommendations
     assert "above the threshold of 85%" in detector.warnings[0].reason
-    # The cache shrinks and grows again; what is held by others and by contexts counts.
+    # What is held by others and by contexts counts.
+    detector = OOMDetector(threshold=85.0)
     detector.on_reading([gpu(10 * GIB, 20 * GIB)], 0.0)
+    assert detector.warnings == []
     detector.on_reading([gpu(10 * GIB, 20 * GIB, others=60 * GIB)], 0.0)
-    assert len(detector.warnings) == 2
-
-
-def followed(readings):
-    """The forecast after readings of a device, one a second."""
-    forecaster = Forecaster()
-    for second, reading in enumerate(readings):
-        _feed(forecaster, reading, float(second))
-    return forecaster.forecast()
-
-
-def test_gpus_are_forecast_by_what_is_allocated_and_by_whose_it_is():
-    rising = [gpu(second * 80 * GIB // 800, 79 * GIB) for second in range(650)]
-    forecast = followed(rising)
-    assert forecast.level.rank >= RiskLevel.HIGH.rank and forecast.cause == "growth"
-    assert rising[-1].held_percent < 85
-    assert followed([gpu(10 * GIB, 79 * GIB)] * 650).level is RiskLevel.LOW
-    # Without torch the driver tells whose memory it is.
-    shared = [DeviceReading("0", n * GIB // 10, 80 * GIB - n * GIB // 10, 80 * GIB, "A GPU", own=5 * GIB) for n in range(650)]
-    assert followed(shared).cause == "neighbour"
-
-
-def test_the_host_is_forecast_with_what_others_take_of_it_and_what_workers_do():
-    def host(own, others, children=0):
-        return DeviceReading("host", own, 64 * GIB - own - others, 64 * GIB, "the machine", children=children)
-
-    rates = [n * GIB // 10 for n in range(550)]
-    assert followed([host(4 * GIB, n) for n in rates]).cause == "neighbour"
-    assert followed([host(4 * GIB + n, 0, n) for n in rates]).cause == "workers"
-    assert followed([host(4 * GIB + n, 0) for n in rates]).cause == "growth"
-    assert followed([host(4 * GIB, 4 * GIB)] * 550).level is RiskLevel.LOW
+    assert [(w.device_id, w.limit_source) for w in detector.warnings] == [(0, "A GPU")]
 
 
 def test_the_step_that_training_has_come_to_is_the_last_logged_or_the_one_said(tmp_path):
@@ -240,10 +207,14 @@ def test_a_leak_callback_that_raises_and_blocks_does_not_stop_the_watching():
         raise ValueError("went wrong")
 
     looks = []
-    detector = LeakDetector(threshold_mb=10, leak_callback=bad, sampling_interval=0.01, devices=["host"])
-    follow = detector._follow
-    # Counted when it is over, so that what is taken after the first is growth.
-    detector._follow = lambda *arguments: (follow(*arguments), looks.append(1))[0]
+
+    class Counted(LeakDetector):
+        def on_reading(self, readings, seconds):
+            super().on_reading(readings, seconds)
+            # Counted when it is over, so that what is taken after the first is growth.
+            looks.append(1)
+
+    detector = Counted(threshold_mb=10, leak_callback=bad, sampling_interval=0.01, devices=["host"])
     with detector:
         wait_until(lambda: looks, "a look")
         kept = bytearray(40 * MIB)
@@ -276,50 +247,86 @@ def test_a_forked_child_delivers_for_itself(tmp_path):
 # Alerts
 
 
-def prediction(percent, device="host", level=RiskLevel.LOW):
-    return OOMPrediction(device, level, percent, "a limit", forecast_level=level)
+def full(percent, device=0):
+    """A look at a GPU that is full to a percentage."""
+    used = int(percent * GIB)
+    return DeviceReading(str(device), used, 100 * GIB - used, 100 * GIB, "A GPU", own=used)
 
 
-def test_alerts_are_said_once_for_each_level_until_it_is_over():
+def test_alerts_are_said_once_for_each_threshold():
     seen = []
     debugger = MemoryDebugger()
     debugger.add_alert_callback(seen.append)
-    for percent in (50, 74.9, 75, 80, 74, 76, 91, 89, 92, 80, 91, 60, 76):
-        debugger._alerts.on_prediction(prediction(percent))
-    expected = ["warning_memory", "critical_memory", "critical_memory", "warning_memory"]
-    wait_until(lambda: len(seen) == len(expected), "alerts")
-    assert [alert["type"] for alert in seen] == expected
-    assert [alert["current_usage"] for alert in seen] == [75, 91, 91, 76]
+    for percent in (50, 79, 80, 85, 79, 81, 96, 94, 97, 80, 96):
+        debugger._alerts.on_reading([full(percent)], 0.0)
+    # Two thresholds that are passed in one look are one alert.
+    debugger._alerts.on_reading([full(99, 1)], 0.0)
+    expected = [("gpu_warning_memory", 0), ("gpu_critical_memory", 0), ("gpu_critical_memory", 1)]
+    wait_until(lambda: len(seen) >= len(expected), "alerts")
+    assert [(alert["type"], alert["device"]) for alert in seen] == expected
+    assert [(alert["current_usage"], alert["threshold"]) for alert in seen] == [(80, 80), (96, 95), (99, 95)]
+    assert seen[0]["message"] == "GPU 0 is at 80.0 % of its limit (80.00 GiB of 100.00 GiB), above 80 %"
     assert {"type", "device", "timestamp", "message", "threshold", "limit"} <= set(seen[0])
 
 
-def test_gpus_have_thresholds_of_their_own_and_all_can_be_set():
+def test_gpus_and_the_host_have_thresholds_of_their_own_and_all_can_be_set():
     seen = []
-    debugger = MemoryDebugger(warning_percent=10, critical_percent=20, gpu_warning_percent=30, gpu_critical_percent=40)
+    percents = {"warning_percent": 100, "critical_percent": 100, "gpu_warning_percent": 30, "gpu_critical_percent": 40}
+    debugger = MemoryDebugger(**percents)
     debugger.add_alert_callback(seen.append)
-    for device, percent in (("host", 12), (0, 12), (0, 35), (1, 45), ("host", 25)):
-        debugger._alerts.on_prediction(prediction(percent, device))
-    wait_until(lambda: len(seen) == 4, "alerts")
-    assert [(alert["type"], alert["device"]) for alert in seen] == [
-        ("warning_memory", "host"), ("gpu_warning_memory", 0), ("gpu_critical_memory", 1), ("critical_memory", "host"),
-    ]  # fmt: skip
+    for device, percent in ((0, 12), (0, 35), (1, 45)):
+        debugger._alerts.on_reading([full(percent, device)], 0.0)
+    wait_until(lambda: len(seen) == 2, "alerts")
+    assert [(alert["type"], alert["device"]) for alert in seen] == [("gpu_warning_memory", 0), ("gpu_critical_memory", 1)]
     usual = MemoryDebugger()._alerts
     assert (usual._host_percents, usual._gpu_percents) == ((75.0, 90.0), (80.0, 95.0))
 
 
-def test_a_forecast_and_a_leak_are_alerts_too():
+# In a cgroup the level rises with every step until the debugger says that it will run out, at the first word and at the worse one.
+ALERTED = """
+    import json, threading, time
+    import nilometer
+    from nilometer.memory import MemoryDebugger
+    seen, kept, critical = [], [], threading.Event()
+    def handle(alert):
+        if alert["type"] == "oom_risk":
+            seen.append(alert)
+            if alert["risk_level"] == "critical":
+                critical.set()
+    debugger = MemoryDebugger(0.02, 99, 10_000, lambda _: None, devices=["host"])
+    debugger.add_alert_callback(handle)
+    with debugger:
+        while not critical.is_set() and len(kept) < 360:
+            kept.append(bytearray(1 << 20))
+            nilometer.log({"loss": 1.0}, step=len(kept))
+            time.sleep(0.02)
+    print(json.dumps(seen))
+"""
+
+
+def test_a_forecast_is_an_alert_too(tmp_path, cgroup):
+    cgroup.limit(400 * MIB)
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(ALERTED)],
+        capture_output=True, text=True, preexec_fn=cgroup.enter, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout)
+    assert [alert["risk_level"] for alert in seen] in (["critical"], ["high", "critical"])
+    worst = seen[-1]
+    assert (worst["device"], worst["cause"]) == ("host", "leak") and cgroup.path in worst["limit"]
+    assert "is likely to run out in" in worst["message"] and worst["recommendations"] and worst["confidence"] > 0
+    assert worst["predicted_oom_range"][0] < worst["predicted_oom_seconds"] < worst["predicted_oom_range"][1]
+
+
+def test_a_leak_is_an_alert_too():
     seen = []
     debugger = MemoryDebugger()
     debugger.add_alert_callback(seen.append)
-    levels = [RiskLevel.MODERATE, RiskLevel.HIGH, RiskLevel.MODERATE, RiskLevel.HIGH, RiskLevel.CRITICAL, RiskLevel.LOW, RiskLevel.HIGH]
-    for level in levels:
-        debugger._alerts.on_prediction(prediction(40, level=level))
-    debugger._alerts.on_leak(LeakReport("host", 0, 5 * MIB, 100 * MIB, kind="leak", mb_per_minute=3.0, lasted_secs=100.0))
-    wait_until(lambda: len(seen) == 4, "alerts")
-    assert [(alert["type"], alert.get("risk_level")) for alert in seen] == [
-        ("oom_risk", "high"), ("oom_risk", "critical"), ("oom_risk", "high"), ("memory_leak", None),
-    ]  # fmt: skip
-    assert (seen[3]["kind"], seen[3]["mb_per_minute"], seen[3]["growth_mb"]) == ("leak", 3.0, 5.0)
+    debugger._on_leak(LeakReport("host", 0, 5 * MIB, 100 * MIB, kind="leak", mb_per_minute=3.0, lasted_secs=100.0), "it leaks")
+    wait_until(lambda: seen, "an alert")
+    assert (seen[0]["type"], seen[0]["device"], seen[0]["message"]) == ("memory_leak", "host", "it leaks")
+    assert (seen[0]["kind"], seen[0]["mb_per_minute"], seen[0]["growth_mb"]) == ("leak", 3.0, 5.0)
 
 
 def test_custom_alert_handling_in_a_running_program(capsys):

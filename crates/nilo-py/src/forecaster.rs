@@ -2,13 +2,16 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nilo_analysis::assessment::{Evidence, Thresholds, WarningText, assess, growth_while_loading};
+use nilo_analysis::assessment::{
+    WarningText, growth_while_loading, is_warning as is_warning_level,
+};
 use nilo_forecast::{
     Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel, level_trend as trend_of,
 };
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+
+use crate::errors::value_error;
 
 /// Follows one resource: readings in, a judgement out.
 #[pyclass(frozen, subclass, module = "nilometer._native")]
@@ -81,51 +84,6 @@ impl Forecaster {
         Ok(dict)
     }
 
-    /// What is said of a resource with this forecast: `level`, `forecast_level`, `is_warning`, `used_percent`, `seconds`, `seconds_low`, `seconds_high`,
-    /// `confidence`, `cause`, `reason`, `recommendations`. Times are those that are worth telling.
-    fn assess<'py>(
-        &self,
-        py: Python<'py>,
-        name: &str,
-        is_gpu: bool,
-        used_share: Option<f64>,
-        threshold_percent: f64,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let (own_level, forecast) = py.detach(|| {
-            let following = self.locked();
-            (following.forecast().level, following.forecast_with_growth())
-        });
-        let evidence = Evidence {
-            name,
-            grower: name,
-            is_gpu,
-            is_limit_given: false,
-            used_share,
-            forecast: &forecast,
-            ran_out: None,
-        };
-        let assessment = assess(&evidence, &Thresholds::from_percent(threshold_percent));
-        let prediction = assessment.prediction;
-        let dict = PyDict::new(py);
-        dict.set_item("level", assessment.level.as_str())?;
-        // What stands is over by the forecaster's own level, as in the recorder's alerts.
-        dict.set_item("forecast_level", own_level.as_str())?;
-        dict.set_item("is_warning", assessment.is_warning())?;
-        dict.set_item("used_percent", assessment.used_percent)?;
-        dict.set_item("seconds", prediction.map(|told| told.seconds))?;
-        dict.set_item("seconds_low", prediction.and_then(|told| told.seconds_low))?;
-        dict.set_item(
-            "seconds_high",
-            prediction.and_then(|told| told.seconds_high),
-        )?;
-        dict.set_item("confidence", prediction.map(|told| told.confidence))?;
-        let cause = assessment.cause.filter(|_| prediction.is_some());
-        dict.set_item("cause", cause.map(cause_word))?;
-        dict.set_item("reason", assessment.reason)?;
-        dict.set_item("recommendations", assessment.recommendations)?;
-        Ok(dict)
-    }
-
     /// The lasting growth of what is held, if there is one of at least `least_bytes`; one that may be loading is not called a leak:
     /// `kind` (growth, leak), `bytes_per_sec`, `bytes_per_sec_low`, `bytes_per_sec_high`, `grown_bytes`, `lasted_secs`.
     #[pyo3(signature = (least_bytes, may_be_loading=false))]
@@ -141,12 +99,8 @@ impl Forecaster {
         if may_be_loading {
             growth = growth_while_loading(growth);
         }
-        let kind = match growth.kind {
-            GrowthKind::Growth => "growth",
-            GrowthKind::Leak => "leak",
-        };
         let dict = PyDict::new(py);
-        dict.set_item("kind", kind)?;
+        dict.set_item("kind", growth_word(growth.kind))?;
         dict.set_item("bytes_per_sec", growth.bytes_per_sec)?;
         dict.set_item("bytes_per_sec_low", growth.bytes_per_sec_low)?;
         dict.set_item("bytes_per_sec_high", growth.bytes_per_sec_high)?;
@@ -182,17 +136,7 @@ pub(crate) fn warning_text(
     recommendations: Vec<String>,
     reason: &str,
 ) -> PyResult<String> {
-    let levels = [
-        RiskLevel::Low,
-        RiskLevel::Moderate,
-        RiskLevel::High,
-        RiskLevel::Critical,
-    ];
-    let Some(level) = levels.into_iter().find(|known| known.as_str() == level) else {
-        return Err(PyValueError::new_err(format!(
-            "no risk level is called {level:?}"
-        )));
-    };
+    let level = risk_level(level)?;
     let recommendations: Vec<&str> = recommendations.iter().map(String::as_str).collect();
     let text = WarningText {
         name,
@@ -207,6 +151,23 @@ pub(crate) fn warning_text(
     Ok(text.to_text())
 }
 
+/// Whether somebody should be told of a risk of this level.
+#[pyfunction]
+pub(crate) fn is_warning(level: &str) -> PyResult<bool> {
+    Ok(is_warning_level(risk_level(level)?))
+}
+
+fn risk_level(name: &str) -> PyResult<RiskLevel> {
+    let levels = [
+        RiskLevel::Low,
+        RiskLevel::Moderate,
+        RiskLevel::High,
+        RiskLevel::Critical,
+    ];
+    let known = levels.into_iter().find(|known| known.as_str() == name);
+    known.ok_or_else(|| value_error(format!("no risk level is called {name:?}")))
+}
+
 /// Where a level went that was read at these seconds: `increasing`, `decreasing` or `stable`; None when it was read too seldom.
 #[pyfunction]
 pub(crate) fn level_trend(seconds: Vec<f64>, bytes: Vec<f64>) -> Option<&'static str> {
@@ -216,7 +177,7 @@ pub(crate) fn level_trend(seconds: Vec<f64>, bytes: Vec<f64>) -> Option<&'static
 }
 
 /// As it is written in JSON.
-fn cause_word(cause: Cause) -> &'static str {
+pub(crate) fn cause_word(cause: Cause) -> &'static str {
     match cause {
         Cause::Growth => "growth",
         Cause::Leak => "leak",
@@ -227,5 +188,13 @@ fn cause_word(cause: Cause) -> &'static str {
         Cause::Swap => "swap",
         Cause::Neighbour => "neighbour",
         Cause::AboveLimit => "above-limit",
+    }
+}
+
+/// As it is written in JSON.
+pub(crate) fn growth_word(kind: GrowthKind) -> &'static str {
+    match kind {
+        GrowthKind::Growth => "growth",
+        GrowthKind::Leak => "leak",
     }
 }

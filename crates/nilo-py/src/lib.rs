@@ -13,13 +13,14 @@ mod flatten;
 mod forecaster;
 mod gpus;
 mod key_sets;
+mod live;
 mod nested;
 mod number;
 mod numbers;
-mod own_memory;
 mod peak;
 mod pending;
 mod phase_timer;
+mod process_local;
 mod project;
 mod quick_row;
 mod rank_end;
@@ -49,13 +50,13 @@ mod _native {
     #[pymodule_export]
     use super::exceptions::record_exception;
     #[pymodule_export]
-    use super::forecaster::{Forecaster, level_trend, warning_text};
+    use super::forecaster::{Forecaster, is_warning, level_trend, warning_text};
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]
-    use super::numbers::Numbers;
+    use super::live::{AlertWatch, LeakWatch, MemoryMonitor, OomWatch};
     #[pymodule_export]
-    use super::own_memory::MemorySampler;
+    use super::numbers::Numbers;
     #[pymodule_export]
     use super::peak::peak_rss;
     #[pymodule_export]

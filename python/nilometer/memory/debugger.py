@@ -15,11 +15,13 @@ from .leak_report import LeakReport
 from .oom import OOMDetector
 from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
+from .watcher import Watcher
 
 
 class MemoryDebugger(contextlib.ContextDecorator):
     """One thing to start before training and to ask afterwards.
 
+    Its parts share one thread and one process tree with each other and with every other detector.
     `monitoring_interval` is another word for `sampling_interval`. Thresholds are percentages, or fractions below 1.
     `count_objects` finds Python objects that are kept: their number by type is counted at the start (or `set_baseline`) and for a report,
     which takes a walk over all of them (a tenth of a second for a million); `count_objects=False` leaves it out.
@@ -59,10 +61,11 @@ class MemoryDebugger(contextlib.ContextDecorator):
         self._alerts = Alerts(
             (warning_percent, critical_percent),
             (gpu_warning_percent, gpu_critical_percent),
-            self.oom_detector._say_once,
+            max(sampling_interval, 0.1),
+            devices,
         )
-        self.oom_detector._listeners.append(self._alerts.on_prediction)
         self.leak_detector._listeners.append(self._on_leak)
+        self.leak_detector._over_listeners.append(self._alerts.on_leak_over)
         self._baseline_was_set = False
 
     def start_monitoring(self) -> None:
@@ -145,10 +148,10 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def __exit__(self, *_: object) -> None:
         self.stop_monitoring()
 
-    def _on_leak(self, report: LeakReport) -> None:
+    def _on_leak(self, report: LeakReport, message: str) -> None:
         # Beyond the level at the start lies every model that is loaded; an alert takes a trend, or a baseline that somebody chose.
         if report.kind == "leak" or self._baseline_was_set:
-            self._alerts.on_leak(report)
+            self._alerts.on_leak(report, message)
 
-    def _parts(self) -> tuple[MemoryProfiler, OOMDetector, LeakDetector]:
-        return (self.profiler, self.oom_detector, self.leak_detector)
+    def _parts(self) -> tuple[Watcher, ...]:
+        return (self.profiler, self.oom_detector, self.leak_detector, self._alerts)

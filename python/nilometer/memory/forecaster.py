@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
 
 from .. import _native
 
@@ -112,13 +111,6 @@ class Forecaster:
         said = self._native.forecast()
         said["level"] = RiskLevel(said["level"])
         return Forecast(**said)
-
-    def assess(self, name: str, *, is_gpu: bool, used_share: float | None, threshold_percent: float) -> dict[str, Any]:
-        """What is said of the resource, by the rules that the command has: the worse of its level and its forecast, and why."""
-        said = self._native.assess(name, is_gpu, used_share, threshold_percent)
-        said["level"] = RiskLevel(said["level"])
-        said["forecast_level"] = RiskLevel(said["forecast_level"])
-        return said
 
     def growth(self, least_bytes: float, *, may_be_loading: bool = False) -> Growth | None:
         """The lasting growth of what is held, if there is one of at least `least_bytes`.

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import collections
 import gc
-import threading
-import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from .. import _native
 from .._trouble import require, require_type
 from ..run import current_step
 from .delivery import Delivery
-from .forecaster import Forecaster, Growth
 from .leak_report import LeakReport
 from .readings import DeviceReading
+from .sampler import Sampler
 from .watcher import Watcher
 
 _MB = 1 << 20
-# A trend is worth a word from this share of the level on ...
-_LEAST_GROWTH_OF_LEVEL = 0.05
-# ... and from this size on.
-_LEAST_GROWTH_BYTES = 8 * _MB
-# Trends are judged every sixtieth of the time watched, and at least this often.
-_JUDGE_SECS = 10.0
 # Types that are named in a report.
 _MOST_TYPES = 5
-# A program that has made so many steps has warmed up, however young it is.
-_WARM_UP_STEPS = 50
 
 
 class LeakDetector(Watcher):
     """Finds memory that is kept: more than at the baseline, or more and more.
 
     `set_baseline()` after warm-up, then `check()` whenever you like, tells what grew by more than `threshold_mb`.
-    While monitoring (and with every `check()`) it also follows the trend: a rise that lasts and gives nothing back is a leak
+    While monitoring (and with every `check()`) it also follows the trend, as `nilo leak` does: a rise that lasts and gives nothing back is a leak
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
     within `warm_up_secs` of the start or the baseline, and before fifty logged steps, it is called growth only.
-    `leak_callback` gets a LeakReport once for each of the two and each device, on a thread of its own.
+    `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond the baseline of each device,
+    and once for a trend that three looks ten seconds apart have found, until it is over.
 
     On the host it compares what is held by the process tree, on a GPU what torch has allocated (its cache may grow without a leak),
     or without torch what the program's processes hold there.
@@ -75,30 +68,103 @@ class LeakDetector(Watcher):
         self.leak_callback = leak_callback
         self.leaks: list[LeakReport] = []
         self._count_objects = count_objects
+        self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
+        # Told of each leak with its sentence, and of the device of one that is over.
+        self._listeners: list[Callable[[LeakReport, str], None]] = []
+        self._over_listeners: list[Callable[[int | str], None]] = []
+        self._own_sampler()
+
+    def _join(self, sampler: Sampler) -> None:
+        self._watch = _native.LeakWatch(sampler.monitor, self.warm_up_secs, self._wants_host)
         self._baseline: dict[str, int] | None = None
         self._objects: collections.Counter[str] | None = None
-        self._told: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
-        self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
-        self._listeners: list[Callable[[LeakReport], None]] = []
-        self._forget_trends()
+        # Devices that were told to have grown beyond the baseline.
+        self._told: set[str] = set()
 
     def set_baseline(self) -> None:
         """Takes the present level as the one that should stay; trends begin here too."""
         gc.collect()
-        baseline = {reading.device: _held(reading) for reading in self.read()}
+        self._set_baseline(self.read())
+
+    def _set_baseline(self, readings: list[DeviceReading]) -> None:
+        objects = _object_counts() if self._count_objects else None
         with self._lock:
-            self._baseline = baseline
-            self._objects = _object_counts() if self._count_objects else None
+            self._baseline = {reading.device: _held(reading) for reading in readings}
+            self._objects = objects
             self._told.clear()
-            self._forget_trends()
+            self._watch.restart()
 
     def start_monitoring(self) -> None:
         """Begins to look; what there is now is the baseline unless one was set."""
+        self._own_sampler()
         if self._baseline is None:
-            self._baseline = {reading.device: _held(reading) for reading in self.read()}
-            self._objects = _object_counts() if self._count_objects else None
+            self._set_baseline(self.read())
         super().start_monitoring()
+
+    def check(self) -> list[LeakReport]:
+        """The growth of every device. The first check without a baseline sets it."""
+        self._own_sampler()
+        if self._baseline is None:
+            self.set_baseline()
+        gc.collect()
+        readings = self.read()
+        objects = self._object_growth()
+        with self._lock:
+            growth = self._growth(readings)
+            return [self._report(reading, growth, objects) for reading in readings]
+
+    def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
+        found = self._watch.look(readings, current_step())
+        by_device = {reading.device: reading for reading in readings}
+        for device, sentence in found:
+            reading = by_device.get(str(device))
+            if sentence is None:
+                for listen in self._over_listeners:
+                    listen(device)
+            elif reading is not None:
+                self._tell(reading, sentence)
+        for reading in readings:
+            more = _held(reading) - self._begin(reading)
+            if more > self.threshold_bytes and reading.device not in self._told:
+                self._told.add(reading.device)
+                self._tell(reading)
+
+    def _tell(self, reading: DeviceReading, sentence: str | None = None) -> None:
+        report = self._report(reading, self._growth([]), {})
+        self.leaks.append(report)
+        if self.leak_callback is not None:
+            self._delivery.post(report)
+        for listen in self._listeners:
+            listen(report, str(report) if sentence is None else sentence)
+
+    def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
+        growth = self._watch.growth(readings, current_step())
+        return {str(device): said for device, said in growth}
+
+    def _report(
+        self, reading: DeviceReading, growth: dict[str, dict[str, Any]], objects: dict[str, int]
+    ) -> LeakReport:
+        baseline, threshold = self._begin(reading), self.threshold_bytes
+        said = growth.get(reading.device)
+        if said is None:
+            return LeakReport(reading.device, baseline, _held(reading), threshold, objects)
+        mb_per_minute = said["bytes_per_sec"] * 60 / _MB
+        return LeakReport(
+            reading.device,
+            baseline,
+            _held(reading),
+            threshold,
+            objects,
+            said["kind"],
+            mb_per_minute,
+            said["lasted_secs"],
+        )
+
+    def _begin(self, reading: DeviceReading) -> int:
+        """The device's baseline; one that came later begins with its first reading."""
+        if self._baseline is None:
+            self._baseline = {}
+        return self._baseline.setdefault(reading.device, _held(reading))
 
     def _object_growth(self) -> dict[str, int]:
         """Types with more objects than at the baseline, the most first; empty without `count_objects`."""
@@ -107,73 +173,6 @@ class LeakDetector(Watcher):
         more = _object_counts()
         more.subtract(self._objects)
         return {name: number for name, number in more.most_common(_MOST_TYPES) if number > 0}
-
-    def check(self) -> list[LeakReport]:
-        """The growth of every device. The first check without a baseline sets it."""
-        if self._baseline is None:
-            self.set_baseline()
-        gc.collect()
-        return self._reports(self.read(), thorough=True)
-
-    def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        if self._baseline is None:
-            self._baseline = {reading.device: _held(reading) for reading in readings}
-        for report in self._reports(readings, thorough=False):
-            finding = (report.device, "leak" if report.kind == "leak" else "baseline")
-            if report.is_leak and finding not in self._told:
-                self._told.add(finding)
-                self.leaks.append(report)
-                if self.leak_callback is not None:
-                    self._delivery.post(report)
-                for listen in self._listeners:
-                    listen(report)
-
-    def _reports(self, readings: list[DeviceReading], *, thorough: bool) -> list[LeakReport]:
-        objects = self._object_growth() if thorough else {}
-        with self._lock:
-            baseline = self._baseline if self._baseline is not None else {}
-            reports = []
-            for reading in readings:
-                held = _held(reading)
-                growth = self._follow(reading, held, thorough)
-                reports.append(
-                    LeakReport(
-                        reading.device,
-                        # A device that came later begins with its first reading.
-                        baseline.setdefault(reading.device, held),
-                        held,
-                        self.threshold_bytes,
-                        objects,
-                        "baseline" if growth is None else growth.kind,
-                        None if growth is None else growth.bytes_per_sec * 60 / _MB,
-                        None if growth is None else growth.lasted_secs,
-                    )
-                )
-            return reports
-
-    def _forget_trends(self) -> None:
-        self._forecasters: dict[str, Forecaster] = {}
-        self._first_step: int | None = None
-        self._growth: dict[str, Growth | None] = {}
-        # For each device: watched since, and the next judgement's time.
-        self._judgements: dict[str, tuple[float, float]] = {}
-
-    def _follow(self, reading: DeviceReading, held: int, thorough: bool) -> Growth | None:
-        """Feeds the device's trend and judges it, or gives the last judgement where it is not due."""
-        now, step = time.monotonic(), current_step()
-        forecaster = self._forecasters.setdefault(reading.device, Forecaster())
-        forecaster.observe(now, held, step=step)
-        if self._first_step is None:
-            self._first_step = step
-        since, due = self._judgements.setdefault(reading.device, (now, now))
-        if thorough or now >= due:
-            least = max(_LEAST_GROWTH_OF_LEVEL * held, _LEAST_GROWTH_BYTES)
-            steps = 0 if step is None or self._first_step is None else step - self._first_step
-            may_be_loading = now - since < self.warm_up_secs and steps < _WARM_UP_STEPS
-            growth = forecaster.growth(min(least, self.threshold_bytes), may_be_loading=may_be_loading)
-            self._growth[reading.device] = growth
-            self._judgements[reading.device] = (since, now + min((now - since) / 60, _JUDGE_SECS))
-        return self._growth.get(reading.device)
 
     def _call_back(self, report: LeakReport) -> None:
         if self.leak_callback is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .. import _native
-from .forecaster import Forecaster, RiskLevel
-from .readings import HOST, DeviceReading, device_name
+from .forecaster import RiskLevel
+from .readings import device_name
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,14 @@ class OOMPrediction:
     reason: str = ""
     """Why the risk is what it is, in a few words."""
     cause: str | None = None
-    """What drives a forecast: `growth`, `workers`, `peaks`, `fragmentation`, `swap` or `neighbour`."""
+    """What drives a forecast: `growth`, `leak`, `workers`, `peaks`, `stairs`, `fragmentation`, `swap`, `neighbour` or `above-limit`."""
     forecast_level: RiskLevel = RiskLevel.LOW
     """What the forecast alone says."""
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> OOMPrediction:
+        levels = {name: RiskLevel(said[name]) for name in ("risk_level", "forecast_level")}
+        return cls(**(said | levels))
 
     @property
     def device_name(self) -> str:
@@ -41,7 +47,7 @@ class OOMPrediction:
     @property
     def is_warning(self) -> bool:
         """Whether somebody should be told."""
-        return self.risk_level.rank >= RiskLevel.HIGH.rank
+        return _native.is_warning(self.risk_level.value)
 
     def __str__(self) -> str:
         return _native.warning_text(
@@ -53,31 +59,3 @@ class OOMPrediction:
             self.recommendations,
             self.reason,
         )
-
-
-def predict(reading: DeviceReading, threshold: float, forecaster: Forecaster) -> OOMPrediction:
-    """What the command would say of this reading."""
-    is_host = reading.device == HOST
-    device_id = HOST if is_host else int(reading.device)
-    said = forecaster.assess(
-        device_name(device_id),
-        is_gpu=not is_host,
-        used_share=reading.held_percent / 100 if reading.total else None,
-        threshold_percent=threshold,
-    )
-    span = None
-    if said["seconds_low"] is not None and said["seconds_high"] is not None:
-        span = (said["seconds_low"], said["seconds_high"])
-    return OOMPrediction(
-        device_id,
-        said["level"],
-        reading.held_percent,
-        reading.source,
-        said["seconds"],
-        said["confidence"],
-        said["recommendations"] if said["is_warning"] else [],
-        span,
-        said["reason"],
-        said["cause"],
-        said["forecast_level"],
-    )

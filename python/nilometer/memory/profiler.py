@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import datetime
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,17 +35,17 @@ class MemoryProfiler(Watcher):
 
     def __init__(self, sampling_interval: float = 0.1, devices: Sequence[int | str] | None = None) -> None:
         super().__init__(sampling_interval, devices)
-        self._lock = threading.Lock()
         self._levels: dict[str, _Levels] = {}
+        self._own_sampler()
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         _store(readings)
-        with self._lock:
-            for reading in readings:
-                self._levels.setdefault(reading.device, _Levels()).add(reading, seconds)
+        for reading in readings:
+            self._levels.setdefault(reading.device, _Levels()).add(reading, seconds)
 
     def samples(self, device: str | int = "host") -> list[tuple[float, int]]:
         """Seconds since the start and bytes, of one device."""
+        self._own_sampler()
         with self._lock:
             levels = self._levels.get(str(device))
             return [] if levels is None else list(zip(levels.seconds, levels.allocated))

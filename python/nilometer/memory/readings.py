@@ -10,7 +10,6 @@ A GPU of torch's and one of the driver's are the same when their UUIDs are; a to
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,23 +55,6 @@ class DeviceReading:
         return 100 * max(self.allocated - self.cached, 0) / self.total if self.total else 0.0
 
 
-class DeviceReader:
-    """Reads the host and the GPUs, or the devices named."""
-
-    def __init__(self, devices: Sequence[int | str] | None = None) -> None:
-        self._devices = None if devices is None else device_names(devices)
-        wants_host = self._devices is None or HOST in self._devices
-        self._host = _native.MemorySampler() if wants_host else None
-
-    def read(self) -> list[DeviceReading]:
-        readings = []
-        if self._host is not None:
-            readings.append(_host_reading(self._host))
-        if self._devices is None or any(device != HOST for device in self._devices):
-            readings.extend(_gpu_readings(self._devices))
-        return readings
-
-
 def device_names(devices: Sequence[int | str]) -> list[str]:
     """`[0, "cuda:1", "host"]` as `["0", "1", "host"]`."""
     if isinstance(devices, str):
@@ -92,31 +74,25 @@ def device_name(device: int | str) -> str:
     return "host memory" if device == HOST else f"GPU {device}"
 
 
-def _host_reading(sampler: _native.MemorySampler) -> DeviceReading:
-    reading = sampler.read()
-    allocated = reading["memory_bytes"]
-    total = reading["limit_bytes"] or 0
+def is_of_program(reading: DeviceReading) -> bool:
+    """Whether the program uses this device, so that nobody has to name it."""
+    return reading.device == HOST or bool(reading.own) or reading.torch_reserved is not None
+
+
+def host_reading(said: dict[str, Any]) -> DeviceReading:
+    """The host, of a reading of the monitor."""
+    allocated = said["memory_bytes"]
+    total = said["limit_bytes"] or 0
     free = max(total - allocated, 0)
-    if reading["available_bytes"] is not None:
+    if said["available_bytes"] is not None:
         # What others took of the machine is not free, whatever the limit says.
-        free = min(free, reading["available_bytes"])
-    children = None if reading["processes"] > 1 else 0
-    if children is None and (own := _own_resident()) is not None:
-        children = max(allocated - own, 0)
-    source = reading["limit_source"] or "no limit known"
-    return DeviceReading(HOST, allocated, free, total, source, children=children)
+        free = min(free, said["available_bytes"])
+    source = said["limit_source"] or "no limit known"
+    return DeviceReading(HOST, allocated, free, total, source, children=said["children_bytes"])
 
 
-def _own_resident() -> int | None:
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _gpu_readings(wanted: list[str] | None) -> list[DeviceReading]:
-    """The GPUs named, or those that the program holds memory on."""
+def gpu_readings() -> list[DeviceReading]:
+    """Every GPU that the program can see."""
     of_driver = _native.gpu_readings()
     readings = None
     try:
@@ -125,9 +101,7 @@ def _gpu_readings(wanted: list[str] | None) -> list[DeviceReading]:
         pass
     if readings is None:
         readings = [reading for gpu in of_driver if (reading := _driver_reading(gpu["index"], gpu)) is not None]
-    if wanted is None:
-        return [reading for reading in readings if reading.own or reading.torch_reserved is not None]
-    return [reading for reading in readings if reading.device in wanted]
+    return readings
 
 
 def _driver_reading(index: int, gpu: dict[str, Any] | None) -> DeviceReading | None:

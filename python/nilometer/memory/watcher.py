@@ -1,18 +1,18 @@
-"""The thread that looks at memory at a steady pace, and the shape that everything with such a thread has."""
+"""The shape that everything has that looks at memory again and again."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from .._trouble import NilometerError, require, require_type
-from .readings import DeviceReader, DeviceReading, device_name
+from .._trouble import require, require_type
+from .readings import HOST, DeviceReading, device_name, device_names, is_of_program
+from .sampler import Sampler, own_sampler
 
 _log = logging.getLogger("nilometer.memory")
 _MB = 1 << 20
@@ -22,7 +22,7 @@ _Self = TypeVar("_Self", bound="Watcher")
 class Watcher(contextlib.ContextDecorator, abc.ABC):
     """Calls `on_reading` every `sampling_interval` seconds between `start_monitoring` and `stop_monitoring`.
 
-    Also a context manager and a decorator. The thread is a daemon: it never keeps a program alive.
+    Also a context manager and a decorator. All watchers of a program share one thread, a daemon: it never keeps a program alive.
     What goes wrong in it is logged once (logger `nilometer.memory`) and never reaches the training; at level DEBUG every look is logged.
     """
 
@@ -33,46 +33,65 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
             f"sampling_interval must be 0.001 to 3600 seconds, not {sampling_interval}",
         )
         self.sampling_interval = float(sampling_interval)
-        try:
-            self._reader = DeviceReader(devices)
-        except OSError as error:
-            raise NilometerError(f"memory cannot be read on this system: {error}") from error
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-        self._stop = threading.Event()
+        self._devices = None if devices is None else device_names(devices)
+        self._wants_host = self._devices is None or HOST in self._devices
+        self._wants_gpus = self._devices is None or any(device != HOST for device in self._devices)
         self._failures: set[str] = set()
+        self._sampler: Sampler | None = None
+        self._lock = threading.RLock()
+        self._started: float | None = None
 
     @property
     def is_monitoring(self) -> bool:
-        return self._thread is not None and self._pid == os.getpid() and self._thread.is_alive()
+        self._own_sampler()
+        return self._started is not None
 
     def start_monitoring(self) -> None:
         """Begins to look. A second start does nothing."""
-        if self.is_monitoring:
-            return
-        self._stop = threading.Event()
-        self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._watch, args=(self._stop,), name="nilo-memory", daemon=True)
-        self._thread.start()
+        sampler = self._own_sampler()
+        with self._lock:
+            if self._started is not None:
+                return
+            self._started = time.monotonic()
+        sampler.add(self)
         _log.debug("%s: monitoring every %g s", type(self).__name__, self.sampling_interval)
 
     def stop_monitoring(self) -> None:
         """Stops looking, after a last look. Without a start it does nothing."""
         if not self.is_monitoring:
             return
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        self._thread = None
+        sampler = self._own_sampler()
+        sampler.remove(self)
+        sampler.look_for([self])
+        with self._lock:
+            self._started = None
         _log.debug("%s: stopped monitoring", type(self).__name__)
 
     def read(self) -> list[DeviceReading]:
         """One look now, whether monitoring or not."""
-        return self._reader.read()
+        return self._chosen(self._own_sampler().read(host=self._wants_host, gpus=self._wants_gpus))
+
+    def _take(self, readings: list[DeviceReading]) -> None:
+        """A look of the sampler's, while monitoring."""
+        with self._lock:
+            if self._started is None:
+                return
+            chosen = self._chosen(readings)
+            self._log_readings(chosen)
+            try:
+                self.on_reading(chosen, time.monotonic() - self._started)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+                self._say_once(f"{type(error).__name__}: {error}")
 
     @abc.abstractmethod
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         """What a kind of watcher does with a look."""
+
+    def _say_once(self, text: str) -> None:
+        """Something went wrong that must not disturb the training."""
+        if text not in self._failures and len(self._failures) < 100:
+            self._failures.add(text)
+            _log.warning("memory monitoring goes on after an error: %s", text)
 
     def __enter__(self: _Self) -> _Self:
         self.start_monitoring()
@@ -81,22 +100,23 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
     def __exit__(self, *_: object) -> None:
         self.stop_monitoring()
 
-    def _watch(self, stop: threading.Event) -> None:
-        started = time.monotonic()
-        due = started
-        while True:
-            stopping = stop.is_set()
-            try:
-                readings = self._reader.read()
-                self._log_readings(readings)
-                self.on_reading(readings, time.monotonic() - started)
-            except Exception as error:  # noqa: BLE001 - a callback of the user's, or a reading that failed
-                self._say_once(f"{type(error).__name__}: {error}")
-            if stopping:
-                return
-            # Missed looks are skipped, not made up for.
-            due = max(due + self.sampling_interval, time.monotonic())
-            stop.wait(max(0.0, due - time.monotonic()))
+    def _own_sampler(self) -> Sampler:
+        """The sampler of this process, which in a forked child is another: there nothing is monitored yet."""
+        sampler = own_sampler()
+        if sampler is not self._sampler:
+            self._sampler = sampler
+            self._lock = threading.RLock()
+            self._started = None
+            self._join(sampler)
+        return sampler
+
+    def _join(self, sampler: Sampler) -> None:
+        """Called with the first sampler and in a forked child: what judges memory begins here."""
+
+    def _chosen(self, readings: list[DeviceReading]) -> list[DeviceReading]:
+        if self._devices is None:
+            return [reading for reading in readings if is_of_program(reading)]
+        return [reading for reading in readings if reading.device in self._devices]
 
     def _log_readings(self, readings: list[DeviceReading]) -> None:
         if _log.isEnabledFor(logging.DEBUG):
@@ -110,8 +130,3 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
                     reading.utilization_percent,
                     reading.source,
                 )
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._failures and len(self._failures) < 100:
-            self._failures.add(text)
-            _log.warning("memory monitoring goes on after an error: %s", text)

@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import _native
 from .._trouble import NilometerError, report, require_type
-from ..run import Run, current_run
+from ..memory.sampler import own_sampler
+from ..run import Run, current_run, current_step
 from ._cuda import device_index, torch_with_cuda
 
 _GB = 1 << 30
@@ -46,12 +47,13 @@ class GPUMemoryProfiler:
         self._peak_allocated = 0.0
         self._peak_reserved = 0.0
         self.baseline_gb: float | None = None
-        self._host: _native.MemorySampler | None = None
+        self._has_host = False
         if self._torch is None:
             try:
-                self._host = _native.MemorySampler()
-            except OSError as error:
-                report(f"host memory cannot be read: {error}")
+                own_sampler()
+                self._has_host = True
+            except NilometerError as error:
+                report(str(error))
 
     @property
     def available(self) -> bool:
@@ -95,7 +97,7 @@ class GPUMemoryProfiler:
 
     def host_reading(self) -> dict[str, Any] | None:
         """The host's memory, where there is no GPU; None otherwise."""
-        return None if self._host is None else self._host.read()
+        return own_sampler().monitor.read(current_step()) if self._has_host else None
 
     def _held_gb(self, label: str) -> float:
         host = self.host_reading()

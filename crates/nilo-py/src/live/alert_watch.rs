@@ -1,0 +1,193 @@
+//! Alerts by the rules of `nilo run`: the native half of `Alerts`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nilo_analysis::alerts::AlertRules;
+use nilo_analysis::tracking::Verdict;
+use nilo_follow::FollowSettings;
+use nilo_forecast::Cause;
+use nilo_sample::{Alert, AlertKind, Severity};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::device::{Device, DeviceReading};
+use super::monitor::{MemoryMonitor, SharedJudge};
+use super::oom_watch::NO_LEAKS;
+use crate::forecaster::cause_word;
+
+/// Watches levels and risks.
+#[pyclass(frozen, module = "nilometer._native")]
+pub(crate) struct AlertWatch {
+    judge: SharedJudge,
+    rules: AlertRules,
+    standing: Mutex<BTreeMap<(Device, AlertKind), Standing>>,
+}
+
+/// An alert about a device that is not over.
+#[derive(Debug, Default)]
+struct Standing {
+    /// The resources of the device that it stands for.
+    resources: BTreeSet<String>,
+    /// As it was told last.
+    severity: Option<Severity>,
+}
+
+/// Type, device and dictionary of an alert; without a dictionary it is over.
+type TypedAlert<'py> = (&'static str, Device, Option<Bound<'py, PyDict>>);
+
+/// What is told.
+struct Turn {
+    device: Device,
+    kind: AlertKind,
+    told: Option<Told>,
+}
+
+struct Told {
+    alert: Alert,
+    limit_source: String,
+    cause: Option<Cause>,
+}
+
+#[pymethods]
+impl AlertWatch {
+    /// Thresholds in percent, of host memory and of GPUs.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        monitor: &Bound<'_, MemoryMonitor>,
+        host_percents: (f64, f64),
+        gpu_percents: (f64, f64),
+        wants_host: bool,
+    ) -> PyResult<AlertWatch> {
+        let rules = AlertRules {
+            memory_warning: host_percents.0 / 100.0,
+            memory_critical: host_percents.1 / 100.0,
+            gpu_warning: gpu_percents.0 / 100.0,
+            gpu_critical: gpu_percents.1 / 100.0,
+            leak: false,
+            oom_risk: true,
+        };
+        let settings = FollowSettings {
+            rules,
+            leaks: NO_LEAKS,
+            idle: Duration::ZERO,
+            is_wanted: (),
+        };
+        Ok(AlertWatch {
+            judge: monitor
+                .get()
+                .judge(py, wants_host, settings, Clone::clone)?,
+            rules,
+            standing: Mutex::default(),
+        })
+    }
+
+    /// Judges what was read since the last look: type, device and dictionary of each alert that was raised, and None for one that is over.
+    fn look<'py>(
+        &self,
+        py: Python<'py>,
+        readings: Vec<DeviceReading>,
+        step: Option<i64>,
+    ) -> PyResult<Vec<TypedAlert<'py>>> {
+        let turns = self.judge.ask(py, &readings, step, |judge| {
+            let alerts = judge.judge.look(false);
+            let risks = judge.judge.risks();
+            let mut turns = Vec::new();
+            for alert in alerts {
+                let named = |risk: &&Verdict| risk.resource.to_string() == alert.resource;
+                let Some(risk) = risks.iter().find(named) else {
+                    continue;
+                };
+                let Some(device) = Device::of(&risk.resource) else {
+                    continue;
+                };
+                turns.extend(self.turn(device, &alert).map(|is_raised| Turn {
+                    device,
+                    kind: alert.kind,
+                    told: is_raised.then(|| Told {
+                        limit_source: judge.limit_source(risk),
+                        cause: risk.forecast.cause,
+                        alert,
+                    }),
+                }));
+            }
+            turns
+        })?;
+        let turns = turns.into_iter();
+        turns
+            .map(|turn| {
+                let dict = turn.told.as_ref().map(|told| self.to_dict(py, told));
+                Ok((type_of(turn.kind), turn.device, dict.transpose()?))
+            })
+            .collect()
+    }
+}
+
+impl AlertWatch {
+    /// Whether a device's alert is raised or over by this: several of its resources may be the reason.
+    fn turn(&self, device: Device, alert: &Alert) -> Option<bool> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let standing = standing.entry((device, alert.kind)).or_default();
+        if !alert.raised {
+            standing.resources.remove(&alert.resource);
+            let is_over = standing.resources.is_empty();
+            return is_over.then(|| {
+                standing.severity = None;
+                false
+            });
+        }
+        standing.resources.insert(alert.resource.clone());
+        let is_worse = Some(alert.severity) > standing.severity;
+        is_worse.then(|| {
+            standing.severity = Some(alert.severity);
+            true
+        })
+    }
+
+    fn to_dict<'py>(&self, py: Python<'py>, told: &Told) -> PyResult<Bound<'py, PyDict>> {
+        let alert = &told.alert;
+        let rules = &self.rules;
+        let dict = PyDict::new(py);
+        dict.set_item("message", &alert.text)?;
+        dict.set_item("current_usage", alert.used_percent)?;
+        dict.set_item("limit", &told.limit_source)?;
+        let threshold = match alert.kind {
+            AlertKind::MemoryWarning => Some(rules.memory_warning),
+            AlertKind::MemoryCritical => Some(rules.memory_critical),
+            AlertKind::GpuMemoryWarning => Some(rules.gpu_warning),
+            AlertKind::GpuMemoryCritical => Some(rules.gpu_critical),
+            AlertKind::MemoryLeak | AlertKind::OomRisk | AlertKind::Unknown => None,
+        };
+        if let Some(share) = threshold {
+            dict.set_item("threshold", 100.0 * share)?;
+            return Ok(dict);
+        }
+        let level = match alert.severity {
+            Severity::Critical => "critical",
+            Severity::Warning | Severity::Info => "high",
+        };
+        dict.set_item("risk_level", level)?;
+        dict.set_item("predicted_oom_seconds", alert.seconds_left)?;
+        let range = alert.seconds_left_low.zip(alert.seconds_left_high);
+        dict.set_item("predicted_oom_range", range)?;
+        dict.set_item("confidence", alert.confidence)?;
+        dict.set_item("cause", told.cause.map(cause_word))?;
+        dict.set_item("recommendations", &alert.recommendations)?;
+        Ok(dict)
+    }
+}
+
+/// As programs know it.
+fn type_of(kind: AlertKind) -> &'static str {
+    match kind {
+        AlertKind::MemoryWarning => "warning_memory",
+        AlertKind::MemoryCritical => "critical_memory",
+        AlertKind::GpuMemoryWarning => "gpu_warning_memory",
+        AlertKind::GpuMemoryCritical => "gpu_critical_memory",
+        AlertKind::MemoryLeak => "memory_leak",
+        AlertKind::OomRisk => "oom_risk",
+        AlertKind::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,151 @@
+//! Warnings before memory runs out: the native half of `OOMDetector`.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nilo_analysis::alerts::AlertRules;
+use nilo_analysis::assessment::{Assessment, Thresholds};
+use nilo_follow::{FollowSettings, LeakSearch, WarningTurn, Warnings};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::device::{Device, DeviceReading, worst_of_each};
+use super::monitor::{MemoryMonitor, SharedJudge};
+use crate::forecaster::cause_word;
+
+/// Nobody searches for leaks by these settings.
+pub(super) const NO_LEAKS: LeakSearch = LeakSearch {
+    after: Duration::ZERO,
+    least_bytes: None,
+    while_loading: false,
+};
+
+/// Watches for memory that runs out.
+#[pyclass(frozen, module = "nilometer._native")]
+pub(crate) struct OomWatch {
+    judge: SharedJudge,
+    thresholds: Thresholds,
+    warnings: Mutex<Warnings>,
+}
+
+/// A device's risk and what limits it.
+struct Risk {
+    device: Device,
+    assessment: Assessment,
+    limit_source: String,
+}
+
+#[pymethods]
+impl OomWatch {
+    /// `threshold_percent` of a limit is a warning, whatever the forecast says.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        monitor: &Bound<'_, MemoryMonitor>,
+        threshold_percent: f64,
+        wants_host: bool,
+    ) -> PyResult<OomWatch> {
+        let thresholds = Thresholds::from_percent(threshold_percent);
+        let settings = FollowSettings {
+            rules: AlertRules::from_thresholds(&thresholds, false),
+            leaks: NO_LEAKS,
+            idle: Duration::ZERO,
+            is_wanted: (),
+        };
+        Ok(OomWatch {
+            judge: monitor
+                .get()
+                .judge(py, wants_host, settings, Clone::clone)?,
+            thresholds,
+            warnings: Mutex::new(Warnings::new(thresholds)),
+        })
+    }
+
+    /// Judges what was read since the last look: the device and prediction of each warning that began or became worse, and None for one that is over.
+    fn look<'py>(
+        &self,
+        py: Python<'py>,
+        readings: Vec<DeviceReading>,
+        step: Option<i64>,
+    ) -> PyResult<Vec<(Device, Option<Bound<'py, PyDict>>)>> {
+        let turns = self.judge.ask(py, &readings, step, |judge| {
+            let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            let alerts = judge.judge.look(false);
+            let risks = judge.judge.risks();
+            let mut turns = Vec::new();
+            for alert in &alerts {
+                let Some(device) = Device::of_named(&alert.resource, risks) else {
+                    continue;
+                };
+                match warnings.on_alert(&device.name(), alert, risks) {
+                    None => {}
+                    Some(WarningTurn::Over) => turns.push((device, None)),
+                    Some(WarningTurn::Raised(raised)) => {
+                        let limit_source = judge.limit_source(&raised.0);
+                        let assessment = raised.1;
+                        turns.push((
+                            device,
+                            Some(Risk {
+                                device,
+                                assessment,
+                                limit_source,
+                            }),
+                        ));
+                    }
+                }
+            }
+            turns
+        })?;
+        let turns = turns.into_iter();
+        turns
+            .map(|(device, risk)| Ok((device, risk.map(|risk| risk.to_dict(py)).transpose()?)))
+            .collect()
+    }
+
+    /// The prediction of each of these devices, as it stands.
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        readings: Vec<DeviceReading>,
+        step: Option<i64>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let risks = self.judge.ask(py, &readings, step, |judge| {
+            let mut worst = worst_of_each(judge.judge.verdicts(), &self.thresholds);
+            worst.retain(|(device, ..)| readings.iter().any(|it| it.device() == *device));
+            let risks = worst.into_iter().map(|(device, verdict, assessment)| Risk {
+                device,
+                assessment,
+                limit_source: judge.limit_source(&verdict),
+            });
+            risks.collect::<Vec<_>>()
+        })?;
+        risks.iter().map(|risk| risk.to_dict(py)).collect()
+    }
+}
+
+impl Risk {
+    /// The fields of an `OOMPrediction`.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let assessment = &self.assessment;
+        let prediction = assessment.prediction;
+        let recommendations = match assessment.is_warning() {
+            true => assessment.recommendations.clone(),
+            false => Vec::new(),
+        };
+        let dict = PyDict::new(py);
+        dict.set_item("device_id", self.device)?;
+        dict.set_item("risk_level", assessment.level.as_str())?;
+        dict.set_item("current_usage", assessment.used_percent.unwrap_or(0.0))?;
+        dict.set_item("limit_source", &self.limit_source)?;
+        dict.set_item("predicted_oom_seconds", prediction.map(|told| told.seconds))?;
+        dict.set_item("confidence", prediction.map(|told| told.confidence))?;
+        dict.set_item("recommendations", recommendations)?;
+        let range = prediction.and_then(|told| told.seconds_low.zip(told.seconds_high));
+        dict.set_item("predicted_oom_range", range)?;
+        dict.set_item("reason", &assessment.reason)?;
+        let cause = assessment.cause.filter(|_| prediction.is_some());
+        dict.set_item("cause", cause.map(cause_word))?;
+        dict.set_item("forecast_level", assessment.forecast_level.as_str())?;
+        Ok(dict)
+    }
+}
