@@ -106,9 +106,7 @@ impl LeakWatch {
 fn growths(judge: &OwnJudge) -> BTreeMap<Device, Growth> {
     let mut found = BTreeMap::new();
     for verdict in judge.judge.verdicts() {
-        let (Some(device), Some(growth)) =
-            (Device::of(&verdict.resource), verdict.unasked_growth())
-        else {
+        let (Some(device), Some(growth)) = (Device::of(&verdict.resource), verdict.growth) else {
             continue;
         };
         match verdict.resource {
