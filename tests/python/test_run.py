@@ -232,10 +232,20 @@ def test_five_thousand_processes(nilo):
     code = (
         "import os,signal,time\npids=[]\n"
         "for _ in range(5000):\n  pid=os.fork()\n  if pid==0:\n    signal.pause()\n  pids.append(pid)\n"
-        "time.sleep(3)\nfor pid in pids: os.kill(pid,9)\nfor pid in pids: os.waitpid(pid,0)\nprint('done')"
+        "print('forked',flush=True)\ninput()\nfor pid in pids: os.kill(pid,9)\nfor pid in pids: os.waitpid(pid,0)\nprint('done')"
     )
-    result = nilo("run", "--quiet", "--interval", "0.5", "--", *python(code), timeout=300)
-    assert (result.returncode, result.stdout) == (0, "done\n")
+    command = nilo.start(
+        "run", "--quiet", "--interval", "0.5", "--", *python(code), stdin=subprocess.PIPE
+    )
+    assert command.stdout.readline() == "forked\n"
+
+    def all_are_followed():
+        rows = list(csv.DictReader(nilo("export", "last", "--format", "csv").stdout.splitlines()))
+        return rows and float(rows[-1]["processes"]) > 4500
+
+    wait_until(all_are_followed, "5000 processes in one sample", 120)
+    assert command.communicate("go\n", timeout=300)[0] == "done\n"
+    assert command.returncode == 0
     result = nilo("export", "last", "--format", "csv")
     rows = list(csv.DictReader(result.stdout.splitlines()))
     assert max(int(float(row["processes"])) for row in rows) > 4500
