@@ -360,3 +360,56 @@ fn two_thousand_processes_are_watched_with_and_without_kept_files() {
         );
     }
 }
+
+/// Holds 64 MiB that six sleepers share, grows by a MiB whenever it is told to, and in the end frees what was shared as soon as they are gone.
+const SHARES_AND_FREES: &str = r#"
+import mmap, os, signal, sys
+def private(mebibytes):
+    pages = mmap.mmap(-1, mebibytes << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages[::4096] = b'x' * (mebibytes << 8)
+    return pages
+shared, own, sleepers = private(64), [], []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    sleepers.append(pid)
+print('ready', flush=True)
+while sys.stdin.readline() == 'grow\n':
+    own.append(private(1))
+    print('grown', flush=True)
+for pid in sleepers:
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+shared.close()
+print('freed', flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn what_a_parent_frees_after_its_workers_ended_is_not_theirs() {
+    // Those that stand still are looked at on every third tick: whichever it is, they are looked at when it matters.
+    for ticks in [20, 21, 22] {
+        let mut job = Job::python(SHARES_AND_FREES);
+        let mut tree = tree_of(&job);
+        assert_eq!(job.hear(), "ready");
+        let mut ticker = Ticker::new();
+        ticker.tick_until(&mut tree, "seven processes", |tree| {
+            tree.processes().len() == 7
+        });
+        for _ in 0..ticks {
+            job.tell("grow");
+            assert_eq!(job.hear(), "grown");
+            ticker.tick(&mut tree);
+        }
+        let pid = job.pid();
+        assert!(find(&tree, pid).unwrap().memory_bytes > 64 * MIB);
+        job.tell("free");
+        assert_eq!(job.hear(), "freed");
+        ticker.tick(&mut tree);
+        let parent = find(&tree, pid).unwrap();
+        assert!(parent.reading.rss_bytes < 64 * MIB);
+        assert_eq!(tree.processes().len(), 1);
+        assert!(tree.memory_bytes() < 64 * MIB);
+    }
+}

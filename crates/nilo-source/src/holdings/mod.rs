@@ -178,10 +178,11 @@ impl Holdings {
         self.processes.insert(pid, holding);
     }
 
-    /// A process has this memory now.
-    pub(crate) fn update(&mut self, pid: u32, reading: ProcessReading) {
+    /// A process has this memory now. Says whether it gave back memory that relatives are taken to hold on to.
+    pub(crate) fn update(&mut self, pid: u32, reading: ProcessReading) -> bool {
+        let mut left_to_relatives = false;
         let Some(holding) = self.processes.get_mut(&pid) else {
-            return;
+            return left_to_relatives;
         };
         let (anon_before, file_before) = (holding.anon, holding.file);
         let moved = holding.follow(reading);
@@ -191,6 +192,8 @@ impl Holdings {
                 // No more can have been shared than was.
                 let freed = anon_before.bytes.saturating_sub(holding.anon.bytes);
                 family.doubt(freed.min(anon_before.pooled()) / 2);
+                let unshared = anon_before.pooled().saturating_sub(holding.anon.pooled());
+                left_to_relatives = unshared > family.anon.bytes() / SMALL_REST_PART;
             }
         }
         let file_bytes = holding.file.bytes;
@@ -198,6 +201,7 @@ impl Holdings {
         self.files.include(file_bytes);
         // Others may have the same pages; so may the process itself, which can map a file twice.
         self.files.doubt(moved);
+        left_to_relatives
     }
 
     /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.

@@ -87,6 +87,8 @@ pub struct ProcessTree {
     last_coming_nanos: u64,
     /// Whether anything happened on this tick that moves memory.
     has_moved: bool,
+    /// On this tick a process gave back memory that its relatives are taken to hold.
+    left_to_relatives: bool,
     thorough: bool,
     blind: BlindSpots,
     found: Vec<u32>,
@@ -118,6 +120,7 @@ impl ProcessTree {
             )),
             last_coming_nanos: 0,
             has_moved: false,
+            left_to_relatives: false,
             thorough: false,
             proc,
             options,
@@ -146,7 +149,18 @@ impl ProcessTree {
     }
 
     /// Reads who is alive.
+    ///
+    /// What a process gives back of inherited memory is left to its relatives, unless they are gone, which is not seen of those that were passed over.
+    /// So they are asked too: a parent frees what it had in common with its workers when they have ended.
     fn read_all(&mut self, attention: Attention) {
+        self.read_each(attention);
+        if std::mem::take(&mut self.left_to_relatives) && attention == Attention::Patient {
+            self.read_each(Attention::Usual);
+            self.left_to_relatives = false;
+        }
+    }
+
+    fn read_each(&mut self, attention: Attention) {
         let mut index = 0;
         while index < self.processes.len() {
             let process = &mut self.processes[index];

@@ -24,7 +24,7 @@ impl ProcessTree {
         if lost > before.rss_bytes / LOST_PART && self.holdings.has_relatives(pid) {
             self.count_faults(index);
         }
-        self.holdings.update(pid, reading);
+        self.left_to_relatives |= self.holdings.update(pid, reading);
         self.has_moved = true;
     }
 
