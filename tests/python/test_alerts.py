@@ -403,7 +403,7 @@ def test_a_level_that_a_neighbour_has_its_part_in_is_told_of_their_cgroup(nilo, 
     assert neighbour.stdout.readline() == b"ready\n"
     result = nilo("run", "--", *hold((60, 3)), preexec_fn=limited.enter)
     assert re.search(
-        r"the cgroup that this job shares is at \d+\.\d % of its limit \(.* of 512\.00 MiB\), above 75 %; the job holds \d\d\.\d\d MiB of it\n",
+        r"the cgroup that this job shares is at \d+\.\d % of its limit \(.* of 512\.00 MiB\), above 75 %; the job holds \d+\.\d\d MiB of it\n",
         result.stderr,
     ), result.stderr
     assert "job memory is at" not in result.stderr

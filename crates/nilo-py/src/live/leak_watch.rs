@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
+use nilo_analysis::assessment::growth_while_loading;
 use nilo_analysis::tracking::{Resource, ResourceTracker};
 use nilo_follow::{FollowSettings, LeakSearch};
 use nilo_forecast::Growth;
@@ -108,6 +109,11 @@ fn growths(judge: &OwnJudge) -> BTreeMap<Device, Growth> {
     for verdict in judge.judge.verdicts() {
         let (Some(device), Some(growth)) = (Device::of(&verdict.resource), verdict.growth) else {
             continue;
+        };
+        // The user said how long the program warms up; nobody is told of a leak before.
+        let growth = match verdict.growth_may_be_loading() {
+            true => growth_while_loading(growth),
+            false => growth,
         };
         match verdict.resource {
             Resource::Host | Resource::Gpu { .. } => {
