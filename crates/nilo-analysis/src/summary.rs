@@ -159,7 +159,7 @@ pub struct MemorySummary {
 }
 
 /// CPU of the tree.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct CpuSummary {
     /// User and system time of all processes.
     pub total_secs: f64,

@@ -2,6 +2,8 @@
 //!
 //! The tree's CPU time is a counter, so the mean over any stretch is exact; rates between two samples would only show the clock's grain.
 
+use nilo_analysis::rate::busiest_cpu_percent;
+use nilo_analysis::summary::CpuSummary;
 use nilo_sample::{Recording, SeriesView, Subject};
 
 use crate::curve::Gap;
@@ -12,23 +14,31 @@ use crate::x_axis::XAxis;
 
 /// A stretch is at least this wide.
 const STRETCH_PX: f64 = 2.0;
+/// The highest figure is that of a second, as in the summary: over less it is mostly the clock's grain.
+const BUSIEST_NANOS: u64 = 1_000_000_000;
 /// Its colour among the series: that of the smallest of the usual processes.
 const COLOUR: usize = 4;
 
-/// The panel; nothing where no processor time was recorded.
+/// The panel, with the figures of the summary where the caller has one; nothing where no processor time was recorded.
 pub(crate) fn cpu_panel(
     recording: &Recording,
+    told: Option<CpuSummary>,
     gaps: &[Gap],
     axis: &XAxis,
     width_px: f64,
     palette: &Palette,
 ) -> Option<Panel> {
     let tree = recording.table(&Subject::Tree)?;
-    let lines = rates(tree.series("cpu_nanos")?, gaps, axis, width_px)?;
-    let (_, most) = lines.extremes?;
-    let figures = match lines.last {
-        Some(mean) => format!("mean {mean:.0} %, max {most:.0} %"),
-        None => format!("max {most:.0} %"),
+    let cpu_nanos = tree.series("cpu_nanos")?;
+    let lines = rates(cpu_nanos, gaps, axis, width_px)?;
+    let (mean, busiest) = match told {
+        Some(told) => (Some(told.mean_percent), Some(told.max_percent)),
+        None => (lines.last, busiest_cpu_percent(cpu_nanos, BUSIEST_NANOS)),
+    };
+    let figures = match (mean, busiest) {
+        (Some(mean), Some(most)) => format!("mean {mean:.0} %, busiest second {most:.0} %"),
+        (Some(mean), None) => format!("mean {mean:.0} %"),
+        (None, _) => String::new(),
     };
     Some(Panel {
         name: "CPU, % of a core".to_owned(),

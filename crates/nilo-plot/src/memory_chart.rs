@@ -56,6 +56,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let gaps = gaps(&points, recording);
     let cpu = cpu_panel(
         recording,
+        options.cpu,
         &gaps,
         &x_axis,
         width.min(FINEST_COLUMNS),

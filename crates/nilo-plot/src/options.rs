@@ -1,6 +1,8 @@
 //! What the caller says about a chart.
 
-use nilo_sample::Limit;
+use nilo_analysis::ending::limit_in_force;
+use nilo_analysis::summary::{CpuSummary, Summary};
+use nilo_sample::{Limit, Recording};
 
 use crate::theme::Theme;
 
@@ -40,6 +42,8 @@ pub struct ChartOptions {
     pub title: Option<String>,
     /// The peak to mark; the highest sample without one.
     pub peak: Option<Peak>,
+    /// The CPU figures of the run's summary; those of the samples without them.
+    pub cpu: Option<CpuSummary>,
     /// The limit to draw; none without one.
     pub limit: Option<Limit>,
     /// Length of the time axis; up to the last sample or the end of the run without one, and never shorter than the samples.
@@ -59,6 +63,7 @@ impl Default for ChartOptions {
             across: Across::Time,
             title: None,
             peak: None,
+            cpu: None,
             limit: None,
             duration_nanos: None,
             theme: Theme::Light,
@@ -68,6 +73,18 @@ impl Default for ChartOptions {
 }
 
 impl ChartOptions {
+    /// What every picture of this run shows, whoever asks for it: the figures of its summary, and the limit that it had.
+    pub fn of_run(recording: &Recording, summary: &Summary) -> ChartOptions {
+        ChartOptions {
+            metrics: summary.usual_metric().into_iter().collect(),
+            peak: peak(summary),
+            cpu: Some(summary.cpu),
+            limit: limit_in_force(recording),
+            duration_nanos: Some((summary.duration_secs * 1e9) as u64),
+            ..ChartOptions::default()
+        }
+    }
+
     /// The size that is drawn.
     pub(crate) fn drawn_size(&self) -> (f64, f64) {
         (
@@ -75,4 +92,20 @@ impl ChartOptions {
             f64::from(self.height.clamp(160, 8192)),
         )
     }
+}
+
+fn peak(summary: &Summary) -> Option<Peak> {
+    let memory = &summary.memory;
+    let kind = match memory.peak_kind? {
+        "vmhwm" => "VmHWM",
+        "rusage" => "ru_maxrss",
+        "sampled-distinct-pages" | "unstored" => "samples",
+        "sampled-estimate" => "estimate",
+        _ => "RSS",
+    };
+    Some(Peak {
+        bytes: memory.peak_bytes?,
+        time_nanos: memory.peak_secs.map(|secs| (secs * 1e9) as u64),
+        kind: kind.to_owned(),
+    })
 }

@@ -12,6 +12,8 @@ use nilo_sample::{Event, ProcessId, RecordedTable, Recording, SeriesView, Subjec
 
 use crate::curve::{Point, is_plausible};
 
+/// A process that never held this share of the peak has no colour of its own: it could not be seen.
+const SMALL_SHARE: f64 = 0.005;
 /// A difference of this share of the peak is worth a word.
 const NOTABLE_SHARE: f64 = 0.02;
 
@@ -59,7 +61,9 @@ struct Process<'a> {
 pub(crate) fn stack(recording: &Recording, curve: &[Point], max_processes: usize) -> Stack {
     let mut processes = processes(recording);
     processes.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes).then(a.id.cmp(&b.id)));
-    let others = processes.split_off(max_processes.min(processes.len()));
+    let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
+    let visible = processes.partition_point(|process| process.peak_bytes >= top * SMALL_SHARE);
+    let others = processes.split_off(visible.max(1).min(max_processes).min(processes.len()));
     let mut layers: Vec<Layer> = processes
         .iter()
         .map(|process| layer(process, &processes, curve))

@@ -8,7 +8,7 @@ mod synthetic;
 
 use nilo_plot::{Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Event, Recording};
+use nilo_sample::{Event, Recording, RunStatus};
 use proptest::prelude::*;
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg;
@@ -44,6 +44,36 @@ fn line_path(chart: &Chart) -> String {
 
 fn plain(recording: &Recording) -> Chart {
     memory_chart(recording, &ChartOptions::default())
+}
+
+#[test]
+fn processes_too_small_to_be_seen_share_a_colour() {
+    let at = [(0, GIB), (SECOND, GIB)];
+    let small = [(0, 4.0 * MIB), (SECOND, 4.0 * MIB)];
+    let mut recording = empty("small");
+    add_process(&mut recording, 1, "python", &at);
+    add_process(&mut recording, 2, "bash", &small);
+    add_process(&mut recording, 3, "sed", &small);
+    sum_processes(&mut recording, &[0, SECOND], 1.0);
+    let chart = plain(&recording);
+    assert!(has_text(&chart, "2 others"), "{:?}", texts(&chart));
+    assert!(!has_text(&chart, "bash"));
+}
+
+#[test]
+fn every_picture_of_a_run_has_the_figures_of_its_summary() {
+    let recording = oom();
+    let summary = nilo_analysis::summarize(&recording, &ending(RunStatus::Killed, 9.0));
+    let options = ChartOptions::of_run(&recording, &summary);
+    assert_eq!(
+        options.peak.unwrap().bytes,
+        summary.memory.peak_bytes.unwrap()
+    );
+    assert_eq!(options.cpu, Some(summary.cpu));
+    assert_eq!(
+        options.limit.map(|limit| limit.bytes),
+        summary.memory.limit_bytes
+    );
 }
 
 #[test]
@@ -149,7 +179,7 @@ fn processor_time_has_a_panel_below_the_memory() {
     assert!(chart.to_svg().contains("class=\"cpu panel\""));
     assert!(has_text(&chart, "CPU, % of a core"));
     assert!(
-        has_text(&chart, "mean 150 %, max 200 %"),
+        has_text(&chart, "mean 150 %, busiest second 200 %"),
         "{:?}",
         texts(&chart)
     );

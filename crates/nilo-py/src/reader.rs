@@ -217,8 +217,7 @@ impl RunReader {
         let options = ChartOptions {
             width,
             height,
-            metrics: summary.usual_metric().into_iter().collect(),
-            ..ChartOptions::default()
+            ..ChartOptions::of_run(&recording, &summary)
         };
         Ok(py.detach(|| memory_chart(&recording, &options).to_svg().to_owned()))
     }

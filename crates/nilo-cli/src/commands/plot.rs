@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::{StepClock, Summary, add_resumed_metrics, metric_group, run_labels, summarize};
-use nilo_plot::{Across, ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_plot::{Across, ChartOptions, Theme, compare_chart, memory_chart};
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, XAxis};
@@ -53,17 +52,16 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     };
     let metrics = chosen_metrics(&args.metrics, &runs)?;
+    let mut usual = ChartOptions::of_run(first, summary);
+    usual.limit.take_if(|_| runs.len() > 1);
     let options = ChartOptions {
         width: args.width,
         height: args.height,
         metrics,
         across: across(args.x_axis, &runs)?,
         title: args.title.or_else(|| Some(title(&runs))),
-        peak: peak(summary),
-        limit: limit_in_force(first).filter(|_| runs.len() == 1),
-        duration_nanos: Some((summary.duration_secs * 1e9) as u64),
         theme: if args.dark { Theme::Dark } else { Theme::Light },
-        ..ChartOptions::default()
+        ..usual
     };
     let chart = match &runs[..] {
         [(recording, _)] => memory_chart(recording, &options),
@@ -177,20 +175,4 @@ fn labels(runs: &[(Recording, Summary)]) -> Vec<String> {
             None => summary.run.clone(),
         })
         .collect()
-}
-
-fn peak(summary: &Summary) -> Option<Peak> {
-    let memory = &summary.memory;
-    let kind = match memory.peak_kind? {
-        "vmhwm" => "VmHWM",
-        "rusage" => "ru_maxrss",
-        "sampled-distinct-pages" | "unstored" => "samples",
-        "sampled-estimate" => "estimate",
-        _ => "RSS",
-    };
-    Some(Peak {
-        bytes: memory.peak_bytes?,
-        time_nanos: memory.peak_secs.map(|secs| (secs * 1e9) as u64),
-        kind: kind.to_owned(),
-    })
 }

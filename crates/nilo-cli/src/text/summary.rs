@@ -188,7 +188,7 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
 
 fn cpu_words(cpu: &CpuSummary) -> String {
     format!(
-        "{:.2} s, {:.0} % of a core on average, {:.0} % at most",
+        "{:.2} s, {:.0} % of a core on average, {:.0} % in the busiest second",
         cpu.total_secs, cpu.mean_percent, cpu.max_percent
     )
 }
