@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import pytest
+from answer_schemas import check_printed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NILO = os.environ.get("NILO", str(ROOT / "target/release/nilo"))
@@ -54,6 +55,8 @@ class Nilo:
             options["stdin"] = subprocess.PIPE
         process = self.start(*arguments, **options)
         out, err = process.communicate(input, timeout=timeout)
+        if "json" in arguments:
+            check_printed(out or "")
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def show(self, run="last", *arguments):

@@ -4,6 +4,7 @@
 //! and most training loops call them. Shares are of the time of the training step, so that imports and evaluation do not hide a slow loader:
 //! known parts, and all of each phase that runs as often as the parts inside it, whether its parts were timed or not.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Waiting for data is waste: worth a word from this share on. With enough workers a loader takes a few percent.
@@ -12,7 +13,7 @@ const SLOW_DATA_SHARE: f64 = 0.2;
 const SLOW_OPTIMIZER_SHARE: f64 = 0.25;
 
 /// A part of the training step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepPart {
     /// Getting the next batch.
@@ -76,7 +77,7 @@ impl StepPart {
 }
 
 /// The part of the step to look at first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct Bottleneck {
     /// Which part.
     pub part: StepPart,

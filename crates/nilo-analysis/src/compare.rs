@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use nilo_sample::RunStatus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::compare_training::{
@@ -9,10 +11,14 @@ use crate::compare_training::{
 };
 use crate::summary::Summary;
 
+/// The value of [`Comparison::schema`].
+pub const COMPARE_SCHEMA: &str = "nilo.compare/1";
+
 /// Runs compared with the first.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Comparison {
     /// `nilo.compare/1`.
+    #[schemars(extend("const" = COMPARE_SCHEMA))]
     pub schema: &'static str,
     /// One entry for each run, in the order given.
     pub runs: Vec<ComparedRun>,
@@ -28,7 +34,7 @@ pub struct Comparison {
 }
 
 /// One run of a comparison.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct ComparedRun {
     /// Run id.
     pub run: String,
@@ -38,7 +44,7 @@ pub struct ComparedRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,
     /// How it ended.
-    pub status: &'static str,
+    pub status: RunStatus,
     /// Its exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -63,7 +69,7 @@ pub struct ComparedRun {
 }
 
 /// A setting that is not the same in all runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ComparedSetting {
     /// Its name.
     pub name: String,
@@ -162,7 +168,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
         }
     });
     Comparison {
-        schema: "nilo.compare/1",
+        schema: COMPARE_SCHEMA,
         runs: runs.collect(),
         settings: compare_settings(summaries),
         metrics: compare_metrics(summaries),
@@ -254,7 +260,7 @@ mod tests {
     #[test]
     fn exit_codes_are_kept() {
         let mut failed = run(1.0);
-        (failed.status, failed.exit_code) = ("exited", Some(3));
+        (failed.status, failed.exit_code) = (RunStatus::Exited, Some(3));
         let compared = &compare(&[run(1.0), failed]).runs[1];
         assert_eq!(
             (compared.exit_code, compared.ending.as_str()),

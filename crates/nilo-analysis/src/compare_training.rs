@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json_number;
 use crate::summary::Summary;
 
 /// One figure over all runs. The lists are in the order of the runs; what a run does not have is missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct ComparedFigure {
     /// Of what: a metric, a phase, a counter.
     pub name: String,
@@ -16,6 +17,7 @@ pub struct ComparedFigure {
     pub figure: &'static str,
     /// The values.
     #[serde(serialize_with = "json_number::serialize_list")]
+    #[schemars(with = "Vec<Option<json_number::JsonNumber>>")]
     pub values: Vec<Option<f64>>,
     /// Each less the first run's.
     pub differences: Vec<Option<f64>>,

@@ -2,10 +2,11 @@
 
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, Event, Recording, RunStatus, UnhandledException};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An exception as `nilo show` has it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct ExceptionSummary {
     /// When.
     pub secs: f64,

@@ -2,10 +2,11 @@
 
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, Event, Recording, RunStatus};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The end of a rank that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct FailedRank {
     /// Which one.
     pub rank: u32,

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::{Event, RecordedTable, Recording, SeriesView, Subject, is_absent};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One GPU.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct GpuSummary {
     /// Its index on the machine, in the driver's order.
     pub index: u32,

@@ -2,7 +2,28 @@
 //!
 //! `null` would say that nothing was there, and a loss that became NaN is the opposite of nothing.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
+
+/// What such a number is in a JSON schema.
+pub(crate) struct JsonNumber;
+
+impl JsonSchema for JsonNumber {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "JsonNumber".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [
+            { "type": "number" },
+            { "enum": ["NaN", "Infinity", "-Infinity"] },
+        ] })
+    }
+}
 
 /// For `#[serde(serialize_with = …)]`.
 pub(crate) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use nilo_sample::Recording;
 use nilo_sample::units::to_secs;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::json_number;
@@ -17,7 +18,7 @@ use crate::statistics::{mean_and_std, quantile};
 pub const CURVE_POINTS: usize = 24;
 
 /// One metric.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct MetricSummary {
     /// The name under which it was logged.
     pub name: String,
@@ -56,7 +57,7 @@ pub struct MetricSummary {
 }
 
 /// What several ranks logged under one name.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct RankSpread {
     /// How many ranks.
     pub count: u64,
@@ -67,10 +68,11 @@ pub struct RankSpread {
 }
 
 /// A value and where it was logged.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct ValueAt {
     /// The value; in JSON a text when it is not finite.
     #[serde(serialize_with = "json_number::serialize")]
+    #[schemars(with = "json_number::JsonNumber")]
     pub value: f64,
     /// The training step, where one was given.
     pub step: Option<i64>,

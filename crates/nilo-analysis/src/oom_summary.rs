@@ -1,6 +1,7 @@
 //! Running out of memory as `nilo show` and `nilo runs` have it in JSON: the kernel killed, or the program died of an exception that says so.
 
 use nilo_sample::{Certainty, Limit, OomKill};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::assessment::{RanOut, RanOutKind};
@@ -8,7 +9,7 @@ use crate::tracking::Resource;
 use nilo_forecast::Growth;
 
 /// Memory ran out, or may have.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct OomSummary {
     /// How it showed.
     pub kind: RanOutKind,

@@ -6,17 +6,57 @@
 use std::collections::HashMap;
 
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A peak must exceed another by this factor to take its place, so that the kind does not flicker over rounding.
 const MARGIN: f64 = 1.001;
+
+/// Where the figure of a peak comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeakKind {
+    /// The kernel's high-water mark of a process.
+    Vmhwm,
+    /// The kernel's account of a process that ended.
+    Rusage,
+    /// A sample in which every page of the tree is counted once.
+    SampledDistinctPages,
+    /// A sample of several processes whose shared pages were not measured yet.
+    SampledEstimate,
+    /// A sample of one process.
+    SampledRss,
+    /// A sample for which there was no room in the run's files.
+    Unstored,
+    /// Samples with what was swapped out; in requests alone.
+    SampledWithSwap,
+    /// The job's own cgroup without page cache; in requests alone.
+    CgroupUnreclaimable,
+}
+
+impl PeakKind {
+    /// As it is written in JSON and on the screen.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PeakKind::Vmhwm => "vmhwm",
+            PeakKind::Rusage => "rusage",
+            PeakKind::SampledDistinctPages => "sampled-distinct-pages",
+            PeakKind::SampledEstimate => "sampled-estimate",
+            PeakKind::SampledRss => "sampled-rss",
+            PeakKind::Unstored => "unstored",
+            PeakKind::SampledWithSwap => "sampled-with-swap",
+            PeakKind::CgroupUnreclaimable => "cgroup-unreclaimable",
+        }
+    }
+}
 
 /// The most memory, what says so, and when it was.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Peak {
     /// How much.
     pub bytes: f64,
-    /// `vmhwm`, `rusage`, `sampled-distinct-pages`, `sampled-estimate`, `sampled-rss` or `unstored`.
-    pub kind: &'static str,
+    /// Where it comes from.
+    pub kind: PeakKind,
     /// As nearly as it is known, and never after the process ended.
     pub time_nanos: u64,
 }
@@ -48,7 +88,10 @@ pub fn tree_peak(recording: &Recording) -> Option<Peak> {
         let after_the_end = last_sample.is_none_or(|(last, _)| time_nanos > last);
         Some(Peak {
             bytes,
-            kind: if after_the_end { "rusage" } else { "vmhwm" },
+            kind: match after_the_end {
+                true => PeakKind::Rusage,
+                false => PeakKind::Vmhwm,
+            },
             time_nanos: match sampled {
                 Some(sampled) if after_the_end => sampled.time_nanos,
                 _ => time_nanos,
@@ -74,7 +117,7 @@ fn told_at_the_end(recording: &Recording) -> Option<Peak> {
                 ..
             } if recording.dropped_samples() > 0 => Some(Peak {
                 bytes: bytes as f64,
-                kind: "unstored",
+                kind: PeakKind::Unstored,
                 time_nanos: timed.time_nanos,
             }),
             _ => None,
@@ -82,14 +125,16 @@ fn told_at_the_end(recording: &Recording) -> Option<Peak> {
 }
 
 /// What the sample of this time is: of one process, of several measured ones, or of some that were not measured yet.
-fn sample_kind(tree: &RecordedTable, time_nanos: u64) -> &'static str {
+fn sample_kind(tree: &RecordedTable, time_nanos: u64) -> PeakKind {
     let row = tree.times.partition_point(|t| *t < time_nanos);
     let at = |column: &str| tree.series(column)?.values.get(row).copied();
     match (at("processes"), at("pss_processes")) {
-        (Some(processes), _) if processes <= 1.0 => "sampled-rss",
-        (Some(processes), Some(measured)) if measured >= processes => "sampled-distinct-pages",
-        (Some(_), Some(_)) => "sampled-estimate",
-        _ => "sampled-rss",
+        (Some(processes), _) if processes <= 1.0 => PeakKind::SampledRss,
+        (Some(processes), Some(measured)) if measured >= processes => {
+            PeakKind::SampledDistinctPages
+        }
+        (Some(_), Some(_)) => PeakKind::SampledEstimate,
+        _ => PeakKind::SampledRss,
     }
 }
 
@@ -104,7 +149,7 @@ pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
                 if let Some((time_nanos, bytes)) = highest {
                     let peak = Peak {
                         bytes,
-                        kind: "sampled-rss",
+                        kind: PeakKind::SampledRss,
                         time_nanos,
                     };
                     let known = sampled.entry(id).or_insert(peak);
@@ -117,7 +162,7 @@ pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
                 };
                 let marks = marks.entry(id).or_default();
                 for (time_nanos, bytes) in series.present() {
-                    marks.see(bytes, "vmhwm", time_nanos);
+                    marks.see(bytes, PeakKind::Vmhwm, time_nanos);
                 }
             }
             _ => {}
@@ -135,7 +180,7 @@ pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
             let marks = marks.entry(id).or_default();
             marks.see(
                 bytes as f64,
-                "rusage",
+                PeakKind::Rusage,
                 time_nanos.unwrap_or(timed.time_nanos),
             );
         }
@@ -160,7 +205,7 @@ struct Marks {
 }
 
 impl Marks {
-    fn see(&mut self, bytes: f64, kind: &'static str, time_nanos: u64) {
+    fn see(&mut self, bytes: f64, kind: PeakKind, time_nanos: u64) {
         self.first_bytes.get_or_insert(bytes);
         if self.highest.is_none_or(|highest| bytes > highest.bytes) {
             self.highest = Some(Peak {

@@ -60,7 +60,7 @@ fn a_tree_holds_at_least_what_its_largest_process_held() {
     let peak = tree_peak(&recording).unwrap();
     assert_eq!(
         (peak.bytes, peak.kind, peak.time_nanos),
-        (90.0, "vmhwm", MILLI)
+        (90.0, PeakKind::Vmhwm, MILLI)
     );
     assert_eq!(process_peaks(&recording)[&ID].bytes, 90.0);
 }
@@ -72,7 +72,7 @@ fn a_peak_is_never_dated_after_the_process_ended() {
     let peak = tree_peak(&recording).unwrap();
     assert_eq!(
         (peak.bytes, peak.kind, peak.time_nanos),
-        (80.0, "rusage", MILLI)
+        (80.0, PeakKind::Rusage, MILLI)
     );
     // The same where the command's own account comes as a last row of the tree.
     let mut recording = with_process(&[10.0, 50.0, 20.0], &[]);
@@ -85,7 +85,7 @@ fn a_peak_is_never_dated_after_the_process_ended() {
     let peak = tree_peak(&recording).unwrap();
     assert_eq!(
         (peak.bytes, peak.kind, peak.time_nanos),
-        (80.0, "rusage", MILLI)
+        (80.0, PeakKind::Rusage, MILLI)
     );
 }
 
@@ -94,7 +94,7 @@ fn a_command_that_was_never_sampled_has_the_peak_that_the_kernel_tells() {
     let mut recording = fixture::recording();
     recording.tables = vec![fixture::tree(&[(3, ABSENT, 1500.0, ABSENT)])];
     let peak = tree_peak(&recording).unwrap();
-    assert_eq!((peak.bytes, peak.kind), (1500.0, "rusage"));
+    assert_eq!((peak.bytes, peak.kind), (1500.0, PeakKind::Rusage));
 }
 
 #[test]

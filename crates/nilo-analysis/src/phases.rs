@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{RecordedTable, Recording, Subject, is_absent};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::spans::concurrency;
@@ -19,7 +20,7 @@ use crate::statistics::{mean_and_std, quantile};
 const MOST_LEVELS: usize = 64;
 
 /// One phase.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseSummary {
     /// Its name in full.
     pub name: String,
@@ -53,7 +54,7 @@ pub struct PhaseSummary {
 }
 
 /// A phase as one rank timed it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseOfRank {
     /// Which rank.
     pub rank: u32,

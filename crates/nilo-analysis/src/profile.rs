@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::{Recording, SeriesView, Subject, is_absent};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ending::limit_in_force;
@@ -26,7 +27,7 @@ pub struct Looks {
 }
 
 /// Levels and statistics of a time of watching.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Profile {
     /// GPUs by index.
     pub devices: BTreeMap<String, Device>,
@@ -41,7 +42,7 @@ pub struct Profile {
 }
 
 /// One memory.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Device {
     /// The last reading.
     pub current_usage: Usage,
@@ -50,7 +51,7 @@ pub struct Device {
 }
 
 /// A level, in bytes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Usage {
     /// Taken.
     pub allocated: u64,
@@ -68,7 +69,7 @@ pub struct Usage {
 }
 
 /// Percentages of the total over the time of watching.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Statistics {
     /// Mean over time.
     pub avg_utilization: f64,
@@ -85,7 +86,7 @@ pub struct Statistics {
 }
 
 /// All GPUs together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Totals {
     /// How many there are.
     pub total_devices: usize,

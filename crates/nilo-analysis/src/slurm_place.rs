@@ -2,10 +2,11 @@
 //! or `/system.slice/slurmstepd.scope/job_3/step_batch/user/task_0` in version 2.
 
 use nilo_sample::{LimitSource, Recording, Subject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A job and a step of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct SlurmPlace {
     /// The job's number, as `JobIDRaw` in `sacct`.
     pub job: String,

@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
-use nilo_sample::{Alert, Ending, Event, ProcessId, ProcessInfo, Recording, Subject};
+use nilo_sample::{
+    Alert, Ending, Event, ProcessId, ProcessInfo, Recording, RunStatus, Severity, Subject,
+};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::assessment::ran_out;
@@ -19,7 +22,7 @@ use crate::held_of_limit::held_of_limit;
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
 use crate::owned_cgroup::owned_cgroup_table;
-use crate::peak::{process_peaks, tree_peak};
+use crate::peak::{PeakKind, process_peaks, tree_peak};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::rate::{busiest_cpu_percent, growth, minimum, time_weighted_mean};
 use crate::settings::settings;
@@ -29,9 +32,10 @@ use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
 use crate::tracking::ResourceTracker;
 
 /// A run in figures.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Summary {
     /// `nilo.show/1`.
+    #[schemars(extend("const" = SHOW_SCHEMA))]
     pub schema: &'static str,
     /// Run id.
     pub run: String,
@@ -61,8 +65,8 @@ pub struct Summary {
     pub slurm: Option<SlurmPlace>,
     /// Nanoseconds since 1970.
     pub started_unix_nanos: u64,
-    /// `exited`, `killed`, `oom-killed`, `running`, `lost` or `detached`.
-    pub status: &'static str,
+    /// How it ended, or that it has not.
+    pub status: RunStatus,
     /// The command's exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -123,12 +127,12 @@ pub struct Summary {
 }
 
 /// Memory of the tree.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct MemorySummary {
     /// The largest level, from the kernel where it keeps one.
     pub peak_bytes: Option<u64>,
-    /// Where the peak comes from: `vmhwm`, `rusage`, `sampled-distinct-pages` (every page of the tree counted once), `sampled-estimate` (shared pages not measured yet), `sampled-rss` (one process) or `unstored` (a sample for which there was no room).
-    pub peak_kind: Option<&'static str>,
+    /// Where the peak comes from.
+    pub peak_kind: Option<PeakKind>,
     /// When it was reached, as nearly as it is known.
     pub peak_secs: Option<f64>,
     /// The largest sampled level, to compare.
@@ -141,8 +145,8 @@ pub struct MemorySummary {
     pub growth_bytes: Option<i64>,
     /// How many samples.
     pub samples: u64,
-    /// What the samples are: `distinct-pages` (every page of the tree counted once) or `rss` (one process, or shared pages not measured).
-    pub sample_kind: &'static str,
+    /// What the samples are.
+    pub sample_kind: SampleKind,
     /// The largest swap.
     pub swap_peak_bytes: Option<u64>,
     /// The limit in force.
@@ -158,8 +162,19 @@ pub struct MemorySummary {
     pub cgroup_working_set_peak_bytes: Option<u64>,
 }
 
+/// What the samples of a tree's memory count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SampleKind {
+    /// Resident memory: of one process, or with shared pages that were not measured.
+    #[default]
+    Rss,
+    /// Every page of the tree once.
+    DistinctPages,
+}
+
 /// CPU of the tree.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, JsonSchema, Serialize)]
 pub struct CpuSummary {
     /// User and system time of all processes.
     pub total_secs: f64,
@@ -170,7 +185,7 @@ pub struct CpuSummary {
 }
 
 /// What the kernel counted for the command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct UsageSummary {
     /// CPU time in user mode.
     pub user_secs: f64,
@@ -191,7 +206,7 @@ pub struct UsageSummary {
 }
 
 /// One process of the tree.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct ProcessSummary {
     /// PID.
     pub pid: u32,
@@ -228,7 +243,7 @@ pub struct ProcessSummary {
 }
 
 /// Alerts that did not arrive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct UndeliveredAlerts {
     /// How many.
     pub alerts: u64,
@@ -237,7 +252,7 @@ pub struct UndeliveredAlerts {
 }
 
 /// A mark set by the user.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct MarkSummary {
     /// When.
     pub secs: f64,
@@ -246,7 +261,7 @@ pub struct MarkSummary {
 }
 
 /// What the recording cost and lost.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct RecorderSummary {
     /// CPU time of the recorder.
     pub cpu_secs: f64,
@@ -309,7 +324,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         host: description.host.clone(),
         slurm: SlurmPlace::of_recording(recording),
         started_unix_nanos: description.started_unix_nanos,
-        status: ending.status.as_str(),
+        status: ending.status,
         exit_code: ending.exit_code,
         signal: ending.signal,
         failed_rank: failed_rank(recording),
@@ -349,19 +364,19 @@ impl Summary {
     /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
         match (self.status, self.exit_code, self.signal) {
-            ("exited", Some(code), _) => format!("exited {code}"),
-            ("killed", _, Some(signal)) => format!("killed {signal}"),
-            (status, _, _) => status.to_owned(),
+            (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
+            (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
+            (status, _, _) => status.as_str().to_owned(),
         }
     }
 
     /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
-    pub fn ending_severity(&self) -> Option<&'static str> {
+    pub fn ending_severity(&self) -> Option<Severity> {
         match (self.status, self.exit_code) {
-            _ if self.has_run_out() => Some("critical"),
-            ("oom-killed", _) => Some("critical"),
-            ("killed" | "lost", _) => Some("warning"),
-            ("exited", Some(code)) if code != 0 => Some("warning"),
+            _ if self.has_run_out() => Some(Severity::Critical),
+            (RunStatus::OomKilled, _) => Some(Severity::Critical),
+            (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
+            (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
             _ => None,
         }
     }
@@ -391,7 +406,6 @@ fn memory(recording: &Recording) -> MemorySummary {
     let mut summary = MemorySummary {
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
         limit_source: limit.map(|limit| limit.source.to_string()),
-        sample_kind: "rss",
         ..MemorySummary::default()
     };
     let Some(tree) = recording.table(&Subject::Tree) else {
@@ -404,7 +418,10 @@ fn memory(recording: &Recording) -> MemorySummary {
         .series("pss_processes")
         .and_then(|series| series.max())
         .is_some_and(|(_, n)| n > 0.0);
-    summary.sample_kind = if shared_once { "distinct-pages" } else { "rss" };
+    summary.sample_kind = match shared_once {
+        true => SampleKind::DistinctPages,
+        false => SampleKind::Rss,
+    };
     summary.samples = level.present().count() as u64;
     summary.mean_bytes = time_weighted_mean(level).and_then(whole);
     summary.min_bytes = minimum(level).and_then(whole);

@@ -25,7 +25,7 @@ fn a_spike_between_two_samples_is_in_the_peak() {
     let memory = summary_of(&recording).memory;
     assert_eq!(
         (memory.peak_bytes, memory.peak_kind),
-        (Some(2000), Some("vmhwm"))
+        (Some(2000), Some(PeakKind::Vmhwm))
     );
     assert_eq!(
         (memory.sampled_peak_bytes, memory.min_bytes),
@@ -53,7 +53,7 @@ fn the_mark_at_the_end_of_a_process_counts() {
     let memory = summary_of(&recording).memory;
     assert_eq!(
         (memory.peak_bytes, memory.peak_kind),
-        (Some(900), Some("rusage"))
+        (Some(900), Some(PeakKind::Rusage))
     );
 }
 
@@ -82,7 +82,7 @@ fn the_peak_of_a_cgroup_counts_more_than_the_job_and_is_told_apart() {
     let memory = summary_of(&with_cgroup(&[(20.0, 0.0), (300.0, 100.0)])).memory;
     assert_eq!(
         (memory.peak_bytes, memory.peak_kind),
-        (Some(50), Some("sampled-rss"))
+        (Some(50), Some(PeakKind::SampledRss))
     );
     assert_eq!(memory.cgroup_peak_bytes, Some(300));
 }

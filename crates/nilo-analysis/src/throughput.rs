@@ -6,6 +6,7 @@
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::spans::{concurrency, union_nanos};
@@ -14,7 +15,7 @@ use crate::spans::{concurrency, union_nanos};
 const RECENT_NANOS: u64 = 60 * NANOS_PER_SEC;
 
 /// What a run got through.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct ThroughputSummary {
     /// Time during which at least one process counted, without pauses.
     pub counted_secs: f64,
@@ -29,7 +30,7 @@ pub struct ThroughputSummary {
 }
 
 /// One counter over all writers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct CounterSummary {
     /// How many in all.
     pub total: f64,

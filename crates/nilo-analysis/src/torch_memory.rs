@@ -1,10 +1,11 @@
 //! GPU memory as PyTorch's allocator counts it: the peaks of each device in each process.
 
 use nilo_sample::{RecordedTable, Recording, Subject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One device of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct TorchMemorySummary {
     /// The device's index in that process.
     pub device: u32,

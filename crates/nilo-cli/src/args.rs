@@ -12,9 +12,7 @@ mod store;
 mod trust;
 mod values;
 
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use bpe::{
     BpeArgs, BpeCountArgs, BpeDecodeArgs, BpeEncodeArgs, BpeTrainArgs, BpeVerb, IdsFormat,
@@ -92,14 +90,6 @@ pub(crate) enum Verb {
     Completions(CompletionsArgs),
     /// Print the manual page, or write all of them into a folder
     Man(ManArgs),
-}
-
-/// Where runs are kept.
-#[derive(Debug, Args)]
-pub(crate) struct RunsDir {
-    /// Folder that holds the runs [default: ./.nilo]
-    #[arg(long, env = "NILO_DIR", value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 /// Which run is meant.

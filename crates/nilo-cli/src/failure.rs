@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use nilo_runfile::RunfileError;
 use nilo_sample::printable::is_printable;
 
-use crate::text::screen::Screen;
+use crate::screen::Screen;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;

@@ -2,14 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::{self, DescribedRun};
 use nilo_sample::{Ending, Recording, TableSpec};
 
-use crate::args::RunsDir;
 use crate::failure::Failure;
 use crate::settings::Settings;
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub(crate) struct RunsDir {
+    /// Folder that holds the runs [default: ./.nilo]
+    #[arg(long, env = "NILO_DIR", value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
 
 /// The folder that holds the runs.
 pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {

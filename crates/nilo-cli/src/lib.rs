@@ -5,12 +5,14 @@
 mod alerts;
 mod args;
 mod commands;
+mod complete_runs;
 mod diagnosis;
 mod end_by_signal;
 mod failure;
 mod folder;
-mod growths;
 mod live;
+mod recording;
+mod screen;
 mod settings;
 mod target_match;
 mod text;

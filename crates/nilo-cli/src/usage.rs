@@ -7,7 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::failure::Failure;
-use crate::text::screen::Screen;
+use crate::screen::Screen;
 
 /// Prints the error, or the help that was asked for, and gives the exit status.
 pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {

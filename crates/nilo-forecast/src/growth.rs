@@ -4,13 +4,14 @@
 //! A leak is a rise of that lower edge that has lasted for about half of the program's life, does not slow down
 //! (caches and copy-on-write fill up, logarithms die away) and was not given back before (epochs, restarts).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::track::Track;
 use super::trend::{Trend, TrendFinder};
 
 /// How sure it is that the growth will not end by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrowthKind {
     /// It grows; too early to say more.
@@ -20,7 +21,7 @@ pub enum GrowthKind {
 }
 
 /// A lasting rise of what is held.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct Growth {
     /// How sure.
     pub kind: GrowthKind,

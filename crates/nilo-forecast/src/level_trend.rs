@@ -2,6 +2,7 @@
 //!
 //! A description of the time that was watched, for reports; what it means for the limit is the forecast's to say.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::theil_sen::Workspace;
@@ -14,7 +15,7 @@ const LEAST_READINGS: usize = 5;
 const LEAST_CHANGE_RATIO: f64 = 0.02;
 
 /// The direction of a level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelTrend {
     /// It rises.

@@ -1,9 +1,10 @@
 //! What a forecast says.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How near the end is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RiskLevel {
     /// Nothing points to it.
@@ -30,7 +31,7 @@ impl RiskLevel {
 }
 
 /// What drives the level towards the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// What is held grows.

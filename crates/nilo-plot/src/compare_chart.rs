@@ -205,7 +205,7 @@ fn known_peak(recording: &Recording) -> Option<Peak> {
     tree_peak(recording).map(|peak| Peak {
         bytes: peak.bytes as u64,
         time_nanos: Some(peak.time_nanos),
-        kind: peak.kind.to_owned(),
+        kind: peak.kind.as_str().to_owned(),
     })
 }
 

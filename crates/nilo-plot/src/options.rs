@@ -1,6 +1,7 @@
 //! What the caller says about a chart.
 
 use nilo_analysis::ending::limit_in_force;
+use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{CpuSummary, Summary};
 use nilo_sample::{Limit, Recording};
 
@@ -97,10 +98,10 @@ impl ChartOptions {
 fn peak(summary: &Summary) -> Option<Peak> {
     let memory = &summary.memory;
     let kind = match memory.peak_kind? {
-        "vmhwm" => "VmHWM",
-        "rusage" => "ru_maxrss",
-        "sampled-distinct-pages" | "unstored" => "samples",
-        "sampled-estimate" => "estimate",
+        PeakKind::Vmhwm => "VmHWM",
+        PeakKind::Rusage => "ru_maxrss",
+        PeakKind::SampledDistinctPages | PeakKind::Unstored => "samples",
+        PeakKind::SampledEstimate => "estimate",
         _ => "RSS",
     };
     Some(Peak {

@@ -1,5 +1,6 @@
 //! The time limit to ask for.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::{Completeness, RunFacts};
@@ -7,7 +8,7 @@ use crate::headroom::Confidence;
 use crate::rounding::round_up_nanos;
 
 /// How long to ask for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct TimeRequest {
     /// Seconds.
     pub secs: u64,

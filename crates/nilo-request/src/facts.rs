@@ -1,6 +1,7 @@
 //! What one run tells about the memory of its job.
 
 use nilo_sample::{LimitSource, Recording, RunStatus, Subject, setting_text};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::fingerprint::fingerprint;
@@ -11,10 +12,11 @@ use crate::usual_level::usual_level_bytes;
 use nilo_analysis::SlurmPlace;
 use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::owned_cgroup::owned_cgroup_table;
+use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::Summary;
 
 /// Whether a run saw its job's end, and so its whole need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completeness {
     /// It ended by itself, without an error.
@@ -49,7 +51,7 @@ impl Completeness {
 }
 
 /// A run as a request sees it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct RunFacts {
     /// Run id.
     pub run: String,
@@ -63,8 +65,8 @@ pub struct RunFacts {
     pub completeness: Completeness,
     /// The largest memory that could not have been taken back; `None` where nothing was measured.
     pub peak_bytes: Option<u64>,
-    /// Where that figure comes from, as in `nilo show`, or `sampled-with-swap` or `cgroup-unreclaimable`.
-    pub peak_kind: Option<&'static str>,
+    /// Where that figure comes from.
+    pub peak_kind: Option<PeakKind>,
     /// The level below which memory stayed 95 % of the time.
     pub usual_bytes: Option<u64>,
     /// Growth that had not ended when the run did.

@@ -13,7 +13,7 @@ pub(crate) fn run(job: &str, peak_gib: u64) -> RunFacts {
         host: "node-7".to_owned(),
         completeness: Completeness::Whole,
         peak_bytes: Some(peak_gib * GIB),
-        peak_kind: Some("vmhwm"),
+        peak_kind: Some(nilo_analysis::peak::PeakKind::Vmhwm),
         usual_bytes: None,
         growth: None,
         duration_secs: 3600.0,

@@ -5,6 +5,7 @@
 //! Around it lies the context of CUDA and its libraries, known from the device's free memory as long as nobody else is on it.
 
 use nilo_sample::units::{GIB, format_bytes};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::{Completeness, RunFacts};
@@ -16,7 +17,7 @@ use nilo_analysis::summary::Summary;
 const LARGEST_CONTEXT_BYTES: u64 = 2 * GIB;
 
 /// One device of one process in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct GpuFacts {
     /// The device's index in its process.
     pub device: u32,
@@ -29,7 +30,7 @@ pub struct GpuFacts {
 }
 
 /// What to ask for on each GPU.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct GpuRequest {
     /// Memory that a GPU should have.
     pub bytes: u64,

@@ -2,12 +2,13 @@
 
 use nilo_sample::SeriesView;
 use nilo_sample::units::MIB;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use nilo_forecast::{Forecaster, Reading};
 
 /// Growth that had not ended when the run did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
 pub struct Growth {
     /// How fast.
     pub bytes_per_sec: f64,

@@ -4,12 +4,13 @@
 //! From three on the spread is known: the largest and a tenth, or the upper end of a 95/95 tolerance interval, whichever is more,
 //! and never more than half above the largest.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::tolerance::tolerance_factor;
 
 /// How far a recommendation carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// The need was never seen.

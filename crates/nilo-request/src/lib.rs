@@ -22,6 +22,7 @@ mod usual_level;
 mod writing;
 
 use nilo_sample::units::format_bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -52,9 +53,10 @@ pub struct Plan {
 }
 
 /// What to ask for.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct Request {
     /// `nilo.request/1`.
+    #[schemars(extend("const" = REQUEST_SCHEMA))]
     pub schema: &'static str,
     /// What it rests on, in the order given.
     pub runs: Vec<RunFacts>,

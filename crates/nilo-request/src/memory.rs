@@ -1,6 +1,7 @@
 //! The memory of a node: what whole runs call for, corrected by what unfinished ones prove.
 
 use nilo_sample::units::format_bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Plan;
@@ -14,7 +15,7 @@ const AFTER_OOM: f64 = 1.5;
 const ABOVE_LOWER_BOUND: f64 = 1.25;
 
 /// What to ask for on a node.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct MemoryRequest {
     /// Memory of a node.
     pub bytes: u64,

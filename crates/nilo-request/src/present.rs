@@ -1,11 +1,12 @@
 //! What is asked for at present, beside what should be.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::RunFacts;
 
 /// How the present limit stands to the recommendation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Much of it is never used.
@@ -17,7 +18,7 @@ pub enum Verdict {
 }
 
 /// The limit of the newest run that had one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct PresentLimit {
     /// How much.
     pub bytes: u64,

@@ -8,27 +8,31 @@
 use nilo_sample::{RecordedTable, Recording, Subject, is_absent};
 
 use nilo_analysis::owned_cgroup::owned_cgroup_table;
+use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::MemorySummary;
 
 /// A peak and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Peak {
     pub(crate) bytes: u64,
-    pub(crate) kind: &'static str,
+    pub(crate) kind: PeakKind,
 }
 
 /// The largest of what the summary found, the tree with its swap, and the job's own cgroup without page cache.
 pub(crate) fn unreclaimable_peak(recording: &Recording, memory: &MemorySummary) -> Option<Peak> {
-    let summary = memory
-        .peak_bytes
-        .map(|bytes| (bytes as f64, memory.peak_kind.unwrap_or("sampled-rss")));
+    let summary = memory.peak_bytes.map(|bytes| {
+        (
+            bytes as f64,
+            memory.peak_kind.unwrap_or(PeakKind::SampledRss),
+        )
+    });
     let tree = recording
         .table(&Subject::Tree)
         .and_then(|table| largest_sum(table, "memory_bytes", &["swap_bytes"]))
-        .map(|bytes| (bytes, "sampled-with-swap"));
+        .map(|bytes| (bytes, PeakKind::SampledWithSwap));
     let cgroup = owned_cgroup_table(recording)
         .and_then(|table| largest_sum(table, "anon_bytes", &["shmem_bytes", "swap_bytes"]))
-        .map(|bytes| (bytes, "cgroup-unreclaimable"));
+        .map(|bytes| (bytes, PeakKind::CgroupUnreclaimable));
     let best = [summary, tree, cgroup]
         .into_iter()
         .flatten()
@@ -67,7 +71,7 @@ mod tests {
     fn memory(peak: u64) -> MemorySummary {
         MemorySummary {
             peak_bytes: Some(peak),
-            peak_kind: Some("vmhwm"),
+            peak_kind: Some(PeakKind::Vmhwm),
             ..MemorySummary::default()
         }
     }
@@ -88,9 +92,12 @@ mod tests {
         let mut recording = fixture::recording();
         recording.tables = vec![table];
         let found = unreclaimable_peak(&recording, &memory(400)).unwrap();
-        assert_eq!((found.bytes, found.kind), (550, "cgroup-unreclaimable"));
+        assert_eq!(
+            (found.bytes, found.kind),
+            (550, PeakKind::CgroupUnreclaimable)
+        );
         let found = unreclaimable_peak(&recording, &memory(600)).unwrap();
-        assert_eq!((found.bytes, found.kind), (600, "vmhwm"));
+        assert_eq!((found.bytes, found.kind), (600, PeakKind::Vmhwm));
     }
 
     #[test]
@@ -101,7 +108,7 @@ mod tests {
         let mut recording = fixture::recording();
         recording.tables = vec![tree];
         let found = unreclaimable_peak(&recording, &memory(500)).unwrap();
-        assert_eq!((found.bytes, found.kind), (550, "sampled-with-swap"));
+        assert_eq!((found.bytes, found.kind), (550, PeakKind::SampledWithSwap));
     }
 
     #[test]

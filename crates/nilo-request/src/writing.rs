@@ -1,6 +1,7 @@
 //! A request as schedulers read it.
 
 use nilo_sample::units::{GIB, MIB};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::duration::TimeRequest;
@@ -8,7 +9,7 @@ use crate::facts::RunFacts;
 use crate::rounding::{round_up_bytes, share_bytes};
 
 /// Options of `sbatch`. Of the three for memory one is given: Slurm refuses two.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct SlurmRequest {
     /// For `--mem`, which is for each node: `24G`.
     pub mem: String,
@@ -41,7 +42,7 @@ impl SlurmRequest {
 }
 
 /// Memory of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct KubernetesRequest {
     /// For `resources.requests.memory`, by which pods are placed: below this memory stays 95 % of the time.
     pub requests: String,

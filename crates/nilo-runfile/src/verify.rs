@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nilo_sample::RunDescription;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::axis::TimeAxis;
@@ -17,7 +18,7 @@ use crate::names::FileName;
 use crate::scan::AtBadBytes;
 
 /// The state of a run's files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Verification {
     /// Whether everything was checked and nothing is damaged. A torn tail is what a kill leaves and is not damage.
     pub ok: bool,
@@ -26,7 +27,7 @@ pub struct Verification {
 }
 
 /// What a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileKind {
     /// `run.json`.
@@ -42,7 +43,7 @@ pub enum FileKind {
 }
 
 /// The state of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct FileReport {
     /// Its name in the run folder.
     pub name: String,

@@ -1,9 +1,12 @@
 //! An alert: a threshold was passed, a leak was found, memory is about to run out; or that is over.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is being warned of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlertKind {
     /// The job's or the machine's memory passed the first threshold.
@@ -39,7 +42,9 @@ impl AlertKind {
 }
 
 /// How serious it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// It is over.
@@ -62,7 +67,7 @@ impl Severity {
 }
 
 /// An alert, raised or cleared. Figures that are not known are absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Alert {
     /// What is being warned of.
     pub kind: AlertKind,

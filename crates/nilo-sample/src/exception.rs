@@ -1,5 +1,6 @@
 //! An exception that nobody caught, as the program itself saw it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest type name that is kept, in characters.
@@ -12,7 +13,7 @@ pub const LONGEST_NAME: usize = 500;
 pub const MOST_CAUSES: usize = 8;
 
 /// An unhandled exception.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize, Deserialize)]
 pub struct UnhandledException {
     /// The process it was raised in.
     pub pid: u32,
@@ -38,7 +39,7 @@ pub struct UnhandledException {
 }
 
 /// A line of code.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize, Deserialize)]
 pub struct CodePlace {
     /// The file as the interpreter names it.
     pub file: String,

@@ -9,6 +9,7 @@ use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
     Certainty, Ending, Event, LimitSource, Recording, RunStatus, Subject, UnhandledException,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
@@ -53,7 +54,7 @@ pub struct RanOut {
 }
 
 /// How running out of memory showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RanOutKind {
     /// The kernel killed a process.

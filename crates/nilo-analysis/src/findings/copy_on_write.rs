@@ -1,7 +1,7 @@
 //! Forked workers make copies of what they shared with their parent: private memory grows, resident memory does not.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{ProcessId, RecordedTable, Recording, Subject};
+use nilo_sample::{ProcessId, RecordedTable, Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -35,7 +35,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     }
     (workers >= 2 && copied >= LEAST_BYTES).then(|| Finding {
         kind: "copy-on-write",
-        severity: "info",
+        severity: Severity::Info,
         text: format!(
             "at least {workers} forked processes copied at least {} of what they shared with their parent",
             format_bytes(copied)

@@ -2,7 +2,7 @@
 
 use nilo_sample::{
     ABSENT, Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo,
-    RecordedTable, Recording, RunStatus, Subject, TableSpec, TimedEvent,
+    RecordedTable, Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
 };
 
 use super::Finding;
@@ -257,7 +257,7 @@ fn a_leak_towards_the_limit_was_predicted() {
         .find(|finding| finding.kind == "oom-risk")
         .unwrap();
     assert!(risk.text.contains("was predicted"), "{}", risk.text);
-    assert_eq!(risk.severity, "info");
+    assert_eq!(risk.severity, Severity::Info);
     let running = find(
         &run,
         &Ending {
@@ -269,7 +269,7 @@ fn a_leak_towards_the_limit_was_predicted() {
         .iter()
         .find(|finding| finding.kind == "oom-risk")
         .unwrap();
-    assert_eq!(risk.severity, "critical");
+    assert_eq!(risk.severity, Severity::Critical);
 }
 
 /// The tree counts pages of libraries that another cgroup is charged for: 2020 MiB where the kernel let 2000 be charged.
@@ -316,7 +316,7 @@ fn a_full_shared_memory_is_critical_and_a_free_one_is_not_named() {
         |t| [32000.0, 20000.0, 0.0, 0.0, 64.0, t.min(63.9), 0.0],
         120,
     )];
-    assert_eq!(one(&run, 120, "shared-memory").severity, "critical");
+    assert_eq!(one(&run, 120, "shared-memory").severity, Severity::Critical);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn swap_that_fills_is_named() {
         |t| [32000.0, 2000.0, 1000.0, t * 9.0, 16000.0, 0.0, 0.0],
         100,
     )];
-    assert_eq!(one(&run, 100, "swap").severity, "warning");
+    assert_eq!(one(&run, 100, "swap").severity, Severity::Warning);
 }
 
 #[test]
@@ -518,7 +518,7 @@ fn growth_in_the_first_minute_has_one_verdict_and_is_said_to_be_loading_perhaps(
     let verdict = &ResourceTracker::over(&run).0.verdicts(None)[0];
     assert!(is_leak(verdict.growth.as_ref()) && verdict.growth_may_be_loading());
     let found = one(&run, 40, "leak");
-    assert_eq!(found.severity, "warning");
+    assert_eq!(found.severity, Severity::Warning);
     assert!(found.text.contains(loading), "{}", found.text);
     run.tables = vec![tree(|t| 100.0 + 30.0 * t, 400)];
     assert!(!one(&run, 400, "leak").text.contains(loading));

@@ -1,7 +1,7 @@
 //! The allocator keeps more and more although what is allocated does not grow: its reserve is in pieces that fit nothing.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{RecordedTable, Recording, Subject};
+use nilo_sample::{RecordedTable, Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -49,7 +49,7 @@ fn describe(table: &RecordedTable, device: u32) -> Option<Finding> {
     }
     Some(Finding {
         kind: "fragmentation",
-        severity: "warning",
+        severity: Severity::Warning,
         text: format!(
             "PyTorch's reserved memory on GPU {device} grew to {} while at most {} was allocated: it is fragmented",
             format_bytes(reserved),

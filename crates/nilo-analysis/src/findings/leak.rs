@@ -5,7 +5,8 @@ use std::fmt;
 
 use nilo_sample::units::{NANOS_PER_SEC, format_bytes, format_duration};
 use nilo_sample::words::rate_in_words;
-use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Severity, Subject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Finding, phase_share};
@@ -73,9 +74,9 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
         );
     }
     let (kind, severity) = match (growth.kind, verdict.led_to_end) {
-        (GrowthKind::Leak, _) => ("leak", "warning"),
-        (GrowthKind::Growth, true) => ("growth", "warning"),
-        (GrowthKind::Growth, false) => ("growth", "info"),
+        (GrowthKind::Leak, _) => ("leak", Severity::Warning),
+        (GrowthKind::Growth, true) => ("growth", Severity::Warning),
+        (GrowthKind::Growth, false) => ("growth", Severity::Info),
     };
     let loading = match verdict.growth_may_be_loading() {
         true => format!("; {MAY_BE_LOADING}"),
@@ -112,7 +113,7 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
 const SHARE: f64 = 0.15;
 
 /// Who holds a part of what has grown: a process, or several of one name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct Holder {
     /// The name.
     pub name: String,

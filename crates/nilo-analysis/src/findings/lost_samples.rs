@@ -1,6 +1,6 @@
 //! Rows that could not be stored: samples of memory, and what programs logged.
 
-use nilo_sample::{Event, Recording};
+use nilo_sample::{Event, Recording, Severity};
 
 use super::Finding;
 
@@ -16,7 +16,7 @@ pub(super) fn find(recording: &Recording) -> Vec<Finding> {
     let found = [samples(recording), logged(recording)];
     let findings = found.into_iter().flatten().map(|(kind, text)| Finding {
         kind,
-        severity: "warning",
+        severity: Severity::Warning,
         text,
         // An event does not say whose rows they were: they are listed once.
         evidence: std::mem::take(&mut reasons),

@@ -15,7 +15,8 @@ mod shared_memory;
 mod surroundings;
 mod swap;
 
-use nilo_sample::{Ending, Recording};
+use nilo_sample::{Ending, Recording, Severity};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::assessment::RanOut;
@@ -24,12 +25,12 @@ use crate::tracking::{RiskChange, Verdict};
 pub use leak::{Holder, leak_holders};
 
 /// Something noticed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct Finding {
     /// Short name such as `oom-kill`.
     pub kind: &'static str,
-    /// `info`, `warning` or `critical`.
-    pub severity: &'static str,
+    /// How serious it is.
+    pub severity: Severity,
     /// One sentence.
     pub text: String,
     /// What it rests on.
@@ -69,12 +70,7 @@ pub fn find(seen: &Seen<'_>) -> Vec<Finding> {
     findings.extend(surroundings::find(recording));
     findings.extend(pressure::find(recording));
     findings.extend(lost_samples::find(recording));
-    let rank = |finding: &Finding| {
-        ["critical", "warning", "info"]
-            .iter()
-            .position(|s| *s == finding.severity)
-    };
-    findings.sort_by_key(rank);
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 

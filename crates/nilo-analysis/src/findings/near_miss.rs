@@ -1,7 +1,7 @@
 //! It went well, but only just: the peak came near the limit, or the kernel had to struggle at it.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{LimitSource, Subject};
+use nilo_sample::{LimitSource, Severity, Subject};
 
 use super::{Finding, Seen};
 use crate::ending::limit_in_force;
@@ -46,7 +46,11 @@ pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
     }
     Some(Finding {
         kind: "near-miss",
-        severity: if share >= NEAR { "warning" } else { "info" },
+        severity: if share >= NEAR {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         text: "memory nearly ran out".to_owned(),
         evidence,
         advice: vec!["`nilo request` says how much to ask for".to_owned()],

@@ -1,7 +1,7 @@
 //! Memory was about to run out: foreseen before a kill, or still to be expected where the recording stops.
 
-use nilo_sample::RunStatus;
 use nilo_sample::units::{format_duration, to_secs};
+use nilo_sample::{RunStatus, Severity};
 
 use super::{Finding, Seen};
 use crate::assessment::{RanOutKind, is_warning};
@@ -42,14 +42,14 @@ fn describe(seen: &Seen<'_>, verdict: &Verdict) -> Option<Finding> {
             };
             let ahead = spell(to_secs(ahead));
             let text = format!("running out of {resource} was predicted {ahead} before {end}");
-            ("info", text)
+            (Severity::Info, text)
         }
         (None, RunStatus::Running) => (
-            "critical",
+            Severity::Critical,
             format!("{resource} runs out in {}", spell(seconds)),
         ),
         (None, _) => (
-            "warning",
+            Severity::Warning,
             format!(
                 "when the recording stopped, {resource} was {} from running out",
                 spell(seconds)

@@ -1,7 +1,7 @@
 //! Memory ran out: the kernel killed, or the program died of an exception that says so.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Certainty, Ending};
+use nilo_sample::{Certainty, Ending, Severity};
 
 use super::{Finding, Seen};
 use crate::assessment::{RanOut, RanOutKind};
@@ -38,7 +38,7 @@ fn describe(ending: &Ending, ran_out: &RanOut) -> Finding {
     };
     Finding {
         kind,
-        severity: "critical",
+        severity: Severity::Critical,
         text,
         evidence,
         advice: Vec::new(),
@@ -56,7 +56,7 @@ fn possible_kill(ending: &Ending) -> Option<Finding> {
     let limit = limit_in_words(ending);
     Some(Finding {
         kind: "oom-kill",
-        severity: "warning",
+        severity: Severity::Warning,
         text: format!("{who} may have been killed by the kernel for lack of memory{limit}"),
         evidence: kill.evidence.clone(),
         advice: Vec::new(),

@@ -1,7 +1,7 @@
 //! Everything waited for memory: stalls by the kernel's account (PSI).
 
 use nilo_sample::units::{format_duration, to_secs};
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -30,7 +30,11 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     }
     (stalled >= LEAST_NANOS).then(|| Finding {
         kind: "memory-pressure",
-        severity: if worst > 0.5 { "warning" } else { "info" },
+        severity: if worst > 0.5 {
+            Severity::Warning
+        } else {
+            Severity::Info
+        },
         text: format!(
             "every process on the machine stalled for {} waiting for memory",
             format_duration(stalled as u64)

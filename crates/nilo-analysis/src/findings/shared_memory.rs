@@ -1,7 +1,7 @@
 //! `/dev/shm` filled: DataLoader workers hand batches over through it and die of a bus error when it is full.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -22,7 +22,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     }
     Some(Finding {
         kind: "shared-memory",
-        severity: if used >= FULL * total { "critical" } else { "warning" },
+        severity: if used >= FULL * total { Severity::Critical } else { Severity::Warning },
         text: format!(
             "/dev/shm held up to {} of {}",
             format_bytes(used),

@@ -1,7 +1,7 @@
 //! Somebody else on the machine takes its memory.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -34,7 +34,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     }
     Some(Finding {
         kind: "neighbour",
-        severity: "warning",
+        severity: Severity::Warning,
         text: format!(
             "other processes took {} of the machine's memory while this job ran, leaving {}",
             format_bytes(taken - own),

@@ -1,7 +1,7 @@
 //! The machine's swap filled while the job ran.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{Recording, Severity, Subject};
 
 use super::Finding;
 
@@ -29,9 +29,9 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
     Some(Finding {
         kind: "swap",
         severity: if most > NEARLY_FULL * total {
-            "warning"
+            Severity::Warning
         } else {
-            "info"
+            Severity::Info
         },
         text: format!(
             "swap filled from {} to {} of {}",

@@ -8,10 +8,11 @@ use std::fmt;
 
 use nilo_sample::units::{MIB, NANOS_PER_SEC, format_bytes, to_secs};
 use nilo_sample::{Event, ProcessId, ProcessInfo};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A process that grows while its peers do not.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct OddPeer {
     /// Its PID.
     pub pid: u32,

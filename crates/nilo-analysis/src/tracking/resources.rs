@@ -6,12 +6,13 @@ use std::fmt;
 use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::table::is_absent;
 use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, Subject};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Resource {
     /// The job against the limit of a cgroup, or of the process itself.

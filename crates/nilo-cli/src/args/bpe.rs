@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use nilo_sample::units::parse_bytes;
 
+use super::TextOrJson;
 use super::values::{interval, tag};
-use super::{RunsDir, TextOrJson};
+use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 pub(crate) struct BpeArgs {

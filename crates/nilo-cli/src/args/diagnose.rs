@@ -6,10 +6,11 @@ use clap::Args;
 use nilo_import::ByteUnit;
 use nilo_sample::units::{MIB, parse_bytes};
 
-use crate::commands::completions::run_names;
+use crate::complete_runs::run_names;
 
 use super::values::percent;
-use super::{LiveArgs, RUN_HELP, RunsDir, TextOrJson};
+use super::{LiveArgs, RUN_HELP, TextOrJson};
+use crate::folder::RunsDir;
 
 /// What only makes sense of something that runs.
 const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];

@@ -6,7 +6,8 @@ use clap::Args;
 use nilo_sample::units::parse_duration;
 
 use super::values::percent;
-use super::{RunsDir, TextOrJson, interval};
+use super::{TextOrJson, interval};
+use crate::folder::RunsDir;
 
 const LIVE: &str = "Monitoring running processes";
 

@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use crate::commands::completions::run_names;
+use crate::complete_runs::run_names;
 
 use super::values::tag;
-use super::{Output, RUN_HELP, RunsDir};
+use super::{Output, RUN_HELP};
+use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {

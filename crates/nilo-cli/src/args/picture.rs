@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::commands::completions::run_names;
+use crate::complete_runs::run_names;
 
-use super::{RUN_HELP, RunsDir};
+use super::RUN_HELP;
+use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(

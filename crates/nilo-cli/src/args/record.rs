@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
+use super::Output;
 use super::values::{duration, interval, tag};
-use super::{Output, RunsDir};
+use crate::folder::RunsDir;
 
 /// How to sample.
 #[derive(Debug, Args)]

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::completions::run_names;
+use crate::complete_runs::run_names;
 
+use super::TextOrJson;
 use super::values::{planned_time, tag};
-use super::{RunsDir, TextOrJson};
+use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(

@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use crate::commands::completions::run_names;
+use crate::complete_runs::run_names;
 
 use super::values::duration;
-use super::{Output, RUN_HELP, RunsDir, TextOrJson};
+use super::{Output, RUN_HELP, TextOrJson};
+use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(

@@ -12,12 +12,12 @@ use nilo_sample::units::{format_bytes, format_duration};
 use crate::args::{CompareArgs, Output};
 use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load, runs_root};
+use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
 use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 use crate::text::wrap::Wrapped;
 
@@ -125,7 +125,7 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
             out,
             "{},{},{},{:.3},{peak},{mean},{:.3}",
             run.run,
-            run.status,
+            run.status.as_str(),
             run.exit_code.map_or(String::new(), |code| code.to_string()),
             run.duration_secs,
             run.cpu_secs

@@ -3,13 +3,13 @@
 //! Of several programs each process is judged by itself too: together, one that swings would hide one that leaks.
 
 use nilo_analysis::tracking::over_processes;
+use nilo_answer::growths::{Grown, Growths};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 
 use crate::args::LeakArgs;
 use crate::commands::leak::answer;
 use crate::failure::Failure;
-use crate::growths::{Grown, Growths};
 use crate::live::{Levels, Plan, Reporter, Session, Target};
 use crate::settings::Settings;
 

@@ -1,19 +1,17 @@
 //! `nilo monitor`: levels, warnings and leaks while something runs, and a profile of it at the end.
 
 use std::io::Write;
+use std::path::Path;
 
-use nilo_sample::Alert;
-use nilo_sample::units::to_secs;
-use serde_json::json;
+use nilo_answer::monitor::{MonitorEnd, MonitoredLeaks};
 
 use crate::args::{MonitorArgs, TextOrJson};
-use crate::commands::leak::{AnswerResource, least_bytes};
+use crate::commands::leak::least_bytes;
 use crate::commands::oom::check_threshold;
-use crate::commands::profile::Report;
-use crate::commands::run::check_writable;
+use crate::commands::profile::write_report;
 use crate::failure::Failure;
-use crate::growths::{Grown, Growths};
-use crate::live::{Leaks, Levels, Plan, Reporter, Seen, Session, Target};
+use crate::live::{Leaks, Levels, Plan, Reporter, Seen, Session, Target, write_end};
+use crate::recording::check_writable;
 use crate::settings::Settings;
 use crate::text::leak::{LEAST_TIME, leak_in_words};
 use crate::text::one_line::one_line;
@@ -65,90 +63,69 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         reporter: Reporter::new(args.format, levels, args.threshold),
     })?;
     let report = match parts.profile {
-        true => Some(Report::of(&seen)?),
+        true => Some(seen.profile()?),
         false => None,
     };
     let output = args.output.as_deref();
     let written = report
         .as_ref()
-        .map_or(Ok(()), |report| report.write(output));
+        .map_or(Ok(()), |report| write_report(report, output));
     if let Some(ran_out) = seen.ran_out().filter(|_| parts.oom) {
         seen.monitor.say_ran_out(&ran_out)?;
     }
-    let warnings = seen.monitor.warnings;
-    let Found {
-        leaks,
-        over,
-        too_short,
-    } = match parts.leak {
+    let found = match parts.leak {
         true => find_leaks(&mut seen, least_bytes)?,
-        false => Found::default(),
+        false => MonitoredLeaks::default(),
     };
-    let leak_count = leaks.each.len() + over.len();
-    // Nothing found in a time in which nothing can be found is no answer.
-    let told_leaks = (leak_count > 0 || !too_short).then_some(leak_count as u64);
-    let mut out = std::io::stdout().lock();
+    let end = MonitorEnd {
+        further: Some(found.findings(report)),
+        ..seen.end()
+    };
+    let status = end.exit_status();
     match args.format {
-        TextOrJson::Json => {
-            let each: Vec<AnswerResource<'_>> = leaks.each.iter().map(AnswerResource::of).collect();
-            let end = json!({
-                "event": "end", "secs": to_secs(seen.end_nanos()), "warnings": warnings,
-                "leaks": told_leaks, "leaking": each, "grown_in": leaks.holders, "leaks_over": over,
-                "ended": seen.is_over(), "oom_killed": seen.has_run_out(), "run": seen.run_path(), "profile": report,
-            });
-            writeln!(out, "{end}")?;
-        }
-        TextOrJson::Text => {
-            if let Some(report) = &report {
-                write_profile(&mut out, report, output)?;
-            }
-            if parts.oom {
-                writeln!(out, "Warnings: {}", count(warnings))?;
-            }
-            if parts.leak {
-                let too_short = || format!("too short to tell ({LEAST_TIME})");
-                let told = told_leaks.map_or_else(too_short, count);
-                writeln!(out, "Leaks:    {told}")?;
-            }
-            let going_on = leaks.each.iter().map(|grown| leak_in_words(&leaks, grown));
-            for leak in going_on.chain(over.into_iter().map(|alert| alert.text)) {
-                writeln!(out, "  {}", one_line(&leak, TEXT_CHARS))?;
-            }
-        }
+        TextOrJson::Json => write_end(end)?,
+        TextOrJson::Text => write_text(&end, &found, parts, output)?,
     }
     written?;
-    let found = warnings > 0 || leak_count > 0 || seen.has_run_out();
-    Ok(u8::from(found))
+    Ok(status)
 }
 
-/// What was found of leaks.
-#[derive(Default)]
-struct Found {
-    /// What leaks at the end, as `nilo leak` would say.
-    leaks: Growths,
-    /// What was told on the way and is over.
-    over: Vec<Alert>,
-    /// Whether there was too little time to find any.
-    too_short: bool,
+fn write_text(
+    end: &MonitorEnd,
+    found: &MonitoredLeaks,
+    parts: Parts,
+    output: Option<&Path>,
+) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let profile = end
+        .further
+        .as_ref()
+        .and_then(|found| found.profile.as_ref());
+    if let Some(report) = profile {
+        write_profile(&mut out, report, output)?;
+    }
+    if parts.oom {
+        writeln!(out, "Warnings: {}", count(end.warnings))?;
+    }
+    if parts.leak {
+        let too_short = || format!("too short to tell ({LEAST_TIME})");
+        let told = found.count().map_or_else(too_short, count);
+        writeln!(out, "Leaks:    {told}")?;
+    }
+    let leaks = &found.leaks;
+    let going_on = leaks.each.iter().map(|grown| leak_in_words(leaks, grown));
+    let over = found.over.iter().map(|alert| alert.text.clone());
+    for leak in going_on.chain(over) {
+        writeln!(out, "  {}", one_line(&leak, TEXT_CHARS))?;
+    }
+    Ok(())
 }
 
-fn find_leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<Found, Failure> {
+fn find_leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<MonitoredLeaks, Failure> {
     let told = std::mem::take(&mut seen.monitor.leaks);
     let mut diagnosis = seen.diagnosis();
     diagnosis.recording = Some(seen.load()?.0);
-    let mut growths = Growths::of(&diagnosis, least_bytes);
-    let too_short = growths.is_too_short();
-    growths.each.retain(Grown::is_leak);
-    let goes_on = |alert: &Alert| {
-        let mut leaks = growths.each.iter();
-        leaks.any(|grown| grown.verdict.resource.to_string() == alert.resource)
-    };
-    let over = told.into_iter().filter(|alert| !goes_on(alert)).collect();
-    Ok(Found {
-        leaks: growths,
-        over,
-        too_short,
-    })
+    Ok(MonitoredLeaks::of(&diagnosis, told, least_bytes))
 }
 
 fn count(number: u64) -> String {

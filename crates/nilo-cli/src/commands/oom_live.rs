@@ -1,14 +1,11 @@
 //! `nilo oom` of what runs: a short look, or with `--monitor` a long one that warns on the way.
 
-use std::io::Write;
-
-use nilo_sample::units::to_secs;
-use serde_json::json;
+use nilo_answer::monitor::MonitorEnd;
 
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom::answer;
 use crate::failure::{Failure, note};
-use crate::live::{Levels, Plan, Reporter, Session, Target};
+use crate::live::{Levels, Plan, Reporter, Session, Target, write_end};
 use crate::settings::Settings;
 
 /// A look takes this long: the host and the GPUs are read a few times.
@@ -49,22 +46,20 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     if let Some(ran_out) = &ran_out {
         seen.monitor.say_ran_out(ran_out)?;
     }
-    let ran_out = ran_out.is_some();
-    let warnings = seen.monitor.warnings;
-    let secs = to_secs(seen.end_nanos());
+    let end = MonitorEnd {
+        oom_killed: ran_out.is_some(),
+        ..seen.end()
+    };
+    let status = end.exit_status();
     if args.format == TextOrJson::Json {
-        let end = json!({
-            "event": "end", "secs": secs, "warnings": warnings, "ended": seen.is_over(),
-            "oom_killed": ran_out, "run": seen.run_path(),
-        });
-        writeln!(std::io::stdout().lock(), "{end}")?;
+        write_end(end)?;
     } else if !quiet {
-        let given = match warnings {
+        let given = match end.warnings {
             0 => "no warnings".to_owned(),
             1 => "1 warning".to_owned(),
             more => format!("{more} warnings"),
         };
-        note(&format!("{given} in {secs:.0} s"));
+        note(&format!("{given} in {:.0} s", end.secs));
     }
-    Ok(u8::from(warnings > 0))
+    Ok(status)
 }

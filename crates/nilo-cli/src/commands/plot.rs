@@ -7,9 +7,9 @@ use nilo_plot::{Across, ChartOptions, Theme, compare_chart, memory_chart};
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, XAxis};
-use crate::commands::run::program_name;
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, load_where, runs_root};
+use crate::recording::program_name;
 use crate::settings::Settings;
 use crate::text::one_line::one_line;
 

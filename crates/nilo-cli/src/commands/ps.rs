@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use nilo_answer::ps::{PsAnswer, WatchableProcess};
 use nilo_export::csv_text;
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes};
-use serde::Serialize;
 
 use crate::args::{Output, PsArgs};
 use crate::failure::Failure;
-use crate::text::json::write_json;
-use crate::text::screen::Screen;
+use crate::screen::Screen;
+use crate::text::json::write_sorted_json;
 use crate::text::table::{left, right, write_table};
 
 /// CPU use is measured over this long.
@@ -19,24 +19,11 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Without `--all`, this many are shown.
 const FEW: usize = 25;
 
-#[derive(Serialize)]
-struct Row {
-    pid: u32,
-    parent: u32,
-    user: Option<String>,
-    rss_bytes: u64,
-    cpu_percent: f64,
-    name: String,
-    command: String,
-    cwd: Option<String>,
-    python: bool,
-}
-
 pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
     let roots = Roots::default();
     let before = list_processes(&roots);
     std::thread::sleep(LOOK);
-    let mut rows: Vec<Row> = list_processes(&roots)
+    let mut rows: Vec<WatchableProcess> = list_processes(&roots)
         .into_iter()
         .filter(|process| wanted(process, &args))
         .map(|process| row(process, &before))
@@ -51,8 +38,7 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match args.format {
         Output::Json => {
-            let value = serde_json::json!({ "schema": "nilo.ps/1", "processes": rows });
-            write_json(&mut out, &value)?;
+            write_sorted_json(&mut out, &PsAnswer::new(rows))?;
         }
         Output::Csv => write_csv(&mut out, &rows)?,
         Output::Text => {
@@ -77,13 +63,13 @@ fn wanted(process: &ProcessListing, args: &PsArgs) -> bool {
     args.all || (ours && !ourselves && process.rss_bytes > 0)
 }
 
-fn row(process: ProcessListing, before: &[ProcessListing]) -> Row {
+fn row(process: ProcessListing, before: &[ProcessListing]) -> WatchableProcess {
     let earlier = before
         .iter()
         .find(|other| other.id == process.id)
         .map_or(0, |other| other.cpu_nanos);
     let spent = process.cpu_nanos.saturating_sub(earlier);
-    Row {
+    WatchableProcess {
         pid: process.id.pid,
         parent: process.info.parent,
         user: process.user,
@@ -96,7 +82,7 @@ fn row(process: ProcessListing, before: &[ProcessListing]) -> Row {
     }
 }
 
-fn write_text(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
+fn write_text(out: &mut dyn std::io::Write, rows: &[WatchableProcess]) -> std::io::Result<()> {
     let columns = [
         right("PID"),
         left("USER").drops(2),
@@ -137,7 +123,7 @@ fn beginning(text: &str) -> String {
     printable(&text.chars().take(300).collect::<String>())
 }
 
-fn write_csv(out: &mut dyn std::io::Write, rows: &[Row]) -> std::io::Result<()> {
+fn write_csv(out: &mut dyn std::io::Write, rows: &[WatchableProcess]) -> std::io::Result<()> {
     writeln!(out, "pid,user,rss_bytes,cpu_percent,cwd,command")?;
     for row in rows {
         let user = csv_text(row.user.as_deref().unwrap_or(""));

@@ -5,14 +5,14 @@ use std::io::Read;
 use std::path::Path;
 
 use nilo_analysis::summarize;
+use nilo_answer::request::RequestAnswer;
 use nilo_recorder::own_slurm_job;
-use nilo_request::slurm::{Account, SlurmJob, compare_with_slurm, parse_sacct};
-use nilo_request::{Plan, Request, RequestError, RunFacts, facts_of, fingerprint, request};
+use nilo_request::slurm::{SlurmJob, compare_with_slurm, parse_sacct};
+use nilo_request::{Plan, RequestError, RunFacts, facts_of, fingerprint, request};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::readable_runs;
 use nilo_sample::units::to_secs;
 use nilo_sample::{RunDescription, Subject, TableSpec};
-use serde::Serialize;
 
 use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
@@ -23,14 +23,6 @@ use crate::text::request::write_request;
 
 /// A listing of a year of jobs is a tenth of this.
 const LARGEST_LISTING_BYTES: u64 = 64 << 20;
-
-/// The request with Slurm's account, as JSON.
-#[derive(Serialize)]
-struct RequestAnswer<'a> {
-    #[serde(flatten)]
-    request: &'a Request,
-    slurm_account: &'a [Account],
-}
 
 pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
@@ -83,8 +75,8 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     match args.format {
         TextOrJson::Json => {
             let answer = RequestAnswer {
-                request: &request,
-                slurm_account: &accounts,
+                request,
+                slurm_account: accounts,
             };
             write_json(&mut out, &answer)?;
         }

@@ -5,24 +5,16 @@
 use std::io::Write;
 use std::path::Path;
 
+use nilo_answer::removed::{RemovedAnswer, RemovedRun};
 use nilo_recorder::recorder_is_alive;
 use nilo_runfile::RunFolder;
 use nilo_sample::units::format_bytes;
-use serde::Serialize;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
 use crate::folder::{find_runs, runs_root};
 use crate::settings::Settings;
-use crate::text::json::write_json;
-
-/// A run that was deleted.
-#[derive(Debug, Serialize)]
-struct Removed {
-    run: String,
-    path: String,
-    freed_bytes: u64,
-}
+use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
@@ -40,7 +32,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
         let path = folder.path().display().to_string();
         let freed_bytes = folder.size_bytes();
         match std::fs::remove_dir_all(folder.path()) {
-            Ok(()) => removed.push(Removed {
+            Ok(()) => removed.push(RemovedRun {
                 run: id_of(folder.path()),
                 path,
                 freed_bytes,
@@ -54,8 +46,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match args.format {
         TextOrJson::Json => {
-            let answer = serde_json::json!({ "schema": "nilo.rm/1", "removed": removed });
-            write_json(&mut out, &answer)?;
+            write_sorted_json(&mut out, &RemovedAnswer::new(removed))?;
         }
         TextOrJson::Text => {
             for run in &removed {

@@ -3,20 +3,21 @@
 use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
+use nilo_answer::runs::RunsAnswer;
 use nilo_export::csv_text;
 use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Subject, TableSpec};
+use nilo_sample::{Severity, Subject, TableSpec};
 
 use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{load_where, runs_elsewhere, runs_root};
+use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::exception::short_type;
-use crate::text::json::write_json;
-use crate::text::screen::Screen;
+use crate::text::json::write_sorted_json;
 use crate::text::table::{left, right, write_coloured_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -49,9 +50,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match args.format {
         Output::Json => {
-            let rows: Vec<_> = summaries.iter().copied().map(as_json).collect();
-            let value = serde_json::json!({ "schema": "nilo.runs/1", "runs": rows });
-            write_json(&mut out, &value)?;
+            write_sorted_json(&mut out, &RunsAnswer::of(summaries))?;
         }
         Output::Csv => write_csv(&mut out, &summaries)?,
         Output::Text if summaries.is_empty() && recorded > 0 => {
@@ -137,26 +136,6 @@ fn mention_runs_elsewhere(root: &Path) {
     }
 }
 
-fn as_json(summary: &Summary) -> serde_json::Value {
-    serde_json::json!({
-        "run": summary.run,
-        "name": summary.name,
-        "parent": summary.parent,
-        "resumes": summary.resumes,
-        "tags": summary.tags,
-        "command": summary.command,
-        "status": summary.status,
-        "exit_code": summary.exit_code,
-        "oom": summary.oom,
-        "exception": summary.exception,
-        "started_unix_nanos": summary.started_unix_nanos,
-        "duration_secs": summary.duration_secs,
-        "peak_bytes": summary.memory.peak_bytes,
-        "peak_kind": summary.memory.peak_kind,
-        "mean_bytes": summary.memory.mean_bytes,
-    })
-}
-
 /// Where the table has how a run ended.
 const STATUS: usize = 1;
 
@@ -206,7 +185,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Resul
         row
     });
     let severity = |row: usize, column: usize| match column {
-        STATUS => shown[row].ending_severity(),
+        STATUS => shown[row].ending_severity().map(Severity::as_str),
         _ => None,
     };
     let rows: Vec<Vec<String>> = rows.collect();
@@ -224,7 +203,7 @@ fn write_csv(out: &mut dyn std::io::Write, summaries: &[&Summary]) -> std::io::R
             out,
             "{},{},{},{:.3},{},{},{}",
             summary.run,
-            summary.status,
+            summary.status.as_str(),
             summary
                 .exit_code
                 .map_or(String::new(), |code| code.to_string()),

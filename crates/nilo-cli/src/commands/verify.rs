@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use nilo_answer::verify::{CheckedRun, Integrity, VerifiedRun, VerifyAnswer};
 use nilo_runfile::{RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
@@ -10,28 +11,9 @@ use nilo_sample::units::format_bytes;
 use crate::args::{Output, VerifyArgs};
 use crate::failure::Failure;
 use crate::folder::{find_run, runs_root};
+use crate::screen::Screen;
 use crate::settings::Settings;
-use crate::text::json::write_json;
-use crate::text::screen::Screen;
-
-/// What a check came to; the worst of several counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
-    Whole = 0,
-    Damaged = 1,
-    NotChecked = 2,
-}
-
-impl Outcome {
-    fn of(verification: &Verification) -> Outcome {
-        let mut files = verification.files.iter();
-        match verification.ok {
-            true => Outcome::Whole,
-            false if files.any(|file| file.not_checked.is_some()) => Outcome::NotChecked,
-            false => Outcome::Damaged,
-        }
-    }
-}
+use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.format == Output::Csv {
@@ -42,54 +24,32 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         true => every_run(&root)?,
         false => vec![Ok(find_run(&root, args.run.as_deref())?)],
     };
-    let mut worst = Outcome::Whole;
-    let mut reports = Vec::new();
+    let mut checked = Vec::new();
     let mut out = std::io::stdout().lock();
     for folder in folders {
-        let checked = folder.and_then(|folder| {
-            let mut verification = folder.verify()?;
-            // Checksums cannot tell what is not there any more.
-            let recording = folder.load_where(&|_| false)?;
-            let damage = nilo_analysis::damage(&recording).into_iter();
-            let missing: Vec<String> = damage
-                .filter(|text| !recording.damage.contains(text))
-                .collect();
-            verification.ok &= missing.is_empty();
-            Ok((folder.path().to_owned(), verification, missing))
-        });
-        match checked {
-            Ok((path, verification, missing)) => {
-                let outcome = Outcome::of(&verification);
-                worst = worst.max(outcome);
+        match folder.and_then(|folder| CheckedRun::of(&folder)) {
+            Ok(run) => {
+                let outcome = run.outcome();
                 if args.format == Output::Text {
-                    let verdict = verdict(outcome, &verification);
-                    writeln!(out, "{}: {verdict}", path.display())?;
-                    write_files(&mut out, &verification)?;
-                    for text in &missing {
-                        writeln!(out, "    damaged: {text}")?;
-                    }
+                    write_run(&mut out, &run)?;
                 }
-                reports.push(serde_json::json!({ "path": path, "verification": verification, "missing": missing }));
+                checked.push((VerifiedRun::Checked(run), outcome));
             }
             Err(error) => {
-                worst = worst.max(match error.is_unreadable() {
-                    true => Outcome::NotChecked,
-                    false => Outcome::Damaged,
-                });
-                let sentence = Failure::from(error).sentence();
+                let outcome = Integrity::of_error(&error);
+                let error = Failure::from(error).sentence();
                 if args.format == Output::Text {
-                    writeln!(out, "{sentence}")?;
+                    writeln!(out, "{error}")?;
                 }
-                reports.push(serde_json::json!({ "error": sentence }));
+                checked.push((VerifiedRun::NotOpened { error }, outcome));
             }
         }
     }
+    let answer = VerifyAnswer::of(checked);
     if args.format != Output::Text {
-        let ok = worst == Outcome::Whole;
-        let value = serde_json::json!({ "schema": "nilo.verify/1", "ok": ok, "runs": reports });
-        write_json(&mut out, &value)?;
+        write_sorted_json(&mut out, &answer)?;
     }
-    Ok(worst as u8)
+    Ok(answer.outcome.exit_status())
 }
 
 /// Every run of a folder, broken ones too; it is an error that there is none.
@@ -102,15 +62,22 @@ fn every_run(root: &Path) -> Result<Vec<Result<RunFolder, RunfileError>>, Failur
         .hint("say where they are with --dir"))
 }
 
-fn verdict(outcome: Outcome, verification: &Verification) -> String {
-    let files = verification.files.iter();
-    let lost: u64 = files.map(|file| file.dropped_rows).sum();
+fn write_run(out: &mut dyn Write, run: &CheckedRun) -> std::io::Result<()> {
+    writeln!(out, "{}: {}", run.path, verdict(run))?;
+    write_files(out, &run.verification)?;
+    for text in &run.missing {
+        writeln!(out, "    damaged: {text}")?;
+    }
+    Ok(())
+}
+
+fn verdict(run: &CheckedRun) -> String {
     let screen = Screen::stdout();
-    match (outcome, lost) {
-        (Outcome::NotChecked, _) => screen.paint("critical", "not checked"),
-        (Outcome::Damaged, _) => screen.paint("critical", "damaged"),
-        (Outcome::Whole, 0) => "whole".to_owned(),
-        (Outcome::Whole, lost) => {
+    match (run.outcome(), run.dropped_rows()) {
+        (Integrity::NotChecked, _) => screen.paint("critical", "not checked"),
+        (Integrity::Damaged, _) => screen.paint("critical", "damaged"),
+        (Integrity::Whole, 0) => "whole".to_owned(),
+        (Integrity::Whole, lost) => {
             let rows = if lost == 1 { "row" } else { "rows" };
             let incomplete = screen.paint("warning", "incomplete:");
             format!("{incomplete} {lost} {rows} could not be stored; what was stored is undamaged")

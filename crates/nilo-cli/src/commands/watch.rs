@@ -7,11 +7,11 @@ use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use crate::alerts::settle_alerts;
 use crate::args::WatchArgs;
-use crate::commands::run::{
-    backend, check_writable, create_folder, describe, explain, interval, open_log, report,
-};
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
+use crate::recording::{
+    backend, check_writable, create_folder, describe, explain, interval, open_log, report,
+};
 use crate::settings::{Settings, decide_privacy};
 use crate::target_match::{ALL_TOGETHER, match_name};
 use crate::text::held_back::HeldBack;

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use nilo_analysis::tracking::{Resource, ResourceTracker};
+use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
+use nilo_answer::resource_filter::ResourceFilter;
 use nilo_forecast::Reading;
 use nilo_import::{ImportError, Options, Track};
 use nilo_sample::is_absent;
 
-use super::{Diagnosis, Source};
 use crate::args::Judged;
 use crate::failure::{Failure, warn};
-use crate::live::ResourceFilter;
 
 /// A column with a larger share of rows without a number is worth a word.
 const MANY_MISSING: f64 = 0.1;
@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Diagnosis, Failure> {
         ));
     }
     Ok(Diagnosis {
-        source: Source::File {
+        source: DiagnosisSource::File {
             path: path.display().to_string(),
             tool: import.format.name(),
         },

@@ -11,8 +11,7 @@ mod reporter;
 mod session;
 mod target;
 
-pub(crate) use gpus::why_no_gpus;
 pub(crate) use monitor::{Leaks, Plan};
-pub(crate) use reporter::{Levels, Reporter};
+pub(crate) use reporter::{Levels, Reporter, write_end};
 pub(crate) use session::{Seen, Session};
-pub(crate) use target::{ResourceFilter, Target};
+pub(crate) use target::Target;

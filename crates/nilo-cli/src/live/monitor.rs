@@ -7,16 +7,17 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
-use nilo_analysis::assessment::{RanOut, Thresholds, assess_verdict};
+use nilo_analysis::assessment::{RanOut, Thresholds};
 use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_answer::oom::ResourceRisk;
+use nilo_answer::resource_filter::ResourceFilter;
 use nilo_follow::{
     Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake, WarningTurn, Warnings,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::{Alert, AlertKind};
 
-use super::{Reporter, ResourceFilter};
-use crate::commands::oom::Danger;
+use super::Reporter;
 
 /// Looks come this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -129,12 +130,12 @@ impl LiveMonitor {
             Some(WarningTurn::Raised(raised)) => {
                 let (verdict, assessment) = *raised;
                 self.warnings += 1;
-                let danger = Danger {
+                let risk = ResourceRisk {
                     verdict,
                     assessment,
                     history: Vec::new(),
                 };
-                self.plan.reporter.warning(&danger, alert.time_nanos)
+                self.plan.reporter.warning(&risk, alert.time_nanos)
             }
         }
     }
@@ -145,13 +146,9 @@ impl LiveMonitor {
         verdicts.retain(|verdict| verdict.resource == ran_out.resource);
         let verdict = verdicts.pop();
         let verdict = verdict.unwrap_or_else(|| Verdict::unmeasured(ran_out.resource.clone()));
-        let danger = Danger {
-            assessment: assess_verdict(&verdict, &self.thresholds, Some(ran_out)),
-            verdict,
-            history: Vec::new(),
-        };
+        let risk = ResourceRisk::now(verdict, &self.thresholds, Some(ran_out));
         self.warnings += 1;
-        self.plan.reporter.warning(&danger, ran_out.time_nanos)
+        self.plan.reporter.warning(&risk, ran_out.time_nanos)
     }
 }
 

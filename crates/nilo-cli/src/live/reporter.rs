@@ -2,21 +2,20 @@
 
 use std::io::{self, Write};
 
-use nilo_analysis::assessment::{Thresholds, assess_verdict};
+use nilo_analysis::assessment::Thresholds;
 use nilo_analysis::tracking::Verdict;
+use nilo_answer::monitor::{MonitorEnd, MonitorEvent};
+use nilo_answer::oom::ResourceRisk;
 use nilo_sample::Alert;
-use nilo_sample::units::to_secs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::Serialize;
 
 use super::level_line::LevelLine;
 pub(crate) use super::level_line::Levels;
 use crate::args::TextOrJson;
-use crate::commands::oom::{AnswerResource, Danger};
+use crate::screen::Screen;
 use crate::text::json::write_json_line;
 use crate::text::one_line::one_line;
 use crate::text::oom::write_warning;
-use crate::text::screen::Screen;
 
 const TEXT_CHARS: usize = 400;
 
@@ -26,21 +25,6 @@ pub(crate) struct Reporter {
     line: LevelLine,
     thresholds: Thresholds,
     is_silent: bool,
-}
-
-/// An event as JSON.
-#[derive(Serialize)]
-struct Spoken<'a, T> {
-    event: &'static str,
-    secs: f64,
-    #[serde(flatten)]
-    what: &'a T,
-}
-
-/// A level as JSON.
-#[derive(Serialize)]
-struct LevelsSpoken<'a> {
-    resources: Vec<AnswerResource<'a>>,
 }
 
 impl Reporter {
@@ -72,33 +56,33 @@ impl Reporter {
         self.line.clear();
     }
 
-    pub(crate) fn warning(&mut self, danger: &Danger, time_nanos: u64) -> io::Result<()> {
-        let resource = AnswerResource::of(danger, time_nanos);
+    pub(crate) fn warning(&mut self, risk: &ResourceRisk, time_nanos: u64) -> io::Result<()> {
         match self.format {
-            TextOrJson::Json => self.object("warning", time_nanos, &resource),
-            TextOrJson::Text => self.say(|out| write_warning(out, danger)),
+            TextOrJson::Json => self.event(&MonitorEvent::warning(risk, time_nanos)),
+            TextOrJson::Text => self.say(|out| write_warning(out, risk)),
         }
     }
 
     pub(crate) fn over(&mut self, alert: &Alert) -> io::Result<()> {
-        self.tell("over", ("[OK]", "OOM Warning over"), alert)
+        self.tell(MonitorEvent::over, ("[OK]", "OOM Warning over"), alert)
     }
 
     pub(crate) fn leak(&mut self, alert: &Alert) -> io::Result<()> {
-        match alert.raised {
-            true => self.tell("leak", ("[WARNING]", "Memory Leak"), alert),
-            false => self.tell("leak-over", ("[OK]", "Memory Leak over"), alert),
-        }
+        let words = match alert.raised {
+            true => ("[WARNING]", "Memory Leak"),
+            false => ("[OK]", "Memory Leak over"),
+        };
+        self.tell(MonitorEvent::leak, words, alert)
     }
 
     fn tell(
         &mut self,
-        event: &'static str,
+        event: fn(&Alert) -> MonitorEvent,
         (tag, label): (&str, &str),
         alert: &Alert,
     ) -> io::Result<()> {
         match self.format {
-            TextOrJson::Json => self.object(event, alert.time_nanos, alert),
+            TextOrJson::Json => self.event(&event(alert)),
             TextOrJson::Text => {
                 let text = one_line(&alert.text, TEXT_CHARS);
                 let severity = if alert.raised { "warning" } else { "ok" };
@@ -124,33 +108,15 @@ impl Reporter {
         if !self.line.is_due(now_nanos) {
             return Ok(());
         }
-        let dangers: Vec<Danger> = risks
-            .iter()
-            .map(|risk| Danger {
-                assessment: assess_verdict(risk, &self.thresholds, None),
-                verdict: risk.clone(),
-                history: Vec::new(),
-            })
+        let each = risks.iter().cloned();
+        let risks: Vec<ResourceRisk> = each
+            .map(|risk| ResourceRisk::now(risk, &self.thresholds, None))
             .collect();
-        let of = |danger| AnswerResource::of(danger, now_nanos);
-        let levels = LevelsSpoken {
-            resources: dangers.iter().map(of).collect(),
-        };
-        self.object("level", now_nanos, &levels)
+        self.event(&MonitorEvent::level(&risks, now_nanos))
     }
 
-    fn object(
-        &mut self,
-        event: &'static str,
-        time_nanos: u64,
-        what: &impl Serialize,
-    ) -> io::Result<()> {
-        let spoken = Spoken {
-            event,
-            secs: to_secs(time_nanos),
-            what,
-        };
-        self.say(|out| write_json_line(out, &spoken))
+    fn event(&mut self, event: &MonitorEvent) -> io::Result<()> {
+        self.say(|out| write_json_line(out, event))
     }
 
     fn say(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -165,4 +131,11 @@ impl Reporter {
         out.write_all(&text)?;
         out.flush()
     }
+}
+
+/// Writes the last line, with its keys in alphabetical order.
+pub(crate) fn write_end(end: MonitorEnd) -> io::Result<()> {
+    let event = MonitorEvent::End(Box::new(end));
+    let sorted = serde_json::to_value(event)?;
+    write_json_line(&mut io::stdout().lock(), &sorted)
 }

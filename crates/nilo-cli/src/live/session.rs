@@ -7,6 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 
 use nilo_analysis::assessment::{RanOut, ran_out};
 use nilo_analysis::profile::Looks;
+use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
+use nilo_answer::monitor::MonitorEnd;
+use nilo_answer::profile::{Measurement, ProfileAnswer};
 use nilo_follow::Wake;
 use nilo_recorder::{
     Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
@@ -17,13 +20,13 @@ use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 use nilo_sample::{Ending, Recording, RunDescription, RunStatus};
 
-use super::Target;
+use super::gpus::why_no_gpus;
 use super::monitor::{LiveMonitor, Plan};
-use crate::args::{LiveArgs, RunsDir};
-use crate::commands::run::{create_folder, explain};
-use crate::diagnosis::{Diagnosis, Source};
+use super::target::Target;
+use crate::args::LiveArgs;
 use crate::failure::{Failure, note, warn};
-use crate::folder::{load, runs_root};
+use crate::folder::{RunsDir, load, runs_root};
+use crate::recording::{create_folder, explain};
 use crate::settings::Settings;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
@@ -46,9 +49,9 @@ pub(crate) struct Session<'a> {
 pub(crate) struct Seen {
     pub(crate) target: Target,
     pub(crate) monitor: LiveMonitor,
-    pub(crate) outcome: WatchOutcome,
-    pub(crate) looks: Looks,
-    pub(crate) interval_nanos: u64,
+    outcome: WatchOutcome,
+    looks: Looks,
+    interval_nanos: u64,
     shelf: Shelf,
 }
 
@@ -177,7 +180,7 @@ impl Seen {
     pub(crate) fn diagnosis(&mut self) -> Diagnosis {
         let ran_out = self.ran_out();
         Diagnosis {
-            source: Source::Live {
+            source: DiagnosisSource::Live {
                 label: self.target.label.clone(),
                 is_over: self.is_over(),
             },
@@ -188,6 +191,36 @@ impl Seen {
             recording: None,
             ran_out,
         }
+    }
+
+    /// What it came to, as every live verb ends.
+    pub(crate) fn end(&self) -> MonitorEnd {
+        MonitorEnd {
+            secs: to_secs(self.end_nanos()),
+            warnings: self.monitor.warnings,
+            ended: self.is_over(),
+            oom_killed: self.has_run_out(),
+            run: self.run_path(),
+            further: None,
+        }
+    }
+
+    /// Levels and statistics of it.
+    pub(crate) fn profile(&self) -> Result<ProfileAnswer, Failure> {
+        let (recording, ending) = self.load()?;
+        let measurement = Measurement {
+            timestamp: local_time(),
+            duration_nanos: self.end_nanos(),
+            interval_nanos: self.interval_nanos,
+            looks: self.looks,
+            run: self.run_path(),
+        };
+        Ok(ProfileAnswer::of(
+            &recording,
+            &ending,
+            measurement,
+            why_no_gpus,
+        ))
     }
 
     /// What ran out while it was watched.
@@ -209,6 +242,14 @@ impl Seen {
             _ => note("the processes have ended"),
         }
     }
+}
+
+/// As Python's `datetime.now().isoformat(timespec="seconds")`.
+fn local_time() -> String {
+    let now = jiff::Timestamp::from_nanosecond(i128::from(unix_nanos())).unwrap_or_default();
+    now.to_zoned(jiff::tz::TimeZone::system())
+        .strftime("%Y-%m-%dT%H:%M:%S")
+        .to_string()
 }
 
 /// Where the recording lies: in a run's folder, or in one that is thrown away.

@@ -1,35 +1,16 @@
 //! Whom a live verb looks at: processes with their descendants, or the machine.
 
-use nilo_analysis::tracking::Resource;
+use nilo_answer::resource_filter::ResourceFilter;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use super::gpus::check_devices;
 use crate::args::LiveArgs;
-use crate::commands::run::explain;
 use crate::failure::Failure;
+use crate::recording::explain;
 use crate::target_match::{BY_PID, match_name, own_python_programs};
 use crate::text::one_line::one_line;
 
 const NAME_CHARS: usize = 60;
-
-/// Which of the recorded resources are asked about.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ResourceFilter {
-    /// The user named GPUs and no process: nothing else is asked about.
-    gpus_alone: bool,
-    /// The GPUs named.
-    devices: Option<Vec<u32>>,
-}
-
-impl ResourceFilter {
-    pub(crate) fn holds(&self, resource: &Resource) -> bool {
-        match (resource, &self.devices) {
-            (Resource::Gpu { index }, Some(devices)) => devices.contains(index),
-            (Resource::Gpu { .. }, None) => true,
-            _ => !self.gpus_alone,
-        }
-    }
-}
 
 /// Whom to look at.
 #[derive(Debug)]

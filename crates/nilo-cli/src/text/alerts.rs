@@ -6,7 +6,7 @@ use nilo_analysis::Summary;
 use nilo_sample::printable::printable;
 use nilo_sample::units::to_secs;
 
-use crate::text::screen::Screen;
+use crate::screen::Screen;
 
 /// Writes the first `most` of them.
 pub(crate) fn write_alerts(

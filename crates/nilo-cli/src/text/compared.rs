@@ -7,9 +7,9 @@ use nilo_analysis::compare_training::ComparedFigure;
 use nilo_analysis::metrics::metric_rank;
 use nilo_plot::short_number;
 
+use crate::screen::Screen;
 use crate::text::number::{format_change, format_secs};
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 use crate::text::training::SOME_METRICS;
 

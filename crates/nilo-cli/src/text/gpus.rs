@@ -6,9 +6,9 @@ use nilo_analysis::Summary;
 use nilo_analysis::gpus::GpuSummary;
 use nilo_sample::units::format_bytes;
 
+use crate::screen::Screen;
 use crate::text::number::format_share;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 
 /// Names longer than this are cut.

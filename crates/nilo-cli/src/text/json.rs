@@ -10,6 +10,11 @@ pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Res
     write_escaped(out, &serde_json::to_string_pretty(value)?)
 }
 
+/// As [`write_json`], with the keys in alphabetical order, which some answers have had from the beginning.
+pub(crate) fn write_sorted_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    write_json(out, &serde_json::to_value(value)?)
+}
+
 /// Writes a value as one line.
 pub(crate) fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     write_escaped(out, &serde_json::to_string(value)?)

@@ -4,14 +4,14 @@ use std::io::{Result, Write};
 
 use nilo_analysis::findings::Holder;
 use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_answer::diagnosis::Diagnosis;
+use nilo_answer::growths::{Grown, Growths};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
-use crate::diagnosis::Diagnosis;
-use crate::growths::{Grown, Growths};
+use crate::screen::Screen;
 use crate::text::one_line::one_line;
 use crate::text::oom::{heading, samples_in_words};
-use crate::text::screen::Screen;
 
 /// What it takes to tell whether something leaks.
 pub(crate) const LEAST_TIME: &str = "at least 10 seconds or 50 steps are needed";

@@ -15,7 +15,6 @@ pub(crate) mod one_line;
 pub(crate) mod oom;
 pub(crate) mod profile;
 pub(crate) mod request;
-pub(crate) mod screen;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod terminal_title;

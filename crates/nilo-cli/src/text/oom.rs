@@ -4,16 +4,16 @@ use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
 use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
+use nilo_answer::oom::ResourceRisk;
 use nilo_forecast::RiskLevel;
 use nilo_forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 use nilo_sample::{Ending, RunStatus};
 
-use crate::commands::oom::Danger;
-use crate::diagnosis::{Diagnosis, Source, Warned};
+use crate::screen::Screen;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 
 /// How a warning begins.
 const WARNING: &str = "[WARNING]";
@@ -24,28 +24,25 @@ const REASON_CHARS: usize = 300;
 pub(crate) fn write_diagnosis(
     out: &mut dyn Write,
     diagnosis: &Diagnosis,
-    dangers: &[Danger],
+    risks: &[ResourceRisk],
 ) -> Result<()> {
     writeln!(out, "{}", heading(diagnosis))?;
-    for danger in dangers.iter().filter(|danger| danger.is_warning()) {
+    for risk in risks.iter().filter(|risk| risk.is_warning()) {
         writeln!(out)?;
-        write_warning(out, danger)?;
-        write_history(out, danger, diagnosis)?;
+        write_warning(out, risk)?;
+        write_history(out, risk, diagnosis)?;
     }
-    let mut calm = dangers
-        .iter()
-        .filter(|danger| !danger.is_warning())
-        .peekable();
+    let mut calm = risks.iter().filter(|risk| !risk.is_warning()).peekable();
     if calm.peek().is_some() {
         writeln!(out)?;
     }
-    for danger in calm {
-        let name = one_line(&danger.assessment.name, NAME_CHARS);
-        writeln!(out, "{name}: {}", calm_line(danger))?;
-        write_history(out, danger, diagnosis)?;
+    for risk in calm {
+        let name = one_line(&risk.assessment.name, NAME_CHARS);
+        writeln!(out, "{name}: {}", calm_line(risk))?;
+        write_history(out, risk, diagnosis)?;
     }
-    let unlimited = |danger: &Danger| danger.assessment.used_percent.is_none();
-    if diagnosis.source.is_file() && dangers.iter().any(unlimited) {
+    let unlimited = |risk: &ResourceRisk| risk.assessment.used_percent.is_none();
+    if diagnosis.source.is_file() && risks.iter().any(unlimited) {
         writeln!(out)?;
         writeln!(
             out,
@@ -59,18 +56,18 @@ pub(crate) fn write_diagnosis(
 pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
     let after = duration_in_words(to_secs(diagnosis.end_nanos));
     match &diagnosis.source {
-        Source::Run { id, name, ending } => {
+        DiagnosisSource::Run { id, name, ending } => {
             let label = one_line(name.as_deref().unwrap_or(id), NAME_CHARS);
             match ending.status {
                 RunStatus::Running => format!("{label}: running for {after}"),
                 _ => format!("{label}: {}; at its end:", end_in_words(ending)),
             }
         }
-        Source::Live { label, is_over } => {
+        DiagnosisSource::Live { label, is_over } => {
             let ended = if *is_over { "ended, " } else { "" };
             format!("{label}: {ended}monitored for {after}")
         }
-        Source::File { path, tool } => {
+        DiagnosisSource::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
         }
     }
@@ -92,11 +89,11 @@ fn end_in_words(ending: &Ending) -> String {
 }
 
 /// The block of one warning.
-pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> {
-    let block = danger
+pub(crate) fn write_warning(out: &mut dyn Write, risk: &ResourceRisk) -> Result<()> {
+    let block = risk
         .assessment
         .warning_text(|text| one_line(text, REASON_CHARS));
-    let severity = match danger.assessment.level {
+    let severity = match risk.assessment.level {
         RiskLevel::Critical => "critical",
         _ => "warning",
     };
@@ -109,8 +106,8 @@ pub(crate) fn write_warning(out: &mut dyn Write, danger: &Danger) -> Result<()> 
     }
 }
 
-fn calm_line(danger: &Danger) -> String {
-    let (verdict, assessment) = (&danger.verdict, &danger.assessment);
+fn calm_line(risk: &ResourceRisk) -> String {
+    let (verdict, assessment) = (&risk.verdict, &risk.assessment);
     let (Some(percent), Some(limit)) = (assessment.used_percent, verdict.reading.limit_bytes)
     else {
         let level = bytes_in_words(verdict.reading.needed_bytes());
@@ -164,14 +161,14 @@ pub(crate) fn samples_in_words(verdict: &Verdict) -> String {
     }
 }
 
-fn write_history(out: &mut dyn Write, danger: &Danger, diagnosis: &Diagnosis) -> Result<()> {
-    for warned in &danger.history {
+fn write_history(out: &mut dyn Write, risk: &ResourceRisk, diagnosis: &Diagnosis) -> Result<()> {
+    for warned in &risk.history {
         writeln!(out, "   Warned: {}", history_line(warned, diagnosis))?;
     }
     Ok(())
 }
 
-fn history_line(warned: &Warned, diagnosis: &Diagnosis) -> String {
+fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
     let passed = to_secs(diagnosis.end_nanos.saturating_sub(warned.at_nanos));
     let passed = duration_in_words(passed);
     let when = match diagnosis.source.is_running() {

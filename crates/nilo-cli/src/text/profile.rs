@@ -4,12 +4,12 @@ use std::io::{Result, Write};
 use std::path::Path;
 
 use nilo_analysis::profile::Device;
+use nilo_answer::profile::ProfileAnswer;
 use nilo_forecast::LevelTrend;
 use nilo_sample::units::format_bytes;
 
-use crate::commands::profile::Report;
+use crate::screen::Screen;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 
 const RULE: &str = "==================================================";
@@ -20,7 +20,7 @@ const FEW: usize = 5;
 /// Writes the block.
 pub(crate) fn write_profile(
     out: &mut dyn Write,
-    report: &Report,
+    report: &ProfileAnswer,
     output: Option<&Path>,
 ) -> Result<()> {
     writeln!(out, "{RULE}\nMEMORY PROFILE\n{RULE}")?;

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use nilo_analysis::peak::PeakKind;
 use nilo_request::slurm::Account;
 use nilo_request::{Completeness, Confidence, Plan, Request, RunFacts, Verdict};
 use nilo_sample::units::{format_bytes, format_duration};
 
+use crate::screen::Screen;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, write_table};
 
 const LABEL_CHARS: usize = 40;
@@ -170,7 +171,7 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
             end_word(run).to_owned(),
             format_duration((run.duration_secs * 1e9) as u64),
             bytes(run.peak_bytes),
-            run.peak_kind.unwrap_or("-").to_owned(),
+            run.peak_kind.map_or("-", PeakKind::as_str).to_owned(),
             bytes(run.limit_bytes.filter(|_| run.limit_was_asked_for)),
             one_line(&run.label, LABEL_CHARS),
         ]

@@ -2,16 +2,18 @@
 
 use std::io::Write;
 
+use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, Summary};
+use nilo_sample::RunStatus;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 
+use crate::screen::Screen;
 use crate::text::alerts::write_alerts;
 use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
 const RULE_CHARS: usize = 50;
@@ -150,7 +152,7 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
     line("Run", &printable(place))
 }
 
-fn peak_words(kind: &str, summary: &Summary) -> String {
+fn peak_words(kind: PeakKind, summary: &Summary) -> String {
     let memory = &summary.memory;
     let largest = summary
         .processes
@@ -158,14 +160,14 @@ fn peak_words(kind: &str, summary: &Summary) -> String {
         .and_then(|process| process.peak_rss_bytes);
     let of_several = memory.peak_bytes > largest;
     match kind {
-        "vmhwm" if of_several => {
+        PeakKind::Vmhwm if of_several => {
             "the kernel's high-water mark of a process (VmHWM), samples of the others".to_owned()
         }
-        "vmhwm" => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
-        "rusage" => "the kernel at the end of a process (ru_maxrss)".to_owned(),
-        "sampled-distinct-pages" => "samples, shared pages counted once".to_owned(),
-        "sampled-estimate" => "samples, shared pages estimated".to_owned(),
-        "unstored" => "a sample that could not be stored".to_owned(),
+        PeakKind::Vmhwm => "the kernel's high-water mark of a process (VmHWM)".to_owned(),
+        PeakKind::Rusage => "the kernel at the end of a process (ru_maxrss)".to_owned(),
+        PeakKind::SampledDistinctPages => "samples, shared pages counted once".to_owned(),
+        PeakKind::SampledEstimate => "samples, shared pages estimated".to_owned(),
+        PeakKind::Unstored => "a sample that could not be stored".to_owned(),
         _ if memory.samples == 1 => "one sample (RSS)".to_owned(),
         _ => "samples (RSS)".to_owned(),
     }
@@ -225,7 +227,7 @@ fn write_usage(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
 fn ending_in_colour(screen: Screen, summary: &Summary) -> String {
     let words = ending_words(summary);
     match summary.ending_severity() {
-        Some(severity) => screen.paint(severity, &words),
+        Some(severity) => screen.paint(severity.as_str(), &words),
         None => words,
     }
 }
@@ -239,18 +241,22 @@ fn ending_words(summary: &Summary) -> String {
             format!(" after {}", format_duration(time))
         });
     match (summary.status, summary.exit_code, summary.signal) {
-        ("oom-killed", Some(code), _) => {
+        (RunStatus::OomKilled, Some(code), _) => {
             format!("OOM-killed{at}; the command itself exited with {code}")
         }
-        ("oom-killed", _, _) => format!("OOM-killed{at}"),
-        ("exited", Some(code), _) if summary.has_run_out() => {
+        (RunStatus::OomKilled, _, _) => format!("OOM-killed{at}"),
+        (RunStatus::Exited, Some(code), _) if summary.has_run_out() => {
             format!("exited with {code}, out of memory{at}")
         }
-        ("exited", Some(code), _) => format!("exited with {code}"),
-        ("exited", None, _) => "ended; exit code unknown (only its parent can read it)".to_owned(),
+        (RunStatus::Exited, Some(code), _) => format!("exited with {code}"),
+        (RunStatus::Exited, None, _) => {
+            "ended; exit code unknown (only its parent can read it)".to_owned()
+        }
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
-        ("running", _, _) => "still running".to_owned(),
-        ("detached", _, _) => "stopped watching while the processes were running".to_owned(),
+        (RunStatus::Running, _, _) => "still running".to_owned(),
+        (RunStatus::Detached, _, _) => {
+            "stopped watching while the processes were running".to_owned()
+        }
         _ if summary.recorder.dropped_samples > 0 => {
             let reason = summary.recorder.dropped_reason.as_deref();
             let reason = reason.unwrap_or("samples could not be stored");
@@ -333,7 +339,10 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
 
 fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
     for finding in &summary.findings {
-        let severity = screen.paint(finding.severity, &format!("{}:", finding.severity));
+        let severity = screen.paint(
+            finding.severity.as_str(),
+            &format!("{}:", finding.severity.as_str()),
+        );
         writeln!(out, "{severity} {}", printable(&finding.text))?;
         for evidence in &finding.evidence {
             writeln!(out, "  - {}", printable(evidence))?;

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use super::screen::Screen;
+use crate::screen::Screen;
 
 /// Which side a column's cells lean to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

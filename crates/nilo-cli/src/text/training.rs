@@ -9,9 +9,9 @@ use nilo_plot::short_number;
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
+use crate::screen::Screen;
 use crate::text::number::{format_optional, format_secs, format_share};
 use crate::text::one_line::one_line;
-use crate::text::screen::Screen;
 use crate::text::table::{left, right, whole, write_table};
 
 /// How many metrics are listed unless all are asked for.

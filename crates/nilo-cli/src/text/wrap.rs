@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::screen::Screen;
+use crate::screen::Screen;
 
 /// Stays on the line of the number before it.
 const UNITS: [&str; 16] = [

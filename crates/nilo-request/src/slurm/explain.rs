@@ -4,6 +4,7 @@
 //! So it is too large after a fork, because shared pages count once for each process, and too small when a peak falls between two looks.
 
 use nilo_sample::units::{MIB, format_bytes};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::slurm::sacct::{SlurmJob, SlurmStep};
@@ -18,7 +19,7 @@ fn agree(seen: f64, peak: f64) -> bool {
 }
 
 /// A run beside its job in Slurm's account.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct Account {
     /// Run id.
     pub run: String,

@@ -1,28 +1,13 @@
 //! What a training has to say in the end: notes for people, JSON for programs.
 
+use nilo_answer::bpe_train::{BPE_TRAIN_SCHEMA, BpeTrainAnswer, TextTotals};
 use nilo_tokenizer::Totals;
-use serde::Serialize;
 
-use super::stages::{Stage, Stages};
+use super::stages::Stages;
 use super::train::Trained;
 use crate::args::{BpeTrainArgs, TextOrJson};
 use crate::failure::{Failure, note};
 use crate::text::json::write_json;
-
-/// The answer as JSON.
-#[derive(Serialize)]
-struct BpeAnswer<'a> {
-    schema: &'static str,
-    vocabulary_size: usize,
-    merges: usize,
-    special_tokens: &'a [String],
-    totals: &'a Totals,
-    wall_secs: f64,
-    stages: &'a [Stage],
-    predicted_peak_bytes: u64,
-    peak_bytes: Option<u64>,
-    files: Vec<String>,
-}
 
 /// Says it.
 pub(super) fn tell(
@@ -61,14 +46,14 @@ pub(super) fn tell(
         note(&format!("wrote {}", files.join(", ")));
     }
     if args.format == TextOrJson::Json {
-        let answer = BpeAnswer {
-            schema: "nilo.bpe-train/1",
+        let answer = BpeTrainAnswer {
+            schema: BPE_TRAIN_SCHEMA,
             vocabulary_size: trained.model.vocabulary_size(),
             merges: trained.merges,
-            special_tokens: &args.texts.special_tokens,
-            totals: &trained.totals,
+            special_tokens: args.texts.special_tokens.clone(),
+            totals: totals(&trained.totals),
             wall_secs: stages.wall_secs(),
-            stages: &stages.done,
+            stages: stages.done.clone(),
             predicted_peak_bytes: trained.predicted_peak_bytes,
             peak_bytes,
             files,
@@ -76,4 +61,15 @@ pub(super) fn tell(
         write_json(&mut std::io::stdout().lock(), &answer)?;
     }
     Ok(())
+}
+
+fn totals(totals: &Totals) -> TextTotals {
+    TextTotals {
+        documents: totals.documents,
+        text_bytes: totals.text_bytes,
+        words: totals.words,
+        distinct_words: totals.distinct_words,
+        distinct_bytes: totals.distinct_bytes,
+        invalid_bytes: totals.invalid_bytes,
+    }
 }

@@ -11,9 +11,9 @@ use nilo_sample::Ending;
 use nilo_sample::units::{format_bytes, to_secs};
 
 use crate::args::BpeTrainArgs;
-use crate::commands::run::{create_folder, open_log, report};
 use crate::failure::{Failure, note, warn};
 use crate::folder::runs_root;
+use crate::recording::{create_folder, open_log, report};
 use crate::settings::Settings;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;

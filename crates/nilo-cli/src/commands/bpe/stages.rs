@@ -2,23 +2,14 @@
 
 use std::time::Instant;
 
+use nilo_answer::bpe_train::StageTime;
 use nilo_sample::units::NANOS_PER_SEC;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
-
-/// One stage.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Stage {
-    pub(super) stage: &'static str,
-    pub(super) wall_secs: f64,
-    /// Of all threads, the recorder's among them.
-    pub(super) cpu_secs: f64,
-}
 
 /// The stages so far.
 #[derive(Debug)]
 pub(super) struct Stages {
-    pub(super) done: Vec<Stage>,
+    pub(super) done: Vec<StageTime>,
     began: Instant,
     cpu_secs: f64,
     first: Instant,
@@ -38,7 +29,7 @@ impl Stages {
     /// The stage that began with the one before it ends here.
     pub(super) fn end(&mut self, stage: &'static str) {
         let (now, cpu_secs) = (Instant::now(), cpu_secs());
-        self.done.push(Stage {
+        self.done.push(StageTime {
             stage,
             wall_secs: now.duration_since(self.began).as_secs_f64(),
             cpu_secs: cpu_secs - self.cpu_secs,
@@ -53,7 +44,7 @@ impl Stages {
 
     /// A table: `counting   1.23 s   2.41 s of CPU (196 %)`.
     pub(super) fn table(&self) -> String {
-        let line = |stage: &Stage| {
+        let line = |stage: &StageTime| {
             let share = 100.0 * stage.cpu_secs / stage.wall_secs.max(1e-9);
             format!(
                 "{:<10} {:>9.2} s {:>9.2} s of CPU ({share:.0} %)\n",

@@ -10,22 +10,25 @@ use crate::diagnosis::Diagnosis;
 
 /// Everything that was looked at, leaks first.
 #[derive(Debug, Default)]
-pub(crate) struct Growths {
-    pub(crate) each: Vec<Grown>,
+pub struct Growths {
+    /// The resources.
+    pub each: Vec<Grown>,
     /// Who holds the growth of the job's memory, as far as that was looked for.
-    pub(crate) holders: Vec<Holder>,
+    pub holders: Vec<Holder>,
 }
 
 /// One resource.
 #[derive(Debug)]
-pub(crate) struct Grown {
-    pub(crate) verdict: Verdict,
+pub struct Grown {
+    /// What was measured and found.
+    pub verdict: Verdict,
     /// What would have been found without the user's threshold.
-    pub(crate) below_threshold: Option<Growth>,
+    pub below_threshold: Option<Growth>,
 }
 
 impl Growths {
-    pub(crate) fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> Growths {
+    /// What grows in a diagnosis; growth of fewer than `least_bytes` is left out.
+    pub fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> Growths {
         let mut verdicts = diagnosis.verdicts(least_bytes);
         leave_out_twice_told(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
@@ -55,7 +58,7 @@ impl Growths {
     }
 
     /// Looks in which processes the job's memory grows.
-    pub(crate) fn find_holders(&mut self, recording: &Recording) {
+    pub fn find_holders(&mut self, recording: &Recording) {
         let of_job = self.each.iter().find(|grown| {
             grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some()
         });
@@ -63,22 +66,34 @@ impl Growths {
             of_job.map_or_else(Vec::new, |grown| leak_holders(recording, &grown.verdict));
     }
 
-    pub(crate) fn leaks(&self) -> impl Iterator<Item = &Grown> {
+    /// Whether anything is sure to leak.
+    pub fn has_leaks(&self) -> bool {
+        self.leaks().next().is_some()
+    }
+
+    /// 1 for a leak.
+    pub fn exit_status(&self) -> u8 {
+        u8::from(self.has_leaks())
+    }
+
+    /// What is sure to leak.
+    pub fn leaks(&self) -> impl Iterator<Item = &Grown> {
         self.each.iter().filter(|grown| grown.is_leak())
     }
 
-    pub(crate) fn is_too_short(&self) -> bool {
+    /// Whether nothing was looked at for long enough to find a leak.
+    pub fn is_too_short(&self) -> bool {
         self.each.iter().all(|grown| grown.verdict.too_young)
     }
 
     /// The longest time that anything was looked at, as it is told.
-    pub(crate) fn watched_secs(&self) -> f64 {
+    pub fn watched_secs(&self) -> f64 {
         let each = self.each.iter().map(|grown| grown.verdict.told_secs());
         each.fold(0.0, f64::max)
     }
 
     /// The holders, where it is the job's growth that is spoken of.
-    pub(crate) fn holders_of(&self, grown: &Grown) -> &[Holder] {
+    pub fn holders_of(&self, grown: &Grown) -> &[Holder] {
         let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();
         if is_jobs { &self.holders } else { &[] }
     }
@@ -96,7 +111,7 @@ fn leave_out_twice_told(verdicts: &mut Vec<Verdict>) {
 
 impl Grown {
     /// Whether what was found is sure to be one.
-    pub(crate) fn is_leak(&self) -> bool {
+    pub fn is_leak(&self) -> bool {
         is_leak(self.verdict.growth.as_ref())
     }
 }

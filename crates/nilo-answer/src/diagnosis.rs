@@ -1,0 +1,158 @@
+//! What `nilo oom` and `nilo leak` judge: the resources of a run, of something that runs, or of a file from elsewhere.
+
+use nilo_analysis::assessment::{RanOut, is_warning};
+use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_forecast::Forecast;
+use nilo_sample::units::to_secs;
+use nilo_sample::{Ending, Recording, RunStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::resource_filter::ResourceFilter;
+
+/// A recording with everything that can be said of what may run out in it.
+#[derive(Debug)]
+pub struct Diagnosis {
+    /// Where it comes from.
+    pub source: DiagnosisSource,
+    /// The forecasters at the end.
+    pub tracker: ResourceTracker,
+    /// Every change of a risk on the way.
+    pub changes: Vec<RiskChange>,
+    /// When the recording ends, on its own clock.
+    pub end_nanos: u64,
+    /// What of it is asked about.
+    pub scope: ResourceFilter,
+    /// The recording itself, where there is one at hand.
+    pub recording: Option<Recording>,
+    /// What it ended of, where that is memory.
+    pub ran_out: Option<RanOut>,
+}
+
+/// Where a diagnosis comes from.
+#[derive(Debug)]
+pub enum DiagnosisSource {
+    /// A recorded run.
+    Run {
+        /// Its id.
+        id: String,
+        /// The user's name for it.
+        name: Option<String>,
+        /// How it ended.
+        ending: Ending,
+    },
+    /// A file that another tool wrote.
+    File {
+        /// Which.
+        path: String,
+        /// The tool.
+        tool: &'static str,
+    },
+    /// Something that was monitored while it ran.
+    Live {
+        /// In words.
+        label: String,
+        /// It ended meanwhile.
+        is_over: bool,
+    },
+}
+
+impl DiagnosisSource {
+    /// Whether it is a file of another tool.
+    pub fn is_file(&self) -> bool {
+        matches!(self, DiagnosisSource::File { .. })
+    }
+
+    /// Whether there may be more to come.
+    pub fn is_running(&self) -> bool {
+        match self {
+            DiagnosisSource::Run { ending, .. } => ending.status == RunStatus::Running,
+            DiagnosisSource::File { .. } => false,
+            DiagnosisSource::Live { is_over, .. } => !is_over,
+        }
+    }
+}
+
+/// What was judged: the keys that every diagnosis begins with. One of the first three is there.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct DiagnosedSource {
+    /// Run id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The file of another tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What was monitored, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked_at: Option<String>,
+    /// Whether there may be more to come.
+    pub running: bool,
+    /// When the recording ends, from its start.
+    pub end_secs: f64,
+}
+
+/// A time in which a resource's risk was a warning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastWarning {
+    /// When it began.
+    pub at_nanos: u64,
+    /// When the risk fell again; `None` when it stood to the end.
+    pub cleared_nanos: Option<u64>,
+    /// What was said first.
+    pub forecast: Forecast,
+}
+
+impl Diagnosis {
+    /// What is judged, for the JSON forms.
+    pub fn about(&self) -> DiagnosedSource {
+        let mut about = DiagnosedSource {
+            run: None,
+            file: None,
+            looked_at: None,
+            running: self.source.is_running(),
+            end_secs: to_secs(self.end_nanos),
+        };
+        match &self.source {
+            DiagnosisSource::Run { id, .. } => about.run = Some(id.clone()),
+            DiagnosisSource::File { path, .. } => about.file = Some(path.clone()),
+            DiagnosisSource::Live { label, .. } => about.looked_at = Some(label.clone()),
+        }
+        about
+    }
+
+    /// What is to be said of every resource that is asked about, the most dangerous first.
+    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
+        let mut verdicts = self.tracker.verdicts(least_growth_bytes);
+        verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
+        verdicts
+    }
+
+    /// What has run out although nothing was measured of it, such as a GPU that only the program's own exception tells of.
+    pub fn unmeasured(&self) -> Option<Verdict> {
+        let ran_out = self.ran_out.as_ref()?;
+        let measured = self.tracker.verdicts(None);
+        let mut each = measured.iter();
+        let missing = !each.any(|verdict| verdict.resource == ran_out.resource);
+        missing.then(|| Verdict::unmeasured(ran_out.resource.clone()))
+    }
+
+    /// The warnings of one resource, by time.
+    pub fn warnings(&self, resource: &Resource) -> Vec<PastWarning> {
+        let mut warnings: Vec<PastWarning> = Vec::new();
+        let of_resource = |change: &&RiskChange| change.resource == *resource;
+        for change in self.changes.iter().filter(of_resource) {
+            let before = is_warning(change.before);
+            let after = is_warning(change.forecast.level);
+            if after && !before {
+                warnings.push(PastWarning {
+                    at_nanos: change.time_nanos,
+                    cleared_nanos: None,
+                    forecast: change.forecast,
+                });
+            } else if let (true, false, Some(last)) = (before, after, warnings.last_mut()) {
+                last.cleared_nanos = Some(change.time_nanos);
+            }
+        }
+        warnings
+    }
+}

@@ -1,0 +1,92 @@
+//! What `nilo runs` answers: one entry for each recorded run.
+
+use std::collections::BTreeMap;
+
+use nilo_analysis::Summary;
+use nilo_analysis::exceptions::ExceptionSummary;
+use nilo_analysis::oom_summary::OomSummary;
+use nilo_analysis::peak::PeakKind;
+use nilo_sample::RunStatus;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The value of [`RunsAnswer::schema`].
+pub const RUNS_SCHEMA: &str = "nilo.runs/1";
+
+/// The recorded runs, oldest first.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct RunsAnswer {
+    /// `nilo.runs/1`.
+    #[schemars(extend("const" = RUNS_SCHEMA))]
+    pub schema: &'static str,
+    /// One entry for each run, those inside jobs included.
+    pub runs: Vec<ListedRun>,
+}
+
+/// A run of the list.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct ListedRun {
+    /// Run id.
+    pub run: String,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The job that it lies in.
+    pub parent: Option<String>,
+    /// The run that it continues.
+    pub resumes: Option<String>,
+    /// The user's tags.
+    pub tags: BTreeMap<String, String>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// How it ended, or that it has not.
+    pub status: RunStatus,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// Memory ran out, or may have.
+    pub oom: Option<OomSummary>,
+    /// The unhandled exception that ended the program.
+    pub exception: Option<ExceptionSummary>,
+    /// Nanoseconds since 1970.
+    pub started_unix_nanos: u64,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// The largest level of memory.
+    pub peak_bytes: Option<u64>,
+    /// Where that figure comes from.
+    pub peak_kind: Option<PeakKind>,
+    /// Mean memory over time.
+    pub mean_bytes: Option<u64>,
+}
+
+impl RunsAnswer {
+    /// The answer for runs in the order in which they are to be listed.
+    pub fn of<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> RunsAnswer {
+        RunsAnswer {
+            schema: RUNS_SCHEMA,
+            runs: summaries.into_iter().map(ListedRun::of).collect(),
+        }
+    }
+}
+
+impl ListedRun {
+    fn of(summary: &Summary) -> ListedRun {
+        let memory = &summary.memory;
+        ListedRun {
+            run: summary.run.clone(),
+            name: summary.name.clone(),
+            parent: summary.parent.clone(),
+            resumes: summary.resumes.clone(),
+            tags: summary.tags.clone(),
+            command: summary.command.clone(),
+            status: summary.status,
+            exit_code: summary.exit_code,
+            oom: summary.oom.clone(),
+            exception: summary.exception.clone(),
+            started_unix_nanos: summary.started_unix_nanos,
+            duration_secs: summary.duration_secs,
+            peak_bytes: memory.peak_bytes,
+            peak_kind: memory.peak_kind,
+            mean_bytes: memory.mean_bytes,
+        }
+    }
+}

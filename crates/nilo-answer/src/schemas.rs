@@ -1,0 +1,45 @@
+//! The JSON schemas of all answers, as `docs/schema/` has them.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+use nilo_analysis::{Comparison, Summary};
+
+use crate::alert::AlertMessage;
+use crate::bpe_train::BpeTrainAnswer;
+use crate::leak::LeakAnswer;
+use crate::monitor::MonitorEvent;
+use crate::oom::OomAnswer;
+use crate::profile::ProfileAnswer;
+use crate::ps::PsAnswer;
+use crate::removed::RemovedAnswer;
+use crate::request::RequestAnswer;
+use crate::runs::RunsAnswer;
+use crate::verify::VerifyAnswer;
+
+/// Every answer by the name of its file, without `.json`.
+pub fn schemas() -> Vec<(&'static str, Schema)> {
+    vec![
+        schema_of::<AlertMessage>("alert"),
+        schema_of::<BpeTrainAnswer>("bpe-train"),
+        schema_of::<Comparison>("compare"),
+        schema_of::<LeakAnswer>("leak"),
+        schema_of::<MonitorEvent>("monitor"),
+        schema_of::<OomAnswer>("oom"),
+        schema_of::<ProfileAnswer>("profile"),
+        schema_of::<PsAnswer>("ps"),
+        schema_of::<RequestAnswer>("request"),
+        schema_of::<RemovedAnswer>("rm"),
+        schema_of::<RunsAnswer>("runs"),
+        schema_of::<Summary>("show"),
+        schema_of::<VerifyAnswer>("verify"),
+    ]
+}
+
+/// What is written, not what could be read: keys that are always there are required.
+fn schema_of<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), format!("nilo.{name}/1").into());
+    (name, schema)
+}

@@ -1,0 +1,39 @@
+//! Files that are written beside the run's own, opened before the job begins.
+
+use std::fs::File;
+use std::path::Path;
+
+use nilo_export::CsvLog;
+
+use crate::failure::Failure;
+
+/// Opens the memory log, where one is asked for.
+pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    if path.as_os_str() == "-" {
+        let text = "the memory log cannot be written to standard output";
+        return Err(Failure::new(text).hint("name a file: --memory-log memory.csv"));
+    }
+    let about = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot write the memory log {}: {error}",
+            path.display()
+        ))
+        .hint("does its folder exist, and may you write there?")
+    };
+    let file = File::create(path).map_err(about)?;
+    CsvLog::create(file).map(Some).map_err(about)
+}
+
+/// Says before the job, not after it, that what comes of it could not be written.
+pub(crate) fn check_writable(json: Option<&Path>, what: &str) -> Result<(), Failure> {
+    let Some(path) = json else { return Ok(()) };
+    let open = File::options().create(true).append(true).open(path);
+    open.map(drop).map_err(|error| {
+        Failure::new(format!(
+            "cannot write the {what} {}: {error}",
+            path.display()
+        ))
+        .hint("does its folder exist, and may you write there?")
+    })
+}

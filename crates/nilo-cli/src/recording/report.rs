@@ -1,0 +1,61 @@
+//! What is said and written when a recording has ended.
+
+use std::path::Path;
+
+use nilo_analysis::summarize;
+use nilo_runfile::RunFolder;
+use nilo_sample::Ending;
+
+use crate::failure::{self, Failure};
+use crate::screen::Screen;
+use crate::text::fresh_line::begin_line;
+use crate::text::summary::{FEW, write_summary};
+use crate::text::wrap::Wrapped;
+
+/// Prints the summary and writes it where asked; trouble here never changes the command's status.
+///
+/// The ending and the number of lost rows are those that the recorder knows: on a full disk the folder has neither.
+pub(crate) fn report(
+    folder: &RunFolder,
+    (ending, dropped): (&Ending, u64),
+    quiet: bool,
+    json: Option<&Path>,
+) {
+    if quiet && json.is_none() {
+        return;
+    }
+    if !quiet {
+        begin_line();
+    }
+    let mut recording = match folder.load() {
+        Ok(recording) => recording,
+        Err(error) => {
+            Failure::from(error).report();
+            return;
+        }
+    };
+    let of_programs = recording.dropped_program_rows;
+    recording.dropped_rows = recording.dropped_rows.max(dropped + of_programs);
+    let summary = summarize(&recording, ending);
+    if let Some(path) = json {
+        let text = serde_json::to_string_pretty(&summary).unwrap_or_default();
+        if let Err(error) = std::fs::write(path, text + "\n") {
+            failure::warn(&format!(
+                "could not write the summary to {}: {error}",
+                path.display()
+            ));
+        }
+    }
+    if !quiet {
+        let mut text = Vec::new();
+        write_summary(
+            &mut Wrapped::new(&mut text, Screen::stderr()),
+            Screen::stderr(),
+            &summary,
+            &folder.path().display().to_string(),
+            FEW,
+        )
+        .ok();
+        std::io::Write::write_all(&mut std::io::stderr().lock(), &text).ok();
+    }
+}

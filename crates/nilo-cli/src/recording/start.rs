@@ -1,0 +1,66 @@
+//! What a recording begins with: its interval, its description and its folder.
+
+use std::path::Path;
+
+use nilo_recorder::{Backend, CreatedFolder, create_run_folder, describe_run};
+use nilo_runfile::RunFolder;
+use nilo_sample::RunDescription;
+
+use crate::args::{Sampling, Source};
+use crate::failure::{self, Failure};
+use crate::settings::Settings;
+
+/// The flag or variable, else `nilo.toml`, else the default.
+pub(crate) fn interval(
+    sampling: &Sampling,
+    settings: &Settings,
+    default: u64,
+) -> Result<u64, Failure> {
+    let configured = settings.interval_nanos().map_err(Failure::new)?;
+    Ok(sampling.interval.or(configured).unwrap_or(default))
+}
+
+pub(crate) fn backend(source: Source) -> Backend {
+    match source {
+        Source::Native => Backend::Native,
+        Source::Portable => Backend::Portable,
+    }
+}
+
+/// The description of a run that begins now.
+pub(crate) fn describe(
+    mode: &str,
+    command: Vec<String>,
+    name: &str,
+    sampling: &Sampling,
+) -> RunDescription {
+    describe_run(mode, command, name, sampling.tags.iter().cloned().collect())
+}
+
+/// The file name of the program, and of the script where it is an interpreter.
+pub(crate) fn program_name(command: &[String]) -> String {
+    let parts: Vec<&str> = command.iter().map(String::as_str).collect();
+    let comm = parts
+        .first()
+        .map_or("", |first| first.rsplit('/').next().unwrap_or(first));
+    nilo_source::display_name(comm, &parts)
+}
+
+/// Creates the run's folder where asked, or where it can be: the job must run either way.
+pub(crate) fn create_folder(root: &Path, description: &mut RunDescription) -> Option<RunFolder> {
+    match create_run_folder(root, description) {
+        Ok(CreatedFolder { folder, refused }) => {
+            if let Some(error) = refused {
+                let reason = Failure::from(error).sentence();
+                let at = folder.path().parent().unwrap_or(folder.path());
+                failure::warn(&format!("{reason}; recording to {} instead", at.display()));
+            }
+            Some(folder)
+        }
+        Err(error) => {
+            let refused = Failure::from(error).sentence();
+            failure::warn(&format!("{refused}; nothing is recorded"));
+            None
+        }
+    }
+}
