@@ -1,7 +1,7 @@
 //! The rank of a distributed run that failed first: launchers end the others because of it.
 
 use nilo_sample::units::to_secs;
-use nilo_sample::{Ending, Event, Recording, RunStatus};
+use nilo_sample::{Ending, Event, Recording, RunMode, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub fn failed_rank(recording: &Recording) -> Option<FailedRank> {
 /// The ending of the process that began a run, or that of a rank which failed before it.
 pub fn with_failed_rank(recording: &Recording, ending: Ending) -> Ending {
     // A job ends as its command does.
-    if recording.description.mode != "python"
+    if recording.description.mode != RunMode::Python
         || !matches!(
             ending.status,
             RunStatus::Exited | RunStatus::Killed | RunStatus::Lost
@@ -73,7 +73,7 @@ mod tests {
 
     fn recording(ends: &[(u64, u32, Option<i32>, Option<i32>)]) -> Recording {
         let mut recording = fixture::recording();
-        recording.description.mode = "python".to_owned();
+        recording.description.mode = RunMode::Python;
         let ended = |(secs, rank, exit_code, signal): &(u64, u32, Option<i32>, Option<i32>)| {
             let event = Event::RankEnded {
                 rank: *rank,
@@ -137,11 +137,11 @@ mod tests {
     #[test]
     fn a_job_ends_as_its_command_does() {
         let mut job = recording(&[(1, 1, Some(9), None)]);
-        job.description.mode = "run".to_owned();
+        job.description.mode = RunMode::Run;
         let command = ending(RunStatus::Exited, Some(1), None);
         assert_eq!(with_failed_rank(&job, command.clone()), command);
         let mut python = job;
-        python.description.mode = "python".to_owned();
+        python.description.mode = RunMode::Python;
         let oom = ending(RunStatus::OomKilled, None, Some(9));
         assert_eq!(with_failed_rank(&python, oom.clone()), oom);
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use nilo_sample::{Event, ProcessId, RecordedTable, Recording, Subject};
+use nilo_sample::{Event, ProcessId, RecordedTable, Recording, RunMode, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -225,7 +225,7 @@ impl Marks {
 
 /// Processes that lived before the recording began.
 fn those_before_us(recording: &Recording) -> Vec<ProcessId> {
-    if recording.description.mode == "run" {
+    if recording.description.mode == RunMode::Run {
         return Vec::new();
     }
     let started = recording

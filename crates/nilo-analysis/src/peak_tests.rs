@@ -100,9 +100,9 @@ fn a_command_that_was_never_sampled_has_the_peak_that_the_kernel_tells() {
 #[test]
 fn a_mark_from_before_we_attached_counts_once_it_rises() {
     let mut recording = with_process(&[10.0, 20.0], &[500.0, 500.0]);
-    recording.description.mode = "watch".to_owned();
+    recording.description.mode = RunMode::Watch;
     assert_eq!(tree_peak(&recording).unwrap().bytes, 20.0);
     let mut recording = with_process(&[10.0, 20.0], &[500.0, 600.0]);
-    recording.description.mode = "watch".to_owned();
+    recording.description.mode = RunMode::Watch;
     assert_eq!(tree_peak(&recording).unwrap().bytes, 600.0);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{
-    Alert, Ending, Event, ProcessId, ProcessInfo, Recording, RunStatus, Severity, Subject,
+    Alert, Ending, Event, ProcessId, ProcessInfo, Recording, RunMode, RunStatus, Severity, Subject,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,8 +52,8 @@ pub struct Summary {
     pub provenance: Option<nilo_sample::Provenance>,
     /// The user's tags.
     pub tags: BTreeMap<String, String>,
-    /// `run`, `watch` or `python`.
-    pub mode: String,
+    /// How it came to be recorded.
+    pub mode: RunMode,
     /// The command line.
     pub command: Vec<String>,
     /// Where it ran.
@@ -475,8 +475,8 @@ fn cpu(recording: &Recording, duration_nanos: u64) -> CpuSummary {
         return CpuSummary::default();
     };
     // What a watched process spent before we came is not part of the run.
-    let sampled = match recording.description.mode.as_str() {
-        "watch" | "python" => growth(series),
+    let sampled = match recording.description.mode {
+        RunMode::Watch | RunMode::Python => growth(series),
         _ => series.last(),
     };
     // Children that came and went between two samples are in the account of the one who waited for them.
@@ -668,7 +668,7 @@ fn paces(recording: &Recording) -> Vec<String> {
 /// What is wrong with the files: what the reader found, and a finished run whose tail is gone.
 pub fn damage(recording: &Recording) -> Vec<String> {
     let mut damage = recording.damage.clone();
-    let recorded = matches!(recording.description.mode.as_str(), "run" | "watch");
+    let recorded = matches!(recording.description.mode, RunMode::Run | RunMode::Watch);
     let ended = |timed: &nilo_sample::TimedEvent| matches!(timed.event, Event::CommandEnded { .. });
     let lost_rows = recording.dropped_rows > 0;
     let finished = recording.description.ending.is_some();

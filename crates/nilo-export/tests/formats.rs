@@ -7,8 +7,8 @@ use nilo_export::{
     CsvColumns, CsvLog, Format, write_csv, write_csv_long, write_json, write_parquet,
 };
 use nilo_sample::{
-    ABSENT, Column, Event, RecordedTable, Recording, RunDescription, RunId, Subject, TableSpec,
-    TimedEvent, Unit,
+    ABSENT, Column, Event, RecordedTable, Recording, RunDescription, RunId, RunMode, Subject,
+    TableSpec, TimedEvent, Unit,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, RowAccessor};
@@ -26,7 +26,7 @@ fn empty() -> Recording {
             resumes: None,
             provenance: None,
             tags: Default::default(),
-            mode: "run".into(),
+            mode: RunMode::Run,
             command: vec!["train".into()],
             cwd: String::new(),
             host: "box".into(),

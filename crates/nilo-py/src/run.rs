@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stored_settings};
 use nilo_runfile::RunFolder;
-use nilo_sample::{ABSENT, Event, Provenance};
+use nilo_sample::{ABSENT, Event, Provenance, RunMode};
 use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -112,7 +112,8 @@ impl Run {
                 .find_map(|ending| file.strip_suffix(ending))
                 .unwrap_or(file)
         });
-        let mut description = describe_run("python", command.clone(), name.unwrap_or(file), tags);
+        let mut description =
+            describe_run(RunMode::Python, command.clone(), name.unwrap_or(file), tags);
         description.name = name.map(str::to_owned);
         description.resumes = resumes.and_then(|id| id.parse().ok());
         let told: Provenance =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_runfile::{RunFolder, RunfileError, boot_id, monotonic_nanos, unix_nanos};
 use nilo_sample::run::RUN_SCHEMA;
-use nilo_sample::{RunDescription, RunId, SlurmJobId};
+use nilo_sample::{RunDescription, RunId, RunMode, SlurmJobId};
 use nilo_source::{Roots, process_id};
 
 use crate::privacy::{access, stored_command, stored_name};
@@ -17,7 +17,7 @@ const MOST_ATTEMPTS: u32 = 100;
 
 /// The description of a run that this process begins now; `slug` becomes part of its id. Secrets in the command line are hidden.
 pub fn describe_run(
-    mode: &str,
+    mode: RunMode,
     command: Vec<String>,
     slug: &str,
     tags: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ pub fn describe_run(
         resumes: None,
         provenance: Some(provenance()),
         tags,
-        mode: mode.to_owned(),
+        mode,
         command: stored_command(&command),
         cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),
         host,

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use nilo_sample::{Event, ProcessId, Recording, RunDescription, TableSpec};
+use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpec};
 
 use crate::error::RunfileError;
 use crate::folder::{Access, RunFolder, list_runs};
@@ -58,7 +58,7 @@ impl RunFolder {
     /// A program that recorded itself has a run of its own already; one of several runs stays one when the others are damaged.
     pub fn only_run(&self, description: &RunDescription) -> Option<RunFolder> {
         let mut inside = list_runs_inside(self.path());
-        let is_one = inside.len() == 1 && description.mode != "python";
+        let is_one = inside.len() == 1 && description.mode != RunMode::Python;
         is_one.then(|| inside.pop()?.ok()).flatten()
     }
 

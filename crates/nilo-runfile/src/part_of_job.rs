@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use nilo_sample::{
-    ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunDescription, Subject,
-    TimedEvent,
+    ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunDescription, RunMode,
+    Subject, TimedEvent,
 };
 
 use crate::run_curve::curve;
@@ -88,7 +88,7 @@ pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId
     let has_root = |pid: &u32| processes.contains_pid(*pid);
     let is_command = !is_over && job.description.root_pids.first().is_some_and(has_root);
     // A program that recorded itself is a training of its own: its marks are not those of the trainings inside it.
-    let is_training = job.description.mode == "python";
+    let is_training = job.description.mode == RunMode::Python;
     let is_foreign = |event: &Event| is_training && matches!(event, Event::Mark { .. });
     let of_job = job.events.iter().filter(|timed| !is_foreign(&timed.event));
     let told = of_job.filter_map(|timed| {

@@ -403,6 +403,6 @@ fn the_words_of_a_program_that_recorded_itself_are_not_those_of_a_run_inside() {
         part.events.iter().filter(is_mark).count()
     };
     assert_eq!(marks(&job), 1, "`nilo mark` in a job is for all of it");
-    job.description.mode = "python".to_owned();
+    job.description.mode = nilo_sample::RunMode::Python;
     assert_eq!(marks(&job), 0);
 }

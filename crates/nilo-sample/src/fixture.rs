@@ -1,7 +1,7 @@
 //! Small hand-made recordings for the tests of the crates above.
 
 use crate::run::RUN_SCHEMA;
-use crate::{RecordedTable, Recording, RunDescription, RunId, TableSpec};
+use crate::{RecordedTable, Recording, RunDescription, RunId, RunMode, TableSpec};
 
 /// A run of `true` without samples.
 pub fn recording() -> Recording {
@@ -14,7 +14,7 @@ pub fn recording() -> Recording {
             resumes: None,
             provenance: None,
             tags: Default::default(),
-            mode: "run".to_owned(),
+            mode: RunMode::Run,
             command: vec!["true".to_owned()],
             cwd: "/".to_owned(),
             host: "host".to_owned(),

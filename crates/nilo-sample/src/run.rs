@@ -11,9 +11,7 @@ use thiserror::Error;
 use crate::ending::Ending;
 use crate::limit::Limit;
 use crate::provenance::Provenance;
-
-/// The mode of a recording without a job: the host, our own cgroup and the GPUs, for as long as a live verb looks at them.
-pub const MACHINE_MODE: &str = "machine";
+use crate::run_mode::RunMode;
 
 /// The name of a run's folder: sorts by time, safe in a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -122,8 +120,8 @@ pub struct RunDescription {
     /// The user's tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// `run` (we started it), `watch` (we attached), `python` (a program recorded itself) or [`MACHINE_MODE`].
-    pub mode: String,
+    /// How it came to be recorded.
+    pub mode: RunMode,
     /// The command line.
     #[serde(default)]
     pub command: Vec<String>,

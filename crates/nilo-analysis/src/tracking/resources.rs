@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::table::is_absent;
-use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, Subject};
+use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -154,7 +153,7 @@ impl LatestReadings {
         LatestReadings {
             limit: description.limit.clone(),
             root_pid: description.root_pids.first().copied(),
-            of_machine: description.mode == MACHINE_MODE,
+            of_machine: description.mode == RunMode::Machine,
             several_roots: description.root_pids.len() > 1,
             ..LatestReadings::default()
         }

@@ -1,6 +1,6 @@
 //! Readings come out of the tables right, and a run that is followed gives the same verdicts as one that is read at once.
 
-use nilo_sample::run::MACHINE_MODE;
+use nilo_sample::RunMode;
 use nilo_sample::{
     ABSENT, Ending, Event, Limit, LimitSource, RecordedTable, Recording, RunStatus, TableSpec,
     TimedEvent,
@@ -273,7 +273,7 @@ fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
 #[test]
 fn a_cgroup_speaks_for_itself_where_no_job_is_watched() {
     let mut run = recording();
-    run.description.mode = MACHINE_MODE.to_owned();
+    run.description.mode = RunMode::Machine;
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 50.0, 1000)];
     let (tracker, changes) = ResourceTracker::over(&run);

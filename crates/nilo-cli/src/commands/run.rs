@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use nilo_recorder::{CommandSettings, RecorderError, run_command};
+use nilo_sample::RunMode;
 
 use crate::alerts::settle_alerts;
 use crate::args::RunArgs;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let name = args.name.clone().unwrap_or_else(|| program_name(&words));
-    let mut description = describe("run", words, &name, sampling);
+    let mut description = describe(RunMode::Run, words, &name, sampling);
     description.name = args.name;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {

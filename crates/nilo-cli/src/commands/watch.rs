@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use nilo_recorder::{WatchEnd, WatchSettings, watch_processes};
+use nilo_sample::RunMode;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use crate::alerts::settle_alerts;
@@ -49,7 +50,12 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         .run_name
         .clone()
         .or_else(|| Some(by_pid.get(pids.first()?)?.info.name.clone()));
-    let mut description = describe("watch", named, name.as_deref().unwrap_or("watch"), sampling);
+    let mut description = describe(
+        RunMode::Watch,
+        named,
+        name.as_deref().unwrap_or("watch"),
+        sampling,
+    );
     description.name = args.run_name;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {

@@ -15,10 +15,9 @@ use nilo_recorder::{
     Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
 };
 use nilo_runfile::{RunFolder, unix_nanos};
-use nilo_sample::run::MACHINE_MODE;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
-use nilo_sample::{Ending, Recording, RunDescription, RunStatus};
+use nilo_sample::{Ending, Recording, RunDescription, RunMode, RunStatus};
 
 use super::gpus::why_no_gpus;
 use super::monitor::{LiveMonitor, Plan};
@@ -65,9 +64,9 @@ impl Session<'_> {
         let target = self.target;
         let is_kept = self.is_kept && !self.args.no_record && !target.is_machine();
         let mode = if target.is_machine() {
-            MACHINE_MODE
+            RunMode::Machine
         } else {
-            "watch"
+            RunMode::Watch
         };
         let mut description = describe_run(
             mode,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nilo_recorder::{Backend, CreatedFolder, create_run_folder, describe_run};
 use nilo_runfile::RunFolder;
-use nilo_sample::RunDescription;
+use nilo_sample::{RunDescription, RunMode};
 
 use crate::args::{Sampling, Source};
 use crate::failure::{self, Failure};
@@ -29,7 +29,7 @@ pub(crate) fn backend(source: Source) -> Backend {
 
 /// The description of a run that begins now.
 pub(crate) fn describe(
-    mode: &str,
+    mode: RunMode,
     command: Vec<String>,
     name: &str,
     sampling: &Sampling,

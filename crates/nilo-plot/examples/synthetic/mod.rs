@@ -5,7 +5,7 @@
 
 use nilo_sample::{
     Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
-    Recording, RunDescription, RunId, RunStatus, Subject, TableSpec, TimedEvent,
+    Recording, RunDescription, RunId, RunMode, RunStatus, Subject, TableSpec, TimedEvent,
 };
 
 pub const MIB: f64 = 1048576.0;
@@ -23,7 +23,7 @@ pub fn empty(name: &str) -> Recording {
             resumes: None,
             provenance: None,
             tags: Default::default(),
-            mode: "run".into(),
+            mode: RunMode::Run,
             command: "python train.py --config configs/gpt2-small.yaml --batch-size 32"
                 .split(' ')
                 .map(String::from)

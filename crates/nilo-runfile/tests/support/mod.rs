@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use nilo_runfile::{RunFolder, WriterOptions};
-use nilo_sample::{Column, RunDescription, RunId, Subject, TableSpec, Unit};
+use nilo_sample::{Column, RunDescription, RunId, RunMode, Subject, TableSpec, Unit};
 
 /// A run that goes away with the test.
 pub struct Scratch {
@@ -56,7 +56,7 @@ pub fn description(start: u64) -> RunDescription {
         resumes: None,
         provenance: None,
         tags: Default::default(),
-        mode: "run".to_owned(),
+        mode: RunMode::Run,
         command: vec!["true".to_owned()],
         cwd: String::new(),
         host: String::new(),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_recorder::{OwnMemory, OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
-use nilo_sample::Ending;
 use nilo_sample::units::{format_bytes, to_secs};
+use nilo_sample::{Ending, RunMode};
 
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
@@ -58,7 +58,7 @@ impl TrainingRecord {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let tags: BTreeMap<String, String> = args.tags.iter().cloned().collect();
         let slug = args.name.as_deref().unwrap_or("bpe-train");
-        let mut description = describe_run("bpe", words.collect(), slug, tags);
+        let mut description = describe_run(RunMode::Bpe, words.collect(), slug, tags);
         description.name.clone_from(&args.name);
         description.interval_nanos = interval;
         let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description)
