@@ -55,7 +55,8 @@ class Nilo:
             options["stdin"] = subprocess.PIPE
         process = self.start(*arguments, **options)
         out, err = process.communicate(input, timeout=timeout)
-        if "json" in arguments:
+        # Ten thousand metrics would take half a minute.
+        if "json" in arguments and len(out or "") < 1_000_000:
             check_printed(out or "")
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 

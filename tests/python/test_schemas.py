@@ -6,7 +6,7 @@ import subprocess
 import jsonschema
 import pytest
 from answer_schemas import check, check_printed, published
-from conftest import MIB, python
+from conftest import MIB, NILO, python
 
 GROWING = "kept = []\nimport time\nfor _ in range(30):\n    kept.append(bytearray(1 << 20))\n    time.sleep(0.02)\n"
 LEAKING_FILE = "t_s,rss_bytes\n" + "".join(f"{second},{(100 + second) * MIB}\n" for second in range(300))
@@ -16,8 +16,6 @@ LEAKING_FILE = "t_s,rss_bytes\n" + "".join(f"{second},{(100 + second) * MIB}\n" 
 def recorded(nilo):
     """Two runs: one that ends well, with a tag and a mark, and one that fails."""
     job = python(GROWING + "import subprocess, sys\nsubprocess.run([sys.argv[1], 'mark', 'grown'], check=True)\n")
-    from conftest import NILO
-
     assert nilo("run", "-q", "--name", "good", "--tag", "size=small", "--json", "good.json", "--", *job, NILO).returncode == 0
     assert nilo("run", "-q", "--name", "bad", "--", "sh", "-c", "sleep 0.2; exit 3").returncode == 3
     return nilo

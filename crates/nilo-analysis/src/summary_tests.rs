@@ -174,3 +174,33 @@ fn the_mean_of_the_cpu_never_exceeds_its_maximum() {
         "{cpu:?}"
     );
 }
+
+#[test]
+fn how_serious_an_ending_is_and_what_it_is_called() {
+    let of = |status: RunStatus, exit_code: Option<i32>, signal: Option<i32>| {
+        let mut summary = summary_of(&fixture::recording());
+        (summary.status, summary.exit_code, summary.signal) = (status, exit_code, signal);
+        (summary.ending_severity(), summary.short_ending())
+    };
+    let named = |severity: Option<Severity>, text: &str| (severity, text.to_owned());
+    let (warning, critical) = (Some(Severity::Warning), Some(Severity::Critical));
+    assert_eq!(
+        of(RunStatus::Exited, Some(0), None),
+        named(None, "exited 0")
+    );
+    assert_eq!(
+        of(RunStatus::Exited, Some(3), None),
+        named(warning, "exited 3")
+    );
+    assert_eq!(of(RunStatus::Exited, None, None), named(None, "exited"));
+    assert_eq!(
+        of(RunStatus::Killed, None, Some(9)),
+        named(warning, "killed 9")
+    );
+    assert_eq!(of(RunStatus::Lost, None, None), named(warning, "lost"));
+    assert_eq!(
+        of(RunStatus::OomKilled, Some(1), None),
+        named(critical, "oom-killed")
+    );
+    assert_eq!(of(RunStatus::Running, None, None), named(None, "running"));
+}

@@ -5,8 +5,8 @@ use nilo_analysis::assessment::{
 };
 use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_forecast::{Cause, Growth, RiskLevel};
-use nilo_sample::Certainty;
 use nilo_sample::units::to_secs;
+use nilo_sample::{Certainty, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,6 +43,14 @@ impl ResourceRisk {
     /// Whether somebody should be told.
     pub fn is_warning(&self) -> bool {
         self.assessment.is_warning()
+    }
+
+    /// How serious it is; nothing where nobody needs to be told.
+    pub fn severity(&self) -> Option<Severity> {
+        match self.assessment.level {
+            RiskLevel::Critical => Some(Severity::Critical),
+            _ => self.is_warning().then_some(Severity::Warning),
+        }
     }
 }
 
@@ -256,5 +264,35 @@ impl OomWarning {
             confidence: forecast.confidence,
             cause: forecast.cause,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_forecast::Reading;
+
+    fn at(used_bytes: f64) -> ResourceRisk {
+        let mut verdict = Verdict::unmeasured(Resource::Job);
+        verdict.reading = Reading {
+            used_bytes,
+            limit_bytes: Some(100.0),
+            ..Reading::default()
+        };
+        ResourceRisk::now(verdict, &Thresholds::from_percent(80.0), None)
+    }
+
+    #[test]
+    fn the_level_decides_severity_and_exit_status() {
+        let of = |used_bytes: f64| {
+            (
+                at(used_bytes).severity(),
+                oom_exit_status(&[at(used_bytes)]),
+            )
+        };
+        assert_eq!(of(79.0), (None, 0));
+        assert_eq!(of(81.0), (Some(Severity::Warning), 1));
+        assert_eq!(of(96.0), (Some(Severity::Critical), 1));
+        assert_eq!(oom_exit_status(&[at(10.0), at(90.0)]), 1);
     }
 }

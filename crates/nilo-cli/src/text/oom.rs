@@ -6,11 +6,10 @@ use nilo_analysis::assessment::prediction_in_words;
 use nilo_analysis::tracking::{Resource, Verdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
-use nilo_forecast::RiskLevel;
 use nilo_forecast::words::{MAY_BE_LOADING, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
-use nilo_sample::{Ending, RunStatus};
+use nilo_sample::{Ending, RunStatus, Severity};
 
 use crate::screen::Screen;
 use crate::text::one_line::one_line;
@@ -93,13 +92,10 @@ pub(crate) fn write_warning(out: &mut dyn Write, risk: &ResourceRisk) -> Result<
     let block = risk
         .assessment
         .warning_text(|text| one_line(text, REASON_CHARS));
-    let severity = match risk.assessment.level {
-        RiskLevel::Critical => "critical",
-        _ => "warning",
-    };
+    let severity = risk.severity().unwrap_or(Severity::Warning);
     match block.strip_prefix(WARNING) {
         Some(rest) => {
-            let label = Screen::stdout().paint(severity, WARNING);
+            let label = Screen::stdout().paint(severity.as_str(), WARNING);
             writeln!(out, "{label}{rest}")
         }
         None => writeln!(out, "{block}"),
