@@ -4,41 +4,26 @@
 
 use std::io::{self, Write};
 
-use crate::csv::{BASIC_HEADER, push_basic};
+use crate::csv_rows::CsvRows;
+use crate::csv_table::{basic_rows, write_basic};
 
-/// Writes `timestamp_seconds,memory_mb,cpu_percent`, a row at a time.
-#[derive(Debug)]
+/// Writes `timestamp_seconds,memory_mb,cpu_percent`, a row at a time; a row allocates nothing.
 pub struct CsvLog<W: Write> {
-    output: W,
-    /// Kept between rows: a tick allocates nothing.
-    line: String,
+    rows: CsvRows<W>,
 }
 
 impl<W: Write> CsvLog<W> {
     /// Starts the log with its header. The output should not be buffered: rows are handed over whole.
     pub fn create(output: W) -> io::Result<CsvLog<W>> {
-        let line = String::with_capacity(64);
-        let mut log = CsvLog { output, line };
-        log.line.push_str(BASIC_HEADER);
-        log.end_line()?;
-        Ok(log)
+        let mut rows = basic_rows(output)?;
+        rows.flush()?;
+        Ok(CsvLog { rows })
     }
 
     /// Adds a row; [`nilo_sample::ABSENT`] leaves a field empty.
     pub fn row(&mut self, time_nanos: u64, memory_bytes: f64, cpu_percent: f64) -> io::Result<()> {
-        self.line.clear();
-        push_basic(&mut self.line, time_nanos, memory_bytes, Some(cpu_percent));
-        self.end_line()
-    }
-
-    /// The output, as it was given.
-    pub fn into_inner(self) -> W {
-        self.output
-    }
-
-    fn end_line(&mut self) -> io::Result<()> {
-        self.line.push('\n');
-        self.output.write_all(self.line.as_bytes())?;
-        self.output.flush()
+        write_basic(&mut self.rows, time_nanos, memory_bytes, Some(cpu_percent))?;
+        self.rows.end_row()?;
+        self.rows.flush()
     }
 }

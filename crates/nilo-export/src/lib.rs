@@ -3,9 +3,10 @@
 //! Every writer streams: a recording of a million rows needs no second copy in memory.
 //! Numbers are raw; the `*_mb` columns of the CSV table are 2^20 bytes, as in the logs that it continues.
 
-mod csv;
 mod csv_log;
 mod csv_long;
+mod csv_rows;
+mod csv_table;
 mod in_force;
 mod json;
 mod number_text;
@@ -20,9 +21,10 @@ use std::str::FromStr;
 use nilo_sample::Recording;
 use thiserror::Error;
 
-pub use crate::csv::{CsvColumns, csv_text, write_csv};
 pub use crate::csv_log::CsvLog;
 pub use crate::csv_long::write_csv_long;
+pub use crate::csv_rows::CsvRows;
+pub use crate::csv_table::{CsvColumns, write_csv};
 pub use crate::json::write_json;
 pub use crate::parquet::write_parquet;
 pub use crate::subject_name::subject_name;

@@ -203,12 +203,29 @@ fn a_missed_cpu_reading_is_empty_and_the_next_spans_it() {
 
 #[test]
 fn the_log_of_a_run_has_the_same_rows() {
-    let mut log = CsvLog::create(Vec::new()).unwrap();
+    /// What each write handed over.
+    struct Writes<'a>(&'a mut Vec<String>);
+    impl std::io::Write for Writes<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.push(String::from_utf8(bytes.to_vec()).unwrap());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut writes = Vec::new();
+    let mut log = CsvLog::create(Writes(&mut writes)).unwrap();
     log.row(0, 22.26 * MIB, 0.0).unwrap();
     log.row(99_999_999, 23.45 * MIB, ABSENT).unwrap();
+    drop(log);
     assert_eq!(
-        String::from_utf8(log.into_inner()).unwrap(),
-        "timestamp_seconds,memory_mb,cpu_percent\n0.000,22.26,0.0\n0.100,23.45,\n"
+        writes,
+        [
+            "timestamp_seconds,memory_mb,cpu_percent\n",
+            "0.000,22.26,0.0\n",
+            "0.100,23.45,\n"
+        ]
     );
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::compare_training::ComparedFigure;
 use nilo_analysis::{Comparison, compare, summarize};
-use nilo_export::csv_text;
+use nilo_export::CsvRows;
 use nilo_runfile::RunFolder;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
@@ -109,34 +109,32 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         .into_iter()
         .flat_map(|(kind, figures)| figures.iter().map(move |figure| (kind, figure)))
         .collect();
-    write!(
-        out,
-        "run,status,exit_code,duration_secs,peak_bytes,mean_bytes,cpu_secs"
-    )?;
-    for (kind, figure) in &figures {
-        let name = format!("{kind}:{}:{}", figure.name, figure.figure);
-        write!(out, ",{}", csv_text(&name))?;
-    }
-    writeln!(out)?;
+    let fixed = [
+        "run",
+        "status",
+        "exit_code",
+        "duration_secs",
+        "peak_bytes",
+        "mean_bytes",
+        "cpu_secs",
+    ];
+    let logged = figures
+        .iter()
+        .map(|(kind, figure)| format!("{kind}:{}:{}", figure.name, figure.figure));
+    let header = fixed.map(str::to_owned).into_iter().chain(logged);
+    let mut csv = CsvRows::new(out, header)?;
     for (index, run) in comparison.runs.iter().enumerate() {
-        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-        let (peak, mean) = (number(run.peak_bytes), number(run.mean_bytes));
-        write!(
-            out,
-            "{},{},{},{:.3},{peak},{mean},{:.3}",
-            run.run,
-            run.status.as_str(),
-            run.exit_code.map_or(String::new(), |code| code.to_string()),
-            run.duration_secs,
-            run.cpu_secs
-        )?;
+        csv.text(&run.run)?;
+        csv.text(run.status.as_str())?;
+        csv.number_if_known(run.exit_code)?;
+        csv.number(format_args!("{:.3}", run.duration_secs))?;
+        csv.number_if_known(run.peak_bytes)?;
+        csv.number_if_known(run.mean_bytes)?;
+        csv.number(format_args!("{:.3}", run.cpu_secs))?;
         for (_, figure) in &figures {
-            match figure.values[index] {
-                Some(value) => write!(out, ",{value}")?,
-                None => write!(out, ",")?,
-            }
+            csv.number_if_known(figure.values[index])?;
         }
-        writeln!(out)?;
+        csv.end_row()?;
     }
-    Ok(())
+    csv.finish()
 }

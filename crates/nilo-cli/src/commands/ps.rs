@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nilo_answer::ps::{PsAnswer, WatchableProcess};
-use nilo_export::csv_text;
+use nilo_export::CsvRows;
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes};
@@ -124,18 +124,16 @@ fn beginning(text: &str) -> String {
 }
 
 fn write_csv(out: &mut dyn std::io::Write, rows: &[WatchableProcess]) -> std::io::Result<()> {
-    writeln!(out, "pid,user,rss_bytes,cpu_percent,cwd,command")?;
+    let header = ["pid", "user", "rss_bytes", "cpu_percent", "cwd", "command"];
+    let mut csv = CsvRows::new(out, header)?;
     for row in rows {
-        let user = csv_text(row.user.as_deref().unwrap_or(""));
-        let (cwd, command) = (
-            csv_text(row.cwd.as_deref().unwrap_or("")),
-            csv_text(&row.command),
-        );
-        writeln!(
-            out,
-            "{},{user},{},{:.1},{cwd},{command}",
-            row.pid, row.rss_bytes, row.cpu_percent
-        )?;
+        csv.number(row.pid)?;
+        csv.text(row.user.as_deref().unwrap_or(""))?;
+        csv.number(row.rss_bytes)?;
+        csv.number(format_args!("{:.1}", row.cpu_percent))?;
+        csv.text(row.cwd.as_deref().unwrap_or(""))?;
+        csv.text(&row.command)?;
+        csv.end_row()?;
     }
-    Ok(())
+    csv.finish()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
 use nilo_answer::runs::RunsAnswer;
-use nilo_export::csv_text;
+use nilo_export::CsvRows;
 use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::printable::printable;
@@ -193,25 +193,25 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[Listed]) -> std::io::Resul
 }
 
 fn write_csv(out: &mut dyn std::io::Write, summaries: &[&Summary]) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "run,status,exit_code,duration_secs,peak_bytes,mean_bytes,command"
-    )?;
+    let header = [
+        "run",
+        "status",
+        "exit_code",
+        "duration_secs",
+        "peak_bytes",
+        "mean_bytes",
+        "command",
+    ];
+    let mut csv = CsvRows::new(out, header)?;
     for summary in summaries {
-        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-        writeln!(
-            out,
-            "{},{},{},{:.3},{},{},{}",
-            summary.run,
-            summary.status.as_str(),
-            summary
-                .exit_code
-                .map_or(String::new(), |code| code.to_string()),
-            summary.duration_secs,
-            number(summary.memory.peak_bytes),
-            number(summary.memory.mean_bytes),
-            csv_text(&summary.command.join(" ")),
-        )?;
+        csv.text(&summary.run)?;
+        csv.text(summary.status.as_str())?;
+        csv.number_if_known(summary.exit_code)?;
+        csv.number(format_args!("{:.3}", summary.duration_secs))?;
+        csv.number_if_known(summary.memory.peak_bytes)?;
+        csv.number_if_known(summary.memory.mean_bytes)?;
+        csv.text(&summary.command.join(" "))?;
+        csv.end_row()?;
     }
-    Ok(())
+    csv.finish()
 }

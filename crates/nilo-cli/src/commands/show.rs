@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nilo_analysis::{Summary, summarize};
-use nilo_export::csv_text;
+use nilo_export::CsvRows;
 use nilo_runfile::RunFolder;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
@@ -137,26 +137,27 @@ fn when(unix_nanos: u64) -> String {
 }
 
 fn write_csv(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "pid,name,peak_rss_bytes,last_rss_bytes,pss_bytes,cpu_secs,started_secs,ended_secs"
-    )?;
+    let header = [
+        "pid",
+        "name",
+        "peak_rss_bytes",
+        "last_rss_bytes",
+        "pss_bytes",
+        "cpu_secs",
+        "started_secs",
+        "ended_secs",
+    ];
+    let mut csv = CsvRows::new(out, header)?;
     for process in &summary.processes {
-        let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-        writeln!(
-            out,
-            "{},{},{},{},{},{:.3},{:.3},{}",
-            process.pid,
-            csv_text(&process.name),
-            number(process.peak_rss_bytes),
-            number(process.last_rss_bytes),
-            number(process.pss_bytes),
-            process.cpu_secs,
-            process.started_secs,
-            process
-                .ended_secs
-                .map_or(String::new(), |secs| format!("{secs:.3}")),
-        )?;
+        csv.number(process.pid)?;
+        csv.text(&process.name)?;
+        csv.number_if_known(process.peak_rss_bytes)?;
+        csv.number_if_known(process.last_rss_bytes)?;
+        csv.number_if_known(process.pss_bytes)?;
+        csv.number(format_args!("{:.3}", process.cpu_secs))?;
+        csv.number(format_args!("{:.3}", process.started_secs))?;
+        csv.number_if_known(process.ended_secs.map(|secs| format!("{secs:.3}")))?;
+        csv.end_row()?;
     }
-    Ok(())
+    csv.finish()
 }

@@ -2,25 +2,33 @@
 //!
 //! Promises: the first three columns are `timestamp_seconds,memory_mb,cpu_percent` with 3, 2 and 1 decimals.
 //! What was not measured is an empty field.
-//! Fields are quoted as in RFC 4180 where they must be; text never acts on a terminal or in a spreadsheet; lines end in `\n`.
 //! Neighbours: [`crate::csv_log`] writes the three columns during a run, [`crate::csv_long`] writes every table.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use nilo_analysis::owned_cgroup::owned_cgroup_table;
 use nilo_sample::limit::NO_LIMIT_FROM;
-use nilo_sample::printable::is_printable;
 use nilo_sample::units::to_mb;
 use nilo_sample::{Event, RecordedTable, Recording, Subject, is_absent};
 
 use crate::ExportError;
+use crate::csv_rows::CsvRows;
 use crate::in_force::{InForce, cell};
 
 /// The columns of every memory log.
-pub(crate) const BASIC_HEADER: &str = "timestamp_seconds,memory_mb,cpu_percent";
+const BASIC_HEADER: [&str; 3] = ["timestamp_seconds", "memory_mb", "cpu_percent"];
 
 /// What follows them in a full table.
-const FURTHER_HEADER: &str = "rss_mb,high_water_mb,swap_mb,processes,cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks";
+const FURTHER_HEADER: [&str; 8] = [
+    "rss_mb",
+    "high_water_mb",
+    "swap_mb",
+    "processes",
+    "cgroup_working_set_mb",
+    "cgroup_limit_mb",
+    "host_available_mb",
+    "marks",
+];
 
 /// Which columns to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,23 +47,28 @@ pub fn write_csv(
     columns: CsvColumns,
     output: impl Write,
 ) -> Result<(), ExportError> {
-    let mut output = BufWriter::new(output);
-    match columns {
-        CsvColumns::Basic => writeln!(output, "{BASIC_HEADER}")?,
-        CsvColumns::Full => writeln!(output, "{BASIC_HEADER},{FURTHER_HEADER}")?,
-    }
+    let further = match columns {
+        CsvColumns::Basic => [].iter(),
+        CsvColumns::Full => FURTHER_HEADER.iter(),
+    };
+    let mut rows = CsvRows::new(output, BASIC_HEADER.iter().chain(further))?;
     if let Some(tree) = recording.table(&Subject::Tree) {
-        write_rows(recording, tree, columns, &mut output)?;
+        write_rows(recording, tree, columns, &mut rows)?;
     }
-    output.flush()?;
+    rows.finish()?;
     Ok(())
+}
+
+/// Begins a memory log: the header of the three columns.
+pub(crate) fn basic_rows<W: Write>(output: W) -> std::io::Result<CsvRows<W>> {
+    CsvRows::new(output, BASIC_HEADER)
 }
 
 fn write_rows(
     recording: &Recording,
     tree: &RecordedTable,
     columns: CsvColumns,
-    output: &mut impl Write,
+    rows: &mut CsvRows<impl Write>,
 ) -> Result<(), ExportError> {
     let position = |name| tree.spec.column(name).unwrap_or(usize::MAX);
     let further = [
@@ -69,34 +82,27 @@ fn write_rows(
     let mut cgroup = InForce::new(job_cgroup(recording));
     let mut host = InForce::new(recording.table(&Subject::Host));
     let mut marks = Marks::new(recording);
-    let mut line = String::new();
 
     for (row, time_nanos) in tree.times.iter().copied().enumerate() {
-        line.clear();
         let cpu_percent = load.percent(time_nanos, cell(tree, cpu, row));
-        push_basic(&mut line, time_nanos, cell(tree, memory, row), cpu_percent);
+        write_basic(rows, time_nanos, cell(tree, memory, row), cpu_percent)?;
         if columns == CsvColumns::Full {
             cgroup.advance(time_nanos);
             host.advance(time_nanos);
             for (column, scale) in further {
-                push_number(&mut line, Some(cell(tree, column, row)), scale);
+                write_number(rows, Some(cell(tree, column, row)), scale)?;
             }
-            push_number(
-                &mut line,
-                cgroup.value("working_set_bytes"),
-                Scale::Megabytes,
-            );
+            let working_set = cgroup.value("working_set_bytes");
+            write_number(rows, working_set, Scale::Megabytes)?;
             let limit = cgroup
                 .value("limit_bytes")
                 .filter(|bytes| *bytes < NO_LIMIT_FROM as f64);
-            push_number(&mut line, limit, Scale::Megabytes);
-            push_number(&mut line, host.value("available_bytes"), Scale::Megabytes);
-            line.push(',');
+            write_number(rows, limit, Scale::Megabytes)?;
+            write_number(rows, host.value("available_bytes"), Scale::Megabytes)?;
             let until = (row + 1 < tree.times.len()).then_some(time_nanos);
-            push_text(&mut line, &marks.take(until));
+            rows.text(&marks.take(until))?;
         }
-        line.push('\n');
-        output.write_all(line.as_bytes())?;
+        rows.end_row()?;
     }
     Ok(())
 }
@@ -175,60 +181,32 @@ impl<'a> Marks<'a> {
 enum Scale {
     Megabytes,
     Whole,
+    Percent,
 }
 
 /// The three columns of every memory log; what is not a finite number stays empty.
-pub(crate) fn push_basic(
-    line: &mut String,
+pub(crate) fn write_basic(
+    rows: &mut CsvRows<impl Write>,
     time_nanos: u64,
     memory_bytes: f64,
     cpu_percent: Option<f64>,
-) {
-    use std::fmt::Write;
+) -> std::io::Result<()> {
     let millis = time_nanos / 1_000_000 + u64::from(time_nanos % 1_000_000 >= 500_000);
-    // Writing to a String cannot fail.
-    let _ = write!(line, "{}.{:03},", millis / 1000, millis % 1000);
-    if memory_bytes.is_finite() {
-        let _ = write!(line, "{:.2}", to_mb(memory_bytes));
-    }
-    line.push(',');
-    if let Some(percent) = cpu_percent.filter(|percent| percent.is_finite()) {
-        let _ = write!(line, "{percent:.1}");
-    }
+    rows.number(format_args!("{}.{:03}", millis / 1000, millis % 1000))?;
+    write_number(rows, Some(memory_bytes), Scale::Megabytes)?;
+    write_number(rows, cpu_percent, Scale::Percent)
 }
 
-fn push_number(line: &mut String, value: Option<f64>, scale: Scale) {
-    use std::fmt::Write;
-    line.push(',');
+fn write_number(
+    rows: &mut CsvRows<impl Write>,
+    value: Option<f64>,
+    scale: Scale,
+) -> std::io::Result<()> {
     let present = |value: &f64| !is_absent(*value) && value.is_finite();
-    if let Some(value) = value.filter(present) {
-        // Writing to a String cannot fail.
-        let _ = match scale {
-            Scale::Megabytes => write!(line, "{:.2}", to_mb(value)),
-            Scale::Whole => write!(line, "{value:.0}"),
-        };
+    match (value.filter(present), scale) {
+        (Some(value), Scale::Megabytes) => rows.number(format_args!("{:.2}", to_mb(value))),
+        (Some(value), Scale::Whole) => rows.number(format_args!("{value:.0}")),
+        (Some(value), Scale::Percent) => rows.number(format_args!("{value:.1}")),
+        (None, _) => rows.number_if_known(None::<f64>),
     }
-}
-
-/// A text field, in quotes where a comma, a quote or a line end would break the row.
-///
-/// Characters that act on a terminal become blanks, and what a spreadsheet would compute gets an apostrophe in front:
-/// names and marks come from programs, and the file goes to people.
-pub fn csv_text(text: &str) -> String {
-    let keeps = |c: char| is_printable(c) || matches!(c, '\n' | '\r' | '\t');
-    let mut field: String = text
-        .chars()
-        .map(|c| if keeps(c) { c } else { ' ' })
-        .collect();
-    if field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        field.insert(0, '\'');
-    }
-    if field.contains([',', '"', '\n', '\r']) {
-        field = format!("\"{}\"", field.replace('"', "\"\""));
-    }
-    field
-}
-
-pub(crate) fn push_text(line: &mut String, text: &str) {
-    line.push_str(&csv_text(text));
 }
