@@ -26,6 +26,7 @@ fn recording(tables: Vec<RecordedTable>) -> Recording {
         description,
         tables,
         events: vec![],
+        stacks: Default::default(),
         written_until_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,

@@ -130,6 +130,7 @@ fn empty(description: RunDescription) -> Recording {
         description,
         tables: vec![],
         events: vec![],
+        stacks: Default::default(),
         written_until_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,

@@ -10,7 +10,9 @@ use nilo_sample::{Event, NO_STEP, RecordedTable, TableSpec, TimedEvent};
 use crate::axis::Shift;
 use crate::block::TableEntry;
 use crate::blocks::BlockPlace;
+use crate::read_stacks::StackCollector;
 use crate::record::{Record, RowView};
+use crate::stack_record::DeclaredStack;
 use crate::unpack::{PackedRows, unpack_all};
 
 /// At most this many sentences about one file: damage is reported, not listed byte by byte.
@@ -78,6 +80,7 @@ pub(crate) struct Collector<'a> {
     /// The number of each of them in its writer's stream.
     numbers: Vec<u32>,
     events: Vec<TimedEvent>,
+    stacks: StackCollector,
     written_until_nanos: u64,
     /// Rows that are still in blocks.
     packed: Vec<PackedRows>,
@@ -95,6 +98,7 @@ impl<'a> Collector<'a> {
             tables: Vec::new(),
             numbers: Vec::new(),
             events: Vec::new(),
+            stacks: StackCollector::default(),
             written_until_nanos: 0,
             packed: Vec::new(),
         }
@@ -103,6 +107,12 @@ impl<'a> Collector<'a> {
     /// Takes one column of each table only; tables without it are left out.
     pub(crate) fn only(mut self, column: Option<&'a str>) -> Collector<'a> {
         self.column = column;
+        self
+    }
+
+    /// Goes on with the stacks of an earlier collector, so that their numbers stay.
+    pub(crate) fn with_stacks(mut self, stacks: StackCollector) -> Collector<'a> {
+        self.stacks = stacks;
         self
     }
 
@@ -142,6 +152,13 @@ impl<'a> Collector<'a> {
                         event,
                     }),
                     Err(error) => tally.complain(format!("an event is unreadable: {error}")),
+                }
+            }
+            Record::Stack(body) => {
+                let declared = DeclaredStack::decode(body).ok_or("it is unreadable");
+                let outcome = declared.and_then(|stack| self.stacks.declare(&self.writer, &stack));
+                if let Err(reason) = outcome {
+                    tally.complain(format!("the declaration of a stack: {reason}"));
                 }
             }
             Record::Other => {}
@@ -292,7 +309,7 @@ impl<'a> Collector<'a> {
 
     /// Puts tables in the order of their definition, and everything in them in the order of time.
     /// Tables without a readable row are left out.
-    pub(crate) fn finish(self) -> (Vec<RecordedTable>, Vec<TimedEvent>) {
+    pub(crate) fn finish(self) -> Collected {
         debug_assert!(self.packed.is_empty());
         let mut numbered: Vec<_> = self.numbers.into_iter().zip(self.tables).collect();
         numbered.retain(|(_, table)| !table.times.is_empty());
@@ -305,8 +322,20 @@ impl<'a> Collector<'a> {
             }
         }
         events.sort_by_key(|event| event.time_nanos);
-        (tables, events)
+        self.stacks.rename_in(&mut tables);
+        Collected {
+            tables,
+            events,
+            stacks: self.stacks,
+        }
     }
+}
+
+/// What was collected, in order.
+pub(crate) struct Collected {
+    pub(crate) tables: Vec<RecordedTable>,
+    pub(crate) events: Vec<TimedEvent>,
+    pub(crate) stacks: StackCollector,
 }
 
 /// Only a writer with a wrong clock needs this.

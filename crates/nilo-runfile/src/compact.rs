@@ -217,6 +217,9 @@ pub(crate) fn encode_block(file: &File) -> Option<(Header, Vec<u8>)> {
             events += 1;
             loose.extend(record::encode_event(time_nanos, event_json).unwrap_or_default());
         }
+        Record::Stack(body) => {
+            loose.extend(record::encode(record::KIND_STACK, &[body]).unwrap_or_default());
+        }
         Record::Other => {}
     })
     .ok()?;

@@ -88,6 +88,34 @@ pub enum RunfileError {
         /// Where.
         path: PathBuf,
     },
+    /// A name that an attachment may not have.
+    #[error(
+        "{name:?} cannot name an attachment: 1 to 100 letters, digits, '.', '_' or '-', and no dot in front"
+    )]
+    BadAttachmentName {
+        /// What was asked for.
+        name: String,
+    },
+    /// Not a media type.
+    #[error("{text:?} is not a media type such as \"image/png\"")]
+    BadMediaType {
+        /// What was asked for.
+        text: String,
+    },
+    /// The run has an attachment of this name; what was attached is never replaced.
+    #[error("the run has an attachment of this name already: {path}", path = path.display())]
+    AttachmentExists {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The run has as many attachments as it may have.
+    #[error("the run has {most} attachments, which is the most: {path}", path = path.display())]
+    TooManyAttachments {
+        /// How many it may have.
+        most: usize,
+        /// Where another one should have gone.
+        path: PathBuf,
+    },
     /// The file comes from a newer nilo.
     #[error("written by a later version of nilo (file format {version}, this one reads up to {known}): {path}", path = path.display())]
     LaterVersion {

@@ -14,6 +14,7 @@ use crate::header::{Header, Magic};
 use crate::load;
 use crate::names;
 use crate::part_of_job::part_of_job;
+use crate::read_stacks::add_stacks;
 
 /// The folder inside a job's folder that holds its runs.
 pub(crate) const RUNS: &str = "runs";
@@ -116,6 +117,7 @@ impl RunFolder {
                 true
             });
         }
+        add_stacks(&mut recording.stacks, &of_job.stacks, &mut part.tables);
         recording.tables.append(&mut part.tables);
         recording.events.append(&mut part.events);
         recording.damage.extend_from_slice(&of_job.damage);
@@ -142,6 +144,7 @@ impl RunFolder {
                 for table in &mut inner.tables {
                     table.writer = inner_writer(only.path(), &table.writer);
                 }
+                add_stacks(&mut recording.stacks, &inner.stacks, &mut inner.tables);
                 recording.tables.append(&mut inner.tables);
                 recording.events.append(&mut inner.events);
                 recording.damage.append(&mut inner.damage);

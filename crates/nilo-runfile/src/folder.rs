@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
+use crate::attachment_folder::AttachmentFolder;
 use crate::description_file;
 use crate::error::{RunfileError, json_reason};
 use crate::family::{inner_writer, runs_inside};
@@ -191,7 +192,17 @@ impl RunFolder {
         };
         let sizes = entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
         let inside = self.runs_inside().into_iter().map(|run| run.size_bytes());
-        sizes.chain(inside).sum()
+        let attached = self
+            .open_folder()
+            .and_then(|run| match AttachmentFolder::open(&run)? {
+                Some(folder) => folder.list(),
+                None => Ok(Vec::new()),
+            });
+        let attached = attached.unwrap_or_default().into_iter();
+        sizes
+            .chain(inside)
+            .chain(attached.map(|entry| entry.size_bytes))
+            .sum()
     }
 
     /// Follows the run while it is written, from its beginning.

@@ -8,17 +8,18 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilo_sample::{RecordedTable, TimedEvent};
+use nilo_sample::{RecordedTable, StackTree, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
-use crate::collect::{Collector, Declared, Tally};
+use crate::collect::{Collected, Collector, Declared, Tally};
 use crate::error::RunfileError;
 use crate::family::{inner_writer, runs_inside};
 use crate::folder::RunFolder;
 use crate::header::{Header, Magic};
 use crate::load::open_with_header;
 use crate::names::{self, StreamFiles};
+use crate::read_stacks::StackCollector;
 use crate::scan::{AtBadBytes, scan};
 
 /// What arrived between two polls.
@@ -46,6 +47,8 @@ pub struct Follower {
     streams: BTreeMap<String, StreamTail>,
     marks: BTreeMap<PathBuf, MarksTail>,
     polls: u64,
+    /// Kept from poll to poll, so that a stack keeps its number.
+    stacks: StackCollector,
 }
 
 #[derive(Default)]
@@ -83,7 +86,13 @@ impl Follower {
             streams: BTreeMap::new(),
             marks: BTreeMap::new(),
             polls: 0,
+            stacks: StackCollector::default(),
         }
+    }
+
+    /// The stacks that the rows handed out so far name, of all writers.
+    pub fn stacks(&self) -> &StackTree {
+        self.stacks.tree()
     }
 
     /// What arrived since the last poll. The first one hands out everything from the beginning.
@@ -96,13 +105,19 @@ impl Follower {
             }
         };
         self.polls += 1;
-        let mut collector = Collector::new(&|_| true, self.polls);
+        let mut collector =
+            Collector::new(&|_| true, self.polls).with_stacks(std::mem::take(&mut self.stacks));
         let mut damage = Vec::new();
         self.poll_folder(None, &axis, &mut collector, &mut damage)?;
         for run in runs_inside(&self.folder) {
             self.poll_folder(Some(run.path()), &axis, &mut collector, &mut damage)?;
         }
-        let (tables, events) = collector.finish();
+        let Collected {
+            tables,
+            events,
+            stacks,
+        } = collector.finish();
+        self.stacks = stacks;
         Ok(Update {
             tables,
             events,

@@ -7,6 +7,9 @@
 //!
 //! Writing: [`RunFolder::create`], then [`RunWriter`]. Reading: [`RunFolder::load`], [`RunFolder::follow`], [`RunFolder::chart`].
 
+mod attach;
+mod attachment_folder;
+mod attachments;
 mod axis;
 mod block;
 mod blocks;
@@ -36,17 +39,25 @@ mod opening;
 mod options;
 mod part_of_job;
 mod pyramid;
+mod read_stacks;
 mod record;
 mod run_curve;
 mod run_processes;
 mod scan;
 mod segment;
 mod sink;
+mod stack_record;
 mod unpack;
 mod verify;
 mod writer;
+mod written_stacks;
 mod zeroed;
 
+pub use attach::{
+    DEFAULT_MEDIA_TYPE, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS, MAX_ATTACHMENTS_BYTES,
+    is_attachment_name,
+};
+pub use attachments::{Attachment, AttachmentState};
 pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};
 pub use derived::FilesState;

@@ -10,7 +10,7 @@ use nilo_sample::{Recording, RunDescription, TableSpec, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
-use crate::collect::{Collector, Declared, Tally};
+use crate::collect::{Collected, Collector, Declared, Tally};
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, Header, HeaderFault, Magic};
@@ -60,11 +60,16 @@ pub(crate) fn load(
         }
     }
     let written_until_nanos = collector.written_until_nanos();
-    let (tables, events) = collector.finish();
+    let Collected {
+        tables,
+        events,
+        stacks,
+    } = collector.finish();
     Ok(Recording {
         description,
         tables,
         events,
+        stacks: stacks.into_tree(),
         written_until_nanos,
         dropped_rows,
         dropped_program_rows,
@@ -81,7 +86,7 @@ pub(crate) fn load_marks(folder: &Path, description: &RunDescription) -> Vec<Tim
         let bad = AtBadBytes::ResyncUnaligned;
         let _ = read_segment(&file, &path, &header, bad, &axis, &mut collector);
     }
-    collector.finish().1
+    collector.finish().events
 }
 
 /// Reads one writer's stream in the order of its segments; returns the rows that the writer dropped.

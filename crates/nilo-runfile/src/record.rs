@@ -6,6 +6,7 @@
 
 use crate::checksum;
 use crate::header::{u32_at, u64_at};
+use crate::stack_record;
 
 /// Commit word and checksum.
 pub(crate) const HEAD_LEN: usize = 8;
@@ -17,6 +18,7 @@ const FLAG_STEP: u8 = 1;
 const KIND_ROW: u8 = 1;
 const KIND_TABLE: u8 = 2;
 const KIND_EVENT: u8 = 3;
+pub(crate) const KIND_STACK: u8 = 4;
 
 /// Kind, flags and body length in 32 bits: length in bits 0–19, kind in 20–27, flags in 28–31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,7 @@ impl CommitWord {
             0 => false,
             KIND_TABLE => len > 4,
             KIND_EVENT => len > 8,
+            KIND_STACK => len >= stack_record::FIXED_LEN,
             _ => true,
         }
     }
@@ -122,7 +125,8 @@ pub(crate) fn set_event_time(record: &mut [u8], time_nanos: u64) {
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn encode(kind: u8, parts: &[&[u8]]) -> Option<Vec<u8>> {
+/// A whole record of several parts; `None` when it is too long.
+pub(crate) fn encode(kind: u8, parts: &[&[u8]]) -> Option<Vec<u8>> {
     let body_len: usize = parts.iter().map(|part| part.len()).sum();
     if body_len > MAX_BODY_LEN {
         return None;
@@ -175,6 +179,8 @@ pub(crate) enum Record<'a> {
         time_nanos: u64,
         event_json: &'a [u8],
     },
+    /// The declaration of a stack, for [`crate::stack_record`].
+    Stack(&'a [u8]),
     /// A kind that a later version knows.
     Other,
 }
@@ -260,6 +266,7 @@ fn read_other(word: CommitWord, body: &[u8]) -> Record<'_> {
             time_nanos: u64_at(body, 0),
             event_json: &body[8..],
         },
+        KIND_STACK => Record::Stack(body),
         _ => Record::Other,
     }
 }

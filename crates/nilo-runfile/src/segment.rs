@@ -163,6 +163,18 @@ impl Segment {
         Ok(())
     }
 
+    /// Appends several encoded records; the caller has checked [`Segment::room`] for all.
+    pub(crate) fn append_records(&mut self, records: &[u8]) -> io::Result<()> {
+        let mut rest = records;
+        while !rest.is_empty() {
+            let len = CommitWord(crate::header::u32_at(rest, 0)).record_len();
+            let (record, after) = rest.split_at(len);
+            self.append_record(record)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
     /// Counts rows that could not be stored, in the header: that needs no space.
     pub(crate) fn count_dropped_rows(&mut self, rows: u64) {
         self.dropped_rows += rows;

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use nilo_sample::RunDescription;
+use nilo_sample::{Event, RunDescription, TimedEvent};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::attachment_folder::ATTACHMENTS;
+use crate::attachments::{AttachmentState, check_attachments};
 use crate::axis::TimeAxis;
 use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
@@ -38,6 +40,8 @@ pub enum FileKind {
     Compacted,
     /// Events of short-lived processes.
     Marks,
+    /// A file that was attached to the run.
+    Attachment,
     /// Not ours, or of a later version.
     Other,
 }
@@ -81,23 +85,16 @@ pub(crate) fn verify(
         Err(_) => TimeAxis::at(ClockPair::default()),
     };
     let mut files = Vec::new();
+    let mut events = Vec::new();
     for entry in entries {
         let entry = entry.map_err(RunfileError::io("list the run", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        let mut report = FileReport {
-            kind: FileKind::Other,
-            records: 0,
-            rows: 0,
-            events: 0,
-            dropped_rows: 0,
-            size_bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
-            used_bytes: 0,
-            torn_tail_bytes: 0,
-            damage: Vec::new(),
-            not_checked: None,
-            name: name.clone(),
-        };
+        if name == ATTACHMENTS {
+            continue;
+        }
+        let size_bytes = entry.metadata().map_or(0, |metadata| metadata.len());
+        let mut report = FileReport::new(name.clone(), FileKind::Other, size_bytes);
         let outcome = match FileName::parse(&name) {
             FileName::Description => {
                 report.kind = FileKind::Description;
@@ -110,15 +107,21 @@ pub(crate) fn verify(
             }
             FileName::Segment { .. } => {
                 report.kind = FileKind::Segment;
-                verify_records(&path, AtBadBytes::Resync, &axis, &mut report)
+                verify_records(&path, AtBadBytes::Resync, &axis, &mut report, &mut events)
             }
             FileName::Marks => {
                 report.kind = FileKind::Marks;
-                verify_records(&path, AtBadBytes::ResyncUnaligned, &axis, &mut report)
+                verify_records(
+                    &path,
+                    AtBadBytes::ResyncUnaligned,
+                    &axis,
+                    &mut report,
+                    &mut events,
+                )
             }
             FileName::Compacted { .. } => {
                 report.kind = FileKind::Compacted;
-                verify_blocks(&path, &axis, &mut report)
+                verify_blocks(&path, &axis, &mut report, &mut events)
             }
             FileName::Other => Ok(()),
         };
@@ -126,6 +129,14 @@ pub(crate) fn verify(
             report.complain(&error);
         }
         files.push(report);
+    }
+    match verify_attachments(folder, &events) {
+        Ok(reports) => files.extend(reports),
+        Err(error) => {
+            let mut report = FileReport::new(ATTACHMENTS.to_owned(), FileKind::Other, 0);
+            report.complain(&error);
+            files.push(report);
+        }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Verification {
@@ -157,6 +168,7 @@ fn verify_records(
     at_bad_bytes: AtBadBytes,
     axis: &TimeAxis,
     report: &mut FileReport,
+    events: &mut Vec<TimedEvent>,
 ) -> Result<(), RunfileError> {
     let Some((file, header)) = open_born(path, Magic::Segment)? else {
         return Ok(());
@@ -168,6 +180,7 @@ fn verify_records(
     report.used_bytes = read.end.end;
     report.torn_tail_bytes = read.end.torn_tail_bytes;
     report.take_counts(&read.tally);
+    keep_attachments(collector, events);
     Ok(())
 }
 
@@ -175,6 +188,7 @@ fn verify_blocks(
     path: &Path,
     axis: &TimeAxis,
     report: &mut FileReport,
+    events: &mut Vec<TimedEvent>,
 ) -> Result<(), RunfileError> {
     let Some((file, header)) = open_born(path, Magic::Compacted)? else {
         return Ok(());
@@ -197,6 +211,7 @@ fn verify_blocks(
             tally.complain(format!("a block could not be read: {error}"));
         }
         collector.unpack(&mut tally);
+        keep_attachments(collector, events);
         report.dropped_rows += block.head.dropped_rows;
     }
     report.take_counts(&tally);
@@ -204,7 +219,55 @@ fn verify_blocks(
     Ok(())
 }
 
+/// Keeps of a file's events those that tell of attachments.
+fn keep_attachments(collector: Collector<'_>, events: &mut Vec<TimedEvent>) {
+    let found = collector.finish().events.into_iter();
+    events.extend(found.filter(|timed| matches!(timed.event, Event::Attachment { .. })));
+}
+
+/// One report for each attachment: its bytes against what the run's events say.
+fn verify_attachments(
+    folder: &Path,
+    events: &[TimedEvent],
+) -> Result<Vec<FileReport>, RunfileError> {
+    let run = File::open(folder).map_err(RunfileError::io("open the run", folder))?;
+    let attachments = check_attachments(&run, folder, events)?.into_iter();
+    let reports = attachments.map(|attachment| {
+        let name = format!("{ATTACHMENTS}/{}", attachment.name);
+        let mut report = FileReport::new(name, FileKind::Attachment, attachment.bytes);
+        match attachment.state {
+            AttachmentState::Whole => report.used_bytes = attachment.bytes,
+            AttachmentState::Missing => report.damage.push("the file is missing".to_owned()),
+            AttachmentState::Changed { reason } => {
+                let sentence = format!("it is not what was attached: {reason}");
+                report.damage.push(sentence);
+            }
+            // What a kill leaves, like the torn end of a stream.
+            AttachmentState::Unfinished => report.torn_tail_bytes = attachment.bytes,
+            AttachmentState::NotChecked { reason } => report.not_checked = Some(reason),
+        }
+        report
+    });
+    Ok(reports.collect())
+}
+
 impl FileReport {
+    fn new(name: String, kind: FileKind, size_bytes: u64) -> FileReport {
+        FileReport {
+            name,
+            kind,
+            records: 0,
+            rows: 0,
+            events: 0,
+            dropped_rows: 0,
+            size_bytes,
+            used_bytes: 0,
+            torn_tail_bytes: 0,
+            damage: Vec::new(),
+            not_checked: None,
+        }
+    }
+
     fn complain(&mut self, error: &RunfileError) {
         match error.is_unreadable() {
             true => self.not_checked = Some(with_cause(error)),

@@ -3,11 +3,13 @@
 //! It never panics, never waits for another process and never disturbs the job: what cannot be stored is counted, in memory and in the segment's header.
 //! Its slow work (syncing, compacting) is done by the thread in `housekeeping.rs`, which starts with the first such work.
 
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nilo_sample::{Event, TableSpec};
+use nilo_sample::{Event, Frame, StackId, TableSpec};
 
+use crate::attach;
 use crate::clock;
 use crate::error::RunfileError;
 use crate::filesystem;
@@ -19,6 +21,7 @@ use crate::opening::{Identity, first_segment, open_segment};
 use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
 use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, RESERVED_BYTES, Segment};
+use crate::written_stacks::{MAX_FRAMES, WrittenStacks};
 
 /// How long a full disk is left alone before the next try.
 const RETRY_NANOS: u64 = 1_000_000_000;
@@ -67,6 +70,8 @@ struct DefinedTable {
 /// Appends rows and events to a run folder.
 pub struct RunWriter {
     folder: PathBuf,
+    /// Device and inode of the folder: what takes its place later is not it.
+    folder_identity: (u64, u64),
     name: String,
     options: WriterOptions,
     mapped: bool,
@@ -75,6 +80,8 @@ pub struct RunWriter {
     segment: Option<Segment>,
     tables: Vec<Option<DefinedTable>>,
     free_slots: Vec<u32>,
+    stacks: WrittenStacks,
+    has_told_of_too_many_stacks: bool,
     next_wire: u32,
     dropped: u64,
     /// Rows dropped since the last `Lost` event.
@@ -117,6 +124,7 @@ impl RunWriter {
             WriteMode::Mapped => true,
             WriteMode::Written => false,
         };
+        let made = std::fs::metadata(run_dir).map_err(RunfileError::io("open the run", run_dir))?;
         let identity = Identity::of_this_process();
         let (name, segment) = first_segment(run_dir, role, identity, &options, &mut mapped)?;
         let now = clock::monotonic_nanos();
@@ -127,6 +135,7 @@ impl RunWriter {
         housekeeper.set_live(segment.file());
         Ok(RunWriter {
             folder: run_dir.to_owned(),
+            folder_identity: (made.dev(), made.ino()),
             name,
             options,
             mapped,
@@ -135,6 +144,8 @@ impl RunWriter {
             segment: Some(segment),
             tables: Vec::new(),
             free_slots: Vec::new(),
+            stacks: WrittenStacks::default(),
+            has_told_of_too_many_stacks: false,
             next_wire: 0,
             dropped: 0,
             unreported: 0,
@@ -292,6 +303,89 @@ impl RunWriter {
             Ok(()) => true,
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// The number of a stack, from the outermost frame in, for a column called [`nilo_sample::STACK_COLUMN`]. Ask again for each row: a new segment needs the declaration anew.
+    /// `None` without a frame, when the writer has all the stacks that it keeps, or when the stack could not be stored.
+    ///
+    /// A known stack costs a look-up for each frame, and allocates nothing.
+    pub fn intern_stack(&mut self, frames: &[Frame<'_>]) -> Option<StackId> {
+        if self.is_foreign() {
+            return None;
+        }
+        let Ok(found) = self.stacks.find_or_add(frames) else {
+            return self.tell_of_too_many_stacks();
+        };
+        let stack = found?;
+        let segment = self.segment.as_ref().map(Segment::number);
+        match segment.is_some_and(|number| self.stacks.is_declared(stack, number)) {
+            true => Some(stack),
+            false => self.declare_stack(stack),
+        }
+    }
+
+    #[cold]
+    fn declare_stack(&mut self, stack: StackId) -> Option<StackId> {
+        let segment = self.segment.as_ref().map(Segment::number);
+        let all = self.stacks.missing_in(stack, None);
+        let missing = self.stacks.missing_in(stack, segment);
+        let has_room = self.prepare(clock::monotonic_nanos(), all.len(), |open| {
+            match segment == Some(open.number()) {
+                true => missing.len(),
+                false => all.len(),
+            }
+        });
+        if !has_room {
+            return None;
+        }
+        let open = self.segment.as_mut()?;
+        let number = open.number();
+        let records = if segment == Some(number) {
+            missing
+        } else {
+            all
+        };
+        if let Err(error) = open.append_records(&records) {
+            self.fail(&error);
+            return None;
+        }
+        self.stacks.note_declared(stack, number);
+        Some(stack)
+    }
+
+    #[cold]
+    fn tell_of_too_many_stacks(&mut self) -> Option<StackId> {
+        if !std::mem::replace(&mut self.has_told_of_too_many_stacks, true) {
+            let text = format!(
+                "more than {MAX_FRAMES} distinct frames of stacks; rows with others have none"
+            );
+            self.event(clock::monotonic_nanos(), &Event::Blind { text });
+        }
+        None
+    }
+
+    /// Attaches what a reader yields to the run, whole or not at all, and tells of it in this stream.
+    /// It waits for the disk, unlike everything else here.
+    pub fn attach(
+        &mut self,
+        name: &str,
+        media_type: &str,
+        reader: &mut dyn Read,
+    ) -> Result<(), RunfileError> {
+        let path = &self.folder;
+        let run = filesystem::open_folder(path, self.folder_identity)
+            .map_err(RunfileError::io("open the run", path))?;
+        let stored = attach::store(&run, path, name, media_type, reader)?;
+        if self.event(clock::monotonic_nanos(), &stored.event) {
+            return Ok(());
+        }
+        stored.take_back();
+        let reason = self.dropped_reason().unwrap_or_default().to_owned();
+        let error = io::Error::new(io::ErrorKind::StorageFull, reason);
+        Err(RunfileError::io(
+            "write the attachment's event",
+            &self.folder,
+        )(error))
     }
 
     /// Stores the last event of the stream, which also fits when the disk is full: room is reserved for it.

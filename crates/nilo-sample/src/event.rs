@@ -157,6 +157,17 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A file was attached to the run and lies whole in its `attachments` folder.
+    Attachment {
+        /// Its name there.
+        name: String,
+        /// Its length.
+        bytes: u64,
+        /// Its CRC32C.
+        crc32c: u32,
+        /// What it is, such as `image/png`.
+        media_type: String,
+    },
     /// A program raised an exception that nobody caught.
     Exception(Box<UnhandledException>),
     /// Something that a later version knows.

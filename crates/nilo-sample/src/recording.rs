@@ -2,6 +2,7 @@
 
 use crate::event::TimedEvent;
 use crate::run::RunDescription;
+use crate::stack::StackTree;
 use crate::table::{Subject, TableSpec, is_absent};
 
 /// Stands in [`RecordedTable::steps`] for a row without a step.
@@ -74,6 +75,8 @@ pub struct Recording {
     pub tables: Vec<RecordedTable>,
     /// Everything that happened, by time.
     pub events: Vec<TimedEvent>,
+    /// The stacks that rows name, of all writers.
+    pub stacks: StackTree,
     /// The time of the last row or event that was seen in the files, also of tables that were not wanted.
     pub written_until_nanos: u64,
     /// Rows that the writers could not store.

@@ -45,6 +45,7 @@ pub fn empty(name: &str) -> Recording {
         },
         tables: vec![],
         events: vec![],
+        stacks: Default::default(),
         written_until_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,
