@@ -81,6 +81,38 @@ class Run(_native.Run):
         for event in config_events(as_mapping(values), more):
             self.add_config(event)
 
+    def attach(
+        self,
+        source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        name: str | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        """Stores a copy of a file, or bytes, with the run: `run.attach("snapshot.pickle")`, `run.attach(png, "curve.png")`.
+
+        `name` is what it is called there: 1 to 100 letters, digits, `.`, `_` or `-`, not starting with a dot, and used once in a run;
+        a file's own name unless given, while bytes need one. `media_type` is guessed from it: `image/png`.
+        At most 256 MiB each, and 1 GiB a run. Waits until the disk has it.
+
+        Wrong arguments raise. A file that cannot be read or stored (a full disk, a name that is taken) is a warning, as in `log`.
+        """
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            if name is None:
+                raise TypeError("attach: bytes need a name")
+            content: bytes | str = bytes(source)
+        elif isinstance(source, (str, os.PathLike)):
+            content = os.fsdecode(source)
+        else:
+            raise TypeError(f"attach: a path or bytes are attached, not {type(source).__name__}")
+        if name is None:
+            name = os.path.basename(os.fsdecode(source))
+        require_type(name, str, "name")
+        if media_type is None:
+            from mimetypes import guess_type
+
+            media_type = guess_type(name)[0] or "application/octet-stream"
+        require_type(media_type, str, "media_type")
+        self.attach_source(content, name, media_type)
+
     def phase(self, name: str, seconds: float | None = None) -> Any:
         """Times a block: `with run.phase("forward"):`. With `seconds`, stores a phase timed elsewhere."""
         if seconds is not None:

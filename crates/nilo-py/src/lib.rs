@@ -3,6 +3,7 @@
 //! Everything here converts between Python and the crates below; the public classes and their documentation lie in `python/nilometer/`.
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
+mod attachment;
 mod bpe;
 mod destination;
 mod errors;

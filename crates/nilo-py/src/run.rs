@@ -12,6 +12,7 @@ use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::attachment::{Source, attach};
 use crate::errors::{os_error, sentence, value_error};
 use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
@@ -260,6 +261,17 @@ impl Run {
     /// Sets a mark.
     fn mark(&self, py: Python<'_>, text: Text) -> PyResult<()> {
         self.event(py, &Event::Mark { text: text.0 })
+    }
+
+    /// Attaches a file or bytes under a name. Wrong names and media types raise.
+    fn attach_source(
+        &self,
+        py: Python<'_>,
+        source: Source,
+        name: &str,
+        media_type: &str,
+    ) -> PyResult<()> {
+        attach(py, &self.shared, &source, name, media_type)
     }
 
     /// Adds settings: a flat JSON object. Its secrets are hidden.

@@ -35,15 +35,25 @@ impl RunFolder {
         media_type: &str,
         reader: &mut dyn Read,
     ) -> Result<(), RunfileError> {
-        let folder = self
-            .open_folder()
-            .map_err(RunfileError::io("open the run", self.path()))?;
-        let stored = store(&folder, self.path(), name, media_type, reader)?;
-        let told = marks::append_event(self.path(), &stored.event);
+        let stored = self.store_attachment(name, media_type, reader)?;
+        let told = marks::append_event(self.path(), stored.event());
         if told.is_err() {
             stored.take_back();
         }
         told
+    }
+
+    /// Stores a file without telling of it: for whoever has a writer, and does not want to hold it while the bytes come.
+    pub fn store_attachment(
+        &self,
+        name: &str,
+        media_type: &str,
+        reader: &mut dyn Read,
+    ) -> Result<StoredAttachment, RunfileError> {
+        let folder = self
+            .open_folder()
+            .map_err(RunfileError::io("open the run", self.path()))?;
+        store(&folder, self.path(), name, media_type, reader)
     }
 }
 
@@ -60,16 +70,22 @@ fn is_media_type(text: &str) -> bool {
     text.len() <= MAX_MEDIA_TYPE_LEN && text.contains('/') && text.bytes().all(is_printable)
 }
 
-/// A file that has its name and is not told of yet.
-pub(crate) struct Stored {
-    pub(crate) event: Event,
+/// A file that has its name. It is attached once its event is in a stream of the run.
+#[must_use = "the file counts only once its event is stored"]
+pub struct StoredAttachment {
+    event: Event,
     folder: AttachmentFolder,
     name: String,
 }
 
-impl Stored {
+impl StoredAttachment {
+    /// What to tell of it.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
     /// Removes a file that could not be told of.
-    pub(crate) fn take_back(&self) {
+    pub fn take_back(&self) {
         self.folder.remove(&self.name);
     }
 }
@@ -81,7 +97,7 @@ pub(crate) fn store(
     name: &str,
     media_type: &str,
     reader: &mut dyn Read,
-) -> Result<Stored, RunfileError> {
+) -> Result<StoredAttachment, RunfileError> {
     if !is_attachment_name(name) {
         return Err(RunfileError::BadAttachmentName {
             name: name.to_owned(),
@@ -122,7 +138,7 @@ pub(crate) fn store(
         Ok(copied)
     });
     match published {
-        Ok(Copied { bytes, crc32c }) => Ok(Stored {
+        Ok(Copied { bytes, crc32c }) => Ok(StoredAttachment {
             event: Event::Attachment {
                 name: name.to_owned(),
                 bytes,

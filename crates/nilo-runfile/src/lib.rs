@@ -55,7 +55,7 @@ mod zeroed;
 
 pub use attach::{
     DEFAULT_MEDIA_TYPE, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS, MAX_ATTACHMENTS_BYTES,
-    is_attachment_name,
+    StoredAttachment, is_attachment_name,
 };
 pub use attachments::{Attachment, AttachmentState};
 pub use chart::TableSelector;

@@ -376,7 +376,7 @@ impl RunWriter {
         let run = filesystem::open_folder(path, self.folder_identity)
             .map_err(RunfileError::io("open the run", path))?;
         let stored = attach::store(&run, path, name, media_type, reader)?;
-        if self.event(clock::monotonic_nanos(), &stored.event) {
+        if self.event(clock::monotonic_nanos(), stored.event()) {
             return Ok(());
         }
         stored.take_back();

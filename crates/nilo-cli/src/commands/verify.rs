@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use nilo_answer::verify::{CheckedRun, Integrity, VerifiedRun, VerifyAnswer};
-use nilo_runfile::{RunFolder, RunfileError, Verification, list_runs};
+use nilo_runfile::{FileKind, RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
@@ -92,15 +92,18 @@ fn counted(count: u64, what: &str) -> String {
 
 fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Result<()> {
     for file in &verification.files {
-        write!(
-            out,
-            "  {}: {}, {}, {}",
-            printable(&file.name),
-            counted(file.rows, "row"),
-            counted(file.events, "event"),
-            format_bytes(file.used_bytes as f64)
-        )?;
-        if file.torn_tail_bytes > 0 {
+        let size = format_bytes(file.used_bytes as f64);
+        let content = match file.kind {
+            FileKind::Attachment if file.torn_tail_bytes > 0 => "unfinished".to_owned(),
+            FileKind::Attachment => size,
+            _ => format!(
+                "{}, {}, {size}",
+                counted(file.rows, "row"),
+                counted(file.events, "event")
+            ),
+        };
+        write!(out, "  {}: {content}", printable(&file.name))?;
+        if file.torn_tail_bytes > 0 && file.kind != FileKind::Attachment {
             write!(
                 out,
                 ", a torn last record of {} bytes",
