@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts real files into the corpora: golden runs for `run_folder`, recordings of other tools for `import` (the first byte
+# Puts real files into the corpora: golden runs for `run_folder`, one of each for `stacks_and_attachments`, recordings of other tools for `import` (the first byte
 # chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small ones for
 # `merged_counts`, small files
 # of each form for `tokenizer_files`.
@@ -13,6 +13,21 @@ for seed in "0 $golden/golden-*.nilo" "1 $golden/golden-*.nilc" "2 $golden/marks
         { printf "\\00$choice"; cat "$file"; } > "corpus/run_folder/v1-$choice"
     done
 done
+stacks=../crates/nilo-runfile/testdata/v1/stacks
+for seed in "0 $stacks/one-*.nilo" "1 $stacks/one-*.nilc" "2 $stacks/marks.nilo" "3 $stacks/runs/inner/run.json"; do
+    choice=${seed%% *}
+    for file in ${seed#* }; do
+        { printf "\\00$choice"; cat "$file"; } > "corpus/run_folder/v1-stacks-$choice"
+    done
+done
+mkdir -p corpus/stacks_and_attachments
+# A stack 0 (`f` in `g`, line 1), a row that names it, the event of an attachment and its file.
+{
+    printf '\021\000\000\000\000\000\377\377\377\377\001\000\000\000\001\000fg'
+    printf '\011\001\000\000\000\000\000\000\000\000'
+    printf '\121\002{"event":"attachment","name":"a","bytes":1,"crc32c":0,"media_type":"text/plain"}'
+    printf '\002\004a'
+} > corpus/stacks_and_attachments/one
 mkdir -p corpus/import
 for file in ../crates/nilo-import/testdata/*; do
     { printf '\000'; cat "$file"; } > "corpus/import/$(basename "$file")"

@@ -218,6 +218,26 @@ fn records_of_an_unknown_kind_are_skipped() {
     assert_eq!(recording.events.len(), 2);
 }
 
+#[test]
+fn events_of_an_unknown_kind_are_skipped() {
+    let (scratch, name, mut bytes) = raw_run(2);
+    let mut body = 7u64.to_le_bytes().to_vec();
+    body.extend(br#"{"event":"from-the-future","name":["x"]}"#);
+    let word = 3u32 << 20 | body.len() as u32;
+    bytes.extend(word.to_le_bytes());
+    bytes.extend(crc32c::crc32c_append(word, &body).to_le_bytes());
+    bytes.extend(&body);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let event = first_event(&bytes);
+    bytes.extend(event);
+    std::fs::write(scratch.run.path().join(name), &bytes).unwrap();
+    let recording = scratch.run.load().unwrap();
+    assert_eq!(recording.damage, Vec::<String>::new());
+    let known = recording.events.iter().filter(|it| it.event != Event::Unknown);
+    assert_eq!(known.count(), 2);
+    assert!(scratch.run.verify().unwrap().ok);
+}
+
 /// The bytes of the event after the two rows.
 fn first_event(bytes: &[u8]) -> Vec<u8> {
     let start = first_row(bytes) + 2 * 44;

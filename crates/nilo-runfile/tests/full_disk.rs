@@ -284,3 +284,26 @@ fn segments(path: &Path) -> usize {
         })
         .count()
 }
+
+#[test]
+fn an_attachment_that_does_not_fit_leaves_nothing_and_recording_goes_on() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let start = monotonic_nanos();
+    let run = RunFolder::create(&disk.path, &description(start)).unwrap();
+    let mut writer = RunWriter::create(run.path(), "w", small_segments(false)).unwrap();
+    let table = writer.define(&metrics("m", 1));
+    let full = writer.attach("large", "text/plain", &mut &vec![7; 2 << 20][..]);
+    let full = full.unwrap_err();
+    let cause = std::error::Error::source(&full).unwrap().to_string();
+    assert!(cause.contains("No space left"), "{full}: {cause}");
+    assert_eq!(run.attachments().unwrap(), []);
+    assert!(writer.append(table, start, None, &[1.0]));
+    writer
+        .attach("small", "text/plain", &mut &b"fits"[..])
+        .unwrap();
+    assert_eq!(run.attachments().unwrap().len(), 1);
+    assert_eq!(writer.dropped(), 0);
+    assert!(run.verify().unwrap().ok);
+}

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use nilo_runfile::{FileKind, RunFolder, TableSelector};
-use nilo_sample::{ABSENT, Event, Subject, TableSpec};
+use nilo_runfile::{AttachmentState, FileKind, RunFolder, TableSelector};
+use nilo_sample::{ABSENT, CodePlace, Event, RecordedTable, StackTree, Subject, TableSpec};
 
 fn golden() -> RunFolder {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/v1/golden");
@@ -110,4 +110,101 @@ fn the_golden_run_can_be_charted_and_followed() {
     );
     // NaN is not equal to itself, its text is.
     assert!(format!("{followed:?}") == format!("{loaded:?}"));
+}
+
+fn golden_with_stacks() -> RunFolder {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/v1/stacks");
+    RunFolder::open(&path).unwrap()
+}
+
+/// Bytes and stacks of all rows, in order.
+fn allocations(tables: &[RecordedTable], stacks: &StackTree) -> Vec<(u32, Vec<CodePlace>)> {
+    let values = tables
+        .iter()
+        .flat_map(|table| table.columns[0].iter().zip(&table.columns[1]));
+    let rows = values.map(|(bytes, stack)| {
+        let frames = stacks.frames(stacks.find(*stack).unwrap());
+        let places = frames.map(|frame| CodePlace {
+            file: frame.file.to_owned(),
+            line: frame.line,
+            function: frame.function.to_owned(),
+        });
+        (*bytes as u32, places.collect())
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|(bytes, _)| *bytes);
+    rows
+}
+
+#[test]
+fn the_stacks_of_version_1_read_the_same() {
+    let run = golden_with_stacks();
+    let recording = run.load_alone(&|_| true).unwrap();
+    assert_eq!(recording.damage, Vec::<String>::new());
+    let place = |function: &str, file: &str, line| CodePlace {
+        file: file.to_owned(),
+        line,
+        function: function.to_owned(),
+    };
+    let expected: Vec<(u32, Vec<CodePlace>)> = (0..700)
+        .map(|row| {
+            let inner = place("forward", "/home/ada/модель.py", 1 + row % 7);
+            (
+                row,
+                vec![inner, place("<module>", "/home/ada/train.py", 12)],
+            )
+        })
+        .collect();
+    assert_eq!(allocations(&recording.tables, &recording.stacks), expected);
+    assert_eq!(recording.stacks.len(), 8);
+    let mut follower = run.follow();
+    let followed = follower.poll().unwrap();
+    assert_eq!(allocations(&followed.tables, follower.stacks()), expected);
+}
+
+#[test]
+fn the_attachments_of_version_1_are_whole() {
+    let run = golden_with_stacks();
+    let found = run.attachments().unwrap();
+    let told: Vec<_> = found
+        .iter()
+        .map(|it| {
+            (
+                it.name.as_str(),
+                it.media_type.as_str(),
+                it.bytes,
+                &it.state,
+            )
+        })
+        .collect();
+    let whole = &AttachmentState::Whole;
+    assert_eq!(
+        told,
+        [
+            ("empty", "application/octet-stream", 0, whole),
+            ("one.txt", "text/plain", 16, whole),
+            ("two.txt", "text/plain", 16, whole),
+        ]
+    );
+    assert_eq!(found[1].crc32c, crc32c::crc32c(b"attached by one\n"));
+    let verification = run.verify().unwrap();
+    assert!(verification.ok);
+    for kind in [FileKind::Compacted, FileKind::Segment, FileKind::Attachment] {
+        assert!(
+            verification.files.iter().any(|file| file.kind == kind),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn the_run_inside_a_job_of_version_1_names_its_job() {
+    let inside = golden_with_stacks().runs_inside();
+    assert_eq!(inside.len(), 1);
+    let description = inside[0].describe().unwrap();
+    assert_eq!(description.parent.unwrap().as_str(), "stacks");
+    assert_eq!(
+        inside[0].job().unwrap().describe().unwrap().id.as_str(),
+        "stacks"
+    );
 }
