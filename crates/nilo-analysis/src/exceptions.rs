@@ -3,10 +3,10 @@
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, Event, Recording, RunStatus, UnhandledException};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An exception as `nilo show` has it.
-#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ExceptionSummary {
     /// When.
     pub secs: f64,

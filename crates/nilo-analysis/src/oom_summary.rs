@@ -2,14 +2,14 @@
 
 use nilo_sample::{Certainty, Limit, OomKill};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::assessment::{RanOut, RanOutKind};
 use crate::tracking::Resource;
 use nilo_forecast::Growth;
 
 /// Memory ran out, or may have.
-#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct OomSummary {
     /// How it showed.
     pub kind: RanOutKind,

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, RunMode, Subject};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A peak must exceed another by this factor to take its place, so that the kind does not flicker over rounding.
 const MARGIN: f64 = 1.001;
 
 /// Where the figure of a peak comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PeakKind {
     /// The kernel's high-water mark of a process.

@@ -8,7 +8,7 @@ use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
 use nilo_sample::RunStatus;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The value of [`RunsAnswer::schema`].
 pub const RUNS_SCHEMA: &str = "nilo.runs/1";
@@ -24,7 +24,7 @@ pub struct RunsAnswer {
 }
 
 /// A run of the list.
-#[derive(Debug, Clone, JsonSchema, Serialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ListedRun {
     /// Run id.
     pub run: String,
@@ -60,16 +60,17 @@ pub struct ListedRun {
 
 impl RunsAnswer {
     /// The answer for runs in the order in which they are to be listed.
-    pub fn of<'a>(summaries: impl IntoIterator<Item = &'a Summary>) -> RunsAnswer {
+    pub fn of(runs: impl IntoIterator<Item = ListedRun>) -> RunsAnswer {
         RunsAnswer {
             schema: RUNS_SCHEMA,
-            runs: summaries.into_iter().map(ListedRun::of).collect(),
+            runs: runs.into_iter().collect(),
         }
     }
 }
 
 impl ListedRun {
-    fn of(summary: &Summary) -> ListedRun {
+    /// The figures of a summary.
+    pub fn of(summary: &Summary) -> ListedRun {
         let memory = &summary.memory;
         ListedRun {
             run: summary.run.clone(),

@@ -10,6 +10,7 @@ mod diagnosis;
 mod end_by_signal;
 mod failure;
 mod folder;
+mod listed_runs;
 mod live;
 mod recording;
 mod screen;

@@ -5,13 +5,15 @@
 //! (caches and copy-on-write fill up, logarithms die away) and was not given back before (epochs, restarts).
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::track::Track;
 use super::trend::{Trend, TrendFinder};
 
 /// How sure it is that the growth will not end by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrowthKind {
     /// It grows; too early to say more.
@@ -21,7 +23,7 @@ pub enum GrowthKind {
 }
 
 /// A lasting rise of what is held.
-#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Growth {
     /// How sure.
     pub kind: GrowthKind,

@@ -8,6 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{fs, io};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::description_file::replace_by_renaming;
 use crate::family::RUNS;
 use crate::filesystem::read_limited;
@@ -24,7 +27,40 @@ const MOST_BYTES: u64 = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilesState(u64);
 
+/// How long a result holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// As long as the files are what they are.
+    UntilFilesChange,
+    /// It is another one the next time: the run is still running, say.
+    Once,
+}
+
 impl RunFolder {
+    /// What `compute` makes of the run; kept under a name beside its files, and taken from there as long as these do not change.
+    ///
+    /// `program` says what computes, and in which version: what another one kept does not count.
+    /// Where nothing can be kept (a folder of somebody else, a full disk), it is computed each time.
+    pub fn derive<T: Serialize + DeserializeOwned, E>(
+        &self,
+        name: &str,
+        program: &str,
+        compute: impl FnOnce() -> Result<(T, Validity), E>,
+    ) -> Result<T, E> {
+        let state = self.files_state(program).ok();
+        let kept = state.and_then(|state| self.read_derived(name, state));
+        if let Some(kept) = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            return Ok(kept);
+        }
+        let (computed, validity) = compute()?;
+        if let (Some(state), Validity::UntilFilesChange) = (state, validity)
+            && let Ok(bytes) = serde_json::to_vec(&computed)
+        {
+            self.write_derived(name, state, &bytes);
+        }
+        Ok(computed)
+    }
+
     /// Names, sizes and times of change of all files. `program` says what computes from them, and in which version.
     ///
     /// Take it before reading the files: what changes meanwhile makes the result out of date. A run that is still being written to has no lasting state.

@@ -60,7 +60,7 @@ pub use attach::{
 pub use attachments::{Attachment, AttachmentState};
 pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};
-pub use derived::FilesState;
+pub use derived::{FilesState, Validity};
 pub use downsample::{Bucket, Point};
 pub use error::RunfileError;
 pub use folder::{Access, DEFAULT_ROOT, RunFolder, check_root, list_runs};

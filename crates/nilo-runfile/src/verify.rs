@@ -16,7 +16,7 @@ use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
 use crate::header::{ClockPair, Header, Magic};
 use crate::load::{Tail, is_unborn, open_with_header, read_segment};
-use crate::names::FileName;
+use crate::names::{DERIVED_ENDING, FileName};
 use crate::scan::AtBadBytes;
 
 /// The state of a run's files.
@@ -90,7 +90,8 @@ pub(crate) fn verify(
         let entry = entry.map_err(RunfileError::io("list the run", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        if name == ATTACHMENTS {
+        // Attachments come later; what is derived can be computed again.
+        if name == ATTACHMENTS || name.ends_with(DERIVED_ENDING) {
             continue;
         }
         let size_bytes = entry.metadata().map_or(0, |metadata| metadata.len());

@@ -233,7 +233,10 @@ fn events_of_an_unknown_kind_are_skipped() {
     std::fs::write(scratch.run.path().join(name), &bytes).unwrap();
     let recording = scratch.run.load().unwrap();
     assert_eq!(recording.damage, Vec::<String>::new());
-    let known = recording.events.iter().filter(|it| it.event != Event::Unknown);
+    let known = recording
+        .events
+        .iter()
+        .filter(|it| it.event != Event::Unknown);
     assert_eq!(known.count(), 2);
     assert!(scratch.run.verify().unwrap().ok);
 }

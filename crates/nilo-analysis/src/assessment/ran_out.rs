@@ -10,7 +10,7 @@ use nilo_sample::{
     Certainty, Ending, Event, LimitSource, Recording, RunStatus, Subject, UnhandledException,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
@@ -54,7 +54,7 @@ pub struct RanOut {
 }
 
 /// How running out of memory showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RanOutKind {
     /// The kernel killed a process.

@@ -6,12 +6,14 @@ use std::fmt;
 use nilo_sample::table::is_absent;
 use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Subject};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Resource {
     /// The job against the limit of a cgroup, or of the process itself.

@@ -1,0 +1,187 @@
+//! What `nilo runs` lists of a run, and the runs of a job. Of finished runs it is kept beside their files: reading a thousand recordings takes a second.
+
+use nilo_analysis::{Summary, summarize};
+use nilo_answer::runs::ListedRun;
+use nilo_recorder::after_the_fact;
+use nilo_runfile::{RunFolder, Validity};
+use nilo_sample::{RunStatus, Severity, Subject, TableSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, warn};
+use crate::folder::load_where;
+use crate::text::exception::short_type;
+
+/// The file beside the run's others: `listing.derived`.
+const FILE: &str = "listing";
+
+/// Who computes what is kept; the last number changes whenever the figures may.
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 1");
+
+/// A line of the list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunLine {
+    pub(crate) figures: ListedRun,
+    /// How it ended, in two words.
+    pub(crate) short_ending: String,
+    pub(crate) severity: Option<Severity>,
+    /// It is the single run of its job, which stands for both where a person reads.
+    pub(crate) is_shown_as_job: bool,
+}
+
+impl RunLine {
+    fn of(summary: &Summary, is_shown_as_job: bool) -> RunLine {
+        let mut short_ending = summary.short_ending();
+        if let Some(ended) = &summary.exception {
+            short_ending += &format!(" ({})", short_type(&ended.exception));
+        }
+        RunLine {
+            figures: ListedRun::of(summary),
+            short_ending,
+            severity: summary.ending_severity(),
+            is_shown_as_job,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.figures.status == RunStatus::Running
+    }
+}
+
+/// A job and the runs inside it.
+pub(crate) fn list_job(folder: &RunFolder) -> Result<Vec<RunLine>, Failure> {
+    folder.derive(FILE, PROGRAM, || {
+        let (listed, is_complete) = read_job(folder)?;
+        let is_final = is_complete && !listed.iter().any(RunLine::is_running);
+        let validity = match is_final {
+            true => Validity::UntilFilesChange,
+            false => Validity::Once,
+        };
+        Ok((listed, validity))
+    })
+}
+
+/// The same, from the recordings, and whether all of them could be read; what the job recorded is read once for all of them.
+fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
+    let inside = folder.list_runs_inside();
+    let is_needed = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Tree | Subject::Cgroup { .. } | Subject::Host | Subject::Gpu { .. }
+        )
+    };
+    let is_needed_by_runs = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Process(_) | Subject::ProcessDetail(_)
+        )
+    };
+    let (recording, ending) = load_where(folder, &|spec| {
+        is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
+    })?;
+    let is_shown_as_job = folder.only_run(&recording.description).is_some();
+    let mut listed = vec![RunLine::of(&summarize(&recording, &ending), false)];
+    let mut is_complete = true;
+    for run in inside {
+        let read = run.and_then(|run| Ok((run.load_alone(&|_| false)?, run)));
+        let (mut inner, run) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                warn(&Failure::from(error).sentence());
+                is_complete = false;
+                continue;
+            }
+        };
+        let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
+        run.add_job(&mut inner, &recording, &keep, None);
+        let ending = after_the_fact(&inner);
+        listed.push(RunLine::of(&summarize(&inner, &ending), is_shown_as_job));
+    }
+    Ok((listed, is_complete))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::fixture;
+
+    /// A run that exited, with nothing in it but its description.
+    fn finished_run(root: &std::path::Path) -> RunFolder {
+        let mut description = fixture::recording().description;
+        description.ending = Some(nilo_sample::Ending {
+            status: nilo_sample::RunStatus::Exited,
+            exit_code: Some(3),
+            signal: None,
+            time_nanos: 1_500_000_000,
+            oom: None,
+            left_running: vec![],
+        });
+        RunFolder::create(root, &description).unwrap()
+    }
+
+    #[test]
+    fn a_finished_run_is_listed_from_what_was_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = finished_run(root.path());
+        let read = list_job(&folder).unwrap();
+        assert_eq!(read[0].short_ending, "exited 3");
+        assert_eq!(read[0].severity, Some(Severity::Warning));
+        let kept = folder.path().join("listing.derived");
+        assert!(kept.exists());
+        assert_eq!(list_job(&folder).unwrap(), read);
+        // Another content that fits the files is what is listed: the recording is not read.
+        let mut told = read.clone();
+        told[0].figures.mean_bytes = Some(12_345);
+        let state = folder.files_state(PROGRAM).unwrap();
+        folder.write_derived(FILE, state, &serde_json::to_vec(&told).unwrap());
+        assert_eq!(list_job(&folder).unwrap(), told);
+        // A file that changed, and what is no listing at all, are read anew.
+        std::fs::write(folder.path().join("marks.nilo"), []).unwrap();
+        assert_eq!(list_job(&folder).unwrap(), read);
+        std::fs::write(&kept, b"NILODRV\nhostile").unwrap();
+        assert_eq!(list_job(&folder).unwrap(), read);
+        let state = folder.files_state(PROGRAM).unwrap();
+        folder.write_derived(FILE, state, br#"[{"figures": 3}]"#);
+        assert_eq!(list_job(&folder).unwrap(), read);
+    }
+
+    #[test]
+    fn a_run_that_is_still_running_is_not_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let description =
+            nilo_recorder::describe_run(nilo_sample::RunMode::Run, vec![], "x", Default::default());
+        let folder = RunFolder::create(root.path(), &description).unwrap();
+        assert_eq!(
+            list_job(&folder).unwrap()[0].figures.status,
+            RunStatus::Running
+        );
+        assert!(!folder.path().join("listing.derived").exists());
+    }
+
+    #[test]
+    fn a_folder_that_keeps_nothing_is_listed_all_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = finished_run(root.path());
+        let read = list_job(&folder).unwrap();
+        let kept = folder.path().join("listing.derived");
+        std::fs::remove_file(&kept).unwrap();
+        std::fs::create_dir(&kept).unwrap();
+        for _ in 0..2 {
+            assert_eq!(list_job(&folder).unwrap(), read);
+        }
+        std::fs::remove_dir(&kept).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &kept).unwrap();
+        assert_eq!(list_job(&folder).unwrap(), read);
+        assert!(!kept.is_symlink(), "replaced, not written through");
+    }
+
+    #[test]
+    fn a_job_with_a_broken_run_inside_warns_each_time() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = finished_run(root.path());
+        let inside = folder.path().join("runs/broken");
+        std::fs::create_dir_all(&inside).unwrap();
+        std::fs::write(inside.join("run.json"), "{").unwrap();
+        assert_eq!(list_job(&folder).unwrap().len(), 1);
+        assert!(!folder.path().join("listing.derived").exists());
+    }
+}
