@@ -12,7 +12,7 @@ use std::time::Instant;
 use nilo_runfile::{
     RunFolder, RunWriter, TableId, TableSelector, WriteMode, WriterOptions, monotonic_nanos,
 };
-use nilo_sample::{Column, RunDescription, RunId, Subject, TableSpec, Unit};
+use nilo_sample::{Column, Frame, RunDescription, RunId, Subject, TableSpec, Unit};
 
 const ROUNDS: usize = 5;
 const ROWS: usize = 200_000;
@@ -25,6 +25,7 @@ fn main() {
         append(1, WriteMode::Mapped);
         append(5, WriteMode::Mapped);
         append(5, WriteMode::Written);
+        stacks();
     }
     for columns in [1, 5] {
         for compact in [false, true] {
@@ -102,6 +103,29 @@ fn append(columns: usize, mode: WriteMode) {
         ours_bulk / floor_bulk,
         writer.bytes_written() as f64 / (2 * ROWS * ROUNDS * columns) as f64,
     );
+}
+
+/// A row that names a known stack: one of a hundred with thirty frames each.
+fn stacks() {
+    const DEPTH: u32 = 30;
+    let folder = tempfile::tempdir().unwrap();
+    let run = create(folder.path());
+    let mut writer = RunWriter::create(run.path(), "bench", WriterOptions::default()).unwrap();
+    let stacks: Vec<Vec<Frame<'_>>> = (0..100)
+        .map(|line| {
+            let frame = |depth| Frame {
+                function: "forward",
+                file: "/home/ada/project/models/transformer.py",
+                line: if depth + 1 == DEPTH { line } else { depth },
+            };
+            (0..DEPTH).map(frame).collect()
+        })
+        .collect();
+    let mean = bulk(|index| {
+        let frames = &stacks[index as usize % stacks.len()];
+        writer.intern_stack(black_box(frames)).is_some()
+    });
+    println!("a known stack of {DEPTH} frames: {mean:.0} ns");
 }
 
 /// Mean nanoseconds of a call in a row of many.
