@@ -12,7 +12,7 @@ use nilo_sample::units::format_bytes;
 use crate::args::{Output, RunsArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{runs_elsewhere, runs_root};
-use crate::listed_runs::{RunLine, list_job};
+use crate::listed_runs::{RunLine, list_jobs};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
@@ -24,11 +24,8 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut unreadable = 0;
     let elsewhere = runs_elsewhere(&root).into_iter();
     let elsewhere = elsewhere.flat_map(|(_, runs)| runs.into_iter().map(|(folder, _)| Ok(folder)));
-    for folder in list_runs(&root).into_iter().chain(elsewhere) {
-        match folder
-            .map_err(Failure::from)
-            .and_then(|folder| list_job(&folder))
-        {
+    for job in list_jobs(list_runs(&root).into_iter().chain(elsewhere).collect()) {
+        match job {
             Ok(found) => listed.extend(found),
             Err(failure) => {
                 unreadable += 1;
