@@ -78,7 +78,8 @@ fuzz_target!(|data: &[u8]| {
     }
     let mut follower = run.follow();
     let _ = follower.poll();
-    assert!(*follower.stacks() == recording.stacks);
+    // It stops before bytes that may yet become a record.
+    assert!(follower.stacks().len() <= recording.stacks.len());
     for attachment in run.attachments().expect("a folder of files") {
         if attachment.state != AttachmentState::Missing
             && let Ok(mut file) = run.open_attachment(&attachment)

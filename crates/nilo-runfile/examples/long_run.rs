@@ -61,6 +61,14 @@ fn timed(what: &str, work: impl FnOnce()) {
     println!("{what:10} {:9.1} ms", begin.elapsed().as_secs_f64() * 1e3);
 }
 
+fn raw_segments(run: &RunFolder) -> usize {
+    let names = std::fs::read_dir(run.path()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.as_encoded_bytes().ends_with(b".nilo"))
+        .count()
+}
+
 fn write(run: &RunFolder, rows: u64) {
     let mut writer = RunWriter::create(run.path(), "recorder", WriterOptions::default()).unwrap();
     let spec = TableSpec::tree();
@@ -77,6 +85,10 @@ fn write(run: &RunFolder, rows: u64) {
     let mut noise = 1u64;
     let mut values = vec![0.0; width];
     for row in 0..rows {
+        // A real run is written more slowly than it is compacted.
+        while row % 10_000 == 0 && raw_segments(run) > 2 {
+            std::thread::yield_now();
+        }
         noise = noise
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
