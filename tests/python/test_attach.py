@@ -57,6 +57,15 @@ def test_files_and_bytes_are_stored_and_verified(run, tmp_path):
     assert files["attachments/curve.png"]["damage"] == ["it is not what was attached: its checksum is another one"]
 
 
+def test_verify_names_attachments_in_text(run):
+    run.attach(b"four", "a.txt")
+    (Path(run.path) / "attachments" / ".b.txt.4711.1.tmp").write_bytes(b"half")
+    told = subprocess.run([NILO, "verify", str(run.path)], capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
+    assert "attachments/a.txt: 4 B\n" in told.stdout
+    assert "attachments/b.txt: unfinished\n" in told.stdout
+
+
 def test_wrong_arguments_raise(run):
     with pytest.raises(TypeError, match="bytes need a name"):
         run.attach(b"x")

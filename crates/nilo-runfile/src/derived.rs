@@ -101,7 +101,8 @@ impl RunFolder {
         bytes.extend_from_slice(&state.0.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(content).to_le_bytes());
         bytes.extend_from_slice(content);
-        if bytes.len() as u64 > MOST_BYTES {
+        // A link may come with a cloned repository and lead to a run of somebody else's folder.
+        if bytes.len() as u64 > MOST_BYTES || self.path().is_symlink() {
             return;
         }
         if let Ok(folder) = self.open_folder() {
@@ -168,6 +169,17 @@ mod tests {
         }
         let changed = folder.files_state("a/1").unwrap();
         assert_eq!(folder.read_derived("list", changed), None);
+    }
+
+    #[test]
+    fn nothing_is_kept_behind_a_link() {
+        let (root, folder) = run();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        let linked = RunFolder::open(&link).unwrap();
+        let state = linked.files_state("a/1").unwrap();
+        linked.write_derived("list", state, b"content");
+        assert!(!folder.path().join("list.derived").exists());
     }
 
     #[test]
