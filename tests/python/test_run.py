@@ -209,13 +209,6 @@ def test_ticks_keep_their_rate(nilo, interval, seconds):
         assert samples + late >= 0.95 * expected - 2, (samples, late, expected)
 
 
-def test_portable_source_records_too(nilo):
-    nilo("run", "--quiet", "--source", "portable", "--interval", "0.05", "--", *python("x=bytearray(40<<20);import time;time.sleep(.6)"))
-    shown = nilo.show()
-    assert shown["memory"]["sampled_peak_bytes"] > 40 * MIB
-    assert shown["cpu"]["total_secs"] >= 0
-
-
 def test_names_that_people_recognise(nilo):
     (nilo.folder / "train.py").write_text("import time; time.sleep(.4)")
     nilo("run", "--quiet", "--interval", "0.02", "--", sys.executable, "train.py", "--lr", "3")

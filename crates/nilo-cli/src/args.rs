@@ -23,7 +23,7 @@ pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
 pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxis};
-pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, Source, WatchArgs};
+pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, WatchArgs};
 pub(crate) use request::RequestArgs;
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;

@@ -12,7 +12,7 @@ use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, Included, Recorder, open_source};
+use crate::recorder::{Included, Recorder, open_tree};
 use crate::signals::{Arrived, SignalPipe};
 use crate::surroundings::Surroundings;
 
@@ -32,8 +32,6 @@ pub struct WatchSettings<'a> {
     pub everything_at_interval: bool,
     /// Stop after this long.
     pub duration_nanos: Option<u64>,
-    /// Where readings come from.
-    pub backend: Backend,
     /// Whom to tell when memory runs short; nobody is told by `None`.
     pub alerts: Option<AlertSettings>,
 }
@@ -75,7 +73,6 @@ pub fn watch_processes(
         interval_nanos,
         everything_at_interval,
         duration_nanos,
-        backend,
         alerts,
     } = settings;
     let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
@@ -90,9 +87,9 @@ pub fn watch_processes(
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, Included::Others)?;
+    let mut tree = open_tree(&roots, Included::Others)?;
     for &pid in &pids {
-        source.add_root(pid)?;
+        tree.add_root(pid)?;
     }
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();
@@ -116,8 +113,7 @@ pub fn watch_processes(
     folder.write_description(&description).ok();
     let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
 
-    let mut recorder =
-        Recorder::new(source, writer, surroundings, now, true).waking(alerts.as_ref());
+    let mut recorder = Recorder::new(tree, writer, surroundings, now, true).waking(alerts.as_ref());
     let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);

@@ -19,7 +19,7 @@ use crate::live::Observer;
 use crate::pace::Pace;
 use crate::provenance::work_tree;
 use crate::reap::{Reaped, Reaper};
-use crate::recorder::{Backend, Included, Recorder, open_source};
+use crate::recorder::{Included, Recorder, open_tree};
 use crate::sentinel::Sentinel;
 use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
@@ -38,8 +38,6 @@ pub struct CommandSettings<'a> {
     pub description: RunDescription,
     /// Time between samples.
     pub interval_nanos: u64,
-    /// Where readings come from.
-    pub backend: Backend,
     /// Go on until every process of the tree has ended, daemons included.
     pub wait_for_all: bool,
     /// Whom to tell when memory runs short; nobody is told by `None`.
@@ -69,7 +67,6 @@ pub fn run_command(
         folder,
         mut description,
         interval_nanos,
-        backend,
         wait_for_all,
         alerts,
     } = settings;
@@ -81,7 +78,7 @@ pub fn run_command(
     let helper = sentinel.as_ref().map(Sentinel::pid);
     let system = |what| move |source| RecorderError::System { what, source };
     let roots = Roots::default();
-    let mut source = open_source(backend, &roots, Included::OthersAndOrphans)?;
+    let mut tree = open_tree(&roots, Included::OthersAndOrphans)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let mut reaper = Reaper::new();
 
@@ -107,7 +104,7 @@ pub fn run_command(
     description.started_unix_nanos = nilo_runfile::unix_nanos();
     description.root_pids = vec![child_pid];
     // A command that has already ended is a zombie without memory; its end is still ours to report.
-    let known = source.add_root(child_pid).is_ok();
+    let known = tree.add_root(child_pid).is_ok();
     nilo_source::raise_own_fd_limit().ok();
     let mut surroundings =
         signals.keep_from_new_threads(|| Surroundings::new(roots, now, child_pid));
@@ -121,7 +118,7 @@ pub fn run_command(
         alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description))
     });
 
-    let mut recorder = Recorder::new(source, writer, surroundings, now, false)
+    let mut recorder = Recorder::new(tree, writer, surroundings, now, false)
         .of_command(child_pid)
         .waking(alerts.as_ref());
     let mut pace = Pace::new(now, interval_nanos);
@@ -383,11 +380,8 @@ pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool
 
 /// The kernel may delay timers by 50 µs; at a millisecond that matters. The command has started already and keeps its own slack.
 pub(crate) fn sharpen_timers(interval_nanos: u64) {
-    #[cfg(target_os = "linux")]
     if interval_nanos < 20_000_000 {
         // SAFETY: sets an attribute of this thread; no memory is involved.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = interval_nanos;
 }

@@ -44,7 +44,7 @@ pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
 pub use privacy::{Privacy, stored_settings};
 pub use provenance::add_dirty_flag;
-pub use recorder::{Backend, describe_machine};
+pub use recorder::describe_machine;
 
 use thiserror::Error;
 

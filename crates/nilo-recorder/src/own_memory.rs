@@ -7,7 +7,7 @@ use nilo_source::{Roots, SourceError};
 
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, Included, OwnCost, Recorder, open_source};
+use crate::recorder::{Included, OwnCost, Recorder, open_tree};
 use crate::surroundings::Surroundings;
 
 /// One look at ourselves.
@@ -43,12 +43,12 @@ impl OwnMemory {
     pub fn new() -> Result<OwnMemory, SourceError> {
         let roots = Roots::default();
         let pid = std::process::id();
-        let mut source = open_source(Backend::Native, &roots, Included::WithOurselves)?;
-        source.add_root(pid)?;
+        let mut tree = open_tree(&roots, Included::WithOurselves)?;
+        tree.add_root(pid)?;
         let started_nanos = monotonic_nanos();
         let surroundings = Surroundings::of_own_process(roots, started_nanos, pid);
         let rows = RowBuffer::new("recorder", started_nanos);
-        let recorder = Recorder::new(source, rows, surroundings, started_nanos, true);
+        let recorder = Recorder::new(tree, rows, surroundings, started_nanos, true);
         let mut recorder = recorder.costing(OwnCost::Thread);
         Ok(OwnMemory {
             steps: recorder.writer().define(&TableSpec::metrics("", [])),

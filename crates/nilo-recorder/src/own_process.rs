@@ -21,7 +21,7 @@ use crate::command::{run_tick, sharpen_timers};
 use crate::live::{Live, Observer};
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Backend, Included, OwnCost, Recorder, open_source};
+use crate::recorder::{Included, OwnCost, Recorder, open_tree};
 use crate::surroundings::Surroundings;
 
 /// How often other ranks are looked for.
@@ -67,8 +67,8 @@ pub fn record_own_process(
     let system = |what| move |source: io::Error| RecorderError::System { what, source };
     let pid = std::process::id();
     let roots = Roots::default();
-    let mut source = open_source(Backend::Native, &roots, Included::WithOurselves)?;
-    source.add_root(pid)?;
+    let mut tree = open_tree(&roots, Included::WithOurselves)?;
+    tree.add_root(pid)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();
     let surroundings = Surroundings::new(roots, now, pid);
@@ -82,7 +82,7 @@ pub fn record_own_process(
     let shared = Arc::new(Mutex::new(Live::default()));
     let started = description.started_monotonic_nanos;
     let recorder =
-        Recorder::new(source, writer, surroundings, started, true).costing(OwnCost::Thread);
+        Recorder::new(tree, writer, surroundings, started, true).costing(OwnCost::Thread);
     let mut observer = Shared {
         live: Arc::clone(&shared),
         on_tick,

@@ -7,10 +7,7 @@ use std::time::Duration;
 use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos, unix_nanos};
 use nilo_sample::table::or_absent;
 use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec};
-use nilo_source::{
-    Change, PortableTree, ProcessSource, ProcessTree, Roots, SourceError, TrackedProcess,
-    TreeOptions,
-};
+use nilo_source::{Change, ProcessTree, Roots, SourceError, TrackedProcess, TreeOptions};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -29,16 +26,6 @@ const SECOND: u64 = 1_000_000_000;
 const OWN_COST_NANOS: u64 = 5 * SECOND;
 /// A wall clock that moves this much against the monotonic one was set.
 const CLOCK_JUMP_NANOS: i128 = 500_000_000;
-
-/// Where process readings come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backend {
-    /// `/proc` on Linux.
-    #[default]
-    Native,
-    /// `sysinfo`, on systems without `/proc`; slower, without PSS and high-water marks.
-    Portable,
-}
 
 /// The machine's name, and its system with release.
 pub fn describe_machine() -> (String, String) {
@@ -61,25 +48,15 @@ pub(crate) enum Included {
     WithOurselves,
 }
 
-/// Opens a source of process readings.
-pub(crate) fn open_source(
-    backend: Backend,
-    roots: &Roots,
-    included: Included,
-) -> Result<Box<dyn ProcessSource>, SourceError> {
+/// Opens the tree of processes.
+pub(crate) fn open_tree(roots: &Roots, included: Included) -> Result<ProcessTree, SourceError> {
     let own_pid = std::process::id();
-    let exclude_pid = (included != Included::WithOurselves).then_some(own_pid);
-    Ok(match backend {
-        Backend::Native => {
-            let options = TreeOptions {
-                include_orphans_of: (included == Included::OthersAndOrphans).then_some(own_pid),
-                exclude_pid,
-                ..TreeOptions::default()
-            };
-            Box::new(ProcessTree::new(roots, options)?)
-        }
-        Backend::Portable => Box::new(PortableTree::new(exclude_pid)?),
-    })
+    let options = TreeOptions {
+        include_orphans_of: (included == Included::OthersAndOrphans).then_some(own_pid),
+        exclude_pid: (included != Included::WithOurselves).then_some(own_pid),
+        ..TreeOptions::default()
+    };
+    ProcessTree::new(roots, options)
 }
 
 /// What our own cost is measured on.
@@ -93,7 +70,7 @@ pub(crate) enum OwnCost {
 
 /// The recorder's state between ticks.
 pub(crate) struct Recorder<W = RunWriter> {
-    source: Box<dyn ProcessSource>,
+    tree: ProcessTree,
     writer: W,
     surroundings: Surroundings,
     rows: ProcessRows,
@@ -123,14 +100,14 @@ pub(crate) struct Recorder<W = RunWriter> {
 
 impl<W: RowSink> Recorder<W> {
     pub(crate) fn new(
-        source: Box<dyn ProcessSource>,
+        tree: ProcessTree,
         mut writer: W,
         surroundings: Surroundings,
         started_nanos: u64,
         attached: bool,
     ) -> Recorder<W> {
         Recorder {
-            source,
+            tree,
             tree_table: writer.define(&TableSpec::tree()),
             own_table: writer.define(&TableSpec::recorder()),
             writer,
@@ -174,7 +151,7 @@ impl<W: RowSink> Recorder<W> {
 
     /// Watches one more process with all its descendants; one that is gone already is left out.
     pub(crate) fn watch_also(&mut self, pid: u32) {
-        self.source.add_root(pid).ok();
+        self.tree.add_root(pid).ok();
     }
 
     pub(crate) fn live(&self) -> &Live {
@@ -187,7 +164,7 @@ impl<W: RowSink> Recorder<W> {
     }
 
     pub(crate) fn processes(&self) -> &[TrackedProcess] {
-        self.source.processes()
+        self.tree.processes()
     }
 
     pub(crate) fn surroundings(&mut self) -> &mut Surroundings {
@@ -209,7 +186,7 @@ impl<W: RowSink> Recorder<W> {
     /// Sleeps until the time is over or something comes to `wake` (a signal, the word to stop), and says whether it came.
     /// An OOM notice is written down at once and ends the sleep too; so does a look at a tree that is climbing.
     pub(crate) fn sleep(&mut self, nanos: u64, wake: &impl AsFd) -> bool {
-        let glance = self.climb.wait_nanos(self.source.processes().len());
+        let glance = self.climb.wait_nanos(self.tree.processes().len());
         let glance = glance.filter(|glance| *glance < nanos);
         let nanos = glance.unwrap_or(nanos).min(3600 * SECOND);
         let timeout = Timespec {
@@ -227,11 +204,11 @@ impl<W: RowSink> Recorder<W> {
             drop(fds);
             let now_nanos = monotonic_nanos();
             self.surroundings
-                .on_notice(&mut self.writer, now_nanos, self.source.processes());
+                .on_notice(&mut self.writer, now_nanos, self.tree.processes());
             self.nudge_alerts(now_nanos);
         } else if glance.is_some() && !signalled {
             let now_nanos = monotonic_nanos();
-            let memory_bytes = self.source.glance(now_nanos);
+            let memory_bytes = self.tree.glance(now_nanos);
             self.climb.glance(now_nanos, memory_bytes);
             self.live.peak_bytes = self.live.peak_bytes.max(memory_bytes);
         }
@@ -243,16 +220,16 @@ impl<W: RowSink> Recorder<W> {
         self.note_gap(now_nanos, pace);
         self.note_clock_jump(now_nanos);
         if last {
-            self.source.be_thorough();
+            self.tree.be_thorough();
         }
-        self.source.tick(now_nanos);
+        self.tree.tick(now_nanos);
         self.write_changes(now_nanos, reaper);
-        let processes = self.source.processes();
-        let memory_bytes = self.source.memory_bytes();
+        let processes = self.tree.processes();
+        let memory_bytes = self.tree.memory_bytes();
         let between = self.climb.tick(memory_bytes);
         let mark = self.marks.rise(processes, memory_bytes);
         let high_water = mark.max(between.map(|(_, bytes)| bytes));
-        let cpu_nanos = self.source.cpu_nanos_total();
+        let cpu_nanos = self.tree.cpu_nanos_total();
         let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
         let mut row = [
             memory_bytes as f64,
@@ -274,9 +251,9 @@ impl<W: RowSink> Recorder<W> {
             self.writer.append(self.tree_table, time_nanos, None, &row);
         }
         self.rows
-            .write(&mut self.writer, now_nanos, self.source.processes());
+            .write(&mut self.writer, now_nanos, self.tree.processes());
         self.surroundings
-            .tick(&mut self.writer, now_nanos, self.source.processes(), last);
+            .tick(&mut self.writer, now_nanos, self.tree.processes(), last);
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         self.live.ticks += 1;
         (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
@@ -327,7 +304,7 @@ impl<W: RowSink> Recorder<W> {
         self.live.memory_bytes = memory_bytes;
         let highest = memory_bytes.max(high_water.unwrap_or(0));
         self.live.peak_bytes = self.live.peak_bytes.max(highest);
-        self.live.processes = self.source.processes().len();
+        self.live.processes = self.tree.processes().len();
     }
 
     /// A tick that comes far too late is a hole in the curve, and said to be one.
@@ -358,12 +335,12 @@ impl<W: RowSink> Recorder<W> {
 
     fn write_changes(&mut self, now_nanos: u64, reaper: &mut Reaper) {
         let mut changes = std::mem::take(&mut self.changes);
-        self.source.take_changes(&mut changes);
+        self.tree.take_changes(&mut changes);
         for change in changes.drain(..) {
             match change {
                 Change::Started(id) => self.on_started(now_nanos, id),
                 Change::Renamed(id) => {
-                    if let Some(process) = find(self.source.processes(), id) {
+                    if let Some(process) = find(self.tree.processes(), id) {
                         let info = stored_process(&process.info);
                         self.writer
                             .event(now_nanos, &Event::ProcessRenamed { id, info });
@@ -378,15 +355,15 @@ impl<W: RowSink> Recorder<W> {
             }
         }
         self.changes = changes;
-        for text in self.source.blind_spots().iter().skip(self.blind_said) {
+        for text in self.tree.blind_spots().iter().skip(self.blind_said) {
             self.writer
                 .event(now_nanos, &Event::Blind { text: text.clone() });
         }
-        self.blind_said = self.source.blind_spots().len();
+        self.blind_said = self.tree.blind_spots().len();
     }
 
     fn on_started(&mut self, now_nanos: u64, id: ProcessId) {
-        let processes = self.source.processes();
+        let processes = self.tree.processes();
         let Some(process) = find(processes, id) else {
             return;
         };

@@ -36,10 +36,4 @@ pub enum SourceError {
         /// What the system said.
         source: io::Error,
     },
-    /// The portable backend does not work here.
-    #[error("process information is not available on this system: {reason}")]
-    Unsupported {
-        /// In the backend's words.
-        reason: String,
-    },
 }

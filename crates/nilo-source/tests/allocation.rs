@@ -6,7 +6,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use nilo_source::{ProcessSource, ProcessTree, Roots, TreeOptions};
+use nilo_source::{ProcessTree, Roots, TreeOptions};
 use support::Job;
 
 thread_local! {

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use nilo_source::{Change, ProcessSource, ProcessTree, Roots, TreeOptions};
+use nilo_source::{Change, ProcessTree, Roots, TreeOptions};
 use support::{Job, Ticker, find};
 
 fn capture(pid: u32, into: &Path) {

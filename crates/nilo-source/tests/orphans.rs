@@ -3,7 +3,7 @@
 
 mod support;
 
-use nilo_source::{ProcessSource, ProcessTree, Roots, TreeOptions};
+use nilo_source::{ProcessTree, Roots, TreeOptions};
 use support::{Job, Stray, Ticker, find};
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use nilo_source::{ProcessSource, ProcessTree, Roots, TreeOptions, list_processes, resolve_limits};
+use nilo_source::{ProcessTree, Roots, TreeOptions, list_processes, resolve_limits};
 use rustix::fs::Uid;
 use support::{Job, Ticker, find};
 

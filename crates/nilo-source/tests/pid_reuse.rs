@@ -13,7 +13,7 @@ mod support;
 use std::process::Command;
 use std::time::Duration;
 
-use nilo_source::{Change, ProcessSource, ProcessTree, Roots, TreeOptions};
+use nilo_source::{Change, ProcessTree, Roots, TreeOptions};
 use support::{Job, Ticker, find};
 
 const INSIDE: &str = "NILO_TEST_INSIDE_NAMESPACE";

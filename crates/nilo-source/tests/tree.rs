@@ -3,7 +3,7 @@
 
 mod support;
 
-use nilo_source::{Change, ProcessSource, ProcessTree, Roots, SourceError, TreeOptions};
+use nilo_source::{Change, ProcessTree, Roots, SourceError, TreeOptions};
 use support::{Job, Stray, Ticker, find};
 
 fn tree_of(job: &Job) -> ProcessTree {

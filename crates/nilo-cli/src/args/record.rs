@@ -44,10 +44,6 @@ pub(crate) struct Sampling {
     /// When to show memory use while the job runs
     #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
     pub(crate) live: Live,
-
-    /// Where readings come from: native is /proc, portable is for systems without it
-    #[arg(long, value_enum, default_value_t = Source::Native, env = "NILO_SOURCE", value_name = "SOURCE")]
-    pub(crate) source: Source,
 }
 
 impl Sampling {
@@ -96,12 +92,6 @@ pub(crate) enum Live {
     Always,
     /// Not at all
     Never,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Source {
-    Native,
-    Portable,
 }
 
 #[derive(Debug, Args)]

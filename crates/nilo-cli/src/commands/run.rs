@@ -11,8 +11,7 @@ use crate::end_by_signal::end_by_signal;
 use crate::failure::{self, Failure};
 use crate::folder::runs_root;
 use crate::recording::{
-    backend, check_writable, create_folder, describe, explain, interval, open_log, program_name,
-    report,
+    check_writable, create_folder, describe, explain, interval, open_log, program_name, report,
 };
 use crate::settings::{Settings, decide_privacy};
 use crate::text::held_back::HeldBack;
@@ -49,7 +48,6 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
             folder: &folder,
             description,
             interval_nanos,
-            backend: backend(sampling.source),
             wait_for_all: args.wait_all,
             alerts,
         },

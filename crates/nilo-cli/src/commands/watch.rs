@@ -11,7 +11,7 @@ use crate::args::WatchArgs;
 use crate::failure::{Failure, note};
 use crate::folder::runs_root;
 use crate::recording::{
-    backend, check_writable, create_folder, describe, explain, interval, open_log, report,
+    check_writable, create_folder, describe, explain, interval, open_log, report,
 };
 use crate::settings::{Settings, decide_privacy};
 use crate::target_match::{ALL_TOGETHER, match_name};
@@ -85,7 +85,6 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
             interval_nanos,
             everything_at_interval: false,
             duration_nanos: args.duration,
-            backend: backend(sampling.source),
             alerts,
         },
         &mut live,

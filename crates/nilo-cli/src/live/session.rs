@@ -12,7 +12,7 @@ use nilo_answer::monitor::MonitorEnd;
 use nilo_answer::profile::{Measurement, ProfileAnswer};
 use nilo_follow::Wake;
 use nilo_recorder::{
-    Backend, Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
+    Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
 };
 use nilo_runfile::{RunFolder, unix_nanos};
 use nilo_sample::units::to_secs;
@@ -117,7 +117,6 @@ impl Session<'_> {
                 interval_nanos,
                 everything_at_interval: true,
                 duration_nanos: self.duration_nanos.map(|nanos| nanos + self.slack_nanos),
-                backend: Backend::Native,
                 alerts: None,
             },
             &mut onlooker,

@@ -8,4 +8,4 @@ mod start;
 pub(crate) use failure::explain;
 pub(crate) use outputs::{check_writable, open_log};
 pub(crate) use report::report;
-pub(crate) use start::{backend, create_folder, describe, interval, program_name};
+pub(crate) use start::{create_folder, describe, interval, program_name};

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use nilo_recorder::{Backend, CreatedFolder, create_run_folder, describe_run};
+use nilo_recorder::{CreatedFolder, create_run_folder, describe_run};
 use nilo_runfile::RunFolder;
 use nilo_sample::{RunDescription, RunMode};
 
-use crate::args::{Sampling, Source};
+use crate::args::Sampling;
 use crate::failure::{self, Failure};
 use crate::settings::Settings;
 
@@ -18,13 +18,6 @@ pub(crate) fn interval(
 ) -> Result<u64, Failure> {
     let configured = settings.interval_nanos().map_err(Failure::new)?;
     Ok(sampling.interval.or(configured).unwrap_or(default))
-}
-
-pub(crate) fn backend(source: Source) -> Backend {
-    match source {
-        Source::Native => Backend::Native,
-        Source::Portable => Backend::Portable,
-    }
 }
 
 /// The description of a run that begins now.

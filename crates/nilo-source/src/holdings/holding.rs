@@ -4,7 +4,7 @@ use super::Newcomer;
 use super::copied_share::CopiedShare;
 use super::family::{FamilyKey, LEARN_FROM_BYTES};
 use super::shared_set::Part;
-use crate::source::ProcessReading;
+use crate::tracked_process::ProcessReading;
 
 /// Pages that the kernel maps around a fault on a file.
 const PAGES_AROUND_A_FAULT: u64 = 16;

@@ -25,7 +25,7 @@ pub(crate) use family::FamilyKey;
 pub(crate) use shared_set::{Doubt, Part};
 use shared_set::{Pool, SharedSet};
 
-use crate::source::ProcessReading;
+use crate::tracked_process::ProcessReading;
 
 /// The laws of fork and exit are exact as far as we see them; one part in this many of the shared memory stays in doubt.
 const CHANGE_PART: u64 = 500;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::holdings::{Measured, Newcomer};
-use crate::source::ProcessReading;
+use crate::tracked_process::ProcessReading;
 
 const MIB: u64 = 1 << 20;
 

@@ -12,7 +12,7 @@ use crate::descriptors::read_record;
 use crate::linux::cpu_clock::process_cpu_nanos;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES, pid_of_name};
 use crate::linux::stat::{Stat, parse_io, parse_stat, parse_statm, parse_status};
-use crate::source::{ProcessDetail, ProcessReading};
+use crate::tracked_process::{ProcessDetail, ProcessReading};
 
 /// How often the memory of a process that does not run is read.
 const SLEEPER_EVERY_NANOS: u64 = 500_000_000;

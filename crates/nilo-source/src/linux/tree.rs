@@ -21,7 +21,7 @@ use crate::linux::measuring::Measuring;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
 use crate::linux::process::{Attention, Keeping, ProcessFiles, Vital};
 use crate::roots::Roots;
-use crate::source::{Change, ProcessDetail, ProcessReading, ProcessSource, TrackedProcess};
+use crate::tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};
 
 /// A process's detail is read this soon after it joined, then ever more rarely up to the full interval: short lives have peaks too.
 const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
@@ -97,7 +97,7 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// An empty tree; roots are added with [`ProcessSource::add_root`].
+    /// An empty tree; roots are added with [`ProcessTree::add_root`].
     pub fn new(roots: &Roots, options: TreeOptions) -> Result<ProcessTree, SourceError> {
         let proc = ProcFolder::open(&roots.proc)?;
         let members = Membership {
@@ -417,8 +417,9 @@ impl ProcessTree {
     }
 }
 
-impl ProcessSource for ProcessTree {
-    fn tick(&mut self, now_nanos: u64) {
+impl ProcessTree {
+    /// Reads everything once. `now_nanos` is the caller's monotonic clock.
+    pub fn tick(&mut self, now_nanos: u64) {
         let since_last_tick = now_nanos.saturating_sub(self.now_nanos);
         self.now_nanos = now_nanos;
         if !self.has_ticked {
@@ -441,7 +442,8 @@ impl ProcessSource for ProcessTree {
         }
     }
 
-    fn glance(&mut self, now_nanos: u64) -> u64 {
+    /// Reads the memory of the processes that are known, and says what the tree holds. What is found beside that waits for the next tick.
+    pub fn glance(&mut self, now_nanos: u64) -> u64 {
         self.now_nanos = now_nanos;
         self.read_all(self.attention());
         if self.has_moved {
@@ -450,23 +452,28 @@ impl ProcessSource for ProcessTree {
         self.holdings.bytes()
     }
 
-    fn be_thorough(&mut self) {
+    /// From here on every tick looks at everything: for the last tick, which must not take the dead for the sleeping.
+    pub fn be_thorough(&mut self) {
         self.thorough = true;
     }
 
-    fn processes(&self) -> &[TrackedProcess] {
+    /// Those alive on the last tick.
+    pub fn processes(&self) -> &[TrackedProcess] {
         &self.processes
     }
 
-    fn take_changes(&mut self, into: &mut Vec<Change>) {
+    /// Moves what happened since the last call to the end of `into`.
+    pub fn take_changes(&mut self, into: &mut Vec<Change>) {
         into.append(&mut self.changes);
     }
 
-    fn memory_bytes(&self) -> u64 {
+    /// Bytes in distinct pages that the tree holds, each counted once and in full, whoever else maps it.
+    pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
 
-    fn cpu_nanos_total(&self) -> u64 {
+    /// CPU time of the whole tree; processes that ended stay counted with their last reading.
+    pub fn cpu_nanos_total(&self) -> u64 {
         self.processes
             .iter()
             .fold(self.ended_cpu_nanos, |sum, process| {
@@ -474,11 +481,13 @@ impl ProcessSource for ProcessTree {
             })
     }
 
-    fn blind_spots(&self) -> &[String] {
+    /// What could not be seen and why, each said once; the list only grows.
+    pub fn blind_spots(&self) -> &[String] {
         self.blind.said()
     }
 
-    fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError> {
+    /// Adds a process and its descendants.
+    pub fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError> {
         let known = self.processes.iter().find(|process| process.id.pid == pid);
         let id = match known {
             Some(process) => process.id,

@@ -4,7 +4,7 @@ use super::{ProcessTree, family_of};
 use crate::holdings::{FamilyKey, Measured};
 use crate::linux::measuring::{Findings, Scene};
 use crate::linux::process::{Attention, Vital};
-use crate::source::ProcessReading;
+use crate::tracked_process::ProcessReading;
 
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
 const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);

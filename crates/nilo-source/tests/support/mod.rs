@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nilo_source::{Change, ProcessSource, TrackedProcess};
+use nilo_source::{Change, ProcessTree, TrackedProcess};
 
 /// A job that reads lines from its stdin and says things on its stdout.
 pub struct Job {
@@ -118,18 +118,18 @@ impl Ticker {
         }
     }
 
-    pub fn tick(&mut self, tree: &mut impl ProcessSource) {
+    pub fn tick(&mut self, tree: &mut ProcessTree) {
         self.now_nanos += 100_000_000;
         tree.tick(self.now_nanos);
         tree.take_changes(&mut self.changes);
     }
 
     /// Ticks until it is so; gives up after a long while, with the tree's processes in the message.
-    pub fn tick_until<S: ProcessSource>(
+    pub fn tick_until(
         &mut self,
-        tree: &mut S,
+        tree: &mut ProcessTree,
         what: &str,
-        is_so: impl Fn(&S) -> bool,
+        is_so: impl Fn(&ProcessTree) -> bool,
     ) {
         let patience = Instant::now() + Duration::from_secs(60);
         loop {
@@ -153,7 +153,7 @@ impl Ticker {
     }
 }
 
-pub fn find(tree: &impl ProcessSource, pid: u32) -> Option<&TrackedProcess> {
+pub fn find(tree: &ProcessTree, pid: u32) -> Option<&TrackedProcess> {
     tree.processes()
         .iter()
         .find(|process| process.id.pid == pid)

@@ -1,10 +1,6 @@
-//! What every source of process readings gives: the trait and its values.
-//!
-//! Implemented by `linux/tree.rs` over `/proc` and by `portable.rs` over `sysinfo`.
+//! What is known of a process of the tree, and what can happen to it.
 
 use nilo_sample::process::{ProcessId, ProcessInfo};
-
-use crate::error::SourceError;
 
 /// What is read of a process on each tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,7 +65,7 @@ pub struct TrackedProcess {
 /// Something that happened to the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A process joined; it is in [`ProcessSource::processes`].
+    /// A process joined; it is in [`crate::ProcessTree::processes`].
     Started(ProcessId),
     /// A process has another command line or name: `exec`, `setproctitle`.
     Renamed(ProcessId),
@@ -84,41 +80,4 @@ pub enum Change {
         /// The last high-water mark seen.
         peak_rss_bytes: Option<u64>,
     },
-}
-
-/// A tree of processes that can be read again and again.
-pub trait ProcessSource: Send {
-    /// Reads everything once. `now_nanos` is the caller's monotonic clock.
-    fn tick(&mut self, now_nanos: u64);
-
-    /// Reads the memory of the processes that are known, and says what the tree holds. What is found beside that waits for the next tick.
-    fn glance(&mut self, _now_nanos: u64) -> u64 {
-        self.memory_bytes()
-    }
-
-    /// Those alive on the last tick.
-    fn processes(&self) -> &[TrackedProcess];
-
-    /// Moves what happened since the last call to the end of `into`.
-    fn take_changes(&mut self, into: &mut Vec<Change>);
-
-    /// Bytes in distinct pages that the tree holds, each counted once and in full, whoever else maps it.
-    fn memory_bytes(&self) -> u64 {
-        self.processes()
-            .iter()
-            .map(|process| process.memory_bytes)
-            .sum()
-    }
-
-    /// CPU time of the whole tree; processes that ended stay counted with their last reading.
-    fn cpu_nanos_total(&self) -> u64;
-
-    /// What could not be seen and why, each said once; the list only grows.
-    fn blind_spots(&self) -> &[String];
-
-    /// From here on every tick looks at everything: for the last tick, which must not take the dead for the sleeping.
-    fn be_thorough(&mut self) {}
-
-    /// Adds a process and its descendants.
-    fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError>;
 }
