@@ -124,17 +124,19 @@ mod tests {
     use crate::summary::summarize;
     use nilo_sample::TableSpec;
     use nilo_sample::fixture;
+    use nilo_sample::rows::PhaseRow;
 
     /// A run that logged each of these once.
     fn run(values: &[(&str, f64)]) -> Summary {
         let mut recording = fixture::recording();
         for (name, value) in values {
             let mut table = fixture::table(TableSpec::metrics("metrics", [*name]));
-            fixture::tick(&mut table, 1, &[*value]);
+            fixture::tick_values(&mut table, 1, &[*value]);
             recording.tables.push(table);
         }
         let mut phase = fixture::table(TableSpec::phase("step"));
-        fixture::tick(&mut phase, 1, &[values.len() as f64 * 1e9]);
+        let duration_nanos = values.len() as f64 * 1e9;
+        fixture::tick(&mut phase, 1, PhaseRow { duration_nanos });
         recording.tables.push(phase);
         let ending = judge_ending(&recording, &Aftermath::default());
         summarize(&recording, &ending)

@@ -1,6 +1,7 @@
 use super::*;
 use nilo_sample::fixture::{self, tick};
-use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent};
+use nilo_sample::rows::CgroupRow;
+use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent, TypedRow};
 
 fn started(pid: u32, name: &str) -> TimedEvent {
     let info = ProcessInfo {
@@ -29,14 +30,15 @@ fn in_cgroup(rows: &[(u64, f64, f64)], owned: f64) -> Recording {
             version: 1,
         },
     });
-    let spec = TableSpec::cgroup("/job");
-    let mut table = fixture::table(spec.clone());
+    let mut table = fixture::table(TableSpec::cgroup("/job"));
     for (millis, level, kills) in rows {
-        let mut row = vec![0.0; spec.columns.len()];
-        row[spec.column("working_set_bytes").unwrap()] = *level;
-        row[spec.column("oom_kills").unwrap()] = *kills;
-        row[spec.column("owned").unwrap()] = owned;
-        tick(&mut table, millis * 1_000_000, &row);
+        let row = CgroupRow {
+            working_set_bytes: *level,
+            oom_kills: *kills,
+            owned,
+            ..CgroupRow::by_name(|_| 0.0)
+        };
+        tick(&mut table, millis * 1_000_000, row);
     }
     recording.tables.push(table);
     recording

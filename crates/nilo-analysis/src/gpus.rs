@@ -132,6 +132,7 @@ pub(crate) fn held_mean(level: SeriesView<'_>, end_nanos: u64) -> Option<f64> {
 mod tests {
     use super::*;
     use nilo_sample::fixture;
+    use nilo_sample::rows::GpuRow;
     use nilo_sample::{ABSENT, TableSpec, TimedEvent};
 
     fn found(index: u32, name: &str) -> TimedEvent {
@@ -147,12 +148,22 @@ mod tests {
         }
     }
 
+    /// Of a GPU with 100 bytes.
+    fn row(used_bytes: f64, job_bytes: f64, utilization: f64) -> GpuRow {
+        GpuRow {
+            used_bytes,
+            total_bytes: 100.0,
+            job_bytes,
+            utilization,
+        }
+    }
+
     #[test]
     fn levels_hold_until_the_next_row_and_the_last_until_the_end() {
         let mut table = fixture::table(TableSpec::gpu(1));
-        fixture::tick(&mut table, 0, &[10.0, 100.0, 0.0, 0.0]);
-        fixture::tick(&mut table, 100, &[90.0, 100.0, 80.0, 1.0]);
-        fixture::tick(&mut table, 200, &[50.0, 100.0, 40.0, 0.5]);
+        fixture::tick(&mut table, 0, row(10.0, 0.0, 0.0));
+        fixture::tick(&mut table, 100, row(90.0, 80.0, 1.0));
+        fixture::tick(&mut table, 200, row(50.0, 40.0, 0.5));
         let mut recording = fixture::recording();
         recording.tables = vec![table];
         recording.events = vec![found(0, "unused"), found(1, "H200")];
@@ -177,9 +188,9 @@ mod tests {
     #[test]
     fn a_stretch_without_readings_counts_for_nothing() {
         let mut table = fixture::table(TableSpec::gpu(0));
-        fixture::tick(&mut table, 0, &[10.0, 100.0, ABSENT, ABSENT]);
-        fixture::tick(&mut table, 100, &[ABSENT; 4]);
-        fixture::tick(&mut table, 900, &[30.0, 100.0, ABSENT, ABSENT]);
+        fixture::tick(&mut table, 0, row(10.0, ABSENT, ABSENT));
+        fixture::tick(&mut table, 100, GpuRow::ABSENT);
+        fixture::tick(&mut table, 900, row(30.0, ABSENT, ABSENT));
         let mut recording = fixture::recording();
         recording.tables = vec![table, fixture::table(TableSpec::gpu(7))];
         let gpus = summarize_gpus(&recording, 1000);
@@ -195,20 +206,20 @@ mod tests {
     #[test]
     fn a_share_that_was_nothing_and_then_unknown_is_unknown() {
         let mut table = fixture::table(TableSpec::gpu(0));
-        fixture::tick(&mut table, 0, &[10.0, 100.0, 0.0, ABSENT]);
+        fixture::tick(&mut table, 0, row(10.0, 0.0, ABSENT));
         let mut recording = fixture::recording();
         recording.tables = vec![table];
         assert_eq!(summarize_gpus(&recording, 9)[0].peak_job_bytes, Some(0));
-        fixture::tick(&mut recording.tables[0], 5, &[30.0, 100.0, ABSENT, ABSENT]);
+        fixture::tick(&mut recording.tables[0], 5, row(30.0, ABSENT, ABSENT));
         assert_eq!(summarize_gpus(&recording, 9)[0].peak_job_bytes, None);
-        fixture::tick(&mut recording.tables[0], 7, &[30.0, 100.0, 20.0, ABSENT]);
+        fixture::tick(&mut recording.tables[0], 7, row(30.0, 20.0, ABSENT));
         assert_eq!(summarize_gpus(&recording, 9)[0].peak_job_bytes, Some(20));
     }
 
     #[test]
     fn one_row_at_the_very_end_is_its_own_mean() {
         let mut table = fixture::table(TableSpec::gpu(0));
-        fixture::tick(&mut table, 50, &[10.0, 100.0, f64::NAN, f64::INFINITY]);
+        fixture::tick(&mut table, 50, row(10.0, f64::NAN, f64::INFINITY));
         let mut recording = fixture::recording();
         recording.tables = vec![table];
         let gpus = summarize_gpus(&recording, 50);

@@ -8,7 +8,7 @@ fn logged(writer: &str, name: &str, rows: &[(u64, i64, f64)]) -> RecordedTable {
     let mut table = fixture::table(TableSpec::metrics("metrics", [name]));
     table.writer = writer.to_owned();
     for (time, step, value) in rows {
-        fixture::tick(&mut table, *time, &[*value]);
+        fixture::tick_values(&mut table, *time, &[*value]);
         table.steps.push(*step);
     }
     table
@@ -29,8 +29,8 @@ fn values(points: &[MetricPoint]) -> Vec<f64> {
 #[test]
 fn a_metric_is_the_union_of_its_columns() {
     let mut both = fixture::table(TableSpec::metrics("metrics", ["lr", "loss", "loss"]));
-    fixture::tick(&mut both, 3, &[0.1, 5.0, ABSENT]);
-    fixture::tick(&mut both, 5, &[0.1, ABSENT, 6.0]);
+    fixture::tick_values(&mut both, 3, &[0.1, 5.0, ABSENT]);
+    fixture::tick_values(&mut both, 5, &[0.1, ABSENT, 6.0]);
     let mut recording = fixture::recording();
     recording.tables = vec![logged("recorder-1", "loss", &[(4, NO_STEP, 1.0)]), both];
     let found = metrics(&recording);
@@ -45,7 +45,7 @@ fn a_metric_is_the_union_of_its_columns() {
 fn equal_names_of_two_groups_stay_apart() {
     let table = |group: &str, value: f64| {
         let mut table = fixture::table(TableSpec::metrics(group, ["loss", group]));
-        fixture::tick(&mut table, 1, &[value, value]);
+        fixture::tick_values(&mut table, 1, &[value, value]);
         table
     };
     let mut recording = fixture::recording();

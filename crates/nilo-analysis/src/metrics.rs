@@ -213,7 +213,7 @@ mod tests {
     fn summary_of(rows: &[(i64, f64)]) -> Vec<MetricSummary> {
         let mut table = fixture::table(TableSpec::metrics("metrics", ["loss"]));
         for (index, (step, value)) in rows.iter().enumerate() {
-            fixture::tick(&mut table, index as u64 * 1_000_000_000, &[*value]);
+            fixture::tick_values(&mut table, index as u64 * 1_000_000_000, &[*value]);
             table.steps.push(*step);
         }
         let mut recording = fixture::recording();
@@ -316,7 +316,7 @@ mod tests {
             table.writer = format!("python-{rank}");
             table.spec.rank = Some(rank);
             for step in 0..3 {
-                fixture::tick(&mut table, step, &[step as f64 + f64::from(rank)]);
+                fixture::tick_values(&mut table, step, &[step as f64 + f64::from(rank)]);
                 table.steps.push(if rank == 0 {
                     step as i64
                 } else {
@@ -353,7 +353,7 @@ mod tests {
         let spec = TableSpec::metrics("metrics", names.iter().map(String::as_str));
         let mut table = fixture::table(spec);
         for time in 0..10 {
-            fixture::tick(&mut table, time, &vec![time as f64; 10_000]);
+            fixture::tick_values(&mut table, time, &vec![time as f64; 10_000]);
         }
         let mut recording = fixture::recording();
         recording.tables = vec![table];

@@ -1,5 +1,6 @@
 use super::*;
 use nilo_sample::fixture;
+use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
 use nilo_sample::{ABSENT, ProcessInfo, TableSpec, TimedEvent};
 
 const MILLI: u64 = 1_000_000;
@@ -36,16 +37,20 @@ fn with_process(samples: &[f64], marks: &[f64]) -> Recording {
     let mut quick = fixture::table(TableSpec::process(ID));
     let mut tree = Vec::new();
     for (time, bytes) in samples.iter().enumerate() {
-        let mut row = vec![ABSENT; quick.spec.columns.len()];
-        row[0] = *bytes;
-        fixture::tick(&mut quick, time as u64 * MILLI, &row);
+        let row = ProcessRow {
+            rss_bytes: *bytes,
+            ..ProcessRow::ABSENT
+        };
+        fixture::tick(&mut quick, time as u64 * MILLI, row);
         tree.push((time as u64, *bytes, ABSENT, 0.0));
     }
     let mut detail = fixture::table(TableSpec::process_detail(ID));
     for (time, bytes) in marks.iter().enumerate() {
-        let mut row = vec![ABSENT; detail.spec.columns.len()];
-        row[0] = *bytes;
-        fixture::tick(&mut detail, time as u64 * MILLI, &row);
+        let row = ProcessDetailRow {
+            peak_rss_bytes: *bytes,
+            ..ProcessDetailRow::ABSENT
+        };
+        fixture::tick(&mut detail, time as u64 * MILLI, row);
     }
     recording.tables = vec![fixture::tree(&tree), quick, detail];
     recording.events = vec![started(0)];

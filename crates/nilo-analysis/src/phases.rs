@@ -230,8 +230,9 @@ fn nested(mut phases: Vec<PhaseSummary>) -> Vec<PhaseSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nilo_sample::TableSpec;
     use nilo_sample::fixture;
-    use nilo_sample::{ABSENT, TableSpec};
+    use nilo_sample::rows::{PhaseRow, SampledPhaseRow};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -240,7 +241,8 @@ mod tests {
         let mut table = fixture::table(TableSpec::phase(name));
         table.writer = writer.to_owned();
         for (end_secs, secs) in rows {
-            fixture::tick(&mut table, end_secs * SECOND, &[secs * SECOND as f64]);
+            let duration_nanos = secs * SECOND as f64;
+            fixture::tick(&mut table, end_secs * SECOND, PhaseRow { duration_nanos });
         }
         table
     }
@@ -268,11 +270,11 @@ mod tests {
         let mut table = fixture::table(TableSpec::sampled_phase("forward"));
         table.writer = "a".to_owned();
         for (end_secs, weight) in [(1, 1.0), (5, 10.0), (9, 10.0)] {
-            fixture::tick(
-                &mut table,
-                end_secs * SECOND,
-                &[0.1 * SECOND as f64, weight],
-            );
+            let row = SampledPhaseRow {
+                duration_nanos: 0.1 * SECOND as f64,
+                weight,
+            };
+            fixture::tick(&mut table, end_secs * SECOND, row);
         }
         let found = summary_of(vec![table, phase("a", "forward", &[(2, 0.1)])]);
         let forward = &found[0];
@@ -357,7 +359,7 @@ mod tests {
         let found = summary_of(vec![phase("a", "step", &rows)]);
         assert_eq!((found[0].count, found[0].unusable_count), (1, 3));
         let mut empty = phase("a", "step", &[]);
-        fixture::tick(&mut empty, 1, &[ABSENT]);
+        fixture::tick(&mut empty, 1, PhaseRow::ABSENT);
         assert!(summary_of(vec![empty]).is_empty());
     }
 

@@ -231,8 +231,9 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilo_sample::fixture::{recording, table, tick};
-    use nilo_sample::{ABSENT, Event, Limit, LimitSource, TableSpec, TimedEvent};
+    use nilo_sample::fixture::{level, recording, table, tick};
+    use nilo_sample::rows::{GpuRow, HostRow, TreeRow};
+    use nilo_sample::{Event, Limit, LimitSource, TableSpec, TimedEvent};
 
     const LOOKS: Looks = Looks {
         processes: 40,
@@ -243,8 +244,15 @@ mod tests {
     #[test]
     fn a_gpu_is_measured_without_what_its_driver_keeps() {
         let mut rows = table(TableSpec::gpu(1));
-        tick(&mut rows, 0, &[10.0, 100.0, 5.0, 0.0]);
-        tick(&mut rows, 100, &[50.0, 100.0, 40.0, 0.0]);
+        for (time, used_bytes, job_bytes) in [(0, 10.0, 5.0), (100, 50.0, 40.0)] {
+            let row = GpuRow {
+                used_bytes,
+                total_bytes: 100.0,
+                job_bytes,
+                utilization: 0.0,
+            };
+            tick(&mut rows, time, row);
+        }
         let mut run = recording();
         run.tables = vec![rows];
         run.events = vec![TimedEvent {
@@ -284,12 +292,19 @@ mod tests {
     #[test]
     fn processes_are_held_against_the_limit_and_what_the_machine_has_left() {
         let mut tree = table(TableSpec::tree());
-        tick(&mut tree, 0, &[100.0, 100.0, ABSENT, 0.0, 0.0, 1.0, 0.0]);
-        tick(&mut tree, 100, &[200.0, 200.0, 300.0, 0.0, 0.0, 1.0, 0.0]);
+        tick(&mut tree, 0, level(100.0));
+        let high = TreeRow {
+            high_water_bytes: 300.0,
+            ..level(200.0)
+        };
+        tick(&mut tree, 100, high);
         let mut host = table(TableSpec::host());
-        let mut row = [ABSENT; 9];
-        (row[0], row[1]) = (1000.0, 150.0);
-        tick(&mut host, 0, &row);
+        let row = HostRow {
+            total_bytes: 1000.0,
+            available_bytes: 150.0,
+            ..HostRow::ABSENT
+        };
+        tick(&mut host, 0, row);
         let mut run = recording();
         run.tables = vec![tree, host];
         run.description.limit = Some(Limit {

@@ -107,7 +107,7 @@ mod tests {
         table.writer = writer.to_owned();
         let row = vec![0.0; table.columns.len()];
         for (time, step) in rows {
-            fixture::tick(&mut table, *time, &row);
+            fixture::tick_values(&mut table, *time, &row);
             table.steps.push(*step);
         }
         table

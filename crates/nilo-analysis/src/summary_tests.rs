@@ -1,6 +1,7 @@
 use super::*;
 use crate::ending::{Aftermath, judge_ending};
 use nilo_sample::fixture;
+use nilo_sample::rows::CgroupRow;
 use nilo_sample::{ABSENT, TableSpec, TimedEvent};
 
 fn summary_of(recording: &Recording) -> Summary {
@@ -64,14 +65,15 @@ fn with_cgroup(rows: &[(f64, f64)]) -> Recording {
         (0, 10.0, ABSENT, 0.0),
         (100, 50.0, ABSENT, 0.0),
     ])];
-    let spec = TableSpec::cgroup("/job");
-    let mut table = fixture::table(spec.clone());
+    let mut table = fixture::table(TableSpec::cgroup("/job"));
     for (i, (peak, cache)) in rows.iter().enumerate() {
-        let mut row = vec![ABSENT; spec.columns.len()];
-        row[spec.column("peak_bytes").unwrap()] = *peak;
-        row[spec.column("file_bytes").unwrap()] = *cache;
-        row[spec.column("owned").unwrap()] = 1.0;
-        fixture::tick(&mut table, i as u64, &row);
+        let row = CgroupRow {
+            peak_bytes: *peak,
+            file_bytes: *cache,
+            owned: 1.0,
+            ..CgroupRow::ABSENT
+        };
+        fixture::tick(&mut table, i as u64, row);
     }
     recording.tables.push(table);
     recording

@@ -184,16 +184,21 @@ fn recent_rate(readings: &[Reading], from_nanos: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nilo_sample::TableSpec;
     use nilo_sample::fixture;
-    use nilo_sample::{ABSENT, TableSpec};
+    use nilo_sample::rows::ThroughputRow;
 
     /// A writer that had seen so many samples at these seconds; 100 tokens each, batches not counted.
     fn counted(writer: &str, rows: &[(u64, f64)]) -> RecordedTable {
         let mut table = fixture::table(TableSpec::throughput());
         table.writer = writer.to_owned();
         for (secs, samples) in rows {
-            let row = [ABSENT, *samples, samples * 100.0, ABSENT];
-            fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+            let row = ThroughputRow {
+                samples: *samples,
+                tokens: samples * 100.0,
+                ..ThroughputRow::ABSENT
+            };
+            fixture::tick(&mut table, secs * NANOS_PER_SEC, row);
         }
         table
     }
@@ -242,8 +247,12 @@ mod tests {
             table.writer = writer.to_owned();
             // Ten samples a second; the clock stands still between 10 and 100 seconds.
             for (secs, counted) in [(0, 0), (5, 5), (10, 10), (100, 10), (105, 15), (110, 20)] {
-                let row = [ABSENT, 10.0 * counted as f64, ABSENT, counted as f64 * 1e9];
-                fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+                let row = ThroughputRow {
+                    samples: 10.0 * counted as f64,
+                    counted_nanos: counted as f64 * 1e9,
+                    ..ThroughputRow::ABSENT
+                };
+                fixture::tick(&mut table, secs * NANOS_PER_SEC, row);
             }
             table
         };
@@ -270,8 +279,13 @@ mod tests {
     fn what_was_never_counted_is_absent() {
         let mut table = fixture::table(TableSpec::throughput());
         for secs in 0..5 {
-            let row = [secs as f64, 32.0 * secs as f64, 0.0];
-            fixture::tick(&mut table, secs * NANOS_PER_SEC, &row);
+            let row = ThroughputRow {
+                batches: secs as f64,
+                samples: 32.0 * secs as f64,
+                tokens: 0.0,
+                ..ThroughputRow::ABSENT
+            };
+            fixture::tick(&mut table, secs * NANOS_PER_SEC, row);
         }
         let found = summary_of(vec![table]).unwrap();
         assert_eq!(found.tokens, None);

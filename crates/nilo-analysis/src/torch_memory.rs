@@ -66,17 +66,30 @@ fn summarize(table: &RecordedTable, device: u32) -> TorchMemorySummary {
 mod tests {
     use super::*;
     use nilo_sample::fixture;
+    use nilo_sample::rows::TorchMemoryRow;
     use nilo_sample::{ABSENT, TableSpec};
 
     #[test]
     fn a_peak_between_two_readings_is_in_it() {
         let mut table = fixture::table(TableSpec::torch_memory(1));
-        fixture::tick(&mut table, 0, &[10.0, 20.0, 10.0, 20.0, 70.0, 100.0]);
-        fixture::tick(&mut table, 1, &[12.0, 20.0, 55.0, 60.0, 30.0, 100.0]);
-        fixture::tick(&mut table, 2, &[11.0, 20.0, ABSENT, f64::NAN, 60.0, 100.0]);
+        for (time, allocated_bytes, peaks, device_free_bytes) in [
+            (0, 10.0, (10.0, 20.0), 70.0),
+            (1, 12.0, (55.0, 60.0), 30.0),
+            (2, 11.0, (ABSENT, f64::NAN), 60.0),
+        ] {
+            let row = TorchMemoryRow {
+                allocated_bytes,
+                reserved_bytes: 20.0,
+                peak_allocated_bytes: peaks.0,
+                peak_reserved_bytes: peaks.1,
+                device_free_bytes,
+                device_total_bytes: 100.0,
+            };
+            fixture::tick(&mut table, time, row);
+        }
         let mut other = fixture::table(TableSpec::torch_memory(0));
         other.writer = "python-2".to_owned();
-        fixture::tick(&mut other, 0, &[ABSENT; 6]);
+        fixture::tick(&mut other, 0, TorchMemoryRow::ABSENT);
         let mut recording = fixture::recording();
         recording.tables = vec![table, other, fixture::table(TableSpec::torch_memory(7))];
         let found = summarize_torch_memory(&recording);

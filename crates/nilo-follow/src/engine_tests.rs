@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{ABSENT, AlertKind, Limit, LimitSource, TableSpec, fixture};
+use nilo_sample::{AlertKind, Limit, LimitSource, TableSpec, TypedRow, fixture};
 
 use super::*;
 use crate::LeakSearch;
@@ -61,7 +61,7 @@ fn follow(wakes: &[Wake], levels_mib: &[f64], is_wanted: impl Fn(&Resource) -> b
     let sample = move || {
         for (second, mib) in (0..).zip(levels_mib) {
             let level = mib * f64::from(1 << 20);
-            let row = [level, level, ABSENT, 0.0, 0.0, 1.0, 0.0];
+            let row = fixture::level(level).values();
             writer.append(tree, started_nanos + second * 1_000_000_000, None, &row);
         }
     };
@@ -145,8 +145,7 @@ fn a_judge_that_restarts_forgets_a_leak_and_finds_it_again() {
         let mut rows = fixture::table(TableSpec::tree());
         for second in seconds {
             level += f64::from(1 << 20);
-            let row = [level, level, ABSENT, 0.0, 0.0, 1.0, 0.0];
-            fixture::tick(&mut rows, second * 1_000_000_000, &row);
+            fixture::tick(&mut rows, second * 1_000_000_000, fixture::level(level));
         }
         let tables = vec![rows];
         judge.take(&nilo_runfile::Update {

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_analysis::bottleneck::{TimedPhase, find_bottleneck};
 use nilo_runfile::{TableId, monotonic_nanos};
+use nilo_sample::TypedRow;
+use nilo_sample::rows::{PhaseRow, SampledPhaseRow};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -415,9 +417,21 @@ impl Phases {
                 }
             };
             let step = duration.step.or(stream.step);
-            let row = [duration.nanos, duration.weight as f64];
-            let columns = if is_sampled { 2 } else { 1 };
-            stream.append_at(table, duration.ended_nanos, step, &row[..columns])
+            let (ended_nanos, duration_nanos) = (duration.ended_nanos, duration.nanos);
+            match is_sampled {
+                true => {
+                    let weight = duration.weight as f64;
+                    let row = SampledPhaseRow {
+                        duration_nanos,
+                        weight,
+                    };
+                    stream.append_at(table, ended_nanos, step, &row.values())
+                }
+                false => {
+                    let row = PhaseRow { duration_nanos };
+                    stream.append_at(table, ended_nanos, step, &row.values())
+                }
+            }
         });
         seconds
     }

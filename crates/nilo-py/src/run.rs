@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stored_settings};
 use nilo_runfile::RunFolder;
-use nilo_sample::{ABSENT, Event, Provenance, RunMode};
+use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
+use nilo_sample::{ABSENT, Event, Provenance, RunMode, TypedRow};
 use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -285,11 +286,29 @@ impl Run {
     }
 
     /// Stores a reading of a GPU's memory; None is not measured.
-    fn torch_memory(&self, device: u32, values: [Option<f64>; 6]) {
-        let values = values.map(|value| value.unwrap_or(ABSENT));
+    #[pyo3(signature = (device, *, allocated_bytes, reserved_bytes, peak_allocated_bytes=None, peak_reserved_bytes=None, device_free_bytes=None, device_total_bytes=None))]
+    #[allow(clippy::too_many_arguments, reason = "Python names each of them")]
+    fn torch_memory(
+        &self,
+        device: u32,
+        allocated_bytes: f64,
+        reserved_bytes: f64,
+        peak_allocated_bytes: Option<f64>,
+        peak_reserved_bytes: Option<f64>,
+        device_free_bytes: Option<f64>,
+        device_total_bytes: Option<f64>,
+    ) {
+        let row = TorchMemoryRow {
+            allocated_bytes,
+            reserved_bytes,
+            peak_allocated_bytes: peak_allocated_bytes.unwrap_or(ABSENT),
+            peak_reserved_bytes: peak_reserved_bytes.unwrap_or(ABSENT),
+            device_free_bytes: device_free_bytes.unwrap_or(ABSENT),
+            device_total_bytes: device_total_bytes.unwrap_or(ABSENT),
+        };
         self.shared.store(|stream| {
             let (table, step) = (stream.torch_memory(device), stream.step);
-            stream.append(table, step, &values)
+            stream.append(table, step, &row.values())
         });
     }
 
@@ -297,7 +316,10 @@ impl Run {
     fn phase(&self, name: Text, seconds: f64) {
         self.shared.store(|stream| {
             let (table, step) = (stream.phase(&name), stream.step);
-            stream.append(table, step, &[(seconds * 1e9).round()])
+            let row = PhaseRow {
+                duration_nanos: (seconds * 1e9).round(),
+            };
+            stream.append(table, step, &row.values())
         });
     }
 

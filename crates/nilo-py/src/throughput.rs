@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_runfile::monotonic_nanos;
+use nilo_sample::TypedRow;
+use nilo_sample::rows::ThroughputRow;
 use pyo3::prelude::*;
 
 use crate::destination::Destination;
@@ -186,9 +188,13 @@ impl Throughput {
         }
         run.store(|stream| {
             let (table, step) = (stream.throughput(), stream.step);
-            let counted = last.counted_nanos as f64;
-            let row = [last.batches as f64, last.samples, last.tokens, counted];
-            stream.append_at(table, time_nanos, step, &row)
+            let row = ThroughputRow {
+                batches: last.batches as f64,
+                samples: last.samples,
+                tokens: last.tokens,
+                counted_nanos: last.counted_nanos as f64,
+            };
+            stream.append_at(table, time_nanos, step, &row.values())
         });
         last.batches
     }

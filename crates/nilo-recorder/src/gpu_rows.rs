@@ -10,14 +10,13 @@
 use std::time::Duration;
 
 use nilo_runfile::{RowSink, TableId};
+use nilo_sample::rows::GpuRow;
 use nilo_sample::table::or_absent;
-use nilo_sample::{ABSENT, Event, TableSpec};
+use nilo_sample::{ABSENT, Event, TableSpec, TypedRow};
 use nilo_source::gpu::{
     GpuDevice, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuView, NoGpus, cuda_view_of,
 };
 use nilo_source::{Roots, TrackedProcess};
-
-use crate::process_rows::same;
 
 /// Readings are asked for at most this often: memory of a GPU moves in steps of training, and each call takes the driver 8 µs.
 const READ_NANOS: u64 = 200_000_000;
@@ -31,11 +30,9 @@ const UNKNOWN_NANOS: u64 = 5_000_000_000;
 /// A level that stands still is written again after this long: a forecast has to see that it does.
 const SILENCE_NANOS: u64 = 10_000_000_000;
 
-const NO_VALUES: [f64; 4] = [ABSENT; 4];
-
 struct Rows {
     table: Option<TableId>,
-    last_row: [f64; 4],
+    last_row: GpuRow,
     written_nanos: u64,
     visible: bool,
     held_by_job: bool,
@@ -217,7 +214,7 @@ impl GpuRows {
         };
         let rows = (0..devices.len()).map(|place| Rows {
             table: None,
-            last_row: NO_VALUES,
+            last_row: GpuRow::ABSENT,
             written_nanos: 0,
             visible: visible.places.contains(&place),
             held_by_job: false,
@@ -287,20 +284,19 @@ fn say_failure(
     }
 }
 
-/// In the order of [`TableSpec::gpu`].
-fn row_of(reading: &GpuReading, share: GpuShare) -> [f64; 4] {
+fn row_of(reading: &GpuReading, share: GpuShare) -> GpuRow {
     let job_bytes = match share {
         GpuShare::Bytes(bytes) => Some(bytes),
         GpuShare::Untold | GpuShare::Unplaced => None,
     };
-    [
-        or_absent(reading.used_bytes),
-        or_absent(reading.total_bytes),
-        or_absent(job_bytes),
-        reading
+    GpuRow {
+        used_bytes: or_absent(reading.used_bytes),
+        total_bytes: or_absent(reading.total_bytes),
+        job_bytes: or_absent(job_bytes),
+        utilization: reading
             .utilization_percent
             .map_or(ABSENT, |percent| f64::from(percent) / 100.0),
-    ]
+    }
 }
 
 fn write(
@@ -308,7 +304,7 @@ fn write(
     rows: &mut Rows,
     device: &GpuDevice,
     at_nanos: u64,
-    row: [f64; 4],
+    row: GpuRow,
 ) {
     let table = *rows.table.get_or_insert_with(|| {
         writer.event(
@@ -324,8 +320,8 @@ fn write(
         writer.define(&TableSpec::gpu(device.index))
     });
     let is_silent = at_nanos.saturating_sub(rows.written_nanos) >= SILENCE_NANOS;
-    if is_silent || !same(&row, &rows.last_row) {
-        writer.append(table, at_nanos, None, &row);
+    if is_silent || row != rows.last_row {
+        writer.append(table, at_nanos, None, &row.values());
         rows.last_row = row;
         rows.written_nanos = at_nanos;
     }
@@ -334,9 +330,9 @@ fn write(
 /// From here on the last row does not hold any more.
 fn leave(writer: &mut dyn RowSink, rows: &mut Rows, at_nanos: u64) {
     if let Some(table) = rows.table
-        && !same(&NO_VALUES, &rows.last_row)
+        && rows.last_row != GpuRow::ABSENT
     {
-        writer.append(table, at_nanos, None, &NO_VALUES);
-        rows.last_row = NO_VALUES;
+        writer.append(table, at_nanos, None, &GpuRow::ABSENT.values());
+        rows.last_row = GpuRow::ABSENT;
     }
 }

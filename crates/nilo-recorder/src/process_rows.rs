@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use nilo_runfile::{RowSink, TableId};
+use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
 use nilo_sample::table::or_absent;
-use nilo_sample::{ProcessId, TableSpec};
+use nilo_sample::{ProcessId, TableSpec, TypedRow};
 use nilo_source::TrackedProcess;
 
 /// An unchanged row is repeated after this long, so that a reader who joins late need not look far back.
@@ -13,9 +14,9 @@ const REPEAT_NANOS: u64 = 10_000_000_000;
 struct Rows {
     quick: TableId,
     detail: TableId,
-    last_quick: [f64; 3],
+    last_quick: Option<ProcessRow>,
     last_quick_nanos: u64,
-    last_detail: [f64; 10],
+    last_detail: Option<ProcessDetailRow>,
 }
 
 /// The rows of every process of the tree.
@@ -36,26 +37,26 @@ impl ProcessRows {
             let rows = self.rows.entry(process.id).or_insert_with(|| Rows {
                 quick: writer.define(&TableSpec::process(process.id)),
                 detail: writer.define(&TableSpec::process_detail(process.id)),
-                last_quick: [f64::NAN; 3],
+                last_quick: None,
                 last_quick_nanos: 0,
-                last_detail: [f64::NAN; 10],
+                last_detail: None,
             });
-            let quick = [
-                process.reading.rss_bytes as f64,
-                process.reading.cpu_nanos as f64,
-                process.memory_bytes as f64,
-            ];
+            let quick = ProcessRow {
+                rss_bytes: process.reading.rss_bytes as f64,
+                cpu_nanos: process.reading.cpu_nanos as f64,
+                memory_bytes: process.memory_bytes as f64,
+            };
             let stale = now_nanos.saturating_sub(rows.last_quick_nanos) > REPEAT_NANOS;
-            if stale || !same(&quick, &rows.last_quick) {
-                writer.append(rows.quick, now_nanos, None, &quick);
-                rows.last_quick = quick;
+            if stale || rows.last_quick != Some(quick) {
+                writer.append(rows.quick, now_nanos, None, &quick.values());
+                rows.last_quick = Some(quick);
                 rows.last_quick_nanos = now_nanos;
             }
             if process.detail_is_new || process.pss_is_new {
                 let detail = detail_row(process);
-                if !same(&detail, &rows.last_detail) {
-                    writer.append(rows.detail, now_nanos, None, &detail);
-                    rows.last_detail = detail;
+                if rows.last_detail != Some(detail) {
+                    writer.append(rows.detail, now_nanos, None, &detail.values());
+                    rows.last_detail = Some(detail);
                 }
             }
         }
@@ -70,25 +71,18 @@ impl ProcessRows {
     }
 }
 
-/// In the order of [`TableSpec::process_detail`].
-fn detail_row(process: &TrackedProcess) -> [f64; 10] {
+fn detail_row(process: &TrackedProcess) -> ProcessDetailRow {
     let detail = &process.detail;
-    [
-        detail.peak_rss_bytes,
-        detail.pss_bytes,
-        detail.uss_bytes,
-        detail.swap_bytes,
-        detail.threads,
-        detail.open_files,
-        detail.minor_faults,
-        detail.major_faults,
-        detail.read_bytes,
-        detail.written_bytes,
-    ]
-    .map(or_absent)
-}
-
-/// Equal bit by bit, so that absent values equal themselves.
-pub(crate) fn same(a: &[f64], b: &[f64]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+    ProcessDetailRow {
+        peak_rss_bytes: or_absent(detail.peak_rss_bytes),
+        pss_bytes: or_absent(detail.pss_bytes),
+        uss_bytes: or_absent(detail.uss_bytes),
+        swap_bytes: or_absent(detail.swap_bytes),
+        threads: or_absent(detail.threads),
+        open_files: or_absent(detail.open_files),
+        minor_faults: or_absent(detail.minor_faults),
+        major_faults: or_absent(detail.major_faults),
+        read_bytes: or_absent(detail.read_bytes),
+        written_bytes: or_absent(detail.written_bytes),
+    }
 }

@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos, unix_nanos};
+use nilo_sample::rows::{RecorderRow, TreeRow};
 use nilo_sample::table::or_absent;
-use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec};
+use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec, TypedRow};
 use nilo_source::{Change, ProcessTree, Roots, SourceError, TrackedProcess, TreeOptions};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -231,24 +232,26 @@ impl<W: RowSink> Recorder<W> {
         let high_water = mark.max(between.map(|(_, bytes)| bytes));
         let cpu_nanos = self.tree.cpu_nanos_total();
         let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
-        let mut row = [
-            memory_bytes as f64,
-            sum(|process| process.reading.rss_bytes),
-            or_absent(high_water),
-            sum(|process| process.detail.swap_bytes.unwrap_or(0)),
-            cpu_nanos as f64,
-            processes.len() as f64,
-            sum(|process| u64::from(process.detail.pss_bytes.is_some())),
-        ];
+        let row = TreeRow {
+            memory_bytes: memory_bytes as f64,
+            rss_bytes: sum(|process| process.reading.rss_bytes),
+            high_water_bytes: or_absent(high_water),
+            swap_bytes: sum(|process| process.detail.swap_bytes.unwrap_or(0)),
+            cpu_nanos: cpu_nanos as f64,
+            processes: processes.len() as f64,
+            pss_processes: sum(|process| u64::from(process.detail.pss_bytes.is_some())),
+        };
         // A tree without processes has no level; zeros would pull every mean down.
         if !processes.is_empty() {
-            self.writer.append(self.tree_table, now_nanos, None, &row);
+            self.write_tree(now_nanos, row);
             self.look_on(now_nanos, memory_bytes, high_water, cpu_nanos);
         } else if let Some((time_nanos, bytes)) = between {
             // The job has ended since: what was seen of it between two ticks is its last sample.
-            row = [ABSENT; 7];
-            row[0] = bytes as f64;
-            self.writer.append(self.tree_table, time_nanos, None, &row);
+            let row = TreeRow {
+                memory_bytes: bytes as f64,
+                ..TreeRow::ABSENT
+            };
+            self.write_tree(time_nanos, row);
         }
         self.rows
             .write(&mut self.writer, now_nanos, self.tree.processes());
@@ -409,9 +412,16 @@ impl<W: RowSink> Recorder<W> {
             return;
         }
         self.live.peak_bytes = bytes;
-        let mut row = [ABSENT; 7];
-        row[2] = bytes as f64;
-        self.writer.append(self.tree_table, now_nanos, None, &row);
+        let row = TreeRow {
+            high_water_bytes: bytes as f64,
+            ..TreeRow::ABSENT
+        };
+        self.write_tree(now_nanos, row);
+    }
+
+    fn write_tree(&mut self, time_nanos: u64, row: TreeRow) {
+        self.writer
+            .append(self.tree_table, time_nanos, None, &row.values());
     }
 
     fn write_own_cost(&mut self, now_nanos: u64, pace: &Pace) {
@@ -423,15 +433,16 @@ impl<W: RowSink> Recorder<W> {
             OwnCost::Process => 0,
             OwnCost::Thread => self.surroundings.helper_cpu_nanos(),
         };
-        let row = [
-            memory_bytes,
-            (cpu_time(clock).as_nanos() as u64 + of_helpers) as f64,
-            pace.ticks() as f64,
-            pace.late_ticks() as f64,
-            self.writer.dropped() as f64,
-            pace.interval_nanos() as f64,
-        ];
-        self.writer.append(self.own_table, now_nanos, None, &row);
+        let row = RecorderRow {
+            rss_bytes: memory_bytes,
+            cpu_nanos: (cpu_time(clock).as_nanos() as u64 + of_helpers) as f64,
+            ticks: pace.ticks() as f64,
+            late_ticks: pace.late_ticks() as f64,
+            dropped_samples: self.writer.dropped() as f64,
+            interval_nanos: pace.interval_nanos() as f64,
+        };
+        self.writer
+            .append(self.own_table, now_nanos, None, &row.values());
     }
 }
 

@@ -9,16 +9,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use nilo_runfile::{RowSink, TableId};
+use nilo_sample::rows::{CgroupRow, HostRow};
 use nilo_sample::table::or_absent;
-use nilo_sample::{Event, Limit, LimitSource, TableSpec};
+use nilo_sample::{Event, Limit, LimitSource, TableSpec, TypedRow, is_absent};
 use nilo_source::{
-    CgroupReading, Host, MemoryCgroup, Roots, TrackedProcess, is_nilo_process, limiting_cgroup,
-    resolve_limits,
+    CgroupReading, Host, HostReading, MemoryCgroup, Roots, TrackedProcess, is_nilo_process,
+    limiting_cgroup, resolve_limits,
 };
 use rustix::event::PollFlags;
 
 use crate::gpu_rows::GpuRows;
-use crate::process_rows::same;
 
 const SECOND: u64 = 1_000_000_000;
 /// Cheap counters of a cgroup are read at most this often.
@@ -45,7 +45,7 @@ struct Watched {
     cgroup: MemoryCgroup,
     table: TableId,
     notice: Option<OwnedFd>,
-    last_row: [f64; 11],
+    last_row: Option<CgroupRow>,
     reading: CgroupReading,
     owned: Option<bool>,
     oom_kills: Option<u64>,
@@ -75,7 +75,7 @@ pub(crate) struct Surroundings {
     looser_limit: Option<Limit>,
     host: Option<Host>,
     host_table: Option<TableId>,
-    last_host_row: [f64; 9],
+    last_host_row: Option<HostRow>,
     gpus: GpuRows,
     next_quick: u64,
     next_slow: u64,
@@ -126,7 +126,7 @@ impl Surroundings {
             looser_limit: None,
             host,
             host_table: None,
-            last_host_row: [f64::NAN; 9],
+            last_host_row: None,
             next_quick: 0,
             next_slow: 0,
             next_host: 0,
@@ -195,8 +195,8 @@ impl Surroundings {
 
     /// What new programs could get on this machine at the last look.
     pub(crate) fn available_bytes(&self) -> Option<u64> {
-        let available = self.last_host_row[1];
-        (!available.is_nan()).then_some(available as u64)
+        let available = self.last_host_row?.available_bytes;
+        (!is_absent(available)).then_some(available as u64)
     }
 
     /// Processes of this session are ours, though they are no part of the job.
@@ -398,7 +398,7 @@ impl Surroundings {
             cgroup,
             table,
             notice,
-            last_row: [f64::NAN; 11],
+            last_row: None,
             reading: CgroupReading::default(),
             owned: None,
             oom_kills: None,
@@ -451,27 +451,14 @@ impl Surroundings {
                 reading.usage_bytes = usage;
             }
             let reading = &watched.reading;
-            let row = [
-                reading.usage_bytes,
-                reading.working_set_bytes,
-                reading.peak_bytes,
-                reading.limit_bytes,
-                reading.anon_bytes,
-                reading.file_bytes,
-                reading.shmem_bytes,
-                reading.swap_bytes,
-                reading.oom_kills,
-                reading.limit_hits,
-                watched.owned.map(u64::from),
-            ]
-            .map(or_absent);
-            if !same(&row, &watched.last_row) {
-                let limit_column = 3;
-                if row[limit_column].to_bits() != watched.last_row[limit_column].to_bits() {
+            let row = cgroup_row(reading, watched.owned);
+            if watched.last_row != Some(row) {
+                let limit_before = watched.last_row.map(|last| last.limit_bytes.to_bits());
+                if limit_before != Some(row.limit_bytes.to_bits()) {
                     self.next_resolve = 0;
                 }
-                writer.append(watched.table, now_nanos, None, &row);
-                watched.last_row = row;
+                writer.append(watched.table, now_nanos, None, &row.values());
+                watched.last_row = Some(row);
             }
             if let Some(kills) = reading.oom_kills {
                 if watched.oom_kills.is_some_and(|before| kills > before) {
@@ -487,25 +474,44 @@ impl Surroundings {
         let Some(host) = &mut self.host else { return };
         let reading = host.read();
         self.host_readings += 1;
-        let row = [
-            reading.total_bytes,
-            reading.available_bytes,
-            reading.swap_total_bytes,
-            reading.swap_used_bytes,
-            reading.shm_total_bytes,
-            reading.shm_used_bytes,
-            reading.pressure_some_nanos,
-            reading.pressure_full_nanos,
-            reading.oom_kills,
-        ]
-        .map(or_absent);
-        if !same(&row, &self.last_host_row) {
+        let row = host_row(&reading);
+        if self.last_host_row != Some(row) {
             let table = *self
                 .host_table
                 .get_or_insert_with(|| writer.define(&TableSpec::host()));
-            writer.append(table, now_nanos, None, &row);
-            self.last_host_row = row;
+            writer.append(table, now_nanos, None, &row.values());
+            self.last_host_row = Some(row);
         }
+    }
+}
+
+fn cgroup_row(reading: &CgroupReading, owned: Option<bool>) -> CgroupRow {
+    CgroupRow {
+        usage_bytes: or_absent(reading.usage_bytes),
+        working_set_bytes: or_absent(reading.working_set_bytes),
+        peak_bytes: or_absent(reading.peak_bytes),
+        limit_bytes: or_absent(reading.limit_bytes),
+        anon_bytes: or_absent(reading.anon_bytes),
+        file_bytes: or_absent(reading.file_bytes),
+        shmem_bytes: or_absent(reading.shmem_bytes),
+        swap_bytes: or_absent(reading.swap_bytes),
+        oom_kills: or_absent(reading.oom_kills),
+        limit_hits: or_absent(reading.limit_hits),
+        owned: or_absent(owned.map(u64::from)),
+    }
+}
+
+fn host_row(reading: &HostReading) -> HostRow {
+    HostRow {
+        total_bytes: or_absent(reading.total_bytes),
+        available_bytes: or_absent(reading.available_bytes),
+        swap_total_bytes: or_absent(reading.swap_total_bytes),
+        swap_used_bytes: or_absent(reading.swap_used_bytes),
+        shm_total_bytes: or_absent(reading.shm_total_bytes),
+        shm_used_bytes: or_absent(reading.shm_used_bytes),
+        pressure_some_nanos: or_absent(reading.pressure_some_nanos),
+        pressure_full_nanos: or_absent(reading.pressure_full_nanos),
+        oom_kills: or_absent(reading.oom_kills),
     }
 }
 

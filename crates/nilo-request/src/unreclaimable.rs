@@ -66,6 +66,7 @@ fn largest_sum(table: &RecordedTable, first: &str, others: &[&str]) -> Option<f6
 mod tests {
     use super::*;
     use nilo_sample::fixture;
+    use nilo_sample::rows::{CgroupRow, TreeRow};
     use nilo_sample::{ABSENT, TableSpec};
 
     fn memory(peak: u64) -> MemorySummary {
@@ -76,19 +77,26 @@ mod tests {
         }
     }
 
-    fn cgroup_row(usage: f64, anon: f64, shmem: f64, swap: f64) -> [f64; 11] {
-        [
-            usage, usage, ABSENT, ABSENT, anon, 500.0, shmem, swap, 0.0, 0.0, 1.0,
-        ]
+    fn cgroup_row(usage: f64, anon: f64, shmem: f64, swap: f64) -> CgroupRow {
+        CgroupRow {
+            usage_bytes: usage,
+            working_set_bytes: usage,
+            anon_bytes: anon,
+            file_bytes: 500.0,
+            shmem_bytes: shmem,
+            swap_bytes: swap,
+            owned: 1.0,
+            ..CgroupRow::ABSENT
+        }
     }
 
     #[test]
     fn page_cache_is_out_and_shared_memory_and_swap_are_in() {
         let mut table = fixture::table(TableSpec::cgroup("/job"));
-        fixture::tick(&mut table, 0, &cgroup_row(900.0, 400.0, 100.0, 50.0));
+        fixture::tick(&mut table, 0, cgroup_row(900.0, 400.0, 100.0, 50.0));
         // Usage that ran ahead of its parts is page cache that was not counted yet.
-        fixture::tick(&mut table, 1, &cgroup_row(5000.0, 400.0, 100.0, 50.0));
-        fixture::tick(&mut table, 2, &cgroup_row(9000.0, ABSENT, ABSENT, 0.0));
+        fixture::tick(&mut table, 1, cgroup_row(5000.0, 400.0, 100.0, 50.0));
+        fixture::tick(&mut table, 2, cgroup_row(9000.0, ABSENT, ABSENT, 0.0));
         let mut recording = fixture::recording();
         recording.tables = vec![table];
         let found = unreclaimable_peak(&recording, &memory(400)).unwrap();
@@ -103,8 +111,12 @@ mod tests {
     #[test]
     fn swap_of_the_tree_counts_at_the_time_it_was_there() {
         let mut tree = fixture::table(TableSpec::tree());
-        fixture::tick(&mut tree, 0, &[500.0, 500.0, ABSENT, 0.0, 0.0, 1.0, 0.0]);
-        fixture::tick(&mut tree, 1, &[300.0, 300.0, ABSENT, 250.0, 0.0, 1.0, 0.0]);
+        fixture::tick(&mut tree, 0, fixture::level(500.0));
+        let swapped = TreeRow {
+            swap_bytes: 250.0,
+            ..fixture::level(300.0)
+        };
+        fixture::tick(&mut tree, 1, swapped);
         let mut recording = fixture::recording();
         recording.tables = vec![tree];
         let found = unreclaimable_peak(&recording, &memory(500)).unwrap();

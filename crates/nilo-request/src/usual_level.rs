@@ -64,8 +64,9 @@ fn level_over_time(points: impl Iterator<Item = (u64, f64)>, end_nanos: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilo_sample::TableSpec;
     use nilo_sample::fixture;
+    use nilo_sample::rows::CgroupRow;
+    use nilo_sample::{TableSpec, TypedRow};
 
     fn level(points: &[(u64, f64)], end: u64) -> Option<f64> {
         level_over_time(points.iter().copied(), end)
@@ -74,10 +75,15 @@ mod tests {
     #[test]
     fn a_working_set_counts_where_it_was_read() {
         let mut table = fixture::table(TableSpec::cgroup("/job"));
-        let mut row = [0.0; 11];
-        for (time, working_set, file) in [(0, 10.0, 1.0), (1, 500.0, 1.0), (900, 20.0, 600.0)] {
-            (row[1], row[5]) = (working_set, file);
-            fixture::tick(&mut table, time, &row);
+        for (time, working_set_bytes, file_bytes) in
+            [(0, 10.0, 1.0), (1, 500.0, 1.0), (900, 20.0, 600.0)]
+        {
+            let row = CgroupRow {
+                working_set_bytes,
+                file_bytes,
+                ..CgroupRow::by_name(|_| 0.0)
+            };
+            fixture::tick(&mut table, time, row);
         }
         let sets: Vec<(u64, f64)> = working_sets(&table).unwrap().collect();
         assert_eq!(sets, [(0, 10.0), (900, 20.0)]);

@@ -1,6 +1,9 @@
 //! The memory curve of a run inside a job, from what the job recorded of its processes.
 
-use nilo_sample::{ABSENT, ProcessId, RecordedTable, Recording, Subject, TableSpec, is_absent};
+use nilo_sample::rows::TreeRow;
+use nilo_sample::{
+    ABSENT, ProcessId, RecordedTable, Recording, Subject, TableSpec, TypedRow, is_absent,
+};
 
 use crate::part_of_job::Window;
 use crate::run_processes::RunProcesses;
@@ -78,11 +81,6 @@ pub(crate) fn curve(
     window: Window,
 ) -> Option<RecordedTable> {
     let mut cursors = cursors(job, processes, window);
-    let of_job = |name: &str, row: usize| -> f64 {
-        let series = tree.series(name);
-        let value = series.and_then(|series| series.values.get(row).copied());
-        value.unwrap_or(ABSENT)
-    };
     let spec = TableSpec::tree();
     let mut curve = RecordedTable {
         columns: vec![Vec::new(); spec.columns.len()],
@@ -101,26 +99,29 @@ pub(crate) fn curve(
         }
         let cpu: f64 = cursors.iter().map(|it| it.value(it.cpu)).sum();
         // Where nobody else was there, the job's figures are the run's.
-        let is_whole = level.alive == of_job("processes", row);
-        let if_whole = |name: &str| if is_whole { of_job(name, row) } else { ABSENT };
-        let all_measured = of_job("pss_processes", row) >= of_job("processes", row);
-        let values = [
-            match is_whole {
-                true => of_job("memory_bytes", row),
+        let of_job: TreeRow = tree.row(row);
+        let is_whole = level.alive == of_job.processes;
+        let all_measured = of_job.pss_processes >= of_job.processes;
+        let values = TreeRow {
+            memory_bytes: match is_whole {
+                true => of_job.memory_bytes,
                 false => level.memory,
             },
-            level.rss,
-            match level.marks_known {
-                true => if_whole("high_water_bytes"),
+            rss_bytes: level.rss,
+            high_water_bytes: match level.marks_known && is_whole {
+                true => of_job.high_water_bytes,
                 false => ABSENT,
             },
-            if_whole("swap_bytes"),
-            cpu - *cpu_before.get_or_insert(cpu),
-            level.alive,
-            if all_measured { level.alive } else { 0.0 },
-        ];
+            swap_bytes: match is_whole {
+                true => of_job.swap_bytes,
+                false => ABSENT,
+            },
+            cpu_nanos: cpu - *cpu_before.get_or_insert(cpu),
+            processes: level.alive,
+            pss_processes: if all_measured { level.alive } else { 0.0 },
+        };
         curve.times.push(window.shift(time));
-        for (column, value) in curve.columns.iter_mut().zip(values) {
+        for (column, value) in curve.columns.iter_mut().zip(values.values()) {
             column.push(value);
         }
     }

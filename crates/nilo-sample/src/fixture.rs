@@ -1,7 +1,8 @@
 //! Small hand-made recordings for the tests of the crates above.
 
+use crate::rows::TreeRow;
 use crate::run::RUN_SCHEMA;
-use crate::{RecordedTable, Recording, RunDescription, RunId, RunMode, TableSpec};
+use crate::{ABSENT, RecordedTable, Recording, RunDescription, RunId, RunMode, TableSpec, TypedRow};
 
 /// A run of `true` without samples.
 pub fn recording() -> Recording {
@@ -54,10 +55,38 @@ pub fn table(spec: TableSpec) -> RecordedTable {
 }
 
 /// Adds a row.
-pub fn tick(table: &mut RecordedTable, time: u64, row: &[f64]) {
+pub fn tick(table: &mut RecordedTable, time: u64, row: impl TypedRow) {
+    tick_values(table, time, row.values().as_ref());
+}
+
+/// Adds a row to a table without fixed columns, such as one of metrics.
+pub fn tick_values(table: &mut RecordedTable, time: u64, values: &[f64]) {
+    assert_eq!(values.len(), table.columns.len(), "one value a column");
     table.times.push(time);
-    for (column, value) in table.columns.iter_mut().zip(row) {
+    for (column, value) in table.columns.iter_mut().zip(values) {
         column.push(*value);
+    }
+}
+
+/// A table with these rows.
+pub fn table_of<R: TypedRow>(spec: TableSpec, rows: &[(u64, R)]) -> RecordedTable {
+    let mut table = table(spec);
+    for (time, row) in rows {
+        tick(&mut table, *time, *row);
+    }
+    table
+}
+
+/// One process that holds so much and has used no CPU time yet.
+pub fn level(memory_bytes: f64) -> TreeRow {
+    TreeRow {
+        memory_bytes,
+        rss_bytes: memory_bytes,
+        high_water_bytes: ABSENT,
+        swap_bytes: 0.0,
+        cpu_nanos: 0.0,
+        processes: 1.0,
+        pss_processes: 0.0,
     }
 }
 
@@ -65,11 +94,12 @@ pub fn tick(table: &mut RecordedTable, time: u64, row: &[f64]) {
 pub fn tree(rows: &[(u64, f64, f64, f64)]) -> RecordedTable {
     let mut table = table(TableSpec::tree());
     for (millis, memory, high_water, cpu) in rows {
-        tick(
-            &mut table,
-            millis * 1_000_000,
-            &[*memory, *memory, *high_water, 0.0, *cpu, 1.0, 0.0],
-        );
+        let row = TreeRow {
+            high_water_bytes: *high_water,
+            cpu_nanos: *cpu,
+            ..level(*memory)
+        };
+        tick(&mut table, millis * 1_000_000, row);
     }
     table
 }

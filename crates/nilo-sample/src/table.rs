@@ -7,6 +7,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::process::ProcessId;
+use crate::rows::{
+    CgroupRow, GpuRow, HostRow, PhaseRow, ProcessDetailRow, ProcessRow, RecorderRow,
+    SampledPhaseRow, ThroughputRow, TorchMemoryRow, TreeRow,
+};
+use crate::typed_row::TypedRow;
 
 /// The value that means "not measured": a quiet NaN with its own payload (the bytes of `nilo`).
 pub const ABSENT: f64 = f64::from_bits(0x7ff8_6e69_6c6f_0000);
@@ -145,107 +150,39 @@ impl TableSpec {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The process tree, each tick.
-    ///
-    /// `rss_bytes` is the plain sum, which counts shared pages once for each process.
-    /// `memory_bytes` is the number of distinct pages that the tree holds, each counted once and in full, whoever else maps it.
-    /// `high_water_bytes` is the largest total that the kernel's own per-process marks prove since the row before.
-    pub fn tree() -> TableSpec {
+    fn of<R: TypedRow>(subject: Subject, hold: bool) -> TableSpec {
         TableSpec {
-            subject: Subject::Tree,
-            columns: vec![
-                Column::gauge("memory_bytes", Unit::Bytes),
-                Column::gauge("rss_bytes", Unit::Bytes),
-                Column::gauge("high_water_bytes", Unit::Bytes),
-                Column::gauge("swap_bytes", Unit::Bytes),
-                Column::counter("cpu_nanos", Unit::Nanos),
-                Column::gauge("processes", Unit::Count),
-                Column::gauge("pss_processes", Unit::Count),
-            ],
-            hold: false,
+            subject,
+            columns: R::columns(),
+            hold,
             rank: None,
         }
     }
 
+    /// The process tree, each tick.
+    pub fn tree() -> TableSpec {
+        TableSpec::of::<TreeRow>(Subject::Tree, false)
+    }
+
     /// What changes quickly in a process, each tick on which it changed.
-    ///
-    /// `memory_bytes` is what it adds to the tree: pages that several processes hold count for the oldest of them.
     pub fn process(id: ProcessId) -> TableSpec {
-        TableSpec {
-            subject: Subject::Process(id),
-            columns: vec![
-                Column::gauge("rss_bytes", Unit::Bytes),
-                Column::counter("cpu_nanos", Unit::Nanos),
-                Column::gauge("memory_bytes", Unit::Bytes),
-            ],
-            hold: true,
-            rank: None,
-        }
+        TableSpec::of::<ProcessRow>(Subject::Process(id), true)
     }
 
     /// What is read about once a second in a process.
     pub fn process_detail(id: ProcessId) -> TableSpec {
-        TableSpec {
-            subject: Subject::ProcessDetail(id),
-            columns: vec![
-                Column::gauge("peak_rss_bytes", Unit::Bytes),
-                Column::gauge("pss_bytes", Unit::Bytes),
-                Column::gauge("uss_bytes", Unit::Bytes),
-                Column::gauge("swap_bytes", Unit::Bytes),
-                Column::gauge("threads", Unit::Count),
-                Column::gauge("open_files", Unit::Count),
-                Column::counter("minor_faults", Unit::Count),
-                Column::counter("major_faults", Unit::Count),
-                Column::counter("read_bytes", Unit::Bytes),
-                Column::counter("written_bytes", Unit::Bytes),
-            ],
-            hold: true,
-            rank: None,
-        }
+        TableSpec::of::<ProcessDetailRow>(Subject::ProcessDetail(id), true)
     }
 
-    /// A memory cgroup. `working_set_bytes` is usage less inactive file pages; shared memory stays in.
+    /// A memory cgroup.
     pub fn cgroup(path: &str) -> TableSpec {
-        TableSpec {
-            subject: Subject::Cgroup {
-                path: path.to_owned(),
-            },
-            columns: vec![
-                Column::gauge("usage_bytes", Unit::Bytes),
-                Column::gauge("working_set_bytes", Unit::Bytes),
-                Column::gauge("peak_bytes", Unit::Bytes),
-                Column::gauge("limit_bytes", Unit::Bytes),
-                Column::gauge("anon_bytes", Unit::Bytes),
-                Column::gauge("file_bytes", Unit::Bytes),
-                Column::gauge("shmem_bytes", Unit::Bytes),
-                Column::gauge("swap_bytes", Unit::Bytes),
-                Column::counter("oom_kills", Unit::Count),
-                Column::counter("limit_hits", Unit::Count),
-                Column::gauge("owned", Unit::Count),
-            ],
-            hold: true,
-            rank: None,
-        }
+        let path = path.to_owned();
+        TableSpec::of::<CgroupRow>(Subject::Cgroup { path }, true)
     }
 
     /// The machine.
     pub fn host() -> TableSpec {
-        TableSpec {
-            subject: Subject::Host,
-            columns: vec![
-                Column::gauge("total_bytes", Unit::Bytes),
-                Column::gauge("available_bytes", Unit::Bytes),
-                Column::gauge("swap_total_bytes", Unit::Bytes),
-                Column::gauge("swap_used_bytes", Unit::Bytes),
-                Column::gauge("shm_total_bytes", Unit::Bytes),
-                Column::gauge("shm_used_bytes", Unit::Bytes),
-                Column::counter("pressure_some_nanos", Unit::Nanos),
-                Column::counter("pressure_full_nanos", Unit::Nanos),
-                Column::counter("oom_kills", Unit::Count),
-            ],
-            hold: true,
-            rank: None,
-        }
+        TableSpec::of::<HostRow>(Subject::Host, true)
     }
 
     /// Values that the user's program logs together, by their names.
@@ -265,91 +202,34 @@ impl TableSpec {
 
     /// A phase of the training step; a row's time is the phase's end.
     pub fn phase(name: &str) -> TableSpec {
-        TableSpec {
-            subject: Subject::Phase {
-                name: name.to_owned(),
-            },
-            columns: vec![Column::gauge("duration_nanos", Unit::Nanos)],
-            hold: false,
-            rank: None,
-        }
+        let name = name.to_owned();
+        TableSpec::of::<PhaseRow>(Subject::Phase { name }, false)
     }
 
-    /// A phase that is timed in some steps only: `weight` is the number of steps since the one timed before, which the row stands for.
+    /// A phase that is timed in some steps only.
     pub fn sampled_phase(name: &str) -> TableSpec {
-        let mut spec = TableSpec::phase(name);
-        spec.columns.push(Column::gauge("weight", Unit::Count));
-        spec
+        let name = name.to_owned();
+        TableSpec::of::<SampledPhaseRow>(Subject::Phase { name }, false)
     }
 
     /// Totals since the program began; rates are computed on reading.
-    ///
-    /// `counted_nanos` is the time that counts, without pauses such as an evaluation.
     pub fn throughput() -> TableSpec {
-        TableSpec {
-            subject: Subject::Throughput,
-            columns: vec![
-                Column::counter("batches", Unit::Count),
-                Column::counter("samples", Unit::Count),
-                Column::counter("tokens", Unit::Count),
-                Column::counter("counted_nanos", Unit::Nanos),
-            ],
-            hold: false,
-            rank: None,
-        }
+        TableSpec::of::<ThroughputRow>(Subject::Throughput, false)
     }
 
     /// GPU memory of one process by PyTorch's account.
     pub fn torch_memory(device: u32) -> TableSpec {
-        TableSpec {
-            subject: Subject::TorchMemory { device },
-            columns: vec![
-                Column::gauge("allocated_bytes", Unit::Bytes),
-                Column::gauge("reserved_bytes", Unit::Bytes),
-                Column::gauge("peak_allocated_bytes", Unit::Bytes),
-                Column::gauge("peak_reserved_bytes", Unit::Bytes),
-                Column::gauge("device_free_bytes", Unit::Bytes),
-                Column::gauge("device_total_bytes", Unit::Bytes),
-            ],
-            hold: false,
-            rank: None,
-        }
+        TableSpec::of::<TorchMemoryRow>(Subject::TorchMemory { device }, false)
     }
 
     /// A GPU by its driver's account.
-    ///
-    /// `used_bytes` is everybody's, without what the driver keeps for itself; `job_bytes` is held by processes of the tree, contexts included.
-    /// `utilization` is the share of the driver's last sampling period in which some kernel ran.
-    /// A row without any value says that the GPU is not read from here on.
     pub fn gpu(index: u32) -> TableSpec {
-        TableSpec {
-            subject: Subject::Gpu { index },
-            columns: vec![
-                Column::gauge("used_bytes", Unit::Bytes),
-                Column::gauge("total_bytes", Unit::Bytes),
-                Column::gauge("job_bytes", Unit::Bytes),
-                Column::gauge("utilization", Unit::Ratio),
-            ],
-            hold: true,
-            rank: None,
-        }
+        TableSpec::of::<GpuRow>(Subject::Gpu { index }, true)
     }
 
     /// The recorder's own cost.
     pub fn recorder() -> TableSpec {
-        TableSpec {
-            subject: Subject::Recorder,
-            columns: vec![
-                Column::gauge("rss_bytes", Unit::Bytes),
-                Column::counter("cpu_nanos", Unit::Nanos),
-                Column::counter("ticks", Unit::Count),
-                Column::counter("late_ticks", Unit::Count),
-                Column::counter("dropped_samples", Unit::Count),
-                Column::gauge("interval_nanos", Unit::Nanos),
-            ],
-            hold: true,
-            rank: None,
-        }
+        TableSpec::of::<RecorderRow>(Subject::Recorder, true)
     }
 }
 

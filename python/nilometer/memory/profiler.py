@@ -98,8 +98,13 @@ def _store(readings: list[DeviceReading]) -> None:
     for reading in readings:
         if reading.torch_allocated is not None and reading.torch_reserved is not None:
             # The peaks are the allocator's own and not looked up at every sample.
-            levels = (reading.torch_allocated, reading.torch_reserved, None, None, reading.free, reading.total)
-            run.torch_memory(int(reading.device), levels)
+            run.torch_memory(
+                int(reading.device),
+                allocated_bytes=reading.torch_allocated,
+                reserved_bytes=reading.torch_reserved,
+                device_free_bytes=reading.free,
+                device_total_bytes=reading.total,
+            )
 
 
 class _Levels:

@@ -77,7 +77,15 @@ class GPUMemoryProfiler:
         if self.available:
             free, total = self._torch.cuda.mem_get_info(self.device)
             run = self._run if self._run is not None else current_run()
-            run.torch_memory(self.device, [allocated, reserved, max_allocated, max_reserved, free, total])
+            run.torch_memory(
+                self.device,
+                allocated_bytes=allocated,
+                reserved_bytes=reserved,
+                peak_allocated_bytes=max_allocated,
+                peak_reserved_bytes=max_reserved,
+                device_free_bytes=free,
+                device_total_bytes=total,
+            )
         return stats
 
     def set_baseline(self) -> float:

@@ -1,14 +1,17 @@
 //! Each finding is found where it is, and not where it is not.
 
 use nilo_sample::{
-    ABSENT, Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo,
-    RecordedTable, Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
+    Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
+    Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
 };
 
 use super::Finding;
 use crate::assessment::{is_leak, ran_out};
 use crate::tracking::ResourceTracker;
-use nilo_sample::fixture::{recording, table, tick};
+use nilo_sample::fixture::{level, recording, table, table_of, tick};
+use nilo_sample::rows::{
+    CgroupRow, HostRow, PhaseRow, ProcessDetailRow, ProcessRow, TorchMemoryRow,
+};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
@@ -59,35 +62,35 @@ fn one(recording: &Recording, secs: u64, kind: &str) -> Finding {
 }
 
 /// A tree sampled each second, in MiB.
-fn tree(level: impl Fn(f64) -> f64, secs: u64) -> RecordedTable {
+fn tree(mib: impl Fn(f64) -> f64, secs: u64) -> RecordedTable {
     let mut tree = table(TableSpec::tree());
     for second in 0..secs {
-        let bytes = level(second as f64) * MIB;
-        tick(
-            &mut tree,
-            second * SECOND,
-            &[bytes, bytes, ABSENT, 0.0, 0.0, 1.0, 0.0],
-        );
+        let bytes = mib(second as f64) * MIB;
+        tick(&mut tree, second * SECOND, level(bytes));
     }
     tree
 }
 
-/// Host rows each second: total, available, swap total, swap used, shm total, shm used (MiB), and stalled seconds.
-fn host(row: impl Fn(f64) -> [f64; 7], secs: u64) -> RecordedTable {
+/// A host sampled each second.
+fn host(row: impl Fn(f64) -> HostRow, secs: u64) -> RecordedTable {
     let mut host = table(TableSpec::host());
     for second in 0..secs {
-        let values = row(second as f64);
-        let mut cells = [0.0; 9];
-        for (cell, value) in cells.iter_mut().zip(&values[..6]) {
-            *cell = value * MIB;
-        }
-        cells[7] = values[6] * 1e9;
-        tick(&mut host, second * SECOND, &cells);
+        tick(&mut host, second * SECOND, row(second as f64));
     }
     host
 }
 
-const CALM_HOST: [f64; 7] = [32000.0, 20000.0, 0.0, 0.0, 16000.0, 10.0, 0.0];
+const CALM_HOST: HostRow = HostRow {
+    total_bytes: 32000.0 * MIB,
+    available_bytes: 20000.0 * MIB,
+    swap_total_bytes: 0.0,
+    swap_used_bytes: 0.0,
+    shm_total_bytes: 16000.0 * MIB,
+    shm_used_bytes: 10.0 * MIB,
+    pressure_some_nanos: 0.0,
+    pressure_full_nanos: 0.0,
+    oom_kills: 0.0,
+};
 
 fn limited(mib: f64) -> Option<Limit> {
     Some(Limit {
@@ -102,16 +105,17 @@ fn limited(mib: f64) -> Option<Limit> {
 fn process(
     id: ProcessId,
     name: &str,
-    level: impl Fn(f64) -> f64,
+    mib: impl Fn(f64) -> f64,
     secs: u64,
 ) -> (RecordedTable, TimedEvent) {
     let mut rows = table(TableSpec::process(id));
     for second in 0..secs {
-        tick(
-            &mut rows,
-            second * SECOND,
-            &[level(second as f64) * MIB, 0.0],
-        );
+        let row = ProcessRow {
+            rss_bytes: mib(second as f64) * MIB,
+            cpu_nanos: 0.0,
+            ..ProcessRow::ABSENT
+        };
+        tick(&mut rows, second * SECOND, row);
     }
     let info = ProcessInfo {
         parent: 1,
@@ -277,12 +281,12 @@ fn a_leak_towards_the_limit_was_predicted() {
 fn no_share_of_a_cgroups_limit_exceeds_what_the_kernel_counted_in_it() {
     let mut run = recording();
     run.description.limit = limited(2000.0);
-    let spec = TableSpec::cgroup("/job");
-    let mut row = vec![ABSENT; spec.columns.len()];
-    row[spec.column("usage_bytes").unwrap()] = 1000.0 * MIB;
-    row[spec.column("peak_bytes").unwrap()] = 1980.0 * MIB;
-    let mut cgroup = table(spec);
-    tick(&mut cgroup, 10 * SECOND, &row);
+    let row = CgroupRow {
+        usage_bytes: 1000.0 * MIB,
+        peak_bytes: 1980.0 * MIB,
+        ..CgroupRow::ABSENT
+    };
+    let cgroup = table_of(TableSpec::cgroup("/job"), &[(10 * SECOND, row)]);
     run.tables = vec![
         tree(|t| if t < 100.0 { 500.0 } else { 2020.0 }, 200),
         cgroup,
@@ -313,7 +317,11 @@ fn a_peak_at_the_limit_is_a_near_miss() {
 fn a_full_shared_memory_is_critical_and_a_free_one_is_not_named() {
     let mut run = recording();
     run.tables = vec![host(
-        |t| [32000.0, 20000.0, 0.0, 0.0, 64.0, t.min(63.9), 0.0],
+        |t| HostRow {
+            shm_total_bytes: 64.0 * MIB,
+            shm_used_bytes: t.min(63.9) * MIB,
+            ..CALM_HOST
+        },
         120,
     )];
     assert_eq!(one(&run, 120, "shared-memory").severity, Severity::Critical);
@@ -323,7 +331,12 @@ fn a_full_shared_memory_is_critical_and_a_free_one_is_not_named() {
 fn swap_that_fills_is_named() {
     let mut run = recording();
     run.tables = vec![host(
-        |t| [32000.0, 2000.0, 1000.0, t * 9.0, 16000.0, 0.0, 0.0],
+        |t| HostRow {
+            available_bytes: 2000.0 * MIB,
+            swap_total_bytes: 1000.0 * MIB,
+            swap_used_bytes: t * 9.0 * MIB,
+            ..CALM_HOST
+        },
         100,
     )];
     assert_eq!(one(&run, 100, "swap").severity, Severity::Warning);
@@ -335,7 +348,10 @@ fn a_neighbour_that_takes_the_machine_is_named_and_this_job_is_not() {
     run.tables = vec![
         tree(|_| 1000.0, 600),
         host(
-            |t| [32000.0, 20000.0 - t * 31.0, 0.0, 0.0, 16000.0, 0.0, 0.0],
+            |t| HostRow {
+                available_bytes: (20000.0 - t * 31.0) * MIB,
+                ..CALM_HOST
+            },
             600,
         ),
     ];
@@ -348,16 +364,9 @@ fn a_neighbour_that_takes_the_machine_is_named_and_this_job_is_not() {
 fn stalls_for_lack_of_memory_are_added_up() {
     let mut run = recording();
     run.tables = vec![host(
-        |t| {
-            [
-                32000.0,
-                20000.0,
-                0.0,
-                0.0,
-                16000.0,
-                0.0,
-                (t - 50.0).clamp(0.0, 10.0) * 0.6,
-            ]
+        |t| HostRow {
+            pressure_full_nanos: (t - 50.0).clamp(0.0, 10.0) * 0.6e9,
+            ..CALM_HOST
         },
         100,
     )];
@@ -373,18 +382,14 @@ fn torch(
     for second in 0..secs {
         let t = second as f64;
         let (reserved, allocated) = (reserved(t) * MIB, allocated(t) * MIB);
-        tick(
-            &mut rows,
-            second * SECOND,
-            &[
-                allocated,
-                reserved,
-                ABSENT,
-                ABSENT,
-                80000.0 * MIB - reserved,
-                80000.0 * MIB,
-            ],
-        );
+        let row = TorchMemoryRow {
+            allocated_bytes: allocated,
+            reserved_bytes: reserved,
+            device_free_bytes: 80000.0 * MIB - reserved,
+            device_total_bytes: 80000.0 * MIB,
+            ..TorchMemoryRow::ABSENT
+        };
+        tick(&mut rows, second * SECOND, row);
     }
     rows
 }
@@ -416,11 +421,12 @@ fn workers_that_copy_what_they_shared_are_named() {
         };
         let (rows, started) = process(id, "worker", |_| 900.0, 100);
         let mut detail = table(TableSpec::process_detail(id));
-        let private = detail.spec.column("uss_bytes").unwrap();
         for second in 0..100_u64 {
-            let mut row = [ABSENT; 10];
-            row[private] = (20.0 + second as f64) * MIB;
-            tick(&mut detail, second * SECOND, &row);
+            let row = ProcessDetailRow {
+                uss_bytes: (20.0 + second as f64) * MIB,
+                ..ProcessDetailRow::ABSENT
+            };
+            tick(&mut detail, second * SECOND, row);
         }
         run.tables.extend([rows, detail]);
         run.events.push(started);
@@ -447,7 +453,12 @@ fn workers_that_copy_what_they_shared_are_named() {
 fn phase(name: &str, every: u64, long: f64, secs: u64) -> RecordedTable {
     let mut rows = table(TableSpec::phase(name));
     for turn in 1..=secs / every {
-        tick(&mut rows, turn * every * SECOND, &[long * 1e9]);
+        let duration_nanos = long * 1e9;
+        tick(
+            &mut rows,
+            turn * every * SECOND,
+            PhaseRow { duration_nanos },
+        );
     }
     rows
 }

@@ -47,6 +47,7 @@ mod tests {
     use nilo_forecast::GrowthKind;
     use nilo_sample::TableSpec;
     use nilo_sample::fixture::{recording, table, tick};
+    use nilo_sample::rows::ProcessRow;
 
     const MIB: f64 = 1048576.0;
 
@@ -59,12 +60,14 @@ mod tests {
         let mut leaking = table(TableSpec::process(id(7)));
         let mut swinging = table(TableSpec::process(id(8)));
         for tenth in 0..300_u64 {
-            let mut row = vec![nilo_sample::ABSENT; leaking.columns.len()];
-            let rss = leaking.spec.column("rss_bytes").unwrap();
-            row[rss] = (100.0 + tenth as f64) * MIB;
-            tick(&mut leaking, tenth * 100_000_000, &row);
-            row[rss] = if tenth % 40 < 20 { 3000.0 } else { 500.0 } * MIB;
-            tick(&mut swinging, tenth * 100_000_000, &row);
+            let row = |mib: f64| ProcessRow {
+                rss_bytes: mib * MIB,
+                ..ProcessRow::ABSENT
+            };
+            let time = tenth * 100_000_000;
+            tick(&mut leaking, time, row(100.0 + tenth as f64));
+            let swing = if tenth % 40 < 20 { 3000.0 } else { 500.0 };
+            tick(&mut swinging, time, row(swing));
         }
         let mut run = recording();
         run.tables = vec![leaking, swinging];

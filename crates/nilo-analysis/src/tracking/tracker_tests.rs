@@ -8,7 +8,8 @@ use nilo_sample::{
 
 use super::{Resource, ResourceTracker, RiskChange};
 use nilo_forecast::{Cause, RiskLevel};
-use nilo_sample::fixture::{recording, table, tick};
+use nilo_sample::fixture::{level, recording, table, tick};
+use nilo_sample::rows::{CgroupRow, GpuRow, TorchMemoryRow};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
@@ -26,13 +27,17 @@ fn cgroup_limit(mib: f64) -> Limit {
 fn tree(secs: u64) -> RecordedTable {
     let mut tree = table(TableSpec::tree());
     for second in 0..secs {
-        tick(
-            &mut tree,
-            second * SECOND,
-            &[100.0 * MIB, 100.0 * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0],
-        );
+        tick(&mut tree, second * SECOND, level(100.0 * MIB));
     }
     tree
+}
+
+fn gpu_row(used_bytes: f64, total_bytes: f64) -> GpuRow {
+    GpuRow {
+        used_bytes,
+        total_bytes,
+        ..GpuRow::ABSENT
+    }
 }
 
 /// A cgroup whose anonymous memory and file pages are functions of the second, in MiB.
@@ -42,23 +47,20 @@ fn cgroup(anon: impl Fn(f64) -> f64, files: impl Fn(f64) -> f64, secs: u64) -> R
         let (anon, files) = (anon(second as f64) * MIB, files(second as f64) * MIB);
         let usage = anon + files;
         // Nine of ten file pages are active: they count in the working set, and can be dropped all the same.
-        tick(
-            &mut rows,
-            second * SECOND,
-            &[
-                usage,
-                usage - files / 10.0,
-                ABSENT,
-                ABSENT,
-                anon,
-                files,
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-                1.0,
-            ],
-        );
+        let row = CgroupRow {
+            usage_bytes: usage,
+            working_set_bytes: usage - files / 10.0,
+            peak_bytes: ABSENT,
+            limit_bytes: ABSENT,
+            anon_bytes: anon,
+            file_bytes: files,
+            shmem_bytes: 0.0,
+            swap_bytes: 0.0,
+            oom_kills: 0.0,
+            limit_hits: 0.0,
+            owned: 1.0,
+        };
+        tick(&mut rows, second * SECOND, row);
     }
     rows
 }
@@ -136,8 +138,7 @@ fn a_level_that_only_the_cgroup_shows_is_looked_at_with_its_own_time() {
 fn what_was_watched_too_short_is_not_said_to_be_long_enough() {
     let mut slow = table(TableSpec::tree());
     for second in (0..=10).step_by(2) {
-        let row = [100.0 * MIB, 100.0 * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0];
-        tick(&mut slow, second * SECOND, &row);
+        tick(&mut slow, second * SECOND, level(100.0 * MIB));
     }
     let mut run = recording();
     run.tables = vec![slow];
@@ -189,18 +190,14 @@ fn torch_runs_out_of_what_it_has_and_what_is_free() {
     rows.writer = "python-7".to_owned();
     for second in 0..1000_u64 {
         let allocated = (1000.0 + second as f64 * 3.0) * MIB;
-        tick(
-            &mut rows,
-            second * SECOND,
-            &[
-                allocated,
-                allocated,
-                ABSENT,
-                ABSENT,
-                4200.0 * MIB - allocated,
-                80000.0 * MIB,
-            ],
-        );
+        let row = TorchMemoryRow {
+            allocated_bytes: allocated,
+            reserved_bytes: allocated,
+            device_free_bytes: 4200.0 * MIB - allocated,
+            device_total_bytes: 80000.0 * MIB,
+            ..TorchMemoryRow::ABSENT
+        };
+        tick(&mut rows, second * SECOND, row);
     }
     run.tables = vec![rows];
     let raised: Vec<RiskChange> = over(&run)
@@ -237,8 +234,8 @@ fn a_run_in_pieces_gives_the_same_changes_as_a_run_at_once() {
 fn a_level_that_stands_still_gets_older_with_the_run() {
     let mut run = recording();
     let mut gpu = table(TableSpec::gpu(0));
-    tick(&mut gpu, 0, &[90.0, 100.0, ABSENT, ABSENT]);
-    tick(&mut gpu, SECOND, &[10.0, 100.0, ABSENT, ABSENT]);
+    tick(&mut gpu, 0, gpu_row(90.0, 100.0));
+    tick(&mut gpu, SECOND, gpu_row(10.0, 100.0));
     run.tables = vec![gpu, tree(100)];
     let mut tracker = ResourceTracker::new(&run.description);
     tracker.take(&run.tables, &run.events);
@@ -253,7 +250,7 @@ fn a_level_that_stands_still_gets_older_with_the_run() {
 fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
     let mut run = recording();
     let mut gpu = table(TableSpec::gpu(0));
-    tick(&mut gpu, SECOND, &[60.0, 100.0, ABSENT, ABSENT]);
+    tick(&mut gpu, SECOND, gpu_row(60.0, 100.0));
     run.tables = vec![gpu];
     run.events = vec![TimedEvent {
         time_nanos: SECOND,
@@ -299,7 +296,7 @@ fn piece(table: &RecordedTable, from: usize, to: usize) -> RecordedTable {
 #[test]
 fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
     let mut gpu = table(TableSpec::gpu(0));
-    tick(&mut gpu, SECOND, &[6.0 * MIB, 16.0 * MIB, ABSENT, ABSENT]);
+    tick(&mut gpu, SECOND, gpu_row(6.0 * MIB, 16.0 * MIB));
     let mut run = recording();
     run.tables = vec![tree(20), gpu];
     let still = |run: &Recording| {
@@ -311,7 +308,7 @@ fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
     };
     assert_eq!(still(&run), (19, 18.0, false));
     // From a row without values on nobody knows.
-    tick(&mut run.tables[1], 9 * SECOND / 2, &[ABSENT; 4]);
+    tick(&mut run.tables[1], 9 * SECOND / 2, GpuRow::ABSENT);
     assert_eq!(still(&run), (4, 3.0, true));
 }
 
@@ -326,9 +323,13 @@ fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
     let limited = |path: &str, used: f64, limit: f64| {
         let mut rows = table(TableSpec::cgroup(path));
         for second in 0..5 {
-            let mut row = [ABSENT; 11];
-            (row[0], row[1], row[3]) = (used * MIB, used * MIB, limit * MIB);
-            tick(&mut rows, second * SECOND, &row);
+            let row = CgroupRow {
+                usage_bytes: used * MIB,
+                working_set_bytes: used * MIB,
+                limit_bytes: limit * MIB,
+                ..CgroupRow::ABSENT
+            };
+            tick(&mut rows, second * SECOND, row);
         }
         rows
     };
@@ -364,8 +365,7 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
     let mut tree = table(TableSpec::tree());
     let levels = [400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 700.0, 300.0];
     for (tenth, mib) in levels.into_iter().enumerate() {
-        let row = [mib * MIB, mib * MIB, ABSENT, 0.0, 0.0, 1.0, 0.0];
-        tick(&mut tree, tenth as u64 * SECOND / 10, &row);
+        tick(&mut tree, tenth as u64 * SECOND / 10, level(mib * MIB));
     }
     let mut run = recording();
     run.description.limit = Some(cgroup_limit(1000.0));
