@@ -9,7 +9,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nilo_sample::{ABSENT, TableSpec};
+use nilo_sample::TableSpec;
+use nilo_sample::rows::GpuRow;
 use serde_json::{Value, json};
 use support::{Program, create, training_run};
 
@@ -87,13 +88,13 @@ fn growing_run(root: &Path) {
     for second in 0..600 {
         let secs = f64::from(second);
         let memory = (1.0 + 2.8 * secs / 600.0) * GIB;
-        let tree = [memory, memory, ABSENT, 0.0, secs * 1e9, 1.0, 0.0];
-        recorder.row(&TableSpec::tree(), secs, None, &tree);
-        let gpu = TableSpec::gpu(0);
-        let mut row = vec![ABSENT; gpu.columns.len()];
-        row[gpu.column("used_bytes").unwrap()] = 70.0 * GIB;
-        row[gpu.column("total_bytes").unwrap()] = 80.0 * GIB;
-        recorder.row(&gpu, secs, None, &row);
+        recorder.tree(secs, memory, secs * 1e9);
+        let row = GpuRow {
+            used_bytes: 70.0 * GIB,
+            total_bytes: 80.0 * GIB,
+            ..GpuRow::ABSENT
+        };
+        recorder.row(&TableSpec::gpu(0), secs, None, row);
     }
 }
 
@@ -103,8 +104,7 @@ fn run_of(root: &Path, name: &str, secs: u32, level_gib: impl Fn(f64) -> f64) {
     for tick in 0..2 * secs {
         let secs = f64::from(tick) / 2.0;
         let memory = level_gib(secs) * GIB;
-        let tree = [memory, memory, ABSENT, 0.0, secs * 1e9, 1.0, 0.0];
-        recorder.row(&TableSpec::tree(), secs, None, &tree);
+        recorder.tree(secs, memory, secs * 1e9);
     }
 }
 

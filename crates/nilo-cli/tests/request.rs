@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use nilo_runfile::RunFolder;
-use nilo_sample::{ABSENT, TableSpec};
 use serde_json::{Value, json};
 use support::{Program, create, record_memory, resumed_run, training_run};
 
@@ -77,8 +76,7 @@ fn plain_run(root: &Path, name: &str, level: impl Fn(f64) -> f64) -> RunFolder {
     for second in 0..600 {
         let secs = f64::from(second);
         let memory = level(secs) * GIB;
-        let row = [memory, memory, ABSENT, 0.0, secs * 1e9, 1.0, 0.0];
-        recorder.row(&TableSpec::tree(), secs, None, &row);
+        recorder.tree(secs, memory, secs * 1e9);
     }
     let ended = nilo_sample::Event::CommandEnded {
         cpu_nanos: None,

@@ -6,6 +6,8 @@
 use nilo_export::{
     CsvColumns, CsvLog, Format, write_csv, write_csv_long, write_json, write_parquet,
 };
+use nilo_sample::fixture::{column, table, table_of, tick_values};
+use nilo_sample::rows::{CgroupRow, HostRow, TreeRow};
 use nilo_sample::{
     ABSENT, Column, Event, RecordedTable, Recording, RunDescription, RunId, RunMode, Subject,
     TableSpec, TimedEvent, Unit,
@@ -53,19 +55,6 @@ fn empty() -> Recording {
     }
 }
 
-fn table(spec: TableSpec, rows: &[(u64, &[f64])]) -> RecordedTable {
-    let columns = (0..spec.columns.len())
-        .map(|column| rows.iter().map(|(_, values)| values[column]).collect())
-        .collect();
-    RecordedTable {
-        spec,
-        writer: "recorder-1".into(),
-        times: rows.iter().map(|(time, _)| *time).collect(),
-        steps: vec![],
-        columns,
-    }
-}
-
 fn mark(time_nanos: u64, text: &str) -> TimedEvent {
     let event = Event::Mark { text: text.into() };
     TimedEvent { time_nanos, event }
@@ -74,32 +63,40 @@ fn mark(time_nanos: u64, text: &str) -> TimedEvent {
 /// Three ticks, a host read from the second on, a cgroup without a limit and then with one.
 fn small() -> Recording {
     let mut recording = empty();
-    let tree = |memory: f64, rss: f64, swap: f64, cpu: f64| {
-        [memory * MIB, rss * MIB, 60.0 * MIB, swap, cpu, 2.0, 0.0]
+    let tree = |memory: f64, rss: f64, swap_bytes: f64, cpu_nanos: f64| TreeRow {
+        memory_bytes: memory * MIB,
+        rss_bytes: rss * MIB,
+        high_water_bytes: 60.0 * MIB,
+        swap_bytes,
+        cpu_nanos,
+        processes: 2.0,
+        pss_processes: 0.0,
     };
-    recording.tables.push(table(
+    recording.tables.push(table_of(
         TableSpec::tree(),
         &[
-            (0, &tree(22.26, 23.0, ABSENT, 5e6)),
-            (TENTH, &tree(23.45, 24.0, 0.0, 2.02e7)),
-            (2 * TENTH, &tree(25.67, 26.0, 0.0, 5.23e7)),
+            (0, tree(22.26, 23.0, ABSENT, 5e6)),
+            (TENTH, tree(23.45, 24.0, 0.0, 2.02e7)),
+            (2 * TENTH, tree(25.67, 26.0, 0.0, 5.23e7)),
         ],
     ));
-    let mut host = [ABSENT; 9];
-    host[1] = 1000.0 * MIB;
+    let host = HostRow {
+        available_bytes: 1000.0 * MIB,
+        ..HostRow::ABSENT
+    };
     recording
         .tables
-        .push(table(TableSpec::host(), &[(TENTH / 2, &host)]));
-    let cgroup = |limit: f64| {
-        let mut values = [ABSENT; 11];
-        (values[1], values[3]) = (30.0 * MIB, limit);
-        values
+        .push(table_of(TableSpec::host(), &[(TENTH / 2, host)]));
+    let cgroup = |limit_bytes: f64| CgroupRow {
+        working_set_bytes: 30.0 * MIB,
+        limit_bytes,
+        ..CgroupRow::ABSENT
     };
-    recording.tables.push(table(
+    recording.tables.push(table_of(
         TableSpec::cgroup("/job"),
         &[
-            (0, &cgroup(2f64.powi(63))),
-            (150_000_000, &cgroup(64.0 * MIB)),
+            (0, cgroup(2f64.powi(63))),
+            (150_000_000, cgroup(64.0 * MIB)),
         ],
     ));
     recording.events = vec![
@@ -143,14 +140,21 @@ fn full_csv_joins_the_rows_in_force_and_quotes_marks() {
     );
 }
 
+fn working_set(mib: f64, owned: f64) -> CgroupRow {
+    CgroupRow {
+        working_set_bytes: mib * MIB,
+        owned,
+        ..CgroupRow::ABSENT
+    }
+}
+
 #[test]
 fn the_cgroup_that_the_job_owns_wins() {
     let mut recording = small();
-    let mut values = [ABSENT; 11];
-    (values[1], values[10]) = (7.0 * MIB, 1.0);
-    recording
-        .tables
-        .push(table(TableSpec::cgroup("/mine"), &[(0, &values)]));
+    recording.tables.push(table_of(
+        TableSpec::cgroup("/mine"),
+        &[(0, working_set(7.0, 1.0))],
+    ));
     assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
 }
 
@@ -158,16 +162,14 @@ fn the_cgroup_that_the_job_owns_wins() {
 fn a_cgroup_that_others_were_in_is_not_the_jobs_own() {
     // As `nilo show` has it: owned from the first reading to the last, and the deepest of those.
     let mut recording = small();
-    let row = |mib: f64, owned: f64| {
-        let mut values = [ABSENT; 11];
-        (values[1], values[10]) = (mib * MIB, owned);
-        values
-    };
-    let later = table(
+    let later = table_of(
         TableSpec::cgroup("/mine/later"),
-        &[(0, &row(8.0, 0.0)), (50_000_000, &row(8.0, 1.0))],
+        &[
+            (0, working_set(8.0, 0.0)),
+            (50_000_000, working_set(8.0, 1.0)),
+        ],
     );
-    let own = table(TableSpec::cgroup("/mine"), &[(0, &row(7.0, 1.0))]);
+    let own = table_of(TableSpec::cgroup("/mine"), &[(0, working_set(7.0, 1.0))]);
     recording.tables.extend([later, own]);
     assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
 }
@@ -188,7 +190,7 @@ fn an_empty_recording_has_a_header() {
 #[test]
 fn a_counter_that_goes_back_never_gives_negative_cpu() {
     let mut recording = small();
-    recording.tables[0].columns[4] = vec![9e7, 1e7, 6e7];
+    *column(&mut recording.tables[0], "cpu_nanos") = vec![9e7, 1e7, 6e7];
     let csv = csv(&recording, CsvColumns::Basic);
     assert!(csv.contains("0.100,23.45,0.0\n0.200,25.67,50.0\n"), "{csv}");
 }
@@ -196,8 +198,8 @@ fn a_counter_that_goes_back_never_gives_negative_cpu() {
 #[test]
 fn a_missed_cpu_reading_is_empty_and_the_next_spans_it() {
     let mut recording = small();
-    recording.tables[0].columns[4] = vec![0.0, ABSENT, 1e8];
-    recording.tables[0].columns[0][1] = ABSENT;
+    *column(&mut recording.tables[0], "cpu_nanos") = vec![0.0, ABSENT, 1e8];
+    column(&mut recording.tables[0], "memory_bytes")[1] = ABSENT;
     let csv = csv(&recording, CsvColumns::Basic);
     assert!(csv.contains("0.100,,\n0.200,25.67,50.0\n"), "{csv}");
 }
@@ -240,14 +242,16 @@ fn metrics() -> Recording {
         hold: false,
         rank: None,
     };
-    let rows: [(u64, &[f64]); 5] = [
-        (1, &[0.1]),
-        (2, &[f64::NAN]),
-        (3, &[f64::NEG_INFINITY]),
-        (4, &[ABSENT]),
-        (1_500_000_000, &[-2.0]),
-    ];
-    let mut table = table(spec, &rows);
+    let mut table = table(spec);
+    for (time, loss) in [
+        (1, 0.1),
+        (2, f64::NAN),
+        (3, f64::NEG_INFINITY),
+        (4, ABSENT),
+        (1_500_000_000, -2.0),
+    ] {
+        tick_values(&mut table, time, &[loss]);
+    }
     table.steps = vec![10, 20, 30, 40, -50];
     recording.tables.push(table);
     recording

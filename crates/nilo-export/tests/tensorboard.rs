@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nilo_export::{ExportError, write_tensorboard, write_tensorboard_folder};
-use nilo_sample::{ABSENT, RecordedTable, Recording, RunDescription, RunId, TableSpec};
+use nilo_sample::fixture::level;
+use nilo_sample::rows::{GpuRow, ThroughputRow, TreeRow};
+use nilo_sample::{ABSENT, RecordedTable, Recording, RunDescription, RunId, TableSpec, TypedRow};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -149,7 +151,14 @@ fn metrics_keep_their_steps_and_every_point() {
 
 #[test]
 fn what_the_clock_measured_gets_the_step_of_its_time() {
-    let memory = |gib: f64| [gib * 1073741824.0, 0.0, ABSENT, ABSENT, 0.0, 1.0, 0.0];
+    let memory = |gib: f64| {
+        let row = TreeRow {
+            rss_bytes: 0.0,
+            swap_bytes: ABSENT,
+            ..level(gib * 1073741824.0)
+        };
+        row.values()
+    };
     let mut tree = table(
         "recorder-1",
         TableSpec::tree(),
@@ -182,7 +191,13 @@ fn what_the_clock_measured_gets_the_step_of_its_time() {
 #[test]
 fn a_gpu_has_a_tag_for_the_whole_and_one_for_the_jobs_part() {
     let gib = 1073741824.0;
-    let row = [4.0 * gib, 16.0 * gib, 3.0 * gib, ABSENT];
+    let row = GpuRow {
+        used_bytes: 4.0 * gib,
+        total_bytes: 16.0 * gib,
+        job_bytes: 3.0 * gib,
+        ..GpuRow::ABSENT
+    };
+    let row = row.values();
     let mut gpu = table("recorder-1", TableSpec::gpu(2), &[(SECOND, 0, &row)]);
     gpu.steps.clear();
     let scalars = exported(vec![gpu]);
@@ -197,15 +212,23 @@ fn phases_and_throughput_have_tags_of_their_own() {
         TableSpec::phase("step/forward"),
         &[(SECOND, 3, &[0.25e9])],
     );
+    let total = |batches: f64, samples: f64| {
+        let row = ThroughputRow {
+            batches,
+            samples,
+            ..ThroughputRow::ABSENT
+        };
+        row.values()
+    };
     let counted = |writer| {
         table(
             writer,
             TableSpec::throughput(),
             &[
-                (SECOND, 1, &[1.0, 32.0, ABSENT, ABSENT]),
-                (3 * SECOND, 2, &[2.0, 96.0, ABSENT, ABSENT]),
-                (3 * SECOND, 2, &[9.0, 99.0, ABSENT, ABSENT]),
-                (4 * SECOND, 3, &[0.0, 0.0, ABSENT, ABSENT]),
+                (SECOND, 1, &total(1.0, 32.0)),
+                (3 * SECOND, 2, &total(2.0, 96.0)),
+                (3 * SECOND, 2, &total(9.0, 99.0)),
+                (4 * SECOND, 3, &total(0.0, 0.0)),
             ],
         )
     };

@@ -267,20 +267,9 @@ fn counted_elsewhere(process: &Process<'_>, rss: SeriesView<'_>) -> Vec<(u64, f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilo_sample::{ABSENT, TableSpec};
-
-    fn table(spec: TableSpec, rows: &[(u64, &[f64])]) -> RecordedTable {
-        let columns = (0..spec.columns.len())
-            .map(|column| rows.iter().map(|(_, row)| row[column]).collect())
-            .collect();
-        RecordedTable {
-            spec,
-            writer: "recorder-1".to_owned(),
-            times: rows.iter().map(|(time, _)| *time).collect(),
-            steps: Vec::new(),
-            columns,
-        }
-    }
+    use nilo_sample::TableSpec;
+    use nilo_sample::fixture::{table, table_of};
+    use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
 
     #[test]
     fn a_layer_is_what_the_process_adds_to_the_tree() {
@@ -288,9 +277,14 @@ mod tests {
             pid: 1,
             start_ticks: 0,
         };
-        let rows: [(u64, &[f64]); 2] = [(0, &[400.0, 0.0, 10.0]), (10, &[400.0, 0.0, 30.0])];
-        let quick = table(TableSpec::process(id), &rows);
-        let detail = table(TableSpec::process_detail(id), &[]);
+        let row = |memory_bytes| ProcessRow {
+            rss_bytes: 400.0,
+            cpu_nanos: 0.0,
+            memory_bytes,
+        };
+        let rows = [(0, row(10.0)), (10, row(30.0))];
+        let quick = table_of(TableSpec::process(id), &rows);
+        let detail = table(TableSpec::process_detail(id));
         let process = Process {
             id,
             name: None,
@@ -318,12 +312,20 @@ mod tests {
             start_ticks: 0,
         };
         // As recordings were before processes told what they add to the tree.
-        let mut spec = TableSpec::process(id);
-        spec.columns.truncate(2);
-        let quick = table(spec, &[(0, &[100.0, 0.0]), (10, &[150.0, 0.0])]);
-        let mut row = [ABSENT; 10];
-        row[1] = 40.0;
-        let detail = table(TableSpec::process_detail(id), &[(5, &row), (15, &row)]);
+        let row = |rss_bytes| ProcessRow {
+            rss_bytes,
+            cpu_nanos: 0.0,
+            ..ProcessRow::ABSENT
+        };
+        let rows = [(0, row(100.0)), (10, row(150.0))];
+        let mut quick = table_of(TableSpec::process(id), &rows);
+        quick.spec.columns.truncate(2);
+        quick.columns.truncate(2);
+        let row = ProcessDetailRow {
+            pss_bytes: 40.0,
+            ..ProcessDetailRow::ABSENT
+        };
+        let detail = table_of(TableSpec::process_detail(id), &[(5, row), (15, row)]);
         let process = Process {
             id,
             name: None,

@@ -1,5 +1,7 @@
 use super::*;
-use nilo_sample::{Ending, ProcessInfo, RunId, RunStatus, TableSpec};
+use nilo_sample::fixture::{column, level, table_of};
+use nilo_sample::rows::{CgroupRow, HostRow, ProcessDetailRow, ProcessRow, TreeRow};
+use nilo_sample::{Ending, ProcessInfo, RunId, RunStatus, TableSpec, TypedRow};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -69,46 +71,59 @@ fn ended(secs: u64, pid: u32) -> TimedEvent {
     }
 }
 
-fn table(spec: TableSpec, rows: &[(u64, &[f64])]) -> RecordedTable {
-    let mut columns = vec![Vec::new(); spec.columns.len()];
-    for (_, row) in rows {
-        for (column, value) in columns.iter_mut().zip(*row) {
-            column.push(*value);
-        }
+/// Rows at these seconds.
+fn table<R: TypedRow>(spec: TableSpec, rows: &[(u64, R)]) -> RecordedTable {
+    let at_nanos = |(secs, row): &(u64, R)| (secs * SECOND, *row);
+    table_of(spec, &rows.iter().map(at_nanos).collect::<Vec<_>>())
+}
+
+fn process_row(rss_bytes: f64, cpu_nanos: f64, memory_bytes: f64) -> ProcessRow {
+    ProcessRow {
+        rss_bytes,
+        cpu_nanos,
+        memory_bytes,
     }
-    RecordedTable {
-        spec,
-        writer: "recorder-1".to_owned(),
-        times: rows.iter().map(|(secs, _)| secs * SECOND).collect(),
-        steps: vec![],
-        columns,
+}
+
+/// A tree of which everything was measured.
+fn tree_row(memory_bytes: f64, processes: f64) -> TreeRow {
+    TreeRow {
+        processes,
+        pss_processes: processes,
+        ..level(memory_bytes)
     }
 }
 
 /// A shell (1) that runs two trainings: 2 with a worker 3 from second 2 to 4, and 4 from second 6 on.
 fn sweep() -> Recording {
-    let tree =
-        |memory: f64, processes: f64| vec![memory, memory, ABSENT, 0.0, 0.0, processes, processes];
-    let rows: Vec<(u64, Vec<f64>)> = vec![
-        (0, tree(10.0, 1.0)),
-        (2, tree(110.0, 2.0)),
-        (3, tree(160.0, 3.0)),
-        (5, tree(10.0, 1.0)),
-        (6, tree(310.0, 2.0)),
-        (8, tree(310.0, 2.0)),
+    let rows = [
+        (0, tree_row(10.0, 1.0)),
+        (2, tree_row(110.0, 2.0)),
+        (3, tree_row(160.0, 3.0)),
+        (5, tree_row(10.0, 1.0)),
+        (6, tree_row(310.0, 2.0)),
+        (8, tree_row(310.0, 2.0)),
     ];
-    let rows: Vec<(u64, &[f64])> = rows
-        .iter()
-        .map(|(secs, row)| (*secs, row.as_slice()))
-        .collect();
     Recording {
         description: description(0, None),
         tables: vec![
             table(TableSpec::tree(), &rows),
-            table(TableSpec::process(id(1)), &[(0, &[10.0, 1.0, 10.0])]),
-            table(TableSpec::process(id(2)), &[(2, &[100.0, 5.0, 100.0])]),
-            table(TableSpec::process(id(3)), &[(3, &[150.0, 2.0, 50.0])]),
-            table(TableSpec::process(id(4)), &[(6, &[300.0, 7.0, 300.0])]),
+            table(
+                TableSpec::process(id(1)),
+                &[(0, process_row(10.0, 1.0, 10.0))],
+            ),
+            table(
+                TableSpec::process(id(2)),
+                &[(2, process_row(100.0, 5.0, 100.0))],
+            ),
+            table(
+                TableSpec::process(id(3)),
+                &[(3, process_row(150.0, 2.0, 50.0))],
+            ),
+            table(
+                TableSpec::process(id(4)),
+                &[(6, process_row(300.0, 7.0, 300.0))],
+            ),
         ],
         events: vec![
             started(0, 1, 0),
@@ -154,7 +169,7 @@ fn each_training_of_a_sweep_has_its_own_memory() {
 fn pages_shared_with_processes_outside_are_the_runs_too() {
     let mut job = sweep();
     // 20 of the second training's 300 are the shell's as well, and count for the shell.
-    job.tables[4].columns[2] = vec![280.0];
+    *column(&mut job.tables[4], "memory_bytes") = vec![280.0];
     let second = part_of_job(&run(6, None), &job, &[id(4)]);
     assert_eq!(memory(&second), [(0, 300.0), (2, 300.0)]);
 }
@@ -176,7 +191,7 @@ fn what_a_member_starts_belongs_to_its_run_and_what_it_did_not_does_not() {
 #[test]
 fn the_jobs_marks_belong_to_a_run_only_where_nobody_else_was_there() {
     let mut job = sweep();
-    job.tables[0].columns[2] = vec![500.0; 6];
+    *column(&mut job.tables[0], "high_water_bytes") = vec![500.0; 6];
     let alone = part_of_job(&run(0, Some(1)), &job, &[id(1)]);
     let high = |part: &Part| part.tables[0].series("high_water_bytes").unwrap().max();
     assert_eq!(high(&alone), Some((0, 500.0)));
@@ -197,26 +212,40 @@ fn a_number_used_again_is_another_process() {
 /// A process (1) that held 300 until second 3 and has 20 since, and its child (2), which held 400 and is gone at second 4.
 fn two_trainings() -> Recording {
     let mut job = sweep();
-    let rows: Vec<(u64, [f64; 7])> = (0..9)
+    // The spike from before is noticed when the mark is read.
+    let noticed = TreeRow {
+        high_water_bytes: 900.0,
+        ..tree_row(20.0, 1.0)
+    };
+    let rows: Vec<(u64, TreeRow)> = (0..9)
         .map(|secs| match secs {
-            0..=3 => (secs, [700.0, 700.0, ABSENT, 0.0, 0.0, 2.0, 2.0]),
-            // The spike from before is noticed when the mark is read.
-            5 => (secs, [20.0, 20.0, 900.0, 0.0, 0.0, 1.0, 1.0]),
-            _ => (secs, [20.0, 20.0, ABSENT, 0.0, 0.0, 1.0, 1.0]),
+            0..=3 => (secs, tree_row(700.0, 2.0)),
+            5 => (secs, noticed),
+            _ => (secs, tree_row(20.0, 1.0)),
         })
         .collect();
-    let rows: Vec<(u64, &[f64])> = rows.iter().map(|(at, row)| (*at, row.as_slice())).collect();
-    let detail = |peak: f64| [peak, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0];
+    let detail = |peak_rss_bytes: f64| ProcessDetailRow {
+        peak_rss_bytes,
+        threads: 1.0,
+        open_files: 1.0,
+        ..ProcessDetailRow::by_name(|_| 0.0)
+    };
     job.tables = vec![
         table(TableSpec::tree(), &rows),
         table(
             TableSpec::process(id(1)),
-            &[(0, &[300.0, 1.0, 300.0]), (4, &[20.0, 2.0, 20.0])],
+            &[
+                (0, process_row(300.0, 1.0, 300.0)),
+                (4, process_row(20.0, 2.0, 20.0)),
+            ],
         ),
-        table(TableSpec::process(id(2)), &[(0, &[400.0, 1.0, 400.0])]),
+        table(
+            TableSpec::process(id(2)),
+            &[(0, process_row(400.0, 1.0, 400.0))],
+        ),
         table(
             TableSpec::process_detail(id(1)),
-            &[(0, &detail(300.0)), (5, &detail(900.0))],
+            &[(0, detail(300.0)), (5, detail(900.0))],
         ),
     ];
     job.events = vec![started(0, 1, 0), started(0, 2, 1), ended(4, 2)];
@@ -255,14 +284,17 @@ fn a_mark_counts_once_it_was_read_in_the_time_of_the_run() {
     };
     assert_eq!(high(&job), None);
     // The mark was read on second 5; what is seen risen on second 7 rose in between.
-    job.tables[0].columns[2][7] = 950.0;
+    column(&mut job.tables[0], "high_water_bytes")[7] = 950.0;
     assert_eq!(high(&job), Some((7 * SECOND - 7 * SECOND / 2, 950.0)));
 }
 
 #[test]
 fn a_level_that_nobody_wrote_anew_holds_on() {
     let mut job = two_trainings();
-    job.tables[1] = table(TableSpec::process(id(1)), &[(0, &[300.0, 1.0, 300.0])]);
+    job.tables[1] = table(
+        TableSpec::process(id(1)),
+        &[(0, process_row(300.0, 1.0, 300.0))],
+    );
     let part = part_of_job(&begun_between_ticks(), &job, &[id(1)]);
     let own = part
         .tables
@@ -274,14 +306,17 @@ fn a_level_that_nobody_wrote_anew_holds_on() {
 #[test]
 fn a_counter_keeps_what_it_was_when_the_run_began() {
     let mut job = two_trainings();
-    let row = |usage: f64, kills: f64| {
-        [
-            usage, usage, usage, 0.0, 0.0, 0.0, 0.0, 0.0, kills, 0.0, 1.0,
-        ]
+    let row = |usage: f64, oom_kills: f64| CgroupRow {
+        usage_bytes: usage,
+        working_set_bytes: usage,
+        peak_bytes: usage,
+        oom_kills,
+        owned: 1.0,
+        ..CgroupRow::by_name(|_| 0.0)
     };
     job.tables.push(table(
         TableSpec::cgroup("/job"),
-        &[(0, &row(700.0, 0.0)), (4, &row(20.0, 1.0))],
+        &[(0, row(700.0, 0.0)), (4, row(20.0, 1.0))],
     ));
     let part = part_of_job(&begun_between_ticks(), &job, &[id(1)]);
     let cgroup = part.tables.last().unwrap();
@@ -297,13 +332,14 @@ fn a_counter_keeps_what_it_was_when_the_run_began() {
 fn ranks_hold_the_pages_that_they_share_with_their_launcher() {
     let mut job = sweep();
     // The launcher (1) has mapped 250 of libraries that both ranks (2 and 3) hold as well.
-    let launcher: &[f64] = &[260.0, 1.0, 260.0];
-    let ranks: [&[f64]; 2] = [&[570.0, 5.0, 320.0], &[550.0, 5.0, 310.0]];
+    let launcher = process_row(260.0, 1.0, 260.0);
+    let ranks = [(570.0, 320.0), (550.0, 310.0)];
+    let ranks = ranks.map(|(rss, memory)| process_row(rss, 5.0, memory));
     job.tables[1] = table(TableSpec::process(id(1)), &[(0, launcher)]);
     job.tables[2] = table(TableSpec::process(id(2)), &[(2, ranks[0])]);
     job.tables[3] = table(TableSpec::process(id(3)), &[(2, ranks[1])]);
     job.events[2] = started(2, 3, 1);
-    job.tables[0].columns[5][1] = 3.0;
+    column(&mut job.tables[0], "processes")[1] = 3.0;
     let part = part_of_job(&run(2, Some(4)), &job, &[id(2), id(3)]);
     assert_eq!(memory(&part), [(0, 570.0 + 310.0), (1, 570.0 + 310.0)]);
 }
@@ -355,8 +391,8 @@ fn a_run_whose_processes_nobody_saw_lasts_as_long_as_it_wrote() {
     let mut short = run(2, None);
     short.written_until_nanos = SECOND;
     let mut job = sweep();
-    let host = [(0, 1.0), (3, 2.0), (8, 3.0)].map(|(at, value)| (at, [value; 9]));
-    let host: Vec<(u64, &[f64])> = host.iter().map(|(at, row)| (*at, row.as_slice())).collect();
+    let host = [(0, 1.0), (3, 2.0), (8, 3.0)];
+    let host = host.map(|(at, value)| (at, HostRow::by_name(|_| value)));
     job.tables.push(table(TableSpec::host(), &host));
     let part = part_of_job(&short, &job, &[id(77)]);
     assert_eq!(part.tables.last().unwrap().times.last(), Some(&SECOND));

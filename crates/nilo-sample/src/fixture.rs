@@ -77,6 +77,12 @@ pub fn table_of<R: TypedRow>(spec: TableSpec, rows: &[(u64, R)]) -> RecordedTabl
     table
 }
 
+/// The values of a column, to be changed.
+pub fn column<'a>(table: &'a mut RecordedTable, name: &str) -> &'a mut Vec<f64> {
+    let place = table.spec.column(name).expect("the table has this column");
+    &mut table.columns[place]
+}
+
 /// One process that holds so much and has used no CPU time yet.
 pub fn level(memory_bytes: f64) -> TreeRow {
     TreeRow {

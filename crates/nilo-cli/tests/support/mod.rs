@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use nilo_runfile::{RunFolder, RunWriter, TableId, WriterOptions, boot_id};
-use nilo_sample::{ABSENT, Event, RunDescription, TableSpec};
+use nilo_sample::fixture::level;
+use nilo_sample::rows::{PhaseRow, ThroughputRow, TorchMemoryRow, TreeRow};
+use nilo_sample::{ABSENT, Event, RunDescription, TableSpec, TypedRow};
 
 const SECOND: u64 = 1_000_000_000;
 const MIB: f64 = 1048576.0;
@@ -43,7 +45,20 @@ impl Program {
         }
     }
 
-    pub fn row(&mut self, spec: &TableSpec, secs: f64, step: Option<i64>, values: &[f64]) {
+    /// One process that holds so much and has used so much CPU time.
+    pub fn tree(&mut self, secs: f64, memory_bytes: f64, cpu_nanos: f64) {
+        let row = TreeRow {
+            cpu_nanos,
+            ..level(memory_bytes)
+        };
+        self.row(&TableSpec::tree(), secs, None, row);
+    }
+
+    pub fn row(&mut self, spec: &TableSpec, secs: f64, step: Option<i64>, row: impl TypedRow) {
+        self.values(spec, secs, step, row.values().as_ref());
+    }
+
+    fn values(&mut self, spec: &TableSpec, secs: f64, step: Option<i64>, values: &[f64]) {
         let known = self.tables.iter().find(|(known, _)| known == spec);
         let table = match known {
             Some((_, table)) => *table,
@@ -60,7 +75,7 @@ impl Program {
     pub fn log(&mut self, secs: f64, step: Option<i64>, values: &[(&str, f64)]) {
         let spec = TableSpec::metrics("metrics", values.iter().map(|(name, _)| *name));
         let values: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-        self.row(&spec, secs, step, &values);
+        self.values(&spec, secs, step, &values);
     }
 
     pub fn event(&mut self, secs: f64, event: &Event) {
@@ -72,13 +87,11 @@ impl Program {
 /// The recorder's part: the tree's memory, sampled ten times a second.
 pub fn record_memory(folder: &RunFolder, secs: u64) {
     let mut recorder = Program::in_run(folder, "recorder");
-    let tree = TableSpec::tree();
     for tick in 0..secs * 10 {
         let at = tick as f64 / 10.0;
         let step = 90.0 * (at % 1.0) * MIB;
         let memory = 300.0 * MIB + (at / 8.0).min(1.0) * 900.0 * MIB + step;
-        let row = [memory, memory, ABSENT, 0.0, at * 0.9e9, 1.0, 0.0];
-        recorder.row(&tree, at, None, &row);
+        recorder.tree(at, memory, at * 0.9e9);
     }
     let ended = Event::CommandEnded {
         cpu_nanos: None,
@@ -106,9 +119,18 @@ pub fn train(program: &mut Program, steps: std::ops::Range<i64>, begin_secs: f64
             ("step", 0.7),
         ] {
             let secs = secs + 0.001 * (step % 7) as f64;
-            program.row(&TableSpec::phase(name), end - 0.2, at, &[secs * 1e9]);
+            let duration_nanos = secs * 1e9;
+            program.row(
+                &TableSpec::phase(name),
+                end - 0.2,
+                at,
+                PhaseRow { duration_nanos },
+            );
         }
-        program.row(&TableSpec::phase("data"), end - 0.01, at, &[0.15e9]);
+        let data = PhaseRow {
+            duration_nanos: 0.15e9,
+        };
+        program.row(&TableSpec::phase("data"), end - 0.01, at, data);
         let norm = if step == 41 {
             f64::NAN
         } else {
@@ -132,23 +154,24 @@ pub fn train(program: &mut Program, steps: std::ops::Range<i64>, begin_secs: f64
                 ],
             );
         }
-        let counted = [
-            (index + 1) as f64,
-            32.0 * (index + 1) as f64,
-            16384.0 * (index + 1) as f64,
-            1e9 * (index + 1) as f64,
-        ];
-        program.row(&TableSpec::throughput(), end, at, &counted);
+        let batches = (index + 1) as f64;
+        let counted = ThroughputRow {
+            batches,
+            samples: 32.0 * batches,
+            tokens: 16384.0 * batches,
+            counted_nanos: 1e9 * batches,
+        };
+        program.row(&TableSpec::throughput(), end, at, counted);
         let held = (2.0 + (index as f64).min(10.0) / 5.0) * GIB;
-        let torch = [
-            held,
-            held * 1.2,
-            held * 1.4,
-            held * 1.5,
-            20.0 * GIB,
-            80.0 * GIB,
-        ];
-        program.row(&TableSpec::torch_memory(0), end, at, &torch);
+        let torch = TorchMemoryRow {
+            allocated_bytes: held,
+            reserved_bytes: held * 1.2,
+            peak_allocated_bytes: held * 1.4,
+            peak_reserved_bytes: held * 1.5,
+            device_free_bytes: 20.0 * GIB,
+            device_total_bytes: 80.0 * GIB,
+        };
+        program.row(&TableSpec::torch_memory(0), end, at, torch);
     }
 }
 
@@ -204,15 +227,19 @@ pub fn hostile_run(root: &Path) -> RunFolder {
             &TableSpec::phase("\u{1b}[31mphase\n/in"),
             secs,
             None,
-            &[f64::NAN],
+            PhaseRow {
+                duration_nanos: f64::NAN,
+            },
         );
-        program.row(
-            &TableSpec::throughput(),
-            secs,
-            None,
-            &[f64::NAN, -1.0, f64::INFINITY, -1.0],
-        );
-        program.row(&TableSpec::torch_memory(u32::MAX), secs, None, &[ABSENT; 6]);
+        let counted = ThroughputRow {
+            batches: f64::NAN,
+            samples: -1.0,
+            tokens: f64::INFINITY,
+            counted_nanos: -1.0,
+        };
+        program.row(&TableSpec::throughput(), secs, None, counted);
+        let torch = TableSpec::torch_memory(u32::MAX);
+        program.row(&torch, secs, None, TorchMemoryRow::ABSENT);
     }
     folder
 }
@@ -225,7 +252,7 @@ pub fn wide_run(root: &Path) -> RunFolder {
     for part in names.chunks(5_000) {
         let spec = TableSpec::metrics("metrics", part.iter().map(String::as_str));
         for step in 0..3 {
-            program.row(
+            program.values(
                 &spec,
                 step as f64,
                 Some(step),

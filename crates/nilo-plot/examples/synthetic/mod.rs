@@ -3,6 +3,8 @@
 // Each program that includes this file uses another part of it.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
+use nilo_sample::fixture::{table_of, tick};
+use nilo_sample::rows::{GpuRow, ProcessRow, TreeRow};
 use nilo_sample::{
     Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
     Recording, RunDescription, RunId, RunMode, RunStatus, Subject, TableSpec, TimedEvent,
@@ -60,17 +62,15 @@ pub fn id(pid: u32) -> ProcessId {
 
 /// Adds the tree's memory; the other columns are absent.
 pub fn add_tree(recording: &mut Recording, points: &[(u64, f64)]) {
-    let spec = TableSpec::tree();
-    let absent = vec![nilo_sample::ABSENT; points.len()];
-    let mut columns = vec![absent; spec.columns.len()];
-    columns[0] = points.iter().map(|(_, bytes)| *bytes).collect();
-    recording.tables.push(RecordedTable {
-        spec,
-        writer: "recorder-1".into(),
-        times: points.iter().map(|(time, _)| *time).collect(),
-        steps: vec![],
-        columns,
-    });
+    let row = |memory_bytes| TreeRow {
+        memory_bytes,
+        ..TreeRow::ABSENT
+    };
+    let rows: Vec<_> = points
+        .iter()
+        .map(|(at, bytes)| (*at, row(*bytes)))
+        .collect();
+    recording.tables.push(table_of(TableSpec::tree(), &rows));
 }
 
 pub fn add_event(recording: &mut Recording, time_nanos: u64, event: Event) {
@@ -83,18 +83,23 @@ pub fn add_mark(recording: &mut Recording, secs: f64, text: &str) {
     add_event(recording, time_nanos, Event::Mark { text });
 }
 
+/// A process that shares nothing.
+fn rss(rss_bytes: f64) -> ProcessRow {
+    ProcessRow {
+        rss_bytes,
+        cpu_nanos: 0.0,
+        memory_bytes: rss_bytes,
+    }
+}
+
 /// Adds a process with its RSS over time.
 pub fn add_process(recording: &mut Recording, pid: u32, name: &str, points: &[(u64, f64)]) {
-    recording.tables.push(RecordedTable {
-        spec: TableSpec::process(id(pid)),
-        writer: "recorder-1".into(),
-        times: points.iter().map(|(time, _)| *time).collect(),
-        steps: vec![],
-        columns: vec![
-            points.iter().map(|(_, bytes)| *bytes).collect(),
-            vec![0.0; points.len()],
-        ],
-    });
+    let rows: Vec<_> = points
+        .iter()
+        .map(|(at, bytes)| (*at, rss(*bytes)))
+        .collect();
+    let table = table_of(TableSpec::process(id(pid)), &rows);
+    recording.tables.push(table);
     let info = ProcessInfo {
         name: name.into(),
         ..ProcessInfo::default()
@@ -111,7 +116,8 @@ pub fn add_process(recording: &mut Recording, pid: u32, name: &str, points: &[(u
 pub fn sum_processes(recording: &mut Recording, ticks: &[u64], share: f64) {
     let rss_at = |table: &RecordedTable, time: u64| {
         let row = table.times.partition_point(|t| *t <= time);
-        row.checked_sub(1).map_or(0.0, |row| table.columns[0][row])
+        let rss = |row| table.row::<ProcessRow>(row).rss_bytes;
+        row.checked_sub(1).map_or(0.0, rss)
     };
     let processes = recording
         .tables
@@ -235,9 +241,7 @@ pub fn many_processes(count: u32) -> Recording {
         add_event(&mut recording, begin + 6 * SECOND, ended);
         // The made-up tree below sums what the tables say: a last row of zero.
         let table = recording.tables.last_mut().unwrap();
-        table.times.push(begin + 6 * SECOND);
-        table.columns[0].push(0.0);
-        table.columns[1].push(0.0);
+        tick(table, begin + 6 * SECOND, rss(0.0));
     }
     sum_processes(&mut recording, &ticks(120.0, 10.0), 1.0);
     recording
@@ -256,23 +260,16 @@ pub fn add_metric(recording: &mut Recording, writer: &str, name: &str, rows: &[(
 
 /// Adds a GPU: rows of (time, bytes used, bytes of the job).
 pub fn add_gpu(recording: &mut Recording, index: u32, rows: &[(u64, f64, f64)]) {
-    let spec = TableSpec::gpu(index);
-    let column = |name: &str| spec.column(name);
-    let (used, share) = (column("used_bytes"), column("job_bytes"));
-    let columns = (0..spec.columns.len()).map(|place| {
-        let value = |row: &(u64, f64, f64)| match Some(place) {
-            place if place == used => row.1,
-            place if place == share => row.2,
-            _ => nilo_sample::ABSENT,
-        };
-        rows.iter().map(value).collect()
-    });
-    let columns = columns.collect();
-    recording.tables.push(RecordedTable {
-        spec,
-        writer: "recorder".into(),
-        times: rows.iter().map(|row| row.0).collect(),
-        steps: Vec::new(),
-        columns,
-    });
+    let row = |used_bytes, job_bytes| GpuRow {
+        used_bytes,
+        job_bytes,
+        ..GpuRow::ABSENT
+    };
+    let rows = rows.iter();
+    let rows: Vec<_> = rows
+        .map(|(at, used, job)| (*at, row(*used, *job)))
+        .collect();
+    let mut table = table_of(TableSpec::gpu(index), &rows);
+    table.writer = "recorder".into();
+    recording.tables.push(table);
 }
