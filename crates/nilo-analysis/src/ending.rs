@@ -8,6 +8,8 @@ use nilo_sample::{
     Subject,
 };
 
+use crate::owned_cgroup::is_owned;
+
 const SIGKILL: i32 = 9;
 
 /// Above this share of the limit an unseen end is most likely an OOM kill.
@@ -157,8 +159,7 @@ fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<C
         let kills = last
             .zip(first)
             .map_or(0, |(last, first)| last.saturating_sub(first));
-        // Once a stranger was seen in it, the cgroup is not ours alone.
-        let owned = table.series("owned").and_then(crate::rate::minimum) == Some(1.0);
+        let owned = is_owned(table);
         counted.push(Counted { path, kills, owned });
     }
     // The job's own cgroup lies deeper than the ancestor that holds the limit.

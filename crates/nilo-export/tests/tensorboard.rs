@@ -3,9 +3,12 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-use nilo_export::{ExportError, write_tensorboard, write_tensorboard_folder};
-use nilo_sample::fixture::level;
-use nilo_sample::rows::{GpuRow, ThroughputRow, TreeRow};
+use nilo_analysis::{Aftermath, judge_ending, summarize};
+use nilo_export::{
+    CsvColumns, ExportError, write_csv, write_tensorboard, write_tensorboard_folder,
+};
+use nilo_sample::fixture::{level, table_of};
+use nilo_sample::rows::{CgroupRow, GpuRow, ThroughputRow, TreeRow};
 use nilo_sample::{ABSENT, RecordedTable, Recording, RunDescription, RunId, TableSpec, TypedRow};
 
 const SECOND: u64 = 1_000_000_000;
@@ -186,6 +189,40 @@ fn what_the_clock_measured_gets_the_step_of_its_time() {
         of(&scalars, "memory/tree_gib"),
         [(0, 1.0), (2, 2.0), (9, 3.0)]
     );
+}
+
+/// `nilo show` tells the working set of the job's own cgroup, and so do both exports; which one it is has one definition.
+#[test]
+fn every_view_means_the_same_cgroup_by_the_jobs_own() {
+    let gib = 1073741824.0;
+    let row = |held: f64, owned: f64| CgroupRow {
+        working_set_bytes: held * gib,
+        peak_bytes: held * gib,
+        owned,
+        ..CgroupRow::ABSENT
+    };
+    // The deepest one had others in it at first, and the outermost has them still.
+    let rows = |path: &str, rows: &[(u64, CgroupRow)]| table_of(TableSpec::cgroup(path), rows);
+    let tables = vec![
+        table_of(TableSpec::tree(), &[(SECOND, level(gib))]),
+        rows(
+            "/job/step/task",
+            &[(0, row(8.0, 0.0)), (SECOND, row(8.0, 1.0))],
+        ),
+        rows("/job", &[(0, row(4.0, 1.0))]),
+        rows("/job/step", &[(0, row(2.0, 1.0))]),
+        rows("/", &[(0, row(16.0, 0.0))]),
+    ];
+    let recording = recording(tables.clone());
+    let scalars = exported(tables);
+    assert_eq!(of(&scalars, "memory/cgroup_working_set_gib"), [(0, 2.0)]);
+    let mut csv = Vec::new();
+    write_csv(&recording, CsvColumns::Full, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    assert!(csv.contains(",2048.00,"), "{csv}");
+    let ending = judge_ending(&recording, &Aftermath::default());
+    let shown = summarize(&recording, &ending).memory;
+    assert_eq!(shown.cgroup_working_set_peak_bytes, Some(2 << 30));
 }
 
 #[test]

@@ -8,7 +8,9 @@ use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos, unix_nanos};
 use nilo_sample::rows::{RecorderRow, TreeRow};
 use nilo_sample::table::or_absent;
 use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec, TypedRow};
-use nilo_source::{Change, ProcessTree, Roots, SourceError, TrackedProcess, TreeOptions};
+use nilo_source::{
+    Change, ProcessTree, Roots, SourceError, TrackedProcess, TreeOptions, own_peak_rss_bytes,
+};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -426,7 +428,10 @@ impl<W: RowSink> Recorder<W> {
 
     fn write_own_cost(&mut self, now_nanos: u64, pace: &Pace) {
         let (memory_bytes, clock) = match self.own_cost {
-            OwnCost::Process => (own_memory_bytes() as f64, libc::CLOCK_PROCESS_CPUTIME_ID),
+            OwnCost::Process => (
+                or_absent(own_peak_rss_bytes()),
+                libc::CLOCK_PROCESS_CPUTIME_ID,
+            ),
             OwnCost::Thread => (ABSENT, libc::CLOCK_THREAD_CPUTIME_ID),
         };
         let of_helpers = match self.own_cost {
@@ -491,18 +496,6 @@ fn cpu_time(clock: libc::clockid_t) -> Duration {
     // SAFETY: the clock exists on every system and the structure is ours.
     unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
-}
-
-/// Our largest resident set so far.
-///
-/// Not from getrusage: `ru_maxrss` is inherited across `exec`, so it may be that of the program that started us.
-fn own_memory_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }
 
 fn online_cores() -> f64 {

@@ -129,23 +129,16 @@ impl Sentinel {
 /// # Safety
 /// For a process that does not use its arguments any more.
 unsafe fn replace_command_line() {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields 48 and 49 of stat(5); the name in parentheses may contain anything, and the third field follows it.
-    let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-    let start = fields.nth(45).and_then(|text| text.parse::<usize>().ok());
-    let end = fields.next().and_then(|text| text.parse::<usize>().ok());
-    if let (Some(start), Some(end)) = (start, end)
-        && start > 0
-        && end > start
-    {
-        let name = NAME.to_bytes();
-        let length = name.len().min(end - start - 1);
-        // SAFETY: the kernel says that our arguments lie there, on our own stack, which can be written.
-        unsafe {
-            let arguments = std::ptr::with_exposed_provenance_mut::<u8>(start);
-            arguments.write_bytes(0, end - start);
-            arguments.copy_from_nonoverlapping(name.as_ptr(), length);
-        }
+    let Some(place) = nilo_source::own_arguments() else {
+        return;
+    };
+    let name = NAME.to_bytes();
+    let length = name.len().min(place.len() - 1);
+    // SAFETY: the kernel says that our arguments lie there, on our own stack, which can be written.
+    unsafe {
+        let arguments = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
+        arguments.write_bytes(0, place.len());
+        arguments.copy_from_nonoverlapping(name.as_ptr(), length);
     }
 }
 

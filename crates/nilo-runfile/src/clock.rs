@@ -51,6 +51,8 @@ pub(crate) fn boot_id_bytes(text: &str) -> Option<[u8; 16]> {
 }
 
 /// Start time of this process in clock ticks since boot; 0 where `/proc` does not tell.
+///
+/// Read here and not by `nilo-source`, which this crate does not use: a run file says by itself who wrote it and in which boot.
 pub(crate) fn process_start_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name in parentheses may contain anything, so fields are counted from the last `)`.

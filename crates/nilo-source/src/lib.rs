@@ -11,6 +11,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Nilometer records on Linux only: readings come from /proc and cgroups");
 
+mod ancestors;
 mod cgroup;
 mod descendants;
 mod descriptors;
@@ -27,12 +28,14 @@ mod listing;
 mod local_ranks;
 mod names;
 mod own_children;
+mod own_process;
 mod rank;
 mod roots;
 mod tracked_process;
 mod write_calls;
 
-pub use cgroup::{CgroupReading, MemoryCgroup};
+pub use ancestors::with_ancestors;
+pub use cgroup::{CgroupMembership, CgroupReading, MemoryCgroup};
 pub use descendants::descendants_of;
 pub use descriptors::raise_own_fd_limit;
 pub use error::SourceError;
@@ -44,6 +47,7 @@ pub use listing::{ProcessListing, is_nilo_process, list_processes, process_id};
 pub use local_ranks::local_ranks;
 pub use names::display_name;
 pub use own_children::own_children;
+pub use own_process::{own_arguments, own_peak_rss_bytes, reopen_stderr};
 pub use rank::{Rank, own_rank, tell_own_rank};
 pub use roots::Roots;
 pub use tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use nilo_source::{Roots, write_calls};
+use nilo_source::{Roots, reopen_stderr, write_calls};
 
 use super::live_line::may_draw;
 use super::title_on_stop::{is_shown, mark_gone, mark_shown, watch_for_stops};
@@ -75,11 +75,7 @@ impl TerminalTitle {
             return None;
         }
         // A description of our own: the job may have set its copy of standard error not to block.
-        let terminal = File::options()
-            .write(true)
-            .open("/proc/self/fd/2")
-            .ok()
-            .filter(File::is_terminal)?;
+        let terminal = reopen_stderr(0).ok().filter(File::is_terminal)?;
         // Who is busy with one title gets only one more.
         let (updates, waiting) = sync_channel(1);
         let (ending, ended) = channel::<()>();

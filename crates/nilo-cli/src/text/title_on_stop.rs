@@ -3,9 +3,7 @@
 //! A process that is stopped cannot write, so the handler of SIGTSTP does it before it stops us as the default action would.
 //! SIGSTOP cannot be handled: there the title stays.
 
-use std::fs::File;
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::terminal_title::POP;
@@ -31,11 +29,9 @@ pub(crate) fn is_shown() -> bool {
 
 /// Takes the title back whenever we are about to be stopped. Once is enough; the command must have been started, so that it does not inherit anything.
 pub(crate) fn watch_for_stops() {
-    let terminal = File::options()
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open("/proc/self/fd/2");
-    let Ok(terminal) = terminal else { return };
+    let Ok(terminal) = nilo_source::reopen_stderr(libc::O_NONBLOCK | libc::O_NOCTTY) else {
+        return;
+    };
     TERMINAL.store(terminal.into_raw_fd(), Ordering::Relaxed);
     // SAFETY: asks for the present action with a zero-initialised structure, its documented empty state.
     let is_ignored = unsafe {

@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 
+use nilo_analysis::owned_cgroup::owned_cgroup_table;
 use nilo_analysis::{MetricPoint, StepClock, metrics, step_at};
 use nilo_sample::units::{GIB, NANOS_PER_SEC, to_secs};
 use nilo_sample::{RecordedTable, Recording, Subject};
@@ -34,8 +35,10 @@ pub fn write_tensorboard(recording: &Recording, output: impl Write) -> Result<()
     write_record(&mut scalars.output, &encode_file_version(started_secs))?;
     write_metrics(recording, &mut scalars)?;
     let writers = count_writers(recording);
+    let own_cgroup = owned_cgroup_table(recording);
     for table in &recording.tables {
-        write_table(table, &writers, &mut scalars)?;
+        let is_own_cgroup = own_cgroup.is_some_and(|own| std::ptr::eq(own, table));
+        write_table(table, is_own_cgroup, &writers, &mut scalars)?;
     }
     scalars.output.flush()?;
     Ok(())
@@ -94,6 +97,7 @@ fn count_writers(recording: &Recording) -> HashMap<&Subject, usize> {
 
 fn write_table<W: Write>(
     table: &RecordedTable,
+    is_own_cgroup: bool,
     writers: &HashMap<&Subject, usize>,
     scalars: &mut Scalars<W>,
 ) -> Result<(), ExportError> {
@@ -112,7 +116,7 @@ fn write_table<W: Write>(
         }
         Subject::Host => level("available_bytes", "memory/host_available_gib".to_owned()),
         // Of the cgroups on the way to the root only the job's own is about the job.
-        Subject::Cgroup { .. } if is_owned(table) => level(
+        Subject::Cgroup { .. } if is_own_cgroup => level(
             "working_set_bytes",
             "memory/cgroup_working_set_gib".to_owned(),
         ),
@@ -143,11 +147,6 @@ fn write_table<W: Write>(
         }
         _ => Ok(()),
     }
-}
-
-fn is_owned(table: &RecordedTable) -> bool {
-    let owned = table.series("owned").and_then(|series| series.last());
-    owned.is_some_and(|owned| owned > 0.0)
 }
 
 /// A column in units of `unit`; what was not measured is left out.

@@ -108,6 +108,7 @@ fn has_ended_by(pid: i32, deadline: &impl Fn() -> Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nilo_source::{Roots, list_processes, process_id};
 
     fn run(command: &str, limit: Duration) -> (Result<(), String>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
@@ -148,7 +149,7 @@ mod tests {
         );
         assert!(outcome.unwrap_err().contains("took too long"));
         let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
-        assert!(!Path::new("/proc").join(pid.trim()).exists());
+        assert!(process_id(&Roots::default(), pid.trim().parse().unwrap()).is_err());
     }
 
     #[test]
@@ -159,19 +160,22 @@ mod tests {
         );
         assert!(outcome.unwrap_err().contains("took too long"));
         let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
-        assert!(ends(pid.trim()), "process {pid} is still there");
+        assert!(
+            ends(pid.trim().parse().unwrap()),
+            "process {pid} is still there"
+        );
     }
 
     /// Whether a process that is not our child ends soon: killed processes need a moment, and somebody else waits for them.
-    fn ends(pid: &str) -> bool {
-        let gone = || {
-            let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-            stat.map_or(true, |text| text.contains(") Z "))
+    fn ends(pid: u32) -> bool {
+        let listed = || {
+            let processes = list_processes(&Roots::default());
+            processes.iter().any(|process| process.id.pid == pid)
         };
         let until = Instant::now() + LONG;
-        while !gone() && Instant::now() < until {
+        while listed() && Instant::now() < until {
             thread::sleep(ASK_EVERY);
         }
-        gone()
+        !listed()
     }
 }

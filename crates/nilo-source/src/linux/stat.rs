@@ -1,5 +1,7 @@
 //! The texts of `/proc/PID/{statm,stat,status,io,smaps_rollup}`, parsed. Pure functions over arbitrary bytes.
 
+use std::ops::Range;
+
 use crate::kernel_text::{labelled, labelled_kib, number, take_number, words};
 
 /// `/proc/PID/stat`, as far as it is used.
@@ -76,6 +78,16 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         arguments_at,
         starts,
     })
+}
+
+/// Where the arguments of a process lie in its memory, of its `stat`; the kernel tells it only to whom may look there.
+pub(crate) fn parse_arguments(text: &[u8]) -> Option<Range<usize>> {
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    // Fields 48 and 49; the third one follows the name.
+    let mut fields = words(&text[close + 1..]).skip(48 - 3);
+    let mut address = || usize::try_from(number(fields.next()?)?).ok();
+    let range = address()?..address()?;
+    (range.start > 0 && !range.is_empty()).then_some(range)
 }
 
 /// Size, resident and shared pages of `statm`; size 0 is a process without memory: a zombie or a kernel thread.
