@@ -65,6 +65,15 @@ pub fn watch_processes(
     settings: WatchSettings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<WatchOutcome, RecorderError> {
+    watch_in(Roots::default(), settings, observer)
+}
+
+/// The same in a machine that may be a captured one.
+fn watch_in(
+    roots: Roots,
+    settings: WatchSettings<'_>,
+    observer: &mut dyn Observer,
+) -> Result<WatchOutcome, RecorderError> {
     let WatchSettings {
         pids,
         gpus,
@@ -86,7 +95,6 @@ pub fn watch_processes(
     ];
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
-    let roots = Roots::default();
     let mut tree = open_tree(&roots, Included::Others)?;
     for &pid in &pids {
         tree.add_root(pid)?;
@@ -175,3 +183,7 @@ pub fn watch_processes(
         dropped,
     })
 }
+
+#[cfg(test)]
+#[path = "attach_tests.rs"]
+mod tests;

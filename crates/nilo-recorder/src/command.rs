@@ -5,7 +5,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use nilo_analysis::Aftermath;
-use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
+use nilo_runfile::{RowSink, RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, Event, ProcessId, RunDescription};
 use nilo_source::Roots;
 
@@ -335,8 +335,8 @@ fn tick(parts: &mut Loop<'_>, now: u64, observer: &mut dyn Observer, last: bool)
 }
 
 /// One tick of either loop, with the change of pace that may follow it.
-pub(crate) fn run_tick(
-    recorder: &mut Recorder,
+pub(crate) fn run_tick<W: RowSink>(
+    recorder: &mut Recorder<W>,
     pace: &mut Pace,
     reaper: &mut Reaper,
     now: u64,
@@ -385,3 +385,7 @@ pub(crate) fn sharpen_timers(interval_nanos: u64) {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     }
 }
+
+#[cfg(test)]
+#[path = "command_tests.rs"]
+mod tests;

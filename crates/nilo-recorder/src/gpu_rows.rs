@@ -336,3 +336,7 @@ fn leave(writer: &mut dyn RowSink, rows: &mut Rows, at_nanos: u64) {
         rows.last_row = GpuRow::ABSENT;
     }
 }
+
+#[cfg(test)]
+#[path = "gpu_rows_tests.rs"]
+mod tests;

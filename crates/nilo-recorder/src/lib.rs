@@ -7,6 +7,8 @@ mod aftermath;
 pub mod alerts;
 mod attach;
 mod begin;
+#[cfg(test)]
+mod captured_job;
 mod cgroup_rows;
 mod changed_files;
 mod command;

@@ -506,3 +506,7 @@ fn online_cores() -> f64 {
         _ => f64::INFINITY,
     }
 }
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

@@ -279,3 +279,7 @@ impl Surroundings {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "surroundings_tests.rs"]
+mod tests;
