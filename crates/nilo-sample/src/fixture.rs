@@ -2,7 +2,9 @@
 
 use crate::rows::TreeRow;
 use crate::run::RUN_SCHEMA;
-use crate::{ABSENT, RecordedTable, Recording, RunDescription, RunId, RunMode, TableSpec, TypedRow};
+use crate::{
+    ABSENT, RecordedTable, Recording, RunDescription, RunId, RunMode, TableSpec, TypedRow,
+};
 
 /// A run of `true` without samples.
 pub fn recording() -> Recording {
