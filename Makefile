@@ -62,6 +62,9 @@ check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check bans licenses sources
+	@if compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-dbs/*" > /dev/null; then \
+		PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check advisories; \
+	else echo "advisories: not checked, no database on this machine; \`cargo deny fetch db\` gets it"; fi
 	python3 scripts/check_architecture.py
 
 fmt:

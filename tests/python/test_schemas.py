@@ -43,6 +43,9 @@ def test_what_is_recorded_is_answered_as_published(recorded):
     (nilo.folder / ".nilo/broken/run.json").write_text("{")
     verified = json.loads(printed(nilo("verify", "--all", *as_json), "verify", statuses=(1,)))
     assert not verified["ok"] and "error" in verified["runs"][-1]
+    would = json.loads(printed(nilo("prune", "--keep", "0", "--dry-run", *as_json), "prune"))
+    assert would["dry_run"] and len(would["removed"]) >= 1 and would["kept"] == 0
+    assert would["freed_bytes"] == sum(run["freed_bytes"] for run in would["removed"])
     printed(nilo("rm", "good", *as_json), "rm")
 
 

@@ -15,6 +15,7 @@ pub mod leak;
 pub mod monitor;
 pub mod oom;
 pub mod profile;
+pub mod pruned;
 pub mod ps;
 pub mod removed;
 pub mod request;

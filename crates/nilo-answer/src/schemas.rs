@@ -11,6 +11,7 @@ use crate::leak::LeakAnswer;
 use crate::monitor::MonitorEvent;
 use crate::oom::OomAnswer;
 use crate::profile::ProfileAnswer;
+use crate::pruned::PrunedAnswer;
 use crate::ps::PsAnswer;
 use crate::removed::RemovedAnswer;
 use crate::request::RequestAnswer;
@@ -27,6 +28,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         schema_of::<MonitorEvent>("monitor"),
         schema_of::<OomAnswer>("oom"),
         schema_of::<ProfileAnswer>("profile"),
+        schema_of::<PrunedAnswer>("prune"),
         schema_of::<PsAnswer>("ps"),
         schema_of::<RequestAnswer>("request"),
         schema_of::<RemovedAnswer>("rm"),

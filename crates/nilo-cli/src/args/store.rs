@@ -73,4 +73,8 @@ pub(crate) struct PruneArgs {
     /// Only say what would be deleted
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
+
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
 }
