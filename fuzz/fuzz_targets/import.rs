@@ -5,15 +5,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nilo_import::{ByteUnit, Options, read};
+use nilo_import::{ByteUnit, ImportOptions, read};
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, bytes)) = data.split_first() else {
         return;
     };
-    let mut options = Options {
+    let mut options = ImportOptions {
         most_rows: 5_000,
-        ..Options::default()
+        ..ImportOptions::default()
     };
     if choice & 1 != 0 {
         options.unit = Some(ByteUnit::Mib);

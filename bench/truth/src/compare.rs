@@ -10,7 +10,7 @@ const PEAK_GOAL: f64 = 0.01;
 
 /// One count of the distinct pages.
 #[derive(Debug, Clone)]
-pub struct Truth {
+pub struct PageCount {
     /// When counting began.
     pub from_nanos: u64,
     /// When it was done.
@@ -23,7 +23,7 @@ pub struct Truth {
 
 /// A count with what was recorded at that time.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct ComparedCount {
     /// Since the first count.
     pub nanos: u64,
     /// The truth.
@@ -36,7 +36,7 @@ pub struct Moment {
     pub processes: usize,
 }
 
-impl Moment {
+impl ComparedCount {
     /// Relative and signed: negative when too little was recorded.
     pub fn error(&self) -> f64 {
         self.recorded_bytes / self.truth_bytes as f64 - 1.0
@@ -45,20 +45,20 @@ impl Moment {
 
 /// How a job's recording compares.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub struct JobComparison {
     /// The job.
     pub job: String,
     /// Each count.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<ComparedCount>,
     /// The recorded peak.
     pub peak_bytes: u64,
     /// What recording cost, in percent of a core.
     pub recorder_percent: f64,
 }
 
-impl Comparison {
+impl JobComparison {
     /// Moments after a second of stability.
-    pub fn stable(&self) -> impl Iterator<Item = &Moment> {
+    pub fn stable(&self) -> impl Iterator<Item = &ComparedCount> {
         self.moments.iter().filter(|moment| moment.stable)
     }
 
@@ -80,7 +80,7 @@ impl Comparison {
         self.peak_against(self.stable())
     }
 
-    fn peak_against<'a>(&self, moments: impl Iterator<Item = &'a Moment>) -> f64 {
+    fn peak_against<'a>(&self, moments: impl Iterator<Item = &'a ComparedCount>) -> f64 {
         let highest = moments.map(|moment| moment.truth_bytes).max();
         self.peak_bytes as f64 / highest.unwrap_or(1).max(1) as f64 - 1.0
     }
@@ -102,18 +102,18 @@ impl Comparison {
 /// Puts the curve beside the truth. `curve` is in the order of time.
 pub fn compare(
     job: String,
-    truth: &[Truth],
+    truth: &[PageCount],
     curve: &[(u64, f64)],
     peak_bytes: u64,
     recorder_percent: f64,
-) -> Comparison {
+) -> JobComparison {
     let first = truth.first().map_or(0, |truth| truth.from_nanos);
     let moments = truth.iter().enumerate().filter_map(|(index, now)| {
         // The last sample that was surely read before counting began: another one came after it.
         // A later one may tell of processes that left while their pages were counted.
         let before = curve.partition_point(|(time, _)| *time <= now.from_nanos);
         let recorded_bytes = curve.get(before.checked_sub(2)?)?.1;
-        Some(Moment {
+        Some(ComparedCount {
             nanos: now.from_nanos - first,
             truth_bytes: now.bytes,
             recorded_bytes,
@@ -121,7 +121,7 @@ pub fn compare(
             processes: now.processes.len(),
         })
     });
-    Comparison {
+    JobComparison {
         job,
         moments: moments.collect(),
         peak_bytes,
@@ -130,7 +130,7 @@ pub fn compare(
 }
 
 /// Whether the last of these counts comes after a second without change.
-fn is_stable(counts: &[Truth]) -> bool {
+fn is_stable(counts: &[PageCount]) -> bool {
     let Some((now, before)) = counts.split_last() else {
         return false;
     };
@@ -152,8 +152,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn count(at: u64, bytes: u64, processes: &[u32]) -> Truth {
-        Truth {
+    fn count(at: u64, bytes: u64, processes: &[u32]) -> PageCount {
+        PageCount {
             from_nanos: at,
             to_nanos: at + SECOND / 100,
             bytes,
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn errors_are_relative_to_the_truth_and_goals_are_judged_on_stable_moments() {
-        let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        let truth: Vec<PageCount> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
         let mut curve: Vec<(u64, f64)> = (0..50).map(|n| (n * SECOND / 10, 1020.0)).collect();
         let close = compare(String::new(), &truth, &curve, 1000, 0.0);
         assert!(close.meets_goals() && (close.error_at(0.95) - 0.02).abs() < 1e-9);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_changes_while_pages_are_counted_is_held_against_nobody() {
-        let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        let truth: Vec<PageCount> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
         let mut curve: Vec<(u64, f64)> = (0..45).map(|n| (n * SECOND / 10, 1000.0)).collect();
         // One sample began before the count and was held up, the other came in the middle of it.
         let last = truth.last().unwrap();
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_peak_below_the_truth_misses_the_goal() {
-        let truth: Vec<Truth> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        let truth: Vec<PageCount> = (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
         let curve: Vec<(u64, f64)> = (0..50).map(|n| (n * SECOND / 10, 1000.0)).collect();
         assert!(compare(String::new(), &truth, &curve, 991, 0.0).meets_goals());
         assert!(!compare(String::new(), &truth, &curve, 980, 0.0).meets_goals());

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use nilo_truth_bench::settings::{Settings, Verb};
+use nilo_truth_bench::settings::{TruthArgs, TruthCommand};
 
 fn main() -> ExitCode {
-    let settings = Settings::parse();
+    let settings = TruthArgs::parse();
     let outcome = match settings.verb {
-        Verb::Job(job) => nilo_truth_bench::jobs::perform(&job),
-        Verb::Measure(measure) => {
+        TruthCommand::Job(job) => nilo_truth_bench::jobs::perform(&job),
+        TruthCommand::Measure(measure) => {
             nilo_truth_bench::measure::run(&measure, &mut io::stdout().lock())
         }
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use nilo_sample::Subject;
 
-use crate::compare::{Comparison, Truth, compare};
+use crate::compare::{JobComparison, PageCount, compare};
 use crate::descendants::job_processes;
 use crate::freezer::Freezer;
 use crate::jobs::{MIB, SHARED_FILE_BYTES, monotonic_nanos, shared_file_in};
@@ -49,25 +49,25 @@ pub fn run(settings: &Measure, out: &mut dyn Write) -> anyhow::Result<bool> {
     if let Some(path) = &settings.markdown {
         std::fs::write(path, page::markdown(&results))?;
     }
-    Ok(!settings.check || results.iter().all(Comparison::meets_stable_goals))
+    Ok(!settings.check || results.iter().all(JobComparison::meets_stable_goals))
 }
 
 /// A folder that is removed again, with the files that jobs make in shared memory.
-struct Scratch {
+struct ScratchFolder {
     path: PathBuf,
     name: String,
 }
 
-impl Scratch {
-    fn new(label: &str) -> anyhow::Result<Scratch> {
+impl ScratchFolder {
+    fn new(label: &str) -> anyhow::Result<ScratchFolder> {
         let name = format!("nilo-truth-{}-{label}", std::process::id());
         let path = std::env::temp_dir().join(&name);
         std::fs::create_dir_all(&path)?;
-        Ok(Scratch { path, name })
+        Ok(ScratchFolder { path, name })
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.path).ok();
         let shared = std::fs::read_dir("/dev/shm")
@@ -83,9 +83,9 @@ impl Drop for Scratch {
 }
 
 /// The recorded job; ended if the harness fails.
-struct Recorded(Child);
+struct RecordedJob(Child);
 
-impl Drop for Recorded {
+impl Drop for RecordedJob {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             self.0.kill().ok();
@@ -99,8 +99,8 @@ fn measure(
     kind: JobKind,
     seed: u64,
     counter: &mut PageCounter,
-) -> anyhow::Result<Comparison> {
-    let scratch = Scratch::new(&format!("{}-{seed}", kind.name()))?;
+) -> anyhow::Result<JobComparison> {
+    let scratch = ScratchFolder::new(&format!("{}-{seed}", kind.name()))?;
     let runs = scratch.path.join("runs");
     let nilo = std::fs::canonicalize(&settings.nilo).context("cannot find nilo")?;
     if kind == JobKind::SharedFile {
@@ -134,7 +134,7 @@ fn measure(
         .stdin(Stdio::null())
         .spawn()
         .context("cannot start nilo")?;
-    let mut recorded = Recorded(child);
+    let mut recorded = RecordedJob(child);
     let mut count = |top| {
         freezer.frozen(|| {
             let processes = job_processes(top, &nilo);
@@ -158,7 +158,7 @@ fn follow(
     kind: JobKind,
     folder: &Path,
     count: &mut dyn FnMut(u32) -> io::Result<(u64, Vec<u32>)>,
-) -> anyhow::Result<Vec<Truth>> {
+) -> anyhow::Result<Vec<PageCount>> {
     let began = monotonic_nanos();
     let mut truth = Vec::new();
     let mut stranger = None;
@@ -185,7 +185,7 @@ fn follow(
         let (bytes, processes) = count(child.id())?;
         let to = monotonic_nanos();
         if bytes > 0 {
-            truth.push(Truth {
+            truth.push(PageCount {
                 from_nanos: from,
                 to_nanos: to,
                 bytes,

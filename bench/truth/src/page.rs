@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::compare::Comparison;
+use crate::compare::JobComparison;
 
 const MIB: f64 = 1048576.0;
 
@@ -11,7 +11,7 @@ fn percent(share: f64) -> String {
 }
 
 /// One job in one line.
-pub fn line(result: &Comparison) -> String {
+pub fn line(result: &JobComparison) -> String {
     format!(
         "{:<14} {:>4} stable moments of {:>4}   p95 {:>8}   worst {:>8}   peak {:>+7.2} %   recorder {:.2} % of a core{}",
         result.job,
@@ -30,7 +30,7 @@ pub fn line(result: &Comparison) -> String {
 }
 
 /// Every moment as CSV.
-pub fn moments(results: &[Comparison]) -> String {
+pub fn moments(results: &[JobComparison]) -> String {
     let mut text = "job,seconds,processes,truth_mib,recorded_mib,error,stable\n".to_owned();
     for result in results {
         for moment in &result.moments {
@@ -58,7 +58,7 @@ fn kernel() -> String {
 }
 
 /// The page.
-pub fn markdown(results: &[Comparison]) -> String {
+pub fn markdown(results: &[JobComparison]) -> String {
     let mut text = format!(
         "# Is the curve right?\n\n\
          Measured on {} by `make bench-truth` on {} cores, {}.\n\

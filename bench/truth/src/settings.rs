@@ -7,19 +7,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Compares recorded memory with the exact set of distinct pages.
 #[derive(Debug, Parser)]
 #[command(version)]
-pub struct Settings {
+pub struct TruthArgs {
     /// What to do.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: TruthCommand,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub enum TruthCommand {
     /// Record jobs and compare; needs root.
     Measure(Measure),
     /// Be one of the jobs; the harness starts this below `nilo run`.
-    Job(Job),
+    Job(JobArgs),
 }
 
 /// How to measure.
@@ -56,7 +56,7 @@ pub struct Measure {
 
 /// The job to be.
 #[derive(Debug, Clone, Args)]
-pub struct Job {
+pub struct JobArgs {
     /// Which.
     #[arg(value_enum)]
     pub kind: JobKind,

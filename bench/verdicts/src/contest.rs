@@ -9,7 +9,7 @@ use crate::trace::Trace;
 
 /// What one predictor did.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct PredictorResult {
     /// As in its tables.
     pub name: &'static str,
     /// It forecasts OOMs; otherwise it only finds leaks.
@@ -25,12 +25,12 @@ pub struct Entry {
 }
 
 /// Plays each trace to each predictor. Traces are taken one at a time: all of them at once would not fit.
-pub fn contest(makers: &[Maker], traces: impl Iterator<Item = Trace>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = makers
+pub fn contest(makers: &[Maker], traces: impl Iterator<Item = Trace>) -> Vec<PredictorResult> {
+    let mut entries: Vec<PredictorResult> = makers
         .iter()
         .map(|make| {
             let predictor = make();
-            Entry {
+            PredictorResult {
                 name: predictor.name(),
                 forecasts: predictor.forecasts(),
                 total: Total::default(),
@@ -54,7 +54,7 @@ pub fn contest(makers: &[Maker], traces: impl Iterator<Item = Trace>) -> Vec<Ent
 }
 
 /// Measures what each predictor costs.
-pub fn measure_costs(makers: &[Maker], entries: &mut [Entry]) {
+pub fn measure_costs(makers: &[Maker], entries: &mut [PredictorResult]) {
     let traces = cost_traces();
     for (make, entry) in makers.iter().zip(entries) {
         if entry.forecasts {

@@ -6,7 +6,7 @@
 use nilo_forecast::{Forecaster, Reading, RiskLevel};
 
 use crate::random::Random;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// How memory leaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,20 +176,20 @@ impl LeakCase {
 }
 
 /// When the alarm stood, for each kind and pace; ten samples a second.
-pub fn table() -> Table {
+pub fn table() -> TextTable {
     table_of(&KILL_SECS)
 }
 
 /// The same for leaks that kill within a minute.
-pub fn short_table() -> Table {
+pub fn short_table() -> TextTable {
     table_of(&SHORT_KILL_SECS)
 }
 
-fn table_of(paces: &[f64]) -> Table {
+fn table_of(paces: &[f64]) -> TextTable {
     let mut header = vec!["leak".to_string()];
     header.extend(paces.iter().map(|secs| format!("killed at {secs:.0} s")));
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&names);
+    let mut table = TextTable::new(&names);
     for kind in LEAK_KINDS {
         for step_secs in [None, Some(0.25)] {
             let steps = if step_secs.is_some() {

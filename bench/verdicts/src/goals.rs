@@ -1,6 +1,6 @@
 //! Which goals were reached, and where the false alarms come from: said beside the figures.
 
-use crate::contest::Entry;
+use crate::contest::PredictorResult;
 use crate::tables::shape_name;
 
 const RECALL: f64 = 0.95;
@@ -14,7 +14,7 @@ const TIME_ERROR: f64 = 0.25;
 const COVERAGE: std::ops::RangeInclusive<f64> = 0.75..=0.90;
 
 /// Which goals for alarms a predictor reached.
-pub fn of_alarms(entry: &Entry) -> String {
+pub fn of_alarms(entry: &PredictorResult) -> String {
     let total = &entry.total;
     let mut text = format!("\nGoals for {}:\n", entry.name);
     let recall = total.recall_of_predictable();
@@ -35,7 +35,7 @@ pub fn of_alarms(entry: &Entry) -> String {
 }
 
 /// Which goals for times and probabilities the first of all predictors reached.
-pub fn of_times(entries: &[Entry]) -> String {
+pub fn of_times(entries: &[PredictorResult]) -> String {
     let Some((entry, others)) = entries.split_first() else {
         return String::new();
     };
@@ -63,7 +63,7 @@ fn line(goal: &str, figure: Option<f64>, is_reached: impl Fn(f64) -> bool) -> St
 }
 
 /// `Of 57 false alarms 18 are on 07-ramp-that-ends, ...`
-fn false_alarms(entry: &Entry) -> String {
+fn false_alarms(entry: &PredictorResult) -> String {
     let mut kinds: Vec<(u32, u8)> = entry
         .by_shape
         .iter()

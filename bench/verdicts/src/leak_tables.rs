@@ -1,17 +1,17 @@
 //! The tables of a contest in finding leaks.
 
-use crate::contest::Entry;
-use crate::table::{Table, figure};
+use crate::contest::PredictorResult;
+use crate::table::{TextTable, figure};
 use crate::tables::{hits_and_false, shape_name};
 
-fn finders(entries: &[Entry]) -> Vec<&Entry> {
-    let answers = |entry: &&Entry| entry.total.leaks.answers() > 0;
+fn finders(entries: &[PredictorResult]) -> Vec<&PredictorResult> {
+    let answers = |entry: &&PredictorResult| entry.total.leaks.answers() > 0;
     entries.iter().filter(answers).collect()
 }
 
 /// How good the findings of leaks are.
-pub fn quality(entries: &[Entry]) -> Table {
-    let mut table = Table::new(&[
+pub fn quality(entries: &[PredictorResult]) -> TextTable {
+    let mut table = TextTable::new(&[
         "finder",
         "precision",
         "recall",
@@ -38,11 +38,11 @@ pub fn quality(entries: &[Entry]) -> Table {
 }
 
 /// Leaks found, missed and imagined for each shape.
-pub fn by_shape(entries: &[Entry]) -> Table {
+pub fn by_shape(entries: &[PredictorResult]) -> TextTable {
     let finders = finders(entries);
     let mut header = vec!["shape", "leaks", "others"];
     header.extend(finders.iter().map(|entry| entry.name));
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     let Some(first) = finders.first() else {
         return table;
     };
@@ -70,11 +70,11 @@ pub fn by_shape(entries: &[Entry]) -> Table {
 }
 
 /// What each finder said about single traces.
-pub fn by_trace(entries: &[Entry]) -> Table {
+pub fn by_trace(entries: &[PredictorResult]) -> TextTable {
     let finders = finders(entries);
     let mut header = vec!["trace", "leak"];
     header.extend(finders.iter().map(|entry| entry.name));
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     let Some(first) = finders.first() else {
         return table;
     };

@@ -5,7 +5,7 @@
 use nilo_forecast::{Forecaster, Reading, RiskLevel};
 
 use crate::random::Random;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// Seconds that loading takes.
 const LOAD_SECS: [f64; 5] = [20.0, 30.0, 40.0, 50.0, 60.0];
@@ -39,11 +39,11 @@ pub fn false_alarm_secs(load_secs: f64, end_share: f64) -> f64 {
 }
 
 /// Seconds of false alarm by how long loading takes and where it ends.
-pub fn table() -> Table {
+pub fn table() -> TextTable {
     let mut header = vec!["loading takes".to_string()];
     header.extend(END_SHARES.map(|share| format!("to {:.0} % of the limit", 100.0 * share)));
     let names: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&names);
+    let mut table = TextTable::new(&names);
     for load_secs in LOAD_SECS {
         let mut row = vec![format!("{load_secs:.0} s")];
         row.extend(

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nilo_verdict_bench::run::run;
-use nilo_verdict_bench::settings::Settings;
+use nilo_verdict_bench::settings::VerdictArgs;
 
 fn main() -> ExitCode {
-    match run(&Settings::parse(), &mut io::stdout().lock()) {
+    match run(&VerdictArgs::parse(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing more can be done if stderr is closed.

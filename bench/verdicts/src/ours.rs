@@ -3,8 +3,8 @@
 use nilo_forecast::{Forecast, Forecaster, GrowthKind, Reading, RiskLevel};
 
 use crate::baselines::{Maker, baselines};
-use crate::predictor::{HORIZON_SECS, Prediction, Predictor};
-use crate::trace::Point;
+use crate::predictor::{HORIZON_SECS, Predictor, PredictorOutput};
+use crate::trace::TracePoint;
 
 /// In the order of the tables.
 pub fn predictors() -> Vec<Maker> {
@@ -27,7 +27,7 @@ impl Predictor for Nilometer {
         "nilometer"
     }
 
-    fn observe(&mut self, point: &Point) {
+    fn observe(&mut self, point: &TracePoint) {
         if point
             .mark
             .as_deref()
@@ -52,9 +52,9 @@ impl Predictor for Nilometer {
         });
     }
 
-    fn judge(&mut self) -> Prediction {
+    fn judge(&mut self) -> PredictorOutput {
         let forecast = self.forecaster.forecast();
-        Prediction {
+        PredictorOutput {
             seconds: forecast.seconds,
             seconds_low: forecast.seconds_low,
             seconds_high: forecast.seconds_high,

@@ -1,13 +1,13 @@
 //! The page of the benchmark, `docs/benchmarks/verdicts.md`.
 
-use crate::contest::Entry;
+use crate::contest::PredictorResult;
 use crate::deadlines;
 use crate::goals;
 use crate::leak_tables;
 use crate::loads;
 use crate::score::cost::SERIES;
 use crate::settings::Generator;
-use crate::table::Table;
+use crate::table::TextTable;
 use crate::tables;
 
 /// What a page says besides its tables.
@@ -24,7 +24,11 @@ pub struct About {
 }
 
 /// The page in Markdown: what each generator's traces gave, then the recordings, then leaks that kill.
-pub fn page(about: &About, drawn: &[(Generator, Vec<Entry>)], recorded: &[Entry]) -> String {
+pub fn page(
+    about: &About,
+    drawn: &[(Generator, Vec<PredictorResult>)],
+    recorded: &[PredictorResult],
+) -> String {
     let mut text = format!(
         "# Forecasts of running out of memory, and leak detection\n\n\
          Measured on {} by `{}`.\n{}\n\n{INTRODUCTION}",
@@ -61,7 +65,7 @@ pub fn page(about: &About, drawn: &[(Generator, Vec<Entry>)], recorded: &[Entry]
     text
 }
 
-fn section(title: &str, table: &Table, notes: &str) -> String {
+fn section(title: &str, table: &TextTable, notes: &str) -> String {
     match table.is_empty() {
         true => String::new(),
         false => format!("\n## {title}\n\n{}\n{notes}", table.markdown()),
@@ -69,7 +73,7 @@ fn section(title: &str, table: &Table, notes: &str) -> String {
 }
 
 /// The sections of one generator; what the columns mean is said with the first.
-fn generated(about: &About, generator: Generator, entries: &[Entry]) -> String {
+fn generated(about: &About, generator: Generator, entries: &[PredictorResult]) -> String {
     let Some(first) = entries.first() else {
         return String::new();
     };
@@ -186,7 +190,7 @@ It is the price of alarms that stand in time: up to its end, loading for 50 seco
 ";
 
 /// Predictors whose confidence is more than yes or no.
-fn with_probabilities(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+fn with_probabilities(entries: &[PredictorResult]) -> impl Iterator<Item = &PredictorResult> {
     entries.iter().filter(|entry| {
         let used = entry
             .total

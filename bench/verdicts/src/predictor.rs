@@ -1,6 +1,6 @@
 //! What competes: something that sees one series point by point and can be asked at any time how it will go on.
 
-use crate::trace::Point;
+use crate::trace::TracePoint;
 
 /// An alarm means that the limit is expected within this time; a confidence is the probability of it.
 pub const HORIZON_SECS: f64 = 600.0;
@@ -16,10 +16,10 @@ pub trait Predictor {
     }
 
     /// Takes in the next point, in ascending time.
-    fn observe(&mut self, point: &Point);
+    fn observe(&mut self, point: &TracePoint);
 
     /// What is expected after the points seen so far. Asked at regular times, every ten seconds in most traces.
-    fn judge(&mut self) -> Prediction;
+    fn judge(&mut self) -> PredictorOutput;
 
     /// Whether the series leaks, asked once after its last point; `None`: this predictor does not say.
     fn leak(&mut self) -> Option<bool> {
@@ -29,7 +29,7 @@ pub trait Predictor {
 
 /// What a predictor says at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Prediction {
+pub struct PredictorOutput {
     /// Until the limit is reached; `None`: not in sight, or the predictor does not say when.
     pub seconds: Option<f64>,
     /// Lower end of the interval that should hold the true time in four of five cases.

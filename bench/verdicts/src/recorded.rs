@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::trace::{NANOS_PER_SEC, Point, Trace, Truth};
+use crate::trace::{NANOS_PER_SEC, Trace, TraceOutcome, TracePoint};
 
 /// Why a folder of traces cannot be used.
 #[derive(Debug, Error)]
@@ -129,13 +129,13 @@ impl Columns {
 }
 
 /// One line of a file.
-struct Row<'a> {
+struct TraceLine<'a> {
     cells: Vec<&'a str>,
     line: usize,
     path: &'a Path,
 }
 
-impl<'a> Row<'a> {
+impl<'a> TraceLine<'a> {
     /// A field that is there and not empty.
     fn text(&self, column: Option<usize>) -> Option<&'a str> {
         let cell = self.cells.get(column?).copied()?;
@@ -171,11 +171,11 @@ fn read_trace(folder: &Path, label: &Label) -> Result<Trace, RecordedError> {
     let text = read(&path)?;
     let mut lines = text.lines().enumerate();
     let columns = Columns::find(lines.next().map_or("", |(_, header)| header), &path)?;
-    let mut points: Vec<Point> = Vec::new();
+    let mut points: Vec<TracePoint> = Vec::new();
     let mut first_secs = None;
     let mut phase_before = None;
     for (number, line) in lines {
-        let row = Row {
+        let row = TraceLine {
             cells: line.split(',').collect(),
             line: number + 1,
             path: &path,
@@ -195,7 +195,7 @@ fn read_trace(folder: &Path, label: &Label) -> Result<Trace, RecordedError> {
         // An evaluation is something that a job marks; forward and backward are not.
         let evaluation = phase.filter(|phase| *phase == "eval" && phase_before != Some("eval"));
         phase_before = phase;
-        points.push(Point {
+        points.push(TracePoint {
             time_nanos,
             used_bytes: row.needed(columns.used)?,
             limit_bytes: row.number(columns.limit)?.or(Some(label.cap_bytes)),
@@ -204,7 +204,7 @@ fn read_trace(folder: &Path, label: &Label) -> Result<Trace, RecordedError> {
             children_bytes: row.number(columns.children)?,
             step: row.number(columns.step)?.map(|step| step as i64),
             mark: evaluation.map(str::to_owned),
-            ..Point::default()
+            ..TracePoint::default()
         });
     }
     let end_nanos = points.last().map_or(0, |point| point.time_nanos);
@@ -216,7 +216,7 @@ fn read_trace(folder: &Path, label: &Label) -> Result<Trace, RecordedError> {
         shape: None,
         seed: 0,
         points,
-        truth: Truth {
+        truth: TraceOutcome {
             oom_at_nanos: label.oom_at_s.map(on_our_clock),
             unpredictable: false,
             limit_reached_after_end_nanos: label.limit_reached_after_end_s.map(after_end),

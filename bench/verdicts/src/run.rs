@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use jiff::Zoned;
 
-use crate::contest::{Entry, contest, measure_costs};
+use crate::contest::{PredictorResult, contest, measure_costs};
 use crate::deadlines;
 use crate::dump::dump;
 use crate::leak_tables;
@@ -16,13 +16,13 @@ use crate::machine;
 use crate::ours::predictors;
 use crate::page::{About, page};
 use crate::recorded::{committed_folders, read_folder};
-use crate::settings::{Generator, Settings};
-use crate::table::Table;
+use crate::settings::{Generator, VerdictArgs};
+use crate::table::TextTable;
 use crate::tables;
 use crate::trace::Trace;
 
 /// Does what the settings say; tables go to `output`.
-pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
+pub fn run(settings: &VerdictArgs, output: &mut impl Write) -> anyhow::Result<()> {
     if let Some(folder) = &settings.dump {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         for generator in settings.generators() {
@@ -89,7 +89,7 @@ pub fn run(settings: &Settings, output: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(title: &str, table: Table, output: &mut impl Write) -> anyhow::Result<()> {
+fn show(title: &str, table: TextTable, output: &mut impl Write) -> anyhow::Result<()> {
     if !table.is_empty() {
         writeln!(output, "{title}\n{}", table.text())?;
     }
@@ -98,8 +98,8 @@ fn show(title: &str, table: Table, output: &mut impl Write) -> anyhow::Result<()
 
 /// The tables of one generator's traces.
 fn show_drawn(
-    settings: &Settings,
-    entries: &[Entry],
+    settings: &VerdictArgs,
+    entries: &[PredictorResult],
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
     let parts = [
@@ -132,7 +132,7 @@ fn show_drawn(
 }
 
 /// The recorded traces; none where a single drawn shape is looked at.
-fn recorded(settings: &Settings) -> anyhow::Result<Vec<Trace>> {
+fn recorded(settings: &VerdictArgs) -> anyhow::Result<Vec<Trace>> {
     if settings.shape.is_some() && settings.recorded.is_empty() {
         return Ok(Vec::new());
     }
@@ -147,7 +147,7 @@ fn recorded(settings: &Settings) -> anyhow::Result<Vec<Trace>> {
     Ok(traces)
 }
 
-fn about(settings: &Settings) -> About {
+fn about(settings: &VerdictArgs) -> About {
     let seeds = settings.seeds.for_each_shape(settings.traces_per_shape);
     About {
         date: Zoned::now().date().to_string(),
@@ -158,7 +158,7 @@ fn about(settings: &Settings) -> About {
 }
 
 /// The traces of one generator that the settings ask for, drawn one by one.
-fn drawn(settings: &Settings, generator: Generator) -> impl Iterator<Item = Trace> {
+fn drawn(settings: &VerdictArgs, generator: Generator) -> impl Iterator<Item = Trace> {
     let kinds = match settings.shape {
         Some(kind) => kind..=kind.min(generator.kinds()),
         None => 1..=generator.kinds(),

@@ -4,7 +4,7 @@ use crate::random::Random;
 
 /// Sampling times and the pace of what happens between them.
 #[derive(Debug, Clone)]
-pub struct Sampling {
+pub struct SamplingTimes {
     /// In seconds from the beginning, ascending, the first 0.
     pub times_secs: Vec<f64>,
     /// How long the job is watched if nothing ends it.
@@ -19,7 +19,7 @@ pub const USUAL_DURATION_SECS: f64 = 3600.0;
 const SHORTEST_SECS: f64 = 300.0;
 const LONGEST_SECS: f64 = 6.0 * 3600.0;
 
-impl Sampling {
+impl SamplingTimes {
     /// An hour at 1 Hz in a good third of the cases; otherwise another duration, another interval, or both.
     pub fn draw(random: &mut Random) -> Self {
         let duration_secs = if random.chance(0.6) {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn times_ascend_from_zero_to_the_duration() {
         for seed in 0..200 {
-            let sampling = Sampling::draw(&mut Random::new(0, seed));
+            let sampling = SamplingTimes::draw(&mut Random::new(0, seed));
             let times = &sampling.times_secs;
             assert_eq!(times[0], 0.0);
             assert!(
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn most_traces_are_an_hour_at_one_hertz_and_every_other_kind_occurs() {
-        let drawn: Vec<Sampling> = (0..400)
-            .map(|seed| Sampling::draw(&mut Random::new(0, seed)))
+        let drawn: Vec<SamplingTimes> = (0..400)
+            .map(|seed| SamplingTimes::draw(&mut Random::new(0, seed)))
             .collect();
-        let share = |test: &dyn Fn(&Sampling) -> bool| {
+        let share = |test: &dyn Fn(&SamplingTimes) -> bool| {
             drawn.iter().filter(|sampling| test(sampling)).count() as f64 / 400.0
         };
         let usual = share(&|sampling| sampling.times_secs.len() == 3601);

@@ -53,7 +53,7 @@ impl Generator {
     version,
     after_help = "Examples:\n  nilo-verdict-bench\n  nilo-verdict-bench --shape 10 --details\n  nilo-verdict-bench --seeds reporting --markdown docs/benchmarks/verdicts.md"
 )]
-pub struct Settings {
+pub struct VerdictArgs {
     /// Which traces: tuning, reporting, or FROM-TO
     #[arg(long, default_value = "tuning", value_name = "SEEDS")]
     pub seeds: Seeds,
@@ -91,7 +91,7 @@ pub struct Settings {
     pub dump: Option<PathBuf>,
 }
 
-impl Settings {
+impl VerdictArgs {
     /// The generators that are asked for; a single shape is one of the first.
     pub fn generators(&self) -> Vec<Generator> {
         match (self.generator, self.shape) {

@@ -4,16 +4,16 @@
 //! pressure, swap, steps) is drawn by [`crate::surroundings`] for all shapes alike, so that its presence gives nothing away.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::surroundings::{Fluctuation, Surroundings, nanos};
-use crate::trace::{Point, Trace, Truth};
+use crate::sampling::SamplingTimes;
+use crate::surroundings::{TraceContext, TraceNoise, nanos};
+use crate::trace::{Trace, TraceOutcome, TracePoint};
 
 /// A function of the time in seconds, as a share of the limit that the trace begins with.
 pub(crate) type Curve = Box<dyn Fn(f64) -> f64>;
 
 /// How a trace may end.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Ending {
+pub(crate) enum TraceEnding {
     /// Killed when it reaches the limit; cut off if it does not in time.
     AtLimit,
     /// Never killed; at the limit the kernel or the allocator gives something back.
@@ -24,7 +24,7 @@ pub(crate) enum Ending {
 
 /// What is used and by whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resource {
+pub(crate) enum TraceResource {
     /// A cgroup's working set.
     Cgroup,
     /// A whole machine, with the job as a part of it.
@@ -38,12 +38,12 @@ pub(crate) struct Sketch {
     pub(crate) shape: u8,
     pub(crate) name: &'static str,
     pub(crate) expected: &'static str,
-    pub(crate) sampling: Sampling,
-    pub(crate) resource: Resource,
+    pub(crate) sampling: SamplingTimes,
+    pub(crate) resource: TraceResource,
     pub(crate) level: Curve,
     /// Deviation of the fluctuation, as a share of the limit.
     pub(crate) noise: f64,
-    pub(crate) ending: Ending,
+    pub(crate) ending: TraceEnding,
     pub(crate) unpredictable: bool,
     pub(crate) leak: Option<bool>,
     /// Factor on the limit from this second on.
@@ -65,7 +65,7 @@ impl Sketch {
     /// A cgroup with this curve, killed at its limit; the shape changes what is different.
     pub(crate) fn new(
         random: &mut Random,
-        sampling: Sampling,
+        sampling: SamplingTimes,
         level: impl Fn(f64) -> f64 + 'static,
     ) -> Self {
         Self {
@@ -73,10 +73,10 @@ impl Sketch {
             name: "",
             expected: "",
             sampling,
-            resource: Resource::Cgroup,
+            resource: TraceResource::Cgroup,
             level: Box::new(level),
             noise: random.factor_between(0.000_5, 0.006),
-            ending: Ending::AtLimit,
+            ending: TraceEnding::AtLimit,
             unpredictable: false,
             leak: None,
             limit_change: None,
@@ -109,22 +109,22 @@ impl Sketch {
 
     /// Samples the sketch.
     pub(crate) fn render(self, seed: u64, random: &mut Random) -> Trace {
-        let surroundings = Surroundings::draw(&self, random);
-        let mut fluctuation = Fluctuation::draw(self.noise, random);
-        let mut points: Vec<Point> = Vec::with_capacity(self.sampling.times_secs.len());
+        let surroundings = TraceContext::draw(&self, random);
+        let mut fluctuation = TraceNoise::draw(self.noise, random);
+        let mut points: Vec<TracePoint> = Vec::with_capacity(self.sampling.times_secs.len());
         let mut marks = self.marks.iter().peekable();
         let mut oom_at = None;
         let mut before = 0.0;
         for &sample_secs in &self.sampling.times_secs {
             // What happens between two samples kills as well.
             let between = match self.ending {
-                Ending::AtLimit if sample_secs - before > 1.5 => {
+                TraceEnding::AtLimit if sample_secs - before > 1.5 => {
                     self.reached_between(before, sample_secs, 0.5)
                 }
                 _ => None,
             };
             let mut seconds = between.unwrap_or(sample_secs);
-            if let Ending::At(end) = self.ending
+            if let TraceEnding::At(end) = self.ending
                 && seconds >= end
             {
                 seconds = end;
@@ -133,7 +133,7 @@ impl Sketch {
             let limit_share = self.limit_share(seconds);
             let noisy = (self.level)(seconds) + fluctuation.next(seconds - before, random);
             let mut level = noisy.max(0.001);
-            if self.ending == Ending::AtLimit && (level >= limit_share || between.is_some()) {
+            if self.ending == TraceEnding::AtLimit && (level >= limit_share || between.is_some()) {
                 oom_at = Some(seconds);
                 level = limit_share;
             }
@@ -153,7 +153,9 @@ impl Sketch {
         }
         let duration = self.sampling.duration_secs;
         let after_end = match (oom_at, self.ending) {
-            (None, Ending::AtLimit) => self.reached_between(duration, 4.0 * duration + 3600.0, 0.5),
+            (None, TraceEnding::AtLimit) => {
+                self.reached_between(duration, 4.0 * duration + 3600.0, 0.5)
+            }
             _ => None,
         };
         let watched = oom_at.unwrap_or(duration);
@@ -164,7 +166,7 @@ impl Sketch {
             shape: Some(self.shape),
             seed,
             points,
-            truth: Truth {
+            truth: TraceOutcome {
                 oom_at_nanos: oom_at.map(nanos),
                 unpredictable: self.unpredictable,
                 limit_reached_after_end_nanos: after_end.map(nanos),

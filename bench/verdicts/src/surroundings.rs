@@ -2,8 +2,8 @@
 //! processes, pressure, swap, steps.
 
 use crate::random::Random;
-use crate::sketch::{Curve, Ending, Resource, Sketch};
-use crate::trace::{NANOS_PER_SEC, Point};
+use crate::sketch::{Curve, Sketch, TraceEnding, TraceResource};
+use crate::trace::{NANOS_PER_SEC, TracePoint};
 
 /// Seconds as a trace stores them.
 pub(crate) fn nanos(seconds: f64) -> u64 {
@@ -11,13 +11,13 @@ pub(crate) fn nanos(seconds: f64) -> u64 {
 }
 
 /// Noise of one trace: white in half of them, wandering over seconds to a minute in the others.
-pub(crate) struct Fluctuation {
+pub(crate) struct TraceNoise {
     deviation: f64,
     memory_secs: f64,
     value: f64,
 }
 
-impl Fluctuation {
+impl TraceNoise {
     pub(crate) fn draw(deviation: f64, random: &mut Random) -> Self {
         let memory_secs = if random.chance(0.5) {
             0.0
@@ -45,7 +45,7 @@ impl Fluctuation {
 }
 
 /// What a recorder sees beside the shape itself.
-pub(crate) struct Surroundings {
+pub(crate) struct TraceContext {
     limit_bytes: f64,
     file_share: f64,
     children_share: Option<f64>,
@@ -60,11 +60,11 @@ const PAGE_BYTES: f64 = 4096.0;
 /// With less room than this share of the limit the kernel begins to drop file pages.
 const FILES_SQUEEZED_BELOW: f64 = 0.1;
 
-impl Surroundings {
+impl TraceContext {
     pub(crate) fn draw(sketch: &Sketch, random: &mut Random) -> Self {
         let sizes = [8.0, 16.0, 24.0, 32.0, 32.0, 40.0, 48.0, 64.0, 80.0, 128.0];
-        let torch = sketch.resource == Resource::Torch;
-        let host = sketch.resource == Resource::Host;
+        let torch = sketch.resource == TraceResource::Torch;
+        let host = sketch.resource == TraceResource::Host;
         // A device has a little less than it says on the box, a host too.
         let overhead = if torch || host {
             random.between(0.93, 0.99)
@@ -77,7 +77,7 @@ impl Surroundings {
         let own = random.between(0.4, 0.9);
         let swap_bytes = random.pick(&[2.0, 4.0, 8.0, 16.0]) * GIB;
         // Whoever is killed at the limit had no swap to go to.
-        let with_swap = random.chance(0.3) && sketch.ending != Ending::AtLimit;
+        let with_swap = random.chance(0.3) && sketch.ending != TraceEnding::AtLimit;
         let pressure = random.chance(0.5);
         let step_secs = sketch.step_secs.unwrap_or(random.factor_between(0.3, 8.0));
         let steps_told = random.chance(if sketch.step_secs.is_some() { 0.5 } else { 0.3 });
@@ -99,12 +99,12 @@ impl Surroundings {
         seconds: f64,
         level: f64,
         random: &mut Random,
-    ) -> Point {
+    ) -> TracePoint {
         let bytes = |share: f64| (share * self.limit_bytes / PAGE_BYTES).round() * PAGE_BYTES;
         let curve = |curve: &Option<Curve>| curve.as_ref().map(|curve| curve(seconds));
         let held = curve(&sketch.held).map(|held| held + 0.3 * sketch.noise * random.normal());
         let pressure = curve(&sketch.pressure).unwrap_or(0.0) + 0.002 * random.normal().abs();
-        Point {
+        TracePoint {
             time_nanos: nanos(seconds),
             used_bytes: bytes(level),
             limit_bytes: Some(bytes(sketch.limit_share(seconds))),

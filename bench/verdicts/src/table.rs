@@ -2,12 +2,12 @@
 
 /// Cells of text under headings. The first column is a name, the others are figures.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct TextTable {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// Without rows yet.
     pub fn new(header: &[&str]) -> Self {
         Self {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_on_a_terminal_and_in_markdown() {
-        let mut table = Table::new(&["name", "n"]);
+        let mut table = TextTable::new(&["name", "n"]);
         table.push(vec!["R² ≥ 0.8".to_string(), "12".to_string()]);
         table.push(vec!["x".to_string(), figure(None, 2)]);
         assert_eq!(table.text(), "name       n\nR² ≥ 0.8  12\nx          –\n");
@@ -87,7 +87,7 @@ mod tests {
             table.markdown(),
             "| name | n |\n| --- | --: |\n| R² ≥ 0.8 | 12 |\n| x | – |\n"
         );
-        let bars = Table::new(&["|x|"]);
+        let bars = TextTable::new(&["|x|"]);
         assert_eq!(bars.markdown(), "| \\|x\\| |\n| --- |\n");
     }
 }

@@ -1,16 +1,16 @@
 //! The tables of a contest in forecasting. Those about leaks are in [`crate::leak_tables`].
 
-use crate::contest::Entry;
+use crate::contest::PredictorResult;
 use crate::score::trace_score::RELIABILITY_BINS;
-use crate::table::{Table, figure};
+use crate::table::{TextTable, figure};
 
-fn forecasters(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
+fn forecasters(entries: &[PredictorResult]) -> impl Iterator<Item = &PredictorResult> {
     entries.iter().filter(|entry| entry.forecasts)
 }
 
 /// How good the alarms are.
-pub fn alarms(entries: &[Entry]) -> Table {
-    let mut table = Table::new(&[
+pub fn alarms(entries: &[PredictorResult]) -> TextTable {
+    let mut table = TextTable::new(&[
         "predictor",
         "recall",
         "without first spikes",
@@ -38,8 +38,8 @@ pub fn alarms(entries: &[Entry]) -> Table {
 }
 
 /// How good the times and probabilities are, and what they cost.
-pub fn forecasts(entries: &[Entry]) -> Table {
-    let mut table = Table::new(&[
+pub fn forecasts(entries: &[PredictorResult]) -> TextTable {
+    let mut table = TextTable::new(&[
         "predictor",
         "median |log2(predicted/true)|",
         "coverage of the 80 % interval",
@@ -74,10 +74,10 @@ pub fn forecasts(entries: &[Entry]) -> Table {
 }
 
 /// Where each predictor fails: `hits/OOMs` and wrong alarms for each shape.
-pub fn by_shape(entries: &[Entry]) -> Table {
+pub fn by_shape(entries: &[PredictorResult]) -> TextTable {
     let mut header = vec!["shape", "traces", "OOMs"];
     header.extend(forecasters(entries).map(|entry| entry.name));
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     let Some(first) = forecasters(entries).next() else {
         return table;
     };
@@ -97,7 +97,7 @@ pub fn by_shape(entries: &[Entry]) -> Table {
 }
 
 /// The number and name of a shape, as its traces have it.
-pub(crate) fn shape_name(entry: &Entry, shape: u8) -> String {
+pub(crate) fn shape_name(entry: &PredictorResult, shape: u8) -> String {
     let trace = entry.scores.iter().find(|score| score.shape == Some(shape));
     let name = trace.and_then(|score| score.name.split('/').next());
     name.unwrap_or_default().to_string()
@@ -114,10 +114,10 @@ pub(crate) fn hits_and_false(hits: u32, ooms: u32, wrong: u32) -> String {
 }
 
 /// Single traces, for a handful of recordings.
-pub fn by_trace(entries: &[Entry]) -> Table {
+pub fn by_trace(entries: &[PredictorResult]) -> TextTable {
     let mut header = vec!["trace", "outcome"];
     header.extend(forecasters(entries).map(|entry| entry.name));
-    let mut table = Table::new(&header);
+    let mut table = TextTable::new(&header);
     let Some(first) = forecasters(entries).next() else {
         return table;
     };
@@ -153,8 +153,8 @@ fn also(wrong: u32) -> String {
 }
 
 /// Whether a probability means what it says: for judgements of similar confidence, how often an OOM followed.
-pub fn reliability(entry: &Entry) -> Table {
-    let mut table = Table::new(&[
+pub fn reliability(entry: &PredictorResult) -> TextTable {
+    let mut table = TextTable::new(&[
         "confidence",
         "judgements",
         "mean confidence",
@@ -177,8 +177,8 @@ pub fn reliability(entry: &Entry) -> Table {
 }
 
 /// Traces on which predictors went wrong, one a row.
-pub fn details(entries: &[Entry]) -> Table {
-    let mut table = Table::new(&["trace", "predictor", "what went wrong"]);
+pub fn details(entries: &[PredictorResult]) -> TextTable {
+    let mut table = TextTable::new(&["trace", "predictor", "what went wrong"]);
     for entry in entries {
         for score in &entry.scores {
             let mut wrong = Vec::new();

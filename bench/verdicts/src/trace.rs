@@ -1,7 +1,7 @@
 //! One series of memory readings of which the outcome is known.
 //!
 //! Made by [`crate::shapes`] from a seed or read by [`crate::recorded`]; fed point by point to a
-//! [`crate::predictor::Predictor`], which never sees the [`Truth`].
+//! [`crate::predictor::Predictor`], which never sees the [`TraceOutcome`].
 
 use std::borrow::Cow;
 
@@ -18,14 +18,14 @@ pub struct Trace {
     /// What it was drawn with; 0 for recordings.
     pub seed: u64,
     /// In ascending time; a trace that ends in an OOM ends with the point at which it happened.
-    pub points: Vec<Point>,
+    pub points: Vec<TracePoint>,
     /// The outcome.
-    pub truth: Truth,
+    pub truth: TraceOutcome,
 }
 
 /// One reading. What was not measured is `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Point {
+pub struct TracePoint {
     /// Since the beginning of the trace.
     pub time_nanos: u64,
     /// What counts against the limit: the working set of a cgroup, torch's reserved bytes, or what a host has not available.
@@ -54,7 +54,7 @@ pub struct Point {
 
 /// What became of a trace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Truth {
+pub struct TraceOutcome {
     /// When it ran out of memory; `None`: it did not while it was watched.
     pub oom_at_nanos: Option<u64>,
     /// Nothing before the OOM announced it.
@@ -90,7 +90,7 @@ impl Trace {
     }
 }
 
-impl Point {
+impl TracePoint {
     /// Seconds since the beginning of the trace.
     pub fn seconds(&self) -> f64 {
         self.time_nanos as f64 / NANOS_PER_SEC

@@ -2,7 +2,7 @@
 //!
 //! The seeds belong to neither tuning nor reporting. Few traces scatter, so the bounds leave room; what they catch is a rule that broke.
 
-use nilo_verdict_bench::contest::{Entry, contest};
+use nilo_verdict_bench::contest::{PredictorResult, contest};
 use nilo_verdict_bench::ours::predictors;
 use nilo_verdict_bench::recorded::{committed_folders, read_folder};
 use nilo_verdict_bench::shapes::{SHAPES, draw};
@@ -12,7 +12,7 @@ use nilo_verdict_bench::workloads::{WORKLOADS, simulate};
 const SEEDS: std::ops::Range<u64> = 500_000..500_005;
 const JOB_SEEDS: std::ops::Range<u64> = 500_000..500_010;
 
-fn ours(traces: impl Iterator<Item = Trace>) -> Entry {
+fn ours(traces: impl Iterator<Item = Trace>) -> PredictorResult {
     let mut makers = predictors();
     makers.truncate(1);
     contest(&makers, traces).remove(0)

@@ -1,28 +1,28 @@
 //! The rules of scoring, each on a trace and a predictor made for it.
 
-use nilo_verdict_bench::predictor::{Prediction, Predictor};
+use nilo_verdict_bench::predictor::{Predictor, PredictorOutput};
 use nilo_verdict_bench::score::{Total, TraceScore, replay, score};
-use nilo_verdict_bench::trace::{Point, Trace, Truth};
+use nilo_verdict_bench::trace::{Trace, TraceOutcome, TracePoint};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Says whatever a function of the time says.
-struct Scripted<F: Fn(f64) -> Prediction> {
+struct Scripted<F: Fn(f64) -> PredictorOutput> {
     script: F,
     now_secs: f64,
     leak: Option<bool>,
 }
 
-impl<F: Fn(f64) -> Prediction> Predictor for Scripted<F> {
+impl<F: Fn(f64) -> PredictorOutput> Predictor for Scripted<F> {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    fn observe(&mut self, point: &Point) {
+    fn observe(&mut self, point: &TracePoint) {
         self.now_secs = point.seconds();
     }
 
-    fn judge(&mut self) -> Prediction {
+    fn judge(&mut self) -> PredictorOutput {
         (self.script)(self.now_secs)
     }
 
@@ -38,14 +38,14 @@ fn trace(seconds: u64, oom: bool, reached_after_end_secs: Option<u64>) -> Trace 
         shape: None,
         seed: 0,
         points: (0..=seconds)
-            .map(|second| Point {
+            .map(|second| TracePoint {
                 time_nanos: second * SECOND,
                 used_bytes: 1.0,
                 limit_bytes: Some(2.0),
-                ..Point::default()
+                ..TracePoint::default()
             })
             .collect(),
-        truth: Truth {
+        truth: TraceOutcome {
             oom_at_nanos: oom.then_some(seconds * SECOND),
             unpredictable: false,
             limit_reached_after_end_nanos: reached_after_end_secs
@@ -57,7 +57,7 @@ fn trace(seconds: u64, oom: bool, reached_after_end_secs: Option<u64>) -> Trace 
     }
 }
 
-fn scored(trace: &Trace, script: impl Fn(f64) -> Prediction) -> TraceScore {
+fn scored(trace: &Trace, script: impl Fn(f64) -> PredictorOutput) -> TraceScore {
     let mut predictor = Scripted {
         script,
         now_secs: 0.0,
@@ -67,11 +67,11 @@ fn scored(trace: &Trace, script: impl Fn(f64) -> Prediction) -> TraceScore {
 }
 
 /// An alarm from one second to another that predicts ten minutes.
-fn alarm(from: f64, to: f64) -> impl Fn(f64) -> Prediction {
-    move |seconds| Prediction {
+fn alarm(from: f64, to: f64) -> impl Fn(f64) -> PredictorOutput {
+    move |seconds| PredictorOutput {
         seconds: Some(600.0),
         alarm: (from..to).contains(&seconds),
-        ..Prediction::default()
+        ..PredictorOutput::default()
     }
 }
 
@@ -113,9 +113,9 @@ fn a_short_trace_wants_one_percent_of_its_length() {
 
 #[test]
 fn every_episode_on_a_calm_trace_is_false() {
-    let twice = |seconds: f64| Prediction {
+    let twice = |seconds: f64| PredictorOutput {
         alarm: (600.0..700.0).contains(&seconds) || seconds > 3000.0,
-        ..Prediction::default()
+        ..PredictorOutput::default()
     };
     let result = scored(&trace(3600, false, None), twice);
     assert_eq!(result.false_episodes, 2);
@@ -132,7 +132,7 @@ fn an_alarm_about_growth_that_the_end_cut_off_is_neutral() {
         (long_gone.false_episodes, long_gone.neutral_episodes),
         (1, 0)
     );
-    let as_predicted = scored(&trace(3600, false, Some(1000)), |seconds| Prediction {
+    let as_predicted = scored(&trace(3600, false, Some(1000)), |seconds| PredictorOutput {
         seconds: Some(900.0),
         ..alarm(3500.0, 9999.0)(seconds)
     });
@@ -141,7 +141,7 @@ fn an_alarm_about_growth_that_the_end_cut_off_is_neutral() {
 
 #[test]
 fn error_and_coverage_are_taken_under_alarm_and_twenty_minutes_ahead() {
-    let result = scored(&trace(3600, true, None), |seconds| Prediction {
+    let result = scored(&trace(3600, true, None), |seconds| PredictorOutput {
         seconds: Some(2.0 * (3600.0 - seconds)),
         seconds_low: Some(0.0),
         seconds_high: Some(600.0),
@@ -160,17 +160,17 @@ fn error_and_coverage_are_taken_under_alarm_and_twenty_minutes_ahead() {
 
 #[test]
 fn a_certain_and_right_predictor_has_a_brier_score_of_zero() {
-    let known = |seconds: f64| Prediction {
+    let known = |seconds: f64| PredictorOutput {
         confidence: if seconds >= 3000.0 { 1.0 } else { 0.0 },
-        ..Prediction::default()
+        ..PredictorOutput::default()
     };
     let mut total = Total::default();
     total.add(&scored(&trace(3600, true, None), known));
     assert_eq!(total.brier(), Some(0.0));
     let mut unsure = Total::default();
-    unsure.add(&scored(&trace(3600, true, None), |_| Prediction {
+    unsure.add(&scored(&trace(3600, true, None), |_| PredictorOutput {
         confidence: 0.5,
-        ..Prediction::default()
+        ..PredictorOutput::default()
     }));
     assert_eq!(unsure.brier(), Some(0.25));
     assert_eq!(unsure.reliability[5].judgements, 359);

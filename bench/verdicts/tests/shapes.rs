@@ -1,7 +1,7 @@
 //! Promises about the drawn traces: they are what their shape says, for every seed.
 
 use nilo_verdict_bench::shapes::{SHAPES, draw};
-use nilo_verdict_bench::trace::{Point, Trace};
+use nilo_verdict_bench::trace::{Trace, TracePoint};
 
 const SEEDS: std::ops::Range<u64> = 0..30;
 
@@ -14,12 +14,12 @@ fn of_shape(shape: u8) -> impl Iterator<Item = Trace> {
 }
 
 /// The share of the limit in use, without what could be dropped.
-fn needed_share(point: &Point) -> f64 {
+fn needed_share(point: &TracePoint) -> f64 {
     (point.used_bytes - point.reclaimable_bytes)
         / point.limit_bytes.expect("drawn traces have a limit")
 }
 
-fn used_share(point: &Point) -> f64 {
+fn used_share(point: &TracePoint) -> f64 {
     point.used_bytes / point.limit_bytes.expect("drawn traces have a limit")
 }
 
@@ -170,9 +170,9 @@ fn page_cache_reaches_the_limit_with_pages_that_can_be_dropped() {
 #[test]
 fn fragmentation_holds_a_flat_amount_inside_a_growing_one() {
     for trace in of_shape(12) {
-        let held = |point: &Point| point.held_bytes.unwrap() / point.limit_bytes.unwrap();
+        let held = |point: &TracePoint| point.held_bytes.unwrap() / point.limit_bytes.unwrap();
         let half = trace.points.len() / 2;
-        let highest = |points: &[Point]| points.iter().map(held).fold(0.0, f64::max);
+        let highest = |points: &[TracePoint]| points.iter().map(held).fold(0.0, f64::max);
         let (first, second) = (
             highest(&trace.points[..half]),
             highest(&trace.points[half..]),

@@ -69,7 +69,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &Aftermath) -> Ending {
 }
 
 /// A cgroup table with what its counter says.
-struct Counted<'a> {
+struct CgroupKills<'a> {
     path: &'a str,
     kills: u64,
     owned: bool,
@@ -140,7 +140,7 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
     })
 }
 
-fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<Counted<'a>> {
+fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<CgroupKills<'a>> {
     let mut counted = Vec::new();
     for table in &recording.tables {
         let Subject::Cgroup { path } = &table.spec.subject else {
@@ -160,7 +160,7 @@ fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<C
             .zip(first)
             .map_or(0, |(last, first)| last.saturating_sub(first));
         let owned = is_owned(table);
-        counted.push(Counted { path, kills, owned });
+        counted.push(CgroupKills { path, kills, owned });
     }
     // The job's own cgroup lies deeper than the ancestor that holds the limit.
     counted.sort_by_key(|cgroup| std::cmp::Reverse(cgroup.path.len()));

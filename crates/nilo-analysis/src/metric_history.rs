@@ -37,7 +37,7 @@ pub struct MetricPoint {
 pub struct Metric<'a> {
     /// The name, with its group where several groups have it.
     pub name: String,
-    sources: Vec<Source<'a>>,
+    sources: Vec<MetricColumn<'a>>,
 }
 
 /// Groups whose names need no group: what `Run.log` stores, and the first tracker where `Run.log` has no such name.
@@ -80,7 +80,7 @@ pub fn metric_names<'a>(
 
 /// One column of the metric.
 #[derive(Debug, Clone, Copy)]
-struct Source<'a> {
+struct MetricColumn<'a> {
     table: &'a RecordedTable,
     column: usize,
 }
@@ -112,7 +112,7 @@ pub fn metrics(recording: &Recording) -> Vec<Metric<'_>> {
                 });
                 found.len() - 1
             });
-            found[place].sources.push(Source {
+            found[place].sources.push(MetricColumn {
                 table,
                 column: index,
             });

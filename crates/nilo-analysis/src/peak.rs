@@ -141,7 +141,7 @@ fn sample_kind(tree: &RecordedTable, time_nanos: u64) -> PeakKind {
 /// The largest resident set of each process during the recording.
 pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
     let mut sampled: HashMap<ProcessId, Peak> = HashMap::new();
-    let mut marks: HashMap<ProcessId, Marks> = HashMap::new();
+    let mut marks: HashMap<ProcessId, HighWaterMarks> = HashMap::new();
     for table in &recording.tables {
         match table.spec.subject {
             Subject::Process(id) => {
@@ -199,12 +199,12 @@ pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
 
 /// High-water marks of one process, in the order of time.
 #[derive(Debug, Default)]
-struct Marks {
+struct HighWaterMarks {
     first_bytes: Option<f64>,
     highest: Option<Peak>,
 }
 
-impl Marks {
+impl HighWaterMarks {
     fn see(&mut self, bytes: f64, kind: PeakKind, time_nanos: u64) {
         self.first_bytes.get_or_insert(bytes);
         if self.highest.is_none_or(|highest| bytes > highest.bytes) {

@@ -30,24 +30,24 @@ pub struct Looks {
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Profile {
     /// GPUs by index.
-    pub devices: BTreeMap<String, Device>,
+    pub devices: BTreeMap<String, DeviceProfile>,
     /// All GPUs together.
-    pub summary: Totals,
+    pub summary: GpuTotals,
     /// The machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<Device>,
+    pub host: Option<DeviceProfile>,
     /// The watched processes against the limit in force.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub processes: Option<Device>,
+    pub processes: Option<DeviceProfile>,
 }
 
 /// One memory.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Device {
+pub struct DeviceProfile {
     /// The last reading.
     pub current_usage: Usage,
     /// All readings.
-    pub statistics: Statistics,
+    pub statistics: UtilizationStatistics,
 }
 
 /// A level, in bytes.
@@ -70,7 +70,7 @@ pub struct Usage {
 
 /// Percentages of the total over the time of watching.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Statistics {
+pub struct UtilizationStatistics {
     /// Mean over time.
     pub avg_utilization: f64,
     /// The highest.
@@ -87,7 +87,7 @@ pub struct Statistics {
 
 /// All GPUs together.
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Totals {
+pub struct GpuTotals {
     /// How many there are.
     pub total_devices: usize,
     /// Their memory, in units of 2^30 bytes.
@@ -108,7 +108,7 @@ pub fn profile(recording: &Recording, end_nanos: u64, looks: Looks) -> Profile {
         .map(|device| device.current_usage.allocated)
         .sum();
     Profile {
-        summary: Totals {
+        summary: GpuTotals {
             total_devices: devices.len(),
             total_memory_gb: rounded(total as f64 / GIB),
             overall_utilization: rounded(percent(used as f64, total)),
@@ -119,7 +119,7 @@ pub fn profile(recording: &Recording, end_nanos: u64, looks: Looks) -> Profile {
     }
 }
 
-fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, Device> {
+fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, DeviceProfile> {
     let mut devices = BTreeMap::new();
     for gpu in summarize_gpus(recording, end_nanos) {
         let subject = Subject::Gpu { index: gpu.index };
@@ -140,7 +140,7 @@ fn gpus(recording: &Recording, end_nanos: u64, looks: u64) -> BTreeMap<String, D
     devices
 }
 
-fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device> {
+fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
     let table = recording.table(&Subject::Host)?;
     let total = table.series("total_bytes")?.last()? as u64;
     let available = table.series("available_bytes")?;
@@ -161,7 +161,7 @@ fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device> {
     Some(device)
 }
 
-fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device> {
+fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
     let table = recording.table(&Subject::Tree)?;
     let limit = limit_in_force(recording);
     let total = limit.as_ref().map_or(0, |limit| limit.bytes);
@@ -186,7 +186,7 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
     Some(device)
 }
 
-fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Option<Device> {
+fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
     let last = level.last()?;
     let (_, highest) = level.max()?;
     let lowest = level
@@ -196,7 +196,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
     let mean = held_mean(level, end_nanos)?;
     let share = |bytes: f64| rounded(percent(bytes, total));
     let times: Vec<f64> = level.times.iter().map(|nanos| *nanos as f64).collect();
-    Some(Device {
+    Some(DeviceProfile {
         current_usage: Usage {
             allocated: last as u64,
             free: total.saturating_sub(last as u64),
@@ -205,7 +205,7 @@ fn device(level: SeriesView<'_>, total: u64, end_nanos: u64, looks: u64) -> Opti
             limit: String::new(),
             own: None,
         },
-        statistics: Statistics {
+        statistics: UtilizationStatistics {
             avg_utilization: share(mean),
             max_utilization: share(highest),
             min_utilization: share(lowest),
@@ -275,7 +275,7 @@ mod tests {
             limit: "H200".to_owned(),
             own: Some(40),
         };
-        let statistics = Statistics {
+        let statistics = UtilizationStatistics {
             avg_utilization: 37.5,
             max_utilization: 62.5,
             min_utilization: 12.5,
@@ -320,7 +320,7 @@ mod tests {
         let host = profile.host.unwrap();
         assert_eq!(host.current_usage.allocated, 850);
         assert_eq!(host.statistics.samples_count, 20);
-        assert_eq!(profile.summary, Totals::default());
+        assert_eq!(profile.summary, GpuTotals::default());
     }
 
     #[test]

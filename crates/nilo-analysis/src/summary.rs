@@ -16,7 +16,7 @@ use crate::bottleneck::{Bottleneck, TimedPhase, find_bottleneck};
 use crate::ending::limit_in_force;
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
 use crate::failed_rank::{FailedRank, failed_rank};
-use crate::findings::{Finding, Seen, find};
+use crate::findings::{Finding, JudgedRecording, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::held_of_limit::held_of_limit;
 use crate::metrics::{MetricSummary, summarize_metrics};
@@ -297,7 +297,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     let duration_nanos = ending.time_nanos.max(1);
     let (mut tracker, changes) = ResourceTracker::over(recording);
     let ran_out = ran_out(recording, ending, &mut tracker);
-    let seen = Seen {
+    let seen = JudgedRecording {
         recording,
         ending,
         ran_out: ran_out.as_ref(),

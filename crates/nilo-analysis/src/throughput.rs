@@ -116,16 +116,16 @@ fn summarize(
 
 /// A counter at a time, with the time that counted until then.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct CounterReading {
     time_nanos: u64,
     count: f64,
     counted_nanos: f64,
 }
 
-fn readings_of(table: &RecordedTable, counter: SeriesView<'_>) -> Vec<Reading> {
+fn readings_of(table: &RecordedTable, counter: SeriesView<'_>) -> Vec<CounterReading> {
     let counted = table.series("counted_nanos");
     let rows = counter.times.iter().zip(counter.values).enumerate();
-    let reading = |(row, (time, count)): (usize, (&u64, &f64))| Reading {
+    let reading = |(row, (time, count)): (usize, (&u64, &f64))| CounterReading {
         time_nanos: *time,
         count: *count,
         counted_nanos: counted_at(counted, row, *time),
@@ -170,7 +170,7 @@ fn growth_of(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The rate from the last reading at or before a time on; `None` for a writer that ended before.
-fn recent_rate(readings: &[Reading], from_nanos: u64) -> Option<f64> {
+fn recent_rate(readings: &[CounterReading], from_nanos: u64) -> Option<f64> {
     let after = readings.partition_point(|reading| reading.time_nanos <= from_nanos);
     if after == readings.len() {
         return None;

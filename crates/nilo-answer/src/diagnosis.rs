@@ -1,7 +1,7 @@
 //! What `nilo oom` and `nilo leak` judge: the resources of a run, of something that runs, or of a file from elsewhere.
 
 use nilo_analysis::assessment::{RanOut, is_warning};
-use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, Recording, RunStatus};
@@ -121,19 +121,19 @@ impl Diagnosis {
     }
 
     /// What is to be said of every resource that is asked about, the most dangerous first.
-    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
+    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<ResourceVerdict> {
         let mut verdicts = self.tracker.verdicts(least_growth_bytes);
         verdicts.retain(|verdict| self.scope.holds(&verdict.resource));
         verdicts
     }
 
     /// What has run out although nothing was measured of it, such as a GPU that only the program's own exception tells of.
-    pub fn unmeasured(&self) -> Option<Verdict> {
+    pub fn unmeasured(&self) -> Option<ResourceVerdict> {
         let ran_out = self.ran_out.as_ref()?;
         let measured = self.tracker.verdicts(None);
         let mut each = measured.iter();
         let missing = !each.any(|verdict| verdict.resource == ran_out.resource);
-        missing.then(|| Verdict::unmeasured(ran_out.resource.clone()))
+        missing.then(|| ResourceVerdict::unmeasured(ran_out.resource.clone()))
     }
 
     /// The warnings of one resource, by time.

@@ -1,8 +1,8 @@
 //! What grows in a diagnosis, in whom, and what grows by less than the user asked about.
 
 use nilo_analysis::assessment::is_leak;
-use nilo_analysis::findings::{Holder, leak_holders};
-use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_analysis::findings::{MemoryHolder, leak_holders};
+use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::Growth;
 use nilo_sample::Recording;
 
@@ -14,14 +14,14 @@ pub struct Growths {
     /// The resources.
     pub each: Vec<Grown>,
     /// Who holds the growth of the job's memory, as far as that was looked for.
-    pub holders: Vec<Holder>,
+    pub holders: Vec<MemoryHolder>,
 }
 
 /// One resource.
 #[derive(Debug)]
 pub struct Grown {
     /// What was measured and found.
-    pub verdict: Verdict,
+    pub verdict: ResourceVerdict,
     /// What would have been found without the user's threshold.
     pub below_threshold: Option<Growth>,
 }
@@ -36,8 +36,8 @@ impl Growths {
             Some(_) => diagnosis.verdicts(None),
             None => Vec::new(),
         };
-        let below = |verdict: &Verdict| {
-            let same = |other: &&Verdict| other.resource == verdict.resource;
+        let below = |verdict: &ResourceVerdict| {
+            let same = |other: &&ResourceVerdict| other.resource == verdict.resource;
             unasked.iter().find(same)?.growth
         };
         let each = verdicts.into_iter().map(|verdict| Grown {
@@ -93,14 +93,14 @@ impl Growths {
     }
 
     /// The holders, where it is the job's growth that is spoken of.
-    pub fn holders_of(&self, grown: &Grown) -> &[Holder] {
+    pub fn holders_of(&self, grown: &Grown) -> &[MemoryHolder] {
         let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();
         if is_jobs { &self.holders } else { &[] }
     }
 }
 
 /// The job's share of the machine's memory is the job's memory, which has a line of its own.
-fn leave_out_twice_told(verdicts: &mut Vec<Verdict>) {
+fn leave_out_twice_told(verdicts: &mut Vec<ResourceVerdict>) {
     let mut each = verdicts.iter();
     if each.any(|verdict| verdict.resource == Resource::Job) {
         verdicts.retain(|verdict| {

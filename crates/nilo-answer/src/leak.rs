@@ -1,6 +1,6 @@
 //! What `nilo leak` answers: what grows without end.
 
-use nilo_analysis::findings::Holder;
+use nilo_analysis::findings::MemoryHolder;
 use nilo_analysis::tracking::{OddPeer, Resource};
 use nilo_forecast::{Growth, GrowthKind};
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub struct LeakAnswer {
     pub leak: bool,
     /// The processes that hold the growth of the job's memory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub grown_in: Vec<Holder>,
+    pub grown_in: Vec<MemoryHolder>,
     /// Everything that was looked at, leaks first.
     pub resources: Vec<LeakResource>,
 }

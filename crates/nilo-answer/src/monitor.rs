@@ -1,6 +1,6 @@
 //! What `nilo monitor` and `nilo oom --monitor` answer: one event a line while they run, and an end.
 
-use nilo_analysis::findings::Holder;
+use nilo_analysis::findings::MemoryHolder;
 use nilo_sample::Alert;
 use nilo_sample::units::to_secs;
 use schemars::JsonSchema;
@@ -77,7 +77,7 @@ pub struct MonitorFindings {
     /// What leaks at the end.
     pub leaking: Vec<LeakResource>,
     /// The processes that hold the growth of the job's memory.
-    pub grown_in: Vec<Holder>,
+    pub grown_in: Vec<MemoryHolder>,
     /// Leaks that were found on the way and are over.
     pub leaks_over: Vec<Alert>,
     /// The profile, where one was asked for.

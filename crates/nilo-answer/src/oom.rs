@@ -3,7 +3,7 @@
 use nilo_analysis::assessment::{
     Assessment, RanOut, RanOutKind, Thresholds, assess_verdict, exit_status,
 };
-use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::{Cause, Growth, RiskLevel};
 use nilo_sample::units::to_secs;
 use nilo_sample::{Certainty, Severity};
@@ -19,7 +19,7 @@ pub const OOM_SCHEMA: &str = "nilo.oom/1";
 #[derive(Debug)]
 pub struct ResourceRisk {
     /// What was measured and forecast.
-    pub verdict: Verdict,
+    pub verdict: ResourceVerdict,
     /// What follows from that.
     pub assessment: Assessment,
     /// Warnings on the way.
@@ -29,7 +29,7 @@ pub struct ResourceRisk {
 impl ResourceRisk {
     /// A resource without a past.
     pub fn now(
-        verdict: Verdict,
+        verdict: ResourceVerdict,
         thresholds: &Thresholds,
         ran_out: Option<&RanOut>,
     ) -> ResourceRisk {
@@ -273,7 +273,7 @@ mod tests {
     use nilo_forecast::Reading;
 
     fn at(used_bytes: f64) -> ResourceRisk {
-        let mut verdict = Verdict::unmeasured(Resource::Job);
+        let mut verdict = ResourceVerdict::unmeasured(Resource::Job);
         verdict.reading = Reading {
             used_bytes,
             limit_bytes: Some(100.0),

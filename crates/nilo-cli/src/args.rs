@@ -22,8 +22,8 @@ pub(crate) use diagnose::{Judged, LeakArgs, OomArgs};
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
-pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxis};
-pub(crate) use record::{AlertArgs, Live, MarkArgs, PsArgs, RunArgs, Sampling, WatchArgs};
+pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxisArg};
+pub(crate) use record::{AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WatchArgs};
 pub(crate) use request::RequestArgs;
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;
@@ -96,7 +96,7 @@ pub(crate) enum Verb {
 const RUN_HELP: &str = "Run: its id or the beginning of it, its name, a folder, `last`, or `last~1` for the one before [default: last]";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     Text,
     Json,
     Csv,

@@ -72,16 +72,16 @@ fn write_rows(
 ) -> Result<(), ExportError> {
     let position = |name| tree.spec.column(name).unwrap_or(usize::MAX);
     let further = [
-        (position("rss_bytes"), Scale::Megabytes),
-        (position("high_water_bytes"), Scale::Megabytes),
-        (position("swap_bytes"), Scale::Megabytes),
-        (position("processes"), Scale::Whole),
+        (position("rss_bytes"), NumberScale::Megabytes),
+        (position("high_water_bytes"), NumberScale::Megabytes),
+        (position("swap_bytes"), NumberScale::Megabytes),
+        (position("processes"), NumberScale::Whole),
     ];
     let (memory, cpu) = (position("memory_bytes"), position("cpu_nanos"));
     let mut load = CpuLoad::default();
     let mut cgroup = InForce::new(job_cgroup(recording));
     let mut host = InForce::new(recording.table(&Subject::Host));
-    let mut marks = Marks::new(recording);
+    let mut marks = PendingMarks::new(recording);
 
     for (row, time_nanos) in tree.times.iter().copied().enumerate() {
         let cpu_percent = load.percent(time_nanos, cell(tree, cpu, row));
@@ -93,12 +93,12 @@ fn write_rows(
                 write_number(rows, Some(cell(tree, column, row)), scale)?;
             }
             let working_set = cgroup.value("working_set_bytes");
-            write_number(rows, working_set, Scale::Megabytes)?;
+            write_number(rows, working_set, NumberScale::Megabytes)?;
             let limit = cgroup
                 .value("limit_bytes")
                 .filter(|bytes| *bytes < NO_LIMIT_FROM as f64);
-            write_number(rows, limit, Scale::Megabytes)?;
-            write_number(rows, host.value("available_bytes"), Scale::Megabytes)?;
+            write_number(rows, limit, NumberScale::Megabytes)?;
+            write_number(rows, host.value("available_bytes"), NumberScale::Megabytes)?;
             let until = (row + 1 < tree.times.len()).then_some(time_nanos);
             rows.text(&marks.take(until))?;
         }
@@ -143,12 +143,12 @@ impl CpuLoad {
 }
 
 /// Hands out the marks in the order of time.
-struct Marks<'a> {
+struct PendingMarks<'a> {
     left: std::iter::Peekable<std::vec::IntoIter<(u64, &'a str)>>,
 }
 
-impl<'a> Marks<'a> {
-    fn new(recording: &'a Recording) -> Marks<'a> {
+impl<'a> PendingMarks<'a> {
+    fn new(recording: &'a Recording) -> PendingMarks<'a> {
         let marks = recording.events.iter().filter_map(|timed| {
             if let Event::Mark { text } = &timed.event {
                 Some((timed.time_nanos, text.as_str()))
@@ -158,7 +158,7 @@ impl<'a> Marks<'a> {
         });
         let mut marks: Vec<_> = marks.collect();
         marks.sort_by_key(|(time_nanos, _)| *time_nanos);
-        Marks {
+        PendingMarks {
             left: marks.into_iter().peekable(),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Marks<'a> {
 
 /// How a number is written.
 #[derive(Clone, Copy)]
-enum Scale {
+enum NumberScale {
     Megabytes,
     Whole,
     Percent,
@@ -193,20 +193,20 @@ pub(crate) fn write_basic(
 ) -> std::io::Result<()> {
     let millis = time_nanos / 1_000_000 + u64::from(time_nanos % 1_000_000 >= 500_000);
     rows.number(format_args!("{}.{:03}", millis / 1000, millis % 1000))?;
-    write_number(rows, Some(memory_bytes), Scale::Megabytes)?;
-    write_number(rows, cpu_percent, Scale::Percent)
+    write_number(rows, Some(memory_bytes), NumberScale::Megabytes)?;
+    write_number(rows, cpu_percent, NumberScale::Percent)
 }
 
 fn write_number(
     rows: &mut CsvRows<impl Write>,
     value: Option<f64>,
-    scale: Scale,
+    scale: NumberScale,
 ) -> std::io::Result<()> {
     let present = |value: &f64| !is_absent(*value) && value.is_finite();
     match (value.filter(present), scale) {
-        (Some(value), Scale::Megabytes) => rows.number(format_args!("{:.2}", to_mb(value))),
-        (Some(value), Scale::Whole) => rows.number(format_args!("{value:.0}")),
-        (Some(value), Scale::Percent) => rows.number(format_args!("{value:.1}")),
+        (Some(value), NumberScale::Megabytes) => rows.number(format_args!("{:.2}", to_mb(value))),
+        (Some(value), NumberScale::Whole) => rows.number(format_args!("{value:.0}")),
+        (Some(value), NumberScale::Percent) => rows.number(format_args!("{value:.1}")),
         (None, _) => rows.number_if_known(None::<f64>),
     }
 }

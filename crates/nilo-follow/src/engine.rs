@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_runfile::{Follower, RunFolder};
 use nilo_sample::{Alert, RunDescription};
 
@@ -19,7 +19,7 @@ pub trait Subscriber {
 #[derive(Debug)]
 pub struct Look<'a> {
     /// Every resource as it stands, without a search for leaks.
-    pub risks: &'a [Verdict],
+    pub risks: &'a [ResourceVerdict],
     /// Risks that became another since the last look.
     pub changes: Vec<RiskChange>,
     /// Alerts that were raised or cleared.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nilo_analysis::alerts::{AlertEvaluator, AlertRules};
-use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Reading;
 use nilo_runfile::Update;
 use nilo_sample::Alert;
@@ -40,7 +40,7 @@ pub struct Judge<F> {
     tracker: ResourceTracker,
     evaluator: AlertEvaluator,
     schedule: Schedule,
-    risks: Vec<Verdict>,
+    risks: Vec<ResourceVerdict>,
 }
 
 impl<F: Fn(&Resource) -> bool> Judge<F> {
@@ -100,14 +100,14 @@ impl<F: Fn(&Resource) -> bool> Judge<F> {
     }
 
     /// Every resource that it is about as it stands, growth included. It costs more than a look.
-    pub fn verdicts(&self) -> Vec<Verdict> {
+    pub fn verdicts(&self) -> Vec<ResourceVerdict> {
         let mut verdicts = self.tracker.verdicts(self.settings.leaks.least_bytes);
         verdicts.retain(|verdict| (self.settings.is_wanted)(&verdict.resource));
         verdicts
     }
 
     /// Every resource as the last look found it, without a search for leaks.
-    pub fn risks(&self) -> &[Verdict] {
+    pub fn risks(&self) -> &[ResourceVerdict] {
         &self.risks
     }
 

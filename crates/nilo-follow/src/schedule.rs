@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nilo_analysis::tracking::Verdict;
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_forecast::RiskLevel;
 
 /// Looks come this often.
@@ -38,7 +38,7 @@ impl Schedule {
     }
 
     /// How long to wait after a look that found these.
-    pub(crate) fn wait(&self, has_news: bool, risks: &[Verdict]) -> Duration {
+    pub(crate) fn wait(&self, has_news: bool, risks: &[ResourceVerdict]) -> Duration {
         match has_news && risks.iter().any(is_near) {
             true => LOOK_EVERY,
             false => self.idle,
@@ -46,7 +46,7 @@ impl Schedule {
     }
 }
 
-fn is_near(risk: &Verdict) -> bool {
+fn is_near(risk: &ResourceVerdict) -> bool {
     let limit = risk.reading.limit();
     limit.is_some_and(|limit| risk.reading.used_bytes >= NEAR_SHARE * limit)
         || risk.forecast.level > RiskLevel::Low
@@ -72,7 +72,7 @@ mod tests {
         let idle = Duration::from_secs(2);
         let schedule = Schedule::new(Instant::now(), idle, LOOK_EVERY);
         let at = |used_bytes| {
-            let mut risk = Verdict::unmeasured(nilo_analysis::tracking::Resource::Job);
+            let mut risk = ResourceVerdict::unmeasured(nilo_analysis::tracking::Resource::Job);
             risk.reading.used_bytes = used_bytes;
             risk.reading.limit_bytes = Some(100.0);
             [risk]

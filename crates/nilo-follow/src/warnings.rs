@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nilo_analysis::assessment::{Assessment, Thresholds, assess_verdict};
-use nilo_analysis::tracking::Verdict;
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_forecast::RiskLevel;
 use nilo_sample::{Alert, AlertKind};
 
@@ -12,11 +12,11 @@ use nilo_sample::{Alert, AlertKind};
 pub struct Warnings {
     thresholds: Thresholds,
     /// By what is warned of.
-    standing: BTreeMap<String, Standing>,
+    standing: BTreeMap<String, ActiveWarning>,
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct ActiveWarning {
     /// The resource and the kind of each alert that is not over.
     reasons: BTreeSet<(String, AlertKind)>,
     /// The level that was told last.
@@ -27,7 +27,7 @@ struct Standing {
 #[derive(Debug, Clone, PartialEq)]
 pub enum WarningTurn {
     /// Somebody should be told: it begins, or has become worse.
-    Raised(Box<(Verdict, Assessment)>),
+    Raised(Box<(ResourceVerdict, Assessment)>),
     /// Its last reason is gone.
     Over,
 }
@@ -46,7 +46,7 @@ impl Warnings {
         &mut self,
         subject: &str,
         alert: &Alert,
-        risks: &[Verdict],
+        risks: &[ResourceVerdict],
     ) -> Option<WarningTurn> {
         let standing = self.standing.entry(subject.to_owned()).or_default();
         let reason = (alert.resource.clone(), alert.kind);
@@ -58,7 +58,7 @@ impl Warnings {
             });
         }
         standing.reasons.insert(reason);
-        let named = |risk: &&Verdict| risk.resource.to_string() == alert.resource;
+        let named = |risk: &&ResourceVerdict| risk.resource.to_string() == alert.resource;
         let risk = risks.iter().find(named)?;
         let assessment = assess_verdict(risk, &self.thresholds, None);
         if assessment.level <= standing.level || !assessment.is_warning() {
@@ -85,7 +85,7 @@ mod tests {
         let mut told = Vec::new();
         for (second, (job, host)) in percents.into_iter().enumerate() {
             let at = |resource, percent| {
-                let mut risk = Verdict::unmeasured(resource);
+                let mut risk = ResourceVerdict::unmeasured(resource);
                 risk.reading.time_nanos = second as u64 * SECOND;
                 risk.reading.used_bytes = percent;
                 risk.reading.limit_bytes = Some(100.0);

@@ -6,7 +6,7 @@ use super::forecaster::Forecaster;
 use super::growth::leak_lasted_secs;
 use super::risk::Cause;
 use super::stairs::Stairs;
-use super::swings::Rise;
+use super::swings::OngoingRise;
 use super::track::Projection;
 
 /// Alarms look this far ahead.
@@ -62,7 +62,7 @@ const FILLED: f64 = 0.5;
 
 /// A way to the limit, weighed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct Scenario {
     pub(super) times: Times,
     pub(super) likelihood: f64,
     /// Whether it is worth an alarm.
@@ -75,9 +75,9 @@ pub(super) struct Course {
     pub(super) height_bytes: f64,
 }
 
-impl Course {
+impl Scenario {
     /// What is worth an alarm comes first, then what is sooner; otherwise what is likelier.
-    pub(super) fn outranks(&self, other: &Course) -> bool {
+    pub(super) fn outranks(&self, other: &Scenario) -> bool {
         match (self.dangerous, other.dangerous) {
             (true, true) => self.times.expected < other.times.expected,
             (false, false) => self.likelihood > other.likelihood,
@@ -88,7 +88,7 @@ impl Course {
 
 impl Forecaster {
     /// Where growth along a line leads.
-    pub(super) fn line(&mut self, limit: f64, stairs: Option<&Stairs>) -> Option<Course> {
+    pub(super) fn line(&mut self, limit: f64, stairs: Option<&Stairs>) -> Option<Scenario> {
         let (mut projection, cause) = self.projection(limit)?;
         let horizon = match cause {
             Cause::Workers => RESET_HORIZON_SECS,
@@ -120,7 +120,7 @@ impl Forecaster {
             projection.lasted_secs = lasted_secs;
             projection.likelihood = projection.likelihood.max(ALARM_FROM);
         }
-        Some(Course {
+        Some(Scenario {
             times,
             likelihood: projection.likelihood,
             dangerous,
@@ -144,10 +144,10 @@ impl Forecaster {
     }
 
     /// Where growth in steps leads.
-    pub(super) fn climb(&self, stairs: &Stairs, limit: f64) -> Option<Course> {
+    pub(super) fn climb(&self, stairs: &Stairs, limit: f64) -> Option<Scenario> {
         let (to_go, secs) = stairs.until(limit)?;
         let rate = stairs.next_height / stairs.every_secs;
-        let rise = Rise {
+        let rise = OngoingRise {
             level: stairs.level,
             slope: rate,
             grown: rate * stairs.lasted_secs,
@@ -164,7 +164,7 @@ impl Forecaster {
             Spread::Stairs,
             0.0,
         );
-        Some(Course {
+        Some(Scenario {
             times,
             likelihood,
             dangerous: likelihood >= ALARM_FROM && times.expected <= HORIZON_SECS,

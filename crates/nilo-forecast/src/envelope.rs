@@ -14,7 +14,7 @@ const MAX_SCALES: usize = 28;
 
 /// A stretch of time and the level's extremes in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Bucket {
+pub(crate) struct TimeBucket {
     /// Its number: start divided by the scale's width.
     index: u64,
     /// Time of the first and last sample in it.
@@ -24,8 +24,8 @@ pub(crate) struct Bucket {
     pub(crate) high: f64,
 }
 
-impl Bucket {
-    fn absorb(&mut self, other: &Bucket) {
+impl TimeBucket {
+    fn absorb(&mut self, other: &TimeBucket) {
         self.last_secs = self.last_secs.max(other.last_secs);
         self.low = self.low.min(other.low);
         self.high = self.high.max(other.high);
@@ -34,16 +34,16 @@ impl Bucket {
 
 /// The newest buckets of one width.
 #[derive(Debug, Clone)]
-pub(crate) struct Scale {
+pub(crate) struct BucketSeries {
     /// Seconds a bucket.
     pub(crate) width_secs: f64,
-    buckets: VecDeque<Bucket>,
+    buckets: VecDeque<TimeBucket>,
 }
 
-impl Scale {
+impl BucketSeries {
     fn put(&mut self, secs: f64, level: f64) {
         let index = (secs / self.width_secs) as u64;
-        let sample = Bucket {
+        let sample = TimeBucket {
             index,
             first_secs: secs,
             last_secs: secs,
@@ -53,7 +53,7 @@ impl Scale {
         self.push(sample);
     }
 
-    fn push(&mut self, bucket: Bucket) {
+    fn push(&mut self, bucket: TimeBucket) {
         match self.buckets.back_mut() {
             Some(open) if open.index == bucket.index => open.absorb(&bucket),
             _ => {
@@ -66,7 +66,7 @@ impl Scale {
     }
 
     /// Full buckets, oldest first; the open one belongs to them once it is three quarters full.
-    pub(crate) fn settled(&self) -> impl ExactSizeIterator<Item = &Bucket> + Clone {
+    pub(crate) fn settled(&self) -> impl ExactSizeIterator<Item = &TimeBucket> + Clone {
         let open_is_thin = self.buckets.back().is_some_and(|open| {
             open.last_secs - open.index as f64 * self.width_secs < 0.75 * self.width_secs
         });
@@ -79,13 +79,13 @@ impl Scale {
     }
 
     /// The next scale, twice as wide, with what this one still knows.
-    fn doubled(&self) -> Scale {
-        let mut wider = Scale {
+    fn doubled(&self) -> BucketSeries {
+        let mut wider = BucketSeries {
             width_secs: self.width_secs * 2.0,
             buckets: VecDeque::with_capacity(WINDOW + 1),
         };
         for bucket in &self.buckets {
-            wider.push(Bucket {
+            wider.push(TimeBucket {
                 index: bucket.index / 2,
                 ..*bucket
             });
@@ -97,7 +97,7 @@ impl Scale {
 /// A series' edges at all time scales.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Envelope {
-    scales: Vec<Scale>,
+    scales: Vec<BucketSeries>,
 }
 
 /// A smallest bucket has about so many samples.
@@ -111,7 +111,7 @@ impl Envelope {
         if self.scales.is_empty() {
             // A power of two, so that scales of different series fall together.
             let wanted = (interval_secs * SAMPLES_A_BUCKET).max(NARROWEST_SECS);
-            self.scales.push(Scale {
+            self.scales.push(BucketSeries {
                 width_secs: wanted.log2().ceil().exp2(),
                 buckets: VecDeque::with_capacity(WINDOW + 1),
             });
@@ -129,7 +129,7 @@ impl Envelope {
     }
 
     /// From the narrowest to the widest.
-    pub(crate) fn scales(&self) -> &[Scale] {
+    pub(crate) fn scales(&self) -> &[BucketSeries] {
         &self.scales
     }
 

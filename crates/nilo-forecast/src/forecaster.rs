@@ -8,7 +8,7 @@ use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::stairs::StairsFinder;
-use super::track::Track;
+use super::track::LevelHistory;
 
 /// Nearer than this is critical.
 const CRITICAL_SECS: f64 = 120.0;
@@ -36,12 +36,12 @@ const JUDGE_SHARE_OF_REST: f64 = 1.0 / 20.0;
 pub struct Forecaster {
     pub(super) clock: ActiveClock,
     /// What cannot be given back.
-    pub(super) need: Track,
+    pub(super) need: LevelHistory,
     /// What the allocator keeps, where that is more.
-    pub(super) cache: Option<Track>,
+    pub(super) cache: Option<LevelHistory>,
     pub(super) children: Option<Envelope>,
-    pub(super) own: Option<Track>,
-    pub(super) swap: Option<Track>,
+    pub(super) own: Option<LevelHistory>,
+    pub(super) swap: Option<LevelHistory>,
     pub(super) files: Envelope,
     pub(super) last: Reading,
     pub(super) last_boundary_secs: Option<f64>,

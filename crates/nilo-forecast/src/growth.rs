@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::track::Track;
+use super::track::LevelHistory;
 use super::trend::{Trend, TrendFinder};
 
 /// How sure it is that the growth will not end by itself.
@@ -83,12 +83,12 @@ const FEWEST_STEPS: f64 = 50.0;
 pub(crate) const LOADING_SECS: f64 = 60.0;
 
 /// Whether a program is too young for any verdict.
-pub(crate) fn is_too_young(track: &Track, steps: f64) -> bool {
+pub(crate) fn is_too_young(track: &LevelHistory, steps: f64) -> bool {
     track.age_secs() < YOUNGEST_SECS && steps < FEWEST_STEPS
 }
 
 /// Whether a program may still be loading: growth so far is no leak to anybody who did not ask.
-pub(crate) fn may_be_loading(track: &Track, steps: f64, loading_secs: f64) -> bool {
+pub(crate) fn may_be_loading(track: &LevelHistory, steps: f64, loading_secs: f64) -> bool {
     track.age_secs() < loading_secs && steps < FEWEST_STEPS
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn may_be_loading(track: &Track, steps: f64, loading_secs: f64) -> bo
 ///
 /// The evidence is that of [`growth`]: a straight rise that gives nothing back, from the beginning on or after a time of standing still.
 pub(crate) fn leak_lasted_secs(
-    track: &Track,
+    track: &LevelHistory,
     finder: &mut TrendFinder,
     least_bytes: f64,
     bytes_per_sec: f64,
@@ -131,7 +131,7 @@ pub(crate) fn leak_lasted_secs(
 }
 
 /// The lasting growth of a track, of at least `least_bytes`.
-pub(crate) fn growth(track: &Track, least_bytes: f64, steps: f64) -> Option<Growth> {
+pub(crate) fn growth(track: &LevelHistory, least_bytes: f64, steps: f64) -> Option<Growth> {
     if is_too_young(track, steps) {
         return None;
     }
@@ -183,7 +183,7 @@ fn goes_on(trend: &Trend, straight: f64) -> bool {
         && trend.line.scatter < straight * trend.grown()
 }
 
-fn is_leak(track: &Track, trend: &Trend) -> bool {
+fn is_leak(track: &LevelHistory, trend: &Trend) -> bool {
     let steady = (STEADY..SUDDEN).contains(&trend.pace)
         && trend.line.tau >= LEAK_TAU
         && trend.skill > LEAK_SKILL;
@@ -198,7 +198,7 @@ fn is_leak(track: &Track, trend: &Trend) -> bool {
 }
 
 /// Whether the level stood still for as long as the rise has lasted, or as long as there was time, before it began.
-fn stood_still_before(track: &Track, trend: &Trend) -> bool {
+fn stood_still_before(track: &LevelHistory, trend: &Trend) -> bool {
     let began = track.now_secs - trend.span_secs;
     let from = (began - trend.span_secs).max(0.3 * began);
     let Some(scale) = track.envelope.scales().last() else {

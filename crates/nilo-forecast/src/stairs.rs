@@ -3,7 +3,7 @@
 //! A line through such a level says too little: what kills is the next step, however far the level is from the limit.
 //! Steps are looked for in the upper edge, at each time scale: a ramp of the batch size raises what a training step needs at its peak, and hardly what it leaves behind.
 
-use super::envelope::{Bucket, Envelope, Scale};
+use super::envelope::{BucketSeries, Envelope, TimeBucket};
 
 /// Steps that make a staircase. Fewer are model, optimizer and first batch.
 const FEWEST_STEPS: usize = 3;
@@ -114,7 +114,13 @@ impl StairsFinder {
     }
 
     /// The staircase at one scale.
-    fn at(&mut self, level: &Envelope, scale: &Scale, limit: f64, now_secs: f64) -> Option<Stairs> {
+    fn at(
+        &mut self,
+        level: &Envelope,
+        scale: &BucketSeries,
+        limit: f64,
+        now_secs: f64,
+    ) -> Option<Stairs> {
         let buckets = scale.settled();
         let count = buckets.len();
         if count < 2 * FEWEST_STEPS {
@@ -136,7 +142,7 @@ impl StairsFinder {
             buckets
                 .clone()
                 .nth(flat.first)
-                .map(|it: &Bucket| it.first_secs)
+                .map(|it: &TimeBucket| it.first_secs)
         };
         // A level that was there before is a swing, not a step further.
         let is_new =
@@ -269,7 +275,7 @@ impl StairsFinder {
     }
 
     /// The least that was reserved for each byte of the level over a flat part: the peak between samples is no higher.
-    fn unseen(&self, reserve: &Scale) -> f64 {
+    fn unseen(&self, reserve: &BucketSeries) -> f64 {
         let least = self.flats.iter().filter_map(|flat| {
             let part = reserve
                 .settled()

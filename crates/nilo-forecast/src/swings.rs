@@ -21,14 +21,14 @@ struct Release {
 
 /// A level and when it was there.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Turn {
+struct TurningPoint {
     secs: f64,
     level: f64,
 }
 
 /// A rise that goes on, to be compared with those that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rise {
+pub(crate) struct OngoingRise {
     /// Where it has come to.
     pub(crate) level: f64,
     pub(crate) slope: f64,
@@ -39,11 +39,11 @@ pub(crate) struct Rise {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Swings {
     /// The lowest level since the last fall.
-    trough: Option<Turn>,
+    trough: Option<TurningPoint>,
     /// The stairs of the present rise: levels a little apart, each with the time of the sample before it was reached.
-    climb: Vec<Turn>,
+    climb: Vec<TurningPoint>,
     /// When the level first came near its highest since the last turn upwards.
-    top: Option<Turn>,
+    top: Option<TurningPoint>,
     highest: f64,
     last_secs: f64,
     falling: bool,
@@ -67,7 +67,7 @@ impl Swings {
         let turn = TURN * scale;
         let before = std::mem::replace(&mut self.last_secs, secs);
         let (Some(trough), Some(top)) = (&mut self.trough, &mut self.top) else {
-            let here = Turn { secs, level };
+            let here = TurningPoint { secs, level };
             (self.trough, self.top, self.highest) = (Some(here), Some(here), level);
             return;
         };
@@ -85,7 +85,7 @@ impl Swings {
         }
         let stair = self.climb.last().map_or(trough.level, |stair| stair.level);
         if level > stair + NEAR * turn && self.climb.len() < MOST_STAIRS {
-            self.climb.push(Turn {
+            self.climb.push(TurningPoint {
                 secs: before,
                 level,
             });
@@ -99,7 +99,7 @@ impl Swings {
             }
             self.releases.extend(release);
             self.falling = true;
-            self.trough = Some(Turn { secs, level });
+            self.trough = Some(TurningPoint { secs, level });
         }
     }
 
@@ -122,7 +122,7 @@ impl Swings {
     /// Tops that rise from one time to the next may rise once more by as much: that is the slow growth beneath, not this rise.
     /// Nor is a much smaller rise this one, which has lasted through it: then it is noise.
     /// Only what was given back before `until_secs` counts.
-    pub(crate) fn seen_before(&self, rise: &Rise, margin: f64, until_secs: f64) -> bool {
+    pub(crate) fn seen_before(&self, rise: &OngoingRise, margin: f64, until_secs: f64) -> bool {
         let mut highest = f64::NEG_INFINITY;
         let mut largest_step = 0.0_f64;
         let counting = |release: &&Release| release.secs < until_secs;
@@ -153,7 +153,7 @@ mod tests {
 
     fn seen_before(swings: &Swings, level: f64, slope: f64) -> bool {
         let grown = 10.0;
-        let rise = Rise {
+        let rise = OngoingRise {
             level,
             slope,
             grown,

@@ -4,7 +4,7 @@
 
 /// A line through points, and how sure its slope is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct FittedLine {
     /// Rise per unit of x.
     pub(crate) slope: f64,
     /// The slope's 80 % interval by Kendall's statistic.
@@ -18,7 +18,7 @@ pub(crate) struct Line {
     pub(crate) scatter: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// The line's height at `x`.
     pub(crate) fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
@@ -39,7 +39,7 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 
 impl Workspace {
     /// Fits a line; `None` with fewer than three points. `x` ascends strictly.
-    pub(crate) fn fit(&mut self, x: &[f64], y: &[f64]) -> Option<Line> {
+    pub(crate) fn fit(&mut self, x: &[f64], y: &[f64]) -> Option<FittedLine> {
         let points = x.len().min(y.len());
         if points < 3 {
             return None;
@@ -66,7 +66,7 @@ impl Workspace {
         );
         let intercept = self.median((0..points).map(|i| y[i] - slope * x[i]));
         let scatter = self.median((0..points).map(|i| (y[i] - intercept - slope * x[i]).abs()));
-        Some(Line {
+        Some(FittedLine {
             slope,
             slope_low,
             slope_high,
@@ -97,7 +97,7 @@ fn select(values: &mut [f64], rank: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn line(y: &[f64]) -> Line {
+    fn line(y: &[f64]) -> FittedLine {
         let x: Vec<f64> = (0..y.len()).map(|i| i as f64).collect();
         Workspace::default().fit(&x, y).unwrap()
     }

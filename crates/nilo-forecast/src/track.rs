@@ -1,13 +1,13 @@
 //! One level on its way to the limit: where it goes if it goes on like this, and how likely it goes on.
 
 use super::envelope::Envelope;
-use super::swings::{Rise, Swings};
+use super::swings::{OngoingRise, Swings};
 use super::transient::{Transient, transient};
 use super::trend::{Trend, TrendFinder};
 
 /// A level's history in bounded memory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Track {
+pub(crate) struct LevelHistory {
     pub(crate) envelope: Envelope,
     pub(crate) swings: Swings,
     pub(crate) finder: TrendFinder,
@@ -60,7 +60,7 @@ const FALLEN: f64 = 0.5;
 /// A growth that was released before is believed this much.
 const SEEN_BEFORE: f64 = 0.25;
 
-impl Track {
+impl LevelHistory {
     pub(crate) fn put(&mut self, secs: f64, level: f64, limit: Option<f64>, interval_secs: f64) {
         self.first_secs.get_or_insert(secs);
         self.now_secs = secs;
@@ -154,8 +154,8 @@ impl Track {
     }
 
     /// A trend at its present end.
-    pub(crate) fn rise(&self, trend: &Trend) -> Rise {
-        Rise {
+    pub(crate) fn rise(&self, trend: &Trend) -> OngoingRise {
+        OngoingRise {
             level: self.level,
             slope: trend.line.slope,
             grown: trend.grown(),

@@ -2,7 +2,7 @@
 //!
 //! What kills is the lower edge plus this, so room is measured from here.
 
-use super::envelope::{Bucket, Envelope, Scale};
+use super::envelope::{BucketSeries, Envelope, TimeBucket};
 
 /// Buckets between two heights that count as two.
 const APART: usize = 2;
@@ -77,7 +77,7 @@ pub(crate) fn transient(envelope: &Envelope, slope: f64, longest_secs: f64) -> T
 }
 
 /// The time between the buckets that reach `least`, if they are rare among all: `heights` begins with the second bucket.
-fn rhythm(scale: &Scale, heights: &[f64], least: f64) -> Option<Rhythm> {
+fn rhythm(scale: &BucketSeries, heights: &[f64], least: f64) -> Option<Rhythm> {
     let high = heights
         .iter()
         .enumerate()
@@ -94,7 +94,7 @@ fn rhythm(scale: &Scale, heights: &[f64], least: f64) -> Option<Rhythm> {
     if count < 2 || 3 * count > heights.len() {
         return None;
     }
-    let middle = |bucket: &Bucket| (bucket.first_secs + bucket.last_secs) / 2.0;
+    let middle = |bucket: &TimeBucket| (bucket.first_secs + bucket.last_secs) / 2.0;
     let secs = |i: usize| scale.settled().nth(i + 1).map(middle);
     Some(Rhythm {
         every_secs: (secs(last)? - secs(first)?) / (count - 1) as f64,

@@ -1,7 +1,7 @@
 //! What one time scale says: does the lower edge rise, how steadily, and does it slow down.
 
-use super::envelope::{Scale, WINDOW};
-use super::theil_sen::{Line, Workspace};
+use super::envelope::{BucketSeries, WINDOW};
+use super::theil_sen::{FittedLine, Workspace};
 
 /// Fewest buckets that make a trend.
 const FEWEST: usize = 10;
@@ -16,7 +16,7 @@ const SLOWING: f64 = 0.88;
 /// A rise of the lower edge over one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
-    pub(crate) line: Line,
+    pub(crate) line: FittedLine,
     /// Seconds that the window spans.
     pub(crate) span_secs: f64,
     pub(crate) width_secs: f64,
@@ -73,7 +73,12 @@ pub(crate) struct TrendFinder {
 
 impl TrendFinder {
     /// The rise at one scale, if it is at least `least` bytes over the window; the oldest `skipped` buckets are left out.
-    pub(crate) fn rise(&mut self, scale: &Scale, least: f64, skipped: usize) -> Option<Trend> {
+    pub(crate) fn rise(
+        &mut self,
+        scale: &BucketSeries,
+        least: f64,
+        skipped: usize,
+    ) -> Option<Trend> {
         self.load(scale, skipped)?;
         let count = self.x.len();
         let span_secs = self.x[count - 1] - self.x[0] + scale.width_secs;
@@ -107,7 +112,7 @@ impl TrendFinder {
         })
     }
 
-    fn load(&mut self, scale: &Scale, skipped: usize) -> Option<()> {
+    fn load(&mut self, scale: &BucketSeries, skipped: usize) -> Option<()> {
         let buckets = scale.settled().skip(skipped);
         if buckets.len() < FEWEST {
             return None;

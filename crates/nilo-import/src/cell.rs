@@ -6,7 +6,7 @@ use crate::options::ByteUnit;
 
 /// What a cell holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Cell {
+pub(crate) enum CellValue {
     /// Nothing was measured.
     Absent,
     /// A number and the unit behind it.
@@ -21,19 +21,19 @@ const NOTHING: [&str; 13] = [
 ];
 
 /// Reads a cell; `decimal_comma` where cells are separated by semicolons, as tables of half of Europe are.
-pub(crate) fn read_cell(text: &str, decimal_comma: bool) -> Cell {
+pub(crate) fn read_cell(text: &str, decimal_comma: bool) -> CellValue {
     let text = text.trim();
     // Quicker than all that follows, and nearly always enough. Rust also reads `nan` and `infinity`.
     if let Ok(number) = text.parse::<f64>() {
         return match number.is_finite() {
-            true => Cell::Number(number, None),
-            false => Cell::Absent,
+            true => CellValue::Number(number, None),
+            false => CellValue::Absent,
         };
     }
     // nvidia-smi: [N/A], [Not Supported], [Unknown Error].
     let bracketed = text.starts_with('[') && text.ends_with(']');
     if bracketed || NOTHING.iter().any(|word| word.eq_ignore_ascii_case(text)) {
-        return Cell::Absent;
+        return CellValue::Absent;
     }
     let end = text
         .rfind(|c: char| c.is_ascii_digit() || c == '.')
@@ -47,13 +47,13 @@ pub(crate) fn read_cell(text: &str, decimal_comma: bool) -> Cell {
         "" | "%" => None,
         name => match ByteUnit::by_short_name(name) {
             Some(unit) => Some(unit),
-            None => return Cell::Bad,
+            None => return CellValue::Bad,
         },
     };
     match parsed {
-        Ok(number) if number.is_finite() => Cell::Number(number, unit),
-        Ok(_) => Cell::Absent,
-        Err(_) => Cell::Bad,
+        Ok(number) if number.is_finite() => CellValue::Number(number, unit),
+        Ok(_) => CellValue::Absent,
+        Err(_) => CellValue::Bad,
     }
 }
 
@@ -72,17 +72,17 @@ mod tests {
     fn numbers_are_read_with_and_without_units() {
         let mib = Some(ByteUnit::Mib);
         for (text, expected) in [
-            ("12.5", Cell::Number(12.5, None)),
-            (" 1e9 ", Cell::Number(1e9, None)),
-            ("877 MiB", Cell::Number(877.0, mib)),
-            ("877MB", Cell::Number(877.0, mib)),
-            ("1.5G", Cell::Number(1.5, Some(ByteUnit::Gib))),
-            ("97 %", Cell::Number(97.0, None)),
-            ("-3", Cell::Number(-3.0, None)),
+            ("12.5", CellValue::Number(12.5, None)),
+            (" 1e9 ", CellValue::Number(1e9, None)),
+            ("877 MiB", CellValue::Number(877.0, mib)),
+            ("877MB", CellValue::Number(877.0, mib)),
+            ("1.5G", CellValue::Number(1.5, Some(ByteUnit::Gib))),
+            ("97 %", CellValue::Number(97.0, None)),
+            ("-3", CellValue::Number(-3.0, None)),
         ] {
             assert_eq!(read_cell(text, false), expected, "{text}");
         }
-        assert_eq!(read_cell("12,5", true), Cell::Number(12.5, None));
+        assert_eq!(read_cell("12,5", true), CellValue::Number(12.5, None));
     }
 
     #[test]
@@ -98,14 +98,14 @@ mod tests {
             "inf",
             "1e999",
         ] {
-            assert_eq!(read_cell(text, false), Cell::Absent, "{text}");
+            assert_eq!(read_cell(text, false), CellValue::Absent, "{text}");
         }
     }
 
     #[test]
     fn anything_else_is_no_number() {
         for text in ["abc", "12 apples", "1.2.3", "12,5", "0x10", "MiB", "1 2"] {
-            assert_eq!(read_cell(text, false), Cell::Bad, "{text}");
+            assert_eq!(read_cell(text, false), CellValue::Bad, "{text}");
         }
     }
 

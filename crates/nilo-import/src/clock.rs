@@ -16,7 +16,7 @@ const FARTHEST_SECS: f64 = 1e11;
 
 /// What a cell of the time column says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum ParsedTime {
     /// Nanoseconds since the zero.
     At(u64),
     /// Before the zero or decades after it.
@@ -29,7 +29,7 @@ pub(crate) enum Moment {
 
 /// Turns cells into nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct TimeParser {
     /// Seconds in one unit, when the column's name says it.
     unit_secs: Option<f64>,
     settled: Option<Settled>,
@@ -44,9 +44,9 @@ struct Settled {
     zero: i128,
 }
 
-impl Clock {
-    pub(crate) fn new(unit_secs: Option<f64>) -> Clock {
-        Clock {
+impl TimeParser {
+    pub(crate) fn new(unit_secs: Option<f64>) -> TimeParser {
+        TimeParser {
             unit_secs,
             settled: None,
         }
@@ -59,10 +59,10 @@ impl Clock {
     }
 
     /// The moment of a cell.
-    pub(crate) fn moment(&mut self, text: &str) -> Moment {
+    pub(crate) fn moment(&mut self, text: &str) -> ParsedTime {
         let text = text.trim().trim_matches('"');
         if text.is_empty() || text.eq_ignore_ascii_case("nan") {
-            return Moment::Absent;
+            return ParsedTime::Absent;
         }
         let (nanos, unix, scale) = match text.parse::<f64>() {
             Ok(number) if number.is_finite() => {
@@ -70,16 +70,16 @@ impl Clock {
                 let scale = settled.unwrap_or_else(|| self.scale_of(number));
                 let secs = number * scale;
                 if secs.abs() > FARTHEST_SECS {
-                    return Moment::OutOfRange;
+                    return ParsedTime::OutOfRange;
                 }
                 let nanos = (secs * 1e9).round() as i128;
                 (nanos, secs >= UNIX_FROM_SECS, scale)
             }
-            Ok(_) => return Moment::Absent,
+            Ok(_) => return ParsedTime::Absent,
             Err(_) => match (parse_date(text), parse_clock(text)) {
                 (Some(nanos), _) => (nanos, true, 1.0),
                 (None, Some(nanos)) => (nanos, false, 1.0),
-                (None, None) => return Moment::Bad,
+                (None, None) => return ParsedTime::Bad,
             },
         };
         let settled = *self.settled.get_or_insert(Settled {
@@ -88,8 +88,8 @@ impl Clock {
             zero: if unix { nanos } else { nanos.min(0) },
         });
         match nanos - settled.zero {
-            since if (0..LONGEST_NANOS).contains(&since) => Moment::At(since as u64),
-            _ => Moment::OutOfRange,
+            since if (0..LONGEST_NANOS).contains(&since) => ParsedTime::At(since as u64),
+            _ => ParsedTime::OutOfRange,
         }
     }
 
@@ -109,8 +109,8 @@ impl Clock {
 mod tests {
     use super::*;
 
-    fn moments(unit_secs: Option<f64>, cells: &[&str]) -> Vec<Moment> {
-        let mut clock = Clock::new(unit_secs);
+    fn moments(unit_secs: Option<f64>, cells: &[&str]) -> Vec<ParsedTime> {
+        let mut clock = TimeParser::new(unit_secs);
         cells.iter().map(|cell| clock.moment(cell)).collect()
     }
 
@@ -118,15 +118,18 @@ mod tests {
     fn seconds_of_a_run_keep_their_zero() {
         let found = moments(None, &["10.5", "11", "", "nan", "x"]);
         let expected = [
-            Moment::At(10_500_000_000),
-            Moment::At(11_000_000_000),
-            Moment::Absent,
-            Moment::Absent,
-            Moment::Bad,
+            ParsedTime::At(10_500_000_000),
+            ParsedTime::At(11_000_000_000),
+            ParsedTime::Absent,
+            ParsedTime::Absent,
+            ParsedTime::Bad,
         ];
         assert_eq!(found, expected);
-        assert_eq!(moments(Some(1e-3), &["250"]), [Moment::At(250_000_000)]);
-        assert_eq!(moments(None, &["-2", "0"])[1], Moment::At(2_000_000_000));
+        assert_eq!(moments(Some(1e-3), &["250"]), [ParsedTime::At(250_000_000)]);
+        assert_eq!(
+            moments(None, &["-2", "0"])[1],
+            ParsedTime::At(2_000_000_000)
+        );
     }
 
     #[test]
@@ -138,11 +141,11 @@ mod tests {
             ["1794753122000000000", "1794753123000000000"],
             ["2026/11/15 14:32:02", "2026/11/15 14:32:03"],
         ] {
-            let mut clock = Clock::new(None);
-            assert_eq!(clock.moment(cells[0]), Moment::At(0));
+            let mut clock = TimeParser::new(None);
+            assert_eq!(clock.moment(cells[0]), ParsedTime::At(0));
             assert_eq!(
                 clock.moment(cells[1]),
-                Moment::At(1_000_000_000),
+                ParsedTime::At(1_000_000_000),
                 "{cells:?}"
             );
             let start = clock.started_unix_nanos().unwrap();
@@ -153,10 +156,10 @@ mod tests {
     #[test]
     fn times_that_cannot_belong_to_the_recording_are_out_of_range() {
         let found = moments(None, &["1794753122", "5", "1e300", "1e13"]);
-        assert_eq!(found[1..], [Moment::OutOfRange; 3]);
+        assert_eq!(found[1..], [ParsedTime::OutOfRange; 3]);
         assert_eq!(
             moments(None, &["1", "2026-11-15 00:00:00"])[1],
-            Moment::OutOfRange
+            ParsedTime::OutOfRange
         );
     }
 }

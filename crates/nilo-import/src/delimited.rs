@@ -4,28 +4,31 @@ use std::io::Read;
 
 use nilo_sample::{ABSENT, NO_STEP};
 
-use crate::cell::{Cell, as_bytes, read_cell};
-use crate::clock::{Clock, Moment};
+use crate::cell::{CellValue, as_bytes, read_cell};
+use crate::clock::{ParsedTime, TimeParser};
 use crate::error::{ImportError, beginning};
-use crate::header::{ColumnPlan, Header};
+use crate::header::{ColumnLayout, ColumnPlan};
 use crate::import::Import;
 use crate::lines::Lines;
-use crate::options::Options;
-use crate::record::{Record, Separator, separator_of};
-use crate::rows::{Row, Rows};
+use crate::options::ImportOptions;
+use crate::record::{CsvRecord, Separator, separator_of};
+use crate::rows::{InputRow, TableBuilder};
 
-pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Import, ImportError> {
-    let mut record = Record::default();
+pub(crate) fn read<R: Read>(
+    mut lines: Lines<R>,
+    options: &ImportOptions,
+) -> Result<Import, ImportError> {
+    let mut record = CsvRecord::default();
     let separator = read_header(&mut lines, &mut record)?;
     let names: Vec<String> = record.cells().map(|name| name.trim().to_owned()).collect();
-    let header = Header::new(names, record.line, options)?;
+    let header = ColumnLayout::new(names, record.line, options)?;
     let separator = match separator {
         Separator::WideSpaces => Separator::Spaces,
         other => other,
     };
     let mut reader = RowReader {
-        clock: Clock::new(header.time_unit_secs),
-        rows: Rows::new(header.columns.clone(), options),
+        clock: TimeParser::new(header.time_unit_secs),
+        rows: TableBuilder::new(header.columns.clone(), options),
         header: &header,
         decimal_comma: separator == Separator::Char(';'),
         key: String::new(),
@@ -49,7 +52,7 @@ pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Im
 /// Reads up to the names of the columns, which may stand behind a `#`.
 fn read_header<R: Read>(
     lines: &mut Lines<R>,
-    record: &mut Record,
+    record: &mut CsvRecord,
 ) -> Result<Separator, ImportError> {
     let mut comment: Option<(u64, String)> = None;
     while let Some(line) = lines.peek()? {
@@ -81,22 +84,25 @@ fn read_header<R: Read>(
 
 /// A number or a date is no name.
 fn is_data(cell: &str) -> bool {
-    matches!(read_cell(cell, false), Cell::Number(..))
-        || !matches!(Clock::new(None).moment(cell), Moment::Bad | Moment::Absent)
+    matches!(read_cell(cell, false), CellValue::Number(..))
+        || !matches!(
+            TimeParser::new(None).moment(cell),
+            ParsedTime::Bad | ParsedTime::Absent
+        )
 }
 
 /// Takes rows apart by the header.
 struct RowReader<'h, 'o> {
-    header: &'h Header,
-    clock: Clock,
-    rows: Rows<'o>,
+    header: &'h ColumnLayout,
+    clock: TimeParser,
+    rows: TableBuilder<'o>,
     decimal_comma: bool,
     key: String,
     values: Vec<f64>,
 }
 
 impl RowReader<'_, '_> {
-    fn row(&mut self, record: &Record) -> Result<(), ImportError> {
+    fn row(&mut self, record: &CsvRecord) -> Result<(), ImportError> {
         let header = self.header;
         let line = record.line;
         let further = (header.names.len()..record.count()).map(|place| record.cell(place));
@@ -113,20 +119,20 @@ impl RowReader<'_, '_> {
             false => self.clock.moment(time),
         };
         let time = match moment {
-            Moment::At(nanos) => nanos,
-            Moment::OutOfRange => {
+            ParsedTime::At(nanos) => nanos,
+            ParsedTime::OutOfRange => {
                 self.rows.drop_out_of_order(line);
                 return Ok(());
             }
-            Moment::Absent => {
+            ParsedTime::Absent => {
                 self.rows.dropped.without_time += 1;
                 return Ok(());
             }
-            Moment::Bad if time.trim() == header.names[header.time] => {
+            ParsedTime::Bad if time.trim() == header.names[header.time] => {
                 self.rows.dropped.repeated_headers += 1;
                 return Ok(());
             }
-            Moment::Bad => {
+            ParsedTime::Bad => {
                 return Err(ImportError::NotATime {
                     line,
                     column: header.names[header.time].clone(),
@@ -144,7 +150,7 @@ impl RowReader<'_, '_> {
             None => None,
         };
         self.name_table(record);
-        self.rows.push(&Row {
+        self.rows.push(&InputRow {
             line,
             key: &self.key,
             time,
@@ -155,7 +161,7 @@ impl RowReader<'_, '_> {
     }
 
     /// `gpu 0`, `process 4711`: every key of the row with its word, said once where several are about the same.
-    fn name_table(&mut self, record: &Record) {
+    fn name_table(&mut self, record: &CsvRecord) {
         self.key.clear();
         let mut said: Option<&str> = None;
         for (cell, kind) in &self.header.keys {
@@ -179,12 +185,12 @@ fn memory_cell(
     decimal_comma: bool,
 ) -> Result<f64, ImportError> {
     match read_cell(text, decimal_comma) {
-        Cell::Absent => Ok(ABSENT),
-        Cell::Number(number, unit) => {
+        CellValue::Absent => Ok(ABSENT),
+        CellValue::Number(number, unit) => {
             let factor = unit.map_or(plan.factor, |unit| unit.bytes());
             Ok(as_bytes(number * factor).unwrap_or(ABSENT))
         }
-        Cell::Bad => Err(ImportError::NotANumber {
+        CellValue::Bad => Err(ImportError::NotANumber {
             line,
             column: plan.name.clone(),
             text: beginning(text.trim()),
@@ -194,8 +200,8 @@ fn memory_cell(
 
 fn step_cell(text: &str, column: &str, line: u64) -> Result<i64, ImportError> {
     match read_cell(text, false) {
-        Cell::Number(number, None) => Ok(number as i64),
-        Cell::Absent => Ok(NO_STEP),
+        CellValue::Number(number, None) => Ok(number as i64),
+        CellValue::Absent => Ok(NO_STEP),
         _ => Err(ImportError::NotANumber {
             line,
             column: column.to_owned(),

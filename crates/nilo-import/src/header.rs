@@ -2,8 +2,8 @@
 
 use crate::column_name::{ColumnMeaning, chosen_memory, meaning, words};
 use crate::error::ImportError;
-use crate::import::{Format, Role};
-use crate::options::{ByteUnit, Options};
+use crate::import::{Role, SourceFormat};
+use crate::options::{ByteUnit, ImportOptions};
 
 /// A header with more names than this is no header.
 pub(crate) const MOST_NAMES: usize = 10_000;
@@ -13,8 +13,8 @@ const MOST_COLUMNS: usize = 256;
 
 /// Where in a row everything stands.
 #[derive(Debug)]
-pub(crate) struct Header {
-    pub(crate) format: Format,
+pub(crate) struct ColumnLayout {
+    pub(crate) format: SourceFormat,
     pub(crate) names: Vec<String>,
     pub(crate) time: usize,
     /// Seconds in one unit of the time, where its name says it.
@@ -56,12 +56,12 @@ impl ColumnPlan {
     }
 }
 
-impl Header {
+impl ColumnLayout {
     pub(crate) fn new(
         names: Vec<String>,
         line: u64,
-        options: &Options,
-    ) -> Result<Header, ImportError> {
+        options: &ImportOptions,
+    ) -> Result<ColumnLayout, ImportError> {
         if names.len() > MOST_NAMES {
             return Err(ImportError::TooManyColumns {
                 line,
@@ -92,7 +92,7 @@ impl Header {
                 most: MOST_COLUMNS,
             });
         }
-        Ok(Header {
+        Ok(ColumnLayout {
             format,
             time,
             time_unit_secs,
@@ -106,26 +106,26 @@ impl Header {
 }
 
 /// The tools that are known by their headers.
-fn format_of(names: &[String]) -> Format {
+fn format_of(names: &[String]) -> SourceFormat {
     let starts = |known: &[&str]| {
         names.len() >= known.len() && names.iter().zip(known).all(|(name, known)| name == known)
     };
     match () {
         () if starts(&["timestamp_seconds", "memory_mb", "cpu_percent"]) => match names.len() {
-            3 => Format::MemoryLog,
-            _ => Format::Export,
+            3 => SourceFormat::MemoryLog,
+            _ => SourceFormat::Export,
         },
-        () if starts(&["Elapsed time", "CPU (%)", "Real (MB)"]) => Format::Psrecord,
-        () if starts(&["elapsed_time", "nproc", "cpu", "mem_real"]) => Format::PsrecordCsv,
-        () if names.iter().any(|name| name.ends_with(" [MiB]")) => Format::NvidiaSmi,
-        () => Format::Csv,
+        () if starts(&["Elapsed time", "CPU (%)", "Real (MB)"]) => SourceFormat::Psrecord,
+        () if starts(&["elapsed_time", "nproc", "cpu", "mem_real"]) => SourceFormat::PsrecordCsv,
+        () if names.iter().any(|name| name.ends_with(" [MiB]")) => SourceFormat::NvidiaSmi,
+        () => SourceFormat::Csv,
     }
 }
 
 fn find_time(
     names: &[String],
     meanings: &[ColumnMeaning],
-    options: &Options,
+    options: &ImportOptions,
 ) -> Result<(usize, Option<f64>), ImportError> {
     let unit_of = |meaning: &ColumnMeaning| match meaning {
         ColumnMeaning::Time { unit_secs } => Some(*unit_secs),
@@ -146,8 +146,8 @@ fn find_columns(
     names: &[String],
     meanings: &[ColumnMeaning],
     time: usize,
-    format: Format,
-    options: &Options,
+    format: SourceFormat,
+    options: &ImportOptions,
 ) -> Result<Vec<ColumnPlan>, ImportError> {
     let mut columns = Vec::new();
     for asked in &options.columns {
@@ -170,7 +170,7 @@ fn find_columns(
             continue;
         };
         // What the driver keeps for itself is no memory of a job.
-        let of_the_driver = format == Format::NvidiaSmi && names[cell].contains("reserved");
+        let of_the_driver = format == SourceFormat::NvidiaSmi && names[cell].contains("reserved");
         let wanted = !chosen || memory.role == Role::Limit;
         let taken = cell == time || columns.iter().any(|plan: &ColumnPlan| plan.cell == cell);
         if wanted && !taken && !of_the_driver {
@@ -218,11 +218,11 @@ fn plan_of(
     names: &[String],
     cell: usize,
     memory: crate::column_name::MemoryName,
-    format: Format,
-    options: &Options,
+    format: SourceFormat,
+    options: &ImportOptions,
 ) -> ColumnPlan {
     let of_format = match format {
-        Format::PsrecordCsv => Some(ByteUnit::Mib),
+        SourceFormat::PsrecordCsv => Some(ByteUnit::Mib),
         _ => None,
     };
     let unit = options.unit.or(memory.unit).or(of_format);

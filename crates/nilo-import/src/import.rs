@@ -6,7 +6,7 @@ use nilo_sample::NO_STEP;
 
 /// Which tool wrote the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum SourceFormat {
     /// Any CSV file with a header, or columns between spaces.
     Csv,
     /// `nilo run --memory-log`.
@@ -25,17 +25,17 @@ pub enum Format {
     NvidiaSmi,
 }
 
-impl Format {
+impl SourceFormat {
     /// The tool, as a word for people.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Csv => "CSV",
-            Format::MemoryLog => "a memory log of nilo",
-            Format::Export => "an export of nilo",
-            Format::LongExport => "a long export of nilo",
-            Format::Psrecord | Format::PsrecordCsv => "psrecord",
-            Format::Mprof => "mprof",
-            Format::NvidiaSmi => "nvidia-smi",
+            SourceFormat::Csv => "CSV",
+            SourceFormat::MemoryLog => "a memory log of nilo",
+            SourceFormat::Export => "an export of nilo",
+            SourceFormat::LongExport => "a long export of nilo",
+            SourceFormat::Psrecord | SourceFormat::PsrecordCsv => "psrecord",
+            SourceFormat::Mprof => "mprof",
+            SourceFormat::NvidiaSmi => "nvidia-smi",
         }
     }
 }
@@ -44,7 +44,7 @@ impl Format {
 #[derive(Debug, Clone)]
 pub struct Import {
     /// Which tool wrote it.
-    pub format: Format,
+    pub format: SourceFormat,
     /// The command that was recorded, where the file says it.
     pub command: Option<String>,
     /// The zero of the times by the wall clock, in nanoseconds since 1970, where the file has dates.
@@ -67,7 +67,7 @@ pub struct ImportedTable {
     /// Training steps, [`NO_STEP`] for rows without one; empty when the file has none.
     pub steps: Vec<i64>,
     /// Phases of the training step; empty when the file has none.
-    pub phases: Phases,
+    pub phases: PhaseColumn,
     /// The memory columns.
     pub columns: Vec<ImportedColumn>,
 }
@@ -98,14 +98,14 @@ pub enum Role {
 
 /// A word for each row out of few words.
 #[derive(Debug, Clone, Default)]
-pub struct Phases {
+pub struct PhaseColumn {
     /// The words.
     pub names: Vec<String>,
-    /// For each row the word's place in `names`; [`Phases::NONE`] for rows without one.
+    /// For each row the word's place in `names`; [`PhaseColumn::NONE`] for rows without one.
     pub of_row: Vec<u16>,
 }
 
-impl Phases {
+impl PhaseColumn {
     /// Stands for "no phase".
     pub const NONE: u16 = u16::MAX;
 

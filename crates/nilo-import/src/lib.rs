@@ -8,8 +8,8 @@
 //! - `.dat` files of mprof (memory_profiler);
 //! - `nvidia-smi --query-gpu=timestamp,memory.used,… --format=csv`, a track for each GPU.
 //!
-//! The result is an [`Import`]: tables of numbers in bytes, and [`Track`]s over them, which is what analysis takes.
-//! Files are read line by line; what is kept is bounded by [`Options::most_rows`].
+//! The result is an [`Import`]: tables of numbers in bytes, and [`MemorySeries`]s over them, which is what analysis takes.
+//! Files are read line by line; what is kept is bounded by [`ImportOptions::most_rows`].
 //!
 //! ```
 //! use nilo_import::{Options, read};
@@ -47,14 +47,14 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::ImportError;
-pub use import::{Dropped, Format, Import, ImportedColumn, ImportedTable, Phases, Role};
-pub use options::{ByteUnit, Options, UnknownUnit};
-pub use track::Track;
+pub use import::{Dropped, Import, ImportedColumn, ImportedTable, PhaseColumn, Role, SourceFormat};
+pub use options::{ByteUnit, ImportOptions, UnknownUnit};
+pub use track::MemorySeries;
 
 use lines::Lines;
 
 /// Reads a recording from any source of bytes.
-pub fn read(input: impl Read, options: &Options) -> Result<Import, ImportError> {
+pub fn read(input: impl Read, options: &ImportOptions) -> Result<Import, ImportError> {
     let mut lines = Lines::new(input, options.most_bytes);
     let first = lines.peek()?.ok_or(ImportError::Empty)?.text;
     let import = match first {
@@ -71,7 +71,7 @@ pub fn read(input: impl Read, options: &Options) -> Result<Import, ImportError> 
 }
 
 /// Reads a recording from a file.
-pub fn read_file(path: &Path, options: &Options) -> Result<Import, ImportError> {
+pub fn read_file(path: &Path, options: &ImportOptions) -> Result<Import, ImportError> {
     let file = File::open(path).map_err(|source| ImportError::Open {
         path: path.to_owned(),
         source,

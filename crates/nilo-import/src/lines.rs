@@ -9,7 +9,7 @@ pub(crate) const MOST_LINE_BYTES: usize = 1 << 20;
 
 /// One line, without its end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'a> {
+pub(crate) struct TextLine<'a> {
     /// From 1.
     pub(crate) number: u64,
     /// Bytes that are not UTF-8 are replaced.
@@ -46,7 +46,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line that is not blank, to find out what it is; it stays the next one.
-    pub(crate) fn peek(&mut self) -> Result<Option<Line<'_>>, ImportError> {
+    pub(crate) fn peek(&mut self) -> Result<Option<TextLine<'_>>, ImportError> {
         while self.kept || self.advance()? {
             self.kept = !self.text.trim().is_empty();
             if self.kept {
@@ -57,7 +57,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line.
-    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, ImportError> {
+    pub(crate) fn next(&mut self) -> Result<Option<TextLine<'_>>, ImportError> {
         if std::mem::take(&mut self.kept) || self.advance()? {
             Ok(Some(self.line()))
         } else {
@@ -65,8 +65,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn line(&self) -> Line<'_> {
-        Line {
+    fn line(&self) -> TextLine<'_> {
+        TextLine {
             number: self.number,
             text: &self.text,
             whole: self.whole,

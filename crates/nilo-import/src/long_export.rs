@@ -7,13 +7,13 @@ use std::io::Read;
 
 use nilo_sample::{ABSENT, NO_STEP};
 
-use crate::cell::{Cell, as_bytes, read_cell};
-use crate::clock::{Clock, Moment};
+use crate::cell::{CellValue, as_bytes, read_cell};
+use crate::clock::{ParsedTime, TimeParser};
 use crate::column_name::{ColumnMeaning, meaning};
 use crate::error::{ImportError, beginning};
-use crate::import::{Dropped, Format, Import, ImportedColumn, ImportedTable, Role};
+use crate::import::{Dropped, Import, ImportedColumn, ImportedTable, Role, SourceFormat};
 use crate::lines::Lines;
-use crate::options::Options;
+use crate::options::ImportOptions;
 
 const HEADER: &str = "time_seconds,table,column,step,value,writer";
 
@@ -27,7 +27,10 @@ pub(crate) fn is_long_export(first: &str) -> bool {
     first.trim_end() == HEADER
 }
 
-pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Import, ImportError> {
+pub(crate) fn read<R: Read>(
+    mut lines: Lines<R>,
+    options: &ImportOptions,
+) -> Result<Import, ImportError> {
     if !options.columns.is_empty() || options.time_column.is_some() {
         return Err(ImportError::FixedColumns {
             format: "a long export",
@@ -36,7 +39,7 @@ pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Im
     lines.next()?;
     let mut tables = Tables::default();
     let mut dropped = Dropped::default();
-    let mut clock = Clock::new(Some(1.0));
+    let mut clock = TimeParser::new(Some(1.0));
     while let Some(line) = lines.next()? {
         let (text, whole, line) = (line.text, line.whole, line.number);
         // A quoted name holds commas or line ends; no table of memory has such a name, and no part of one has six cells.
@@ -73,7 +76,7 @@ pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Im
         warnings.push("the last line is cut off and is left out".to_owned());
     }
     Ok(Import {
-        format: Format::LongExport,
+        format: SourceFormat::LongExport,
         command: None,
         started_unix_nanos: None,
         tables: tables.finish(),
@@ -90,22 +93,22 @@ struct Value {
 }
 
 fn parse(
-    clock: &mut Clock,
+    clock: &mut TimeParser,
     line: u64,
     time: &str,
     step: &str,
     value: &str,
 ) -> Result<Value, ImportError> {
     let number = |text: &str, column: &str| match read_cell(text, false) {
-        Cell::Number(number, None) => Ok(Some(number)),
-        Cell::Absent => Ok(None),
+        CellValue::Number(number, None) => Ok(Some(number)),
+        CellValue::Absent => Ok(None),
         _ => Err(ImportError::NotANumber {
             line,
             column: column.to_owned(),
             text: beginning(text),
         }),
     };
-    let Moment::At(time) = clock.moment(time) else {
+    let ParsedTime::At(time) = clock.moment(time) else {
         return Err(ImportError::NotATime {
             line,
             column: "time_seconds".to_owned(),

@@ -7,14 +7,14 @@ use std::io::Read;
 
 use nilo_sample::ABSENT;
 
-use crate::cell::{Cell, as_bytes, read_cell};
-use crate::clock::{Clock, Moment};
+use crate::cell::{CellValue, as_bytes, read_cell};
+use crate::clock::{ParsedTime, TimeParser};
 use crate::error::{ImportError, beginning};
 use crate::header::ColumnPlan;
-use crate::import::{Format, Import, Role};
+use crate::import::{Import, Role, SourceFormat};
 use crate::lines::Lines;
-use crate::options::{ByteUnit, Options};
-use crate::rows::{Row, Rows};
+use crate::options::{ByteUnit, ImportOptions};
+use crate::rows::{InputRow, TableBuilder};
 
 /// Whether a first line is one of mprof's.
 pub(crate) fn is_mprof(first: &str) -> bool {
@@ -29,12 +29,15 @@ pub(crate) fn is_mprof(first: &str) -> bool {
     }
 }
 
-pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Import, ImportError> {
+pub(crate) fn read<R: Read>(
+    mut lines: Lines<R>,
+    options: &ImportOptions,
+) -> Result<Import, ImportError> {
     if !options.columns.is_empty() || options.time_column.is_some() {
         return Err(ImportError::FixedColumns { format: "mprof" });
     }
-    let mut rows = Rows::new(vec![ColumnPlan::fixed("memory", Role::Used)], options);
-    let mut clock = Clock::new(Some(1.0));
+    let mut rows = TableBuilder::new(vec![ColumnPlan::fixed("memory", Role::Used)], options);
+    let mut clock = TimeParser::new(Some(1.0));
     let mut command: Option<String> = None;
     // A command may have line ends in its arguments; its lines go on until the first sample.
     let mut in_command = false;
@@ -73,7 +76,7 @@ pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Im
         };
         in_command = false;
         match cells.map(|(mib, time)| sample(&mut clock, mib, time, line)) {
-            Some(Ok((Moment::At(time), bytes))) => rows.push(&Row {
+            Some(Ok((ParsedTime::At(time), bytes))) => rows.push(&InputRow {
                 line,
                 key: &key,
                 time,
@@ -81,28 +84,30 @@ pub(crate) fn read<R: Read>(mut lines: Lines<R>, options: &Options) -> Result<Im
                 phase: None,
                 values: &[bytes],
             })?,
-            Some(Ok((Moment::Absent, _))) => rows.dropped.without_time += 1,
+            Some(Ok((ParsedTime::Absent, _))) => rows.dropped.without_time += 1,
             Some(Ok(_)) => rows.drop_out_of_order(line),
             Some(Err(_)) | None if !whole => rows.dropped.torn += 1,
             Some(Err(error)) => return Err(error),
             None => rows.dropped.without_time += 1,
         }
     }
-    let mut import = rows.finish(Format::Mprof);
+    let mut import = rows.finish(SourceFormat::Mprof);
     import.command = command.filter(|command| !command.is_empty());
     import.started_unix_nanos = clock.started_unix_nanos();
     Ok(import)
 }
 
 fn sample(
-    clock: &mut Clock,
+    clock: &mut TimeParser,
     mib: &str,
     time: &str,
     line: u64,
-) -> Result<(Moment, f64), ImportError> {
+) -> Result<(ParsedTime, f64), ImportError> {
     let bytes = match read_cell(mib, false) {
-        Cell::Number(number, None) => as_bytes(number * ByteUnit::Mib.bytes()).unwrap_or(ABSENT),
-        Cell::Absent => ABSENT,
+        CellValue::Number(number, None) => {
+            as_bytes(number * ByteUnit::Mib.bytes()).unwrap_or(ABSENT)
+        }
+        CellValue::Absent => ABSENT,
         _ => {
             return Err(ImportError::NotANumber {
                 line,
@@ -112,7 +117,7 @@ fn sample(
         }
     };
     match clock.moment(time) {
-        Moment::Bad => Err(ImportError::NotATime {
+        ParsedTime::Bad => Err(ImportError::NotATime {
             line,
             column: "time".to_owned(),
             text: beginning(time),

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// How a file is to be read.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ImportOptions {
     /// The column with the times; found by its name when not given.
     pub time_column: Option<String>,
     /// The columns with memory; found by their names when none is given.
@@ -22,9 +22,9 @@ pub struct Options {
     pub most_rows: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for ImportOptions {
+    fn default() -> ImportOptions {
+        ImportOptions {
             time_column: None,
             columns: Vec::new(),
             unit: None,

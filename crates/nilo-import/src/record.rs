@@ -30,7 +30,7 @@ pub(crate) fn separator_of(header: &str) -> Separator {
 
 /// The cells of one row, with their quotes taken off.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct CsvRecord {
     pub(crate) line: u64,
     /// Its last line has an end.
     pub(crate) whole: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Record {
     ends: Vec<usize>,
 }
 
-impl Record {
+impl CsvRecord {
     pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
         (0..self.ends.len()).map(|place| self.cell(place))
     }

@@ -6,8 +6,8 @@ use nilo_sample::NO_STEP;
 
 use crate::error::ImportError;
 use crate::header::ColumnPlan;
-use crate::import::{Dropped, Format, Import, ImportedColumn, ImportedTable, Phases};
-use crate::options::Options;
+use crate::import::{Dropped, Import, ImportedColumn, ImportedTable, PhaseColumn, SourceFormat};
+use crate::options::ImportOptions;
 
 /// More processes than this are not told apart in one file.
 const MOST_TABLES: usize = 4096;
@@ -16,7 +16,7 @@ const MOST_TABLES: usize = 4096;
 const VALUES_FOR_A_ROW: usize = 8;
 
 /// One row of the file.
-pub(crate) struct Row<'a> {
+pub(crate) struct InputRow<'a> {
     pub(crate) line: u64,
     /// The name of its table.
     pub(crate) key: &'a str,
@@ -30,8 +30,8 @@ pub(crate) struct Row<'a> {
 }
 
 /// Tables that grow.
-pub(crate) struct Rows<'o> {
-    options: &'o Options,
+pub(crate) struct TableBuilder<'o> {
+    options: &'o ImportOptions,
     columns: Vec<ColumnPlan>,
     tables: Vec<ImportedTable>,
     places: HashMap<String, usize>,
@@ -43,9 +43,9 @@ pub(crate) struct Rows<'o> {
     pub(crate) dropped: Dropped,
 }
 
-impl<'o> Rows<'o> {
-    pub(crate) fn new(columns: Vec<ColumnPlan>, options: &'o Options) -> Rows<'o> {
-        Rows {
+impl<'o> TableBuilder<'o> {
+    pub(crate) fn new(columns: Vec<ColumnPlan>, options: &'o ImportOptions) -> TableBuilder<'o> {
+        TableBuilder {
             options,
             columns,
             tables: Vec::new(),
@@ -65,7 +65,7 @@ impl<'o> Rows<'o> {
         self.first_out_of_order.get_or_insert(line);
     }
 
-    pub(crate) fn push(&mut self, row: &Row<'_>) -> Result<(), ImportError> {
+    pub(crate) fn push(&mut self, row: &InputRow<'_>) -> Result<(), ImportError> {
         let place = self.table(row)?;
         if self.tables[place].times.last() > Some(&row.time) {
             self.drop_out_of_order(row.line);
@@ -91,7 +91,7 @@ impl<'o> Rows<'o> {
         Ok(())
     }
 
-    fn table(&mut self, row: &Row<'_>) -> Result<usize, ImportError> {
+    fn table(&mut self, row: &InputRow<'_>) -> Result<usize, ImportError> {
         // Rows of one key mostly follow each other.
         let same = self.tables.get(self.last);
         if same.is_some_and(|table| table.name == row.key) {
@@ -125,24 +125,24 @@ impl<'o> Rows<'o> {
 
     fn phase(&mut self, name: &str) -> u16 {
         if name.is_empty() {
-            return Phases::NONE;
+            return PhaseColumn::NONE;
         }
         if let Some(place) = self.phase_places.get(name) {
             return *place;
         }
         // A column with more words than this names no phases.
         match u16::try_from(self.phase_names.len()) {
-            Ok(place) if place < Phases::NONE => {
+            Ok(place) if place < PhaseColumn::NONE => {
                 self.phase_places.insert(name.to_owned(), place);
                 self.phase_names.push(name.to_owned());
                 place
             }
-            _ => Phases::NONE,
+            _ => PhaseColumn::NONE,
         }
     }
 
     /// Everything that came in; tables in the order of their first rows.
-    pub(crate) fn finish(mut self, format: Format) -> Import {
+    pub(crate) fn finish(mut self, format: SourceFormat) -> Import {
         for table in &mut self.tables {
             // Steps that are never there are no steps.
             if table.steps.iter().all(|step| *step == NO_STEP) {

@@ -5,11 +5,11 @@
 
 use nilo_sample::SeriesView;
 
-use crate::import::{Format, Import, ImportedColumn, ImportedTable, Role};
+use crate::import::{Import, ImportedColumn, ImportedTable, Role, SourceFormat};
 
 /// One memory over time.
 #[derive(Debug, Clone)]
-pub struct Track<'a> {
+pub struct MemorySeries<'a> {
     /// Table and column, such as `gpu 0 memory.used [MiB]`.
     pub name: String,
     /// Bytes taken.
@@ -26,13 +26,13 @@ pub struct Track<'a> {
 
 impl Import {
     /// Every memory in the file, in the order of its columns.
-    pub fn tracks(&self) -> Vec<Track<'_>> {
+    pub fn tracks(&self) -> Vec<MemorySeries<'_>> {
         let of_table = |table| tracks_of(table, self.format);
         self.tables.iter().flat_map(of_table).collect()
     }
 }
 
-fn tracks_of(table: &ImportedTable, format: Format) -> Vec<Track<'_>> {
+fn tracks_of(table: &ImportedTable, format: SourceFormat) -> Vec<MemorySeries<'_>> {
     let series = |place: usize| SeriesView {
         times: &table.times,
         values: &table.columns[place].values,
@@ -47,7 +47,7 @@ fn tracks_of(table: &ImportedTable, format: Format) -> Vec<Track<'_>> {
         }
     }
     let is_part = |place: usize| pools.iter().any(|(part, _)| *part == place);
-    let track = |(place, column): (usize, &ImportedColumn)| Track {
+    let track = |(place, column): (usize, &ImportedColumn)| MemorySeries {
         name: format!("{} {}", table.name, column.name).trim().to_owned(),
         used: series(place),
         held: pools
@@ -82,12 +82,12 @@ fn pool_of(table: &ImportedTable, held: &ImportedColumn) -> Option<usize> {
 }
 
 /// A limit about the same, else one without a word of its own, which is everybody's.
-fn limit_of(table: &ImportedTable, used: &ImportedColumn, format: Format) -> Option<usize> {
+fn limit_of(table: &ImportedTable, used: &ImportedColumn, format: SourceFormat) -> Option<usize> {
     let find = |fits: &dyn Fn(&ImportedColumn) -> bool| {
         let mut columns = table.columns.iter();
         columns.position(|column| column.role == Role::Limit && fits(column))
     };
     // In our own table the limit is that of the job's cgroup, and the whole job is in it.
     find(&|limit| limit.about == used.about)
-        .or_else(|| find(&|limit| limit.about.is_empty() || format == Format::Export))
+        .or_else(|| find(&|limit| limit.about.is_empty() || format == SourceFormat::Export))
 }

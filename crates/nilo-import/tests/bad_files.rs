@@ -3,16 +3,16 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-use nilo_import::{ByteUnit, Import, Options, read};
+use nilo_import::{ByteUnit, Import, ImportOptions, read};
 use nilo_sample::is_absent;
 
 const MIB: f64 = 1048576.0;
 
 fn import(text: &str) -> Import {
-    read(text.as_bytes(), &Options::default()).unwrap()
+    read(text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
-fn import_with(text: &str, options: Options) -> Import {
+fn import_with(text: &str, options: ImportOptions) -> Import {
     read(text.as_bytes(), &options).unwrap()
 }
 
@@ -21,7 +21,9 @@ fn used(import: &Import) -> Vec<f64> {
 }
 
 fn said(bytes: &[u8]) -> String {
-    read(bytes, &Options::default()).unwrap_err().to_string()
+    read(bytes, &ImportOptions::default())
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn a_file_that_is_no_recording_says_what_is_missing() {
     assert!(said(b"t,rss\n,5\n").contains("1 rows were dropped"));
     assert!(said(b"\x1f\x8b\x08").contains("gzip"));
     assert!(said(b"t,rss\n1,\"5\n2,6\n").contains("line 2: a quoted cell"));
-    let error = read(&b"a,rss\n1,2\n"[..], &Options::default()).unwrap_err();
+    let error = read(&b"a,rss\n1,2\n"[..], &ImportOptions::default()).unwrap_err();
     assert!(error.hint().unwrap().contains("t_s"));
 }
 
@@ -110,7 +112,7 @@ fn a_header_in_the_middle_is_that_of_a_restarted_tool() {
 #[test]
 fn quotes_line_ends_and_bytes_that_are_not_text_are_survived() {
     let text = b"\xef\xbb\xbft,\"note\",rss_mb\r\n0,\"a, \"\"b\"\"\nc\",1\r\n1,\xff\xfe,2\r\n\r\n# end\r\n";
-    let found = read(&text[..], &Options::default()).unwrap();
+    let found = read(&text[..], &ImportOptions::default()).unwrap();
     assert_eq!(used(&found), [MIB, 2.0 * MIB]);
 }
 
@@ -141,18 +143,18 @@ fn rows_of_several_gpus_become_tables() {
 #[test]
 fn the_caller_has_the_last_word_on_columns_and_units() {
     let text = "when,blob_size,rss_mb\n10,3,4\n11,3,4\n";
-    let options = Options {
+    let options = ImportOptions {
         time_column: Some("when".to_owned()),
         columns: vec!["blob_size".to_owned()],
         unit: Some(ByteUnit::Kib),
-        ..Options::default()
+        ..ImportOptions::default()
     };
     let found = import_with(text, options);
     assert_eq!(found.tracks().len(), 1);
     assert_eq!(used(&found), [3072.0, 3072.0]);
-    let wrong = Options {
+    let wrong = ImportOptions {
         columns: vec!["blob".to_owned()],
-        ..Options::default()
+        ..ImportOptions::default()
     };
     let error = read("t,rss\n1,2\n".as_bytes(), &wrong).unwrap_err();
     assert_eq!(
@@ -165,9 +167,9 @@ fn the_caller_has_the_last_word_on_columns_and_units() {
 fn percentages_need_a_whole_and_give_way_to_amounts() {
     let text = "t,memory_percent\n1,50\n";
     assert!(said(text.as_bytes()).contains("of how much is not known"));
-    let options = Options {
+    let options = ImportOptions {
         total_bytes: Some(1000),
-        ..Options::default()
+        ..ImportOptions::default()
     };
     assert_eq!(used(&import_with(text, options)), [500.0]);
     assert_eq!(used(&import("t,memory_percent,rss\n1,50,7\n")), [7.0]);
@@ -190,16 +192,16 @@ fn limits_are_kept() {
         let lines: String = (0..count).map(|row| format!("{row},5\n")).collect();
         format!("t,rss\n{lines}")
     };
-    let options = Options {
+    let options = ImportOptions {
         most_rows: 100,
-        ..Options::default()
+        ..ImportOptions::default()
     };
     assert!(read(rows(100).as_bytes(), &options).is_ok());
     let error = read(rows(101).as_bytes(), &options).unwrap_err();
     assert_eq!(error.to_string(), "line 102: more than 100 rows");
-    let options = Options {
+    let options = ImportOptions {
         most_bytes: 50,
-        ..Options::default()
+        ..ImportOptions::default()
     };
     assert!(read(rows(101).as_bytes(), &options).is_err());
     let processes: String = (0..5000).map(|pid| format!("1,{pid},5\n")).collect();

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use nilo_import::{Format, Import, Options, Track, read_file};
+use nilo_import::{Import, ImportOptions, MemorySeries, SourceFormat, read_file};
 
 const MIB: f64 = 1048576.0;
 
@@ -16,23 +16,28 @@ fn import(name: &str) -> Import {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("testdata")
         .join(name);
-    read_file(&path, &Options::default()).unwrap()
+    read_file(&path, &ImportOptions::default()).unwrap()
 }
 
-fn peak_mib(track: &Track<'_>) -> f64 {
+fn peak_mib(track: &MemorySeries<'_>) -> f64 {
     (track.used.max().unwrap().1 / MIB * 10.0).round() / 10.0
 }
 
-fn names(tracks: &[Track<'_>]) -> Vec<String> {
+fn names(tracks: &[MemorySeries<'_>]) -> Vec<String> {
     tracks.iter().map(|track| track.name.clone()).collect()
 }
 
 #[test]
 fn psrecord_in_both_formats() {
     for (name, format, column, peak) in [
-        ("psrecord.log", Format::Psrecord, "Real (MB)", 342.3),
-        ("psrecord-io.log", Format::Psrecord, "Real (MB)", 342.3),
-        ("psrecord.csv", Format::PsrecordCsv, "mem_real", 342.3),
+        ("psrecord.log", SourceFormat::Psrecord, "Real (MB)", 342.3),
+        (
+            "psrecord-io.log",
+            SourceFormat::Psrecord,
+            "Real (MB)",
+            342.3,
+        ),
+        ("psrecord.csv", SourceFormat::PsrecordCsv, "mem_real", 342.3),
     ] {
         let import = import(name);
         assert_eq!(import.format, format, "{name}");
@@ -51,7 +56,7 @@ fn psrecord_in_both_formats() {
 #[test]
 fn mprof_with_children() {
     let import = import("mprof-children-multiprocess.dat");
-    assert_eq!(import.format, Format::Mprof);
+    assert_eq!(import.format, SourceFormat::Mprof);
     assert_eq!(import.command.as_deref(), Some("python job.py"));
     assert_eq!(
         import.started_unix_nanos.unwrap() / 1_000_000_000,
@@ -86,7 +91,7 @@ fn mprof_that_begins_with_a_function() {
 #[test]
 fn nvidia_smi_has_a_track_for_each_gpu_with_its_size() {
     let first = import("nvidia-smi.csv");
-    assert_eq!(first.format, Format::NvidiaSmi);
+    assert_eq!(first.format, SourceFormat::NvidiaSmi);
     let tracks = first.tracks();
     assert_eq!(names(&tracks), ["gpu 0 memory.used [MiB]"]);
     assert_eq!(tracks[0].used.values[0], 877.0 * MIB);
@@ -105,7 +110,7 @@ fn nvidia_smi_has_a_track_for_each_gpu_with_its_size() {
 #[test]
 fn a_gpu_trace_has_what_is_allocated_inside_of_what_is_reserved() {
     let import = import("gpu-trace.csv");
-    assert_eq!(import.format, Format::Csv);
+    assert_eq!(import.format, SourceFormat::Csv);
     let tracks = import.tracks();
     assert_eq!(names(&tracks), ["reserved", "nvml_process", "host_rss"]);
     assert_eq!(tracks[0].used.values[0], 373_293_056.0);
@@ -121,14 +126,14 @@ fn a_gpu_trace_has_what_is_allocated_inside_of_what_is_reserved() {
 #[test]
 fn our_own_memory_log() {
     let import = import("memory-log.csv");
-    assert_eq!(import.format, Format::MemoryLog);
+    assert_eq!(import.format, SourceFormat::MemoryLog);
     assert_eq!(names(&import.tracks()), ["memory_mb"]);
 }
 
 #[test]
 fn our_own_export_has_the_limit_of_the_cgroup() {
     let wide = import("export.csv");
-    assert_eq!(wide.format, Format::Export);
+    assert_eq!(wide.format, SourceFormat::Export);
     let tracks = wide.tracks();
     assert_eq!(
         names(&tracks),
@@ -141,9 +146,9 @@ fn our_own_export_has_the_limit_of_the_cgroup() {
 #[test]
 fn the_long_export_says_the_same_as_the_wide_one() {
     let (wide, long) = (import("export.csv"), import("export-long.csv"));
-    assert_eq!(long.format, Format::LongExport);
+    assert_eq!(long.format, SourceFormat::LongExport);
     let (wide, long) = (wide.tracks(), long.tracks());
-    let tree: Vec<&Track<'_>> = long
+    let tree: Vec<&MemorySeries<'_>> = long
         .iter()
         .filter(|track| track.name.starts_with("tree "))
         .collect();

@@ -5,7 +5,7 @@ mod synthetic;
 use std::error::Error;
 use std::path::PathBuf;
 
-use nilo_plot::{Across, Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_plot::{Across, Chart, ChartOptions, PeakMark, Theme, compare_chart, memory_chart};
 use nilo_sample::Event;
 use synthetic::*;
 
@@ -23,7 +23,7 @@ fn charts() -> Vec<(&'static str, Chart)> {
     let plain = ChartOptions::default();
     let training = training(0.88);
     let training_options = ChartOptions {
-        peak: Some(Peak {
+        peak: Some(PeakMark {
             bytes: (2.27 * GIB) as u64,
             time_nanos: Some(69 * SECOND + SECOND / 2),
             kind: "cgroup peak".into(),
@@ -60,7 +60,7 @@ fn spike() -> Chart {
     let mut recording = empty("a spike of 50 ms between two samples");
     let level = |t: f64| (310.0 + 12.0 * (t * 1.7).sin()) * MIB;
     add_tree(&mut recording, &curve(20.0, 2.0, level));
-    let peak = Peak {
+    let peak = PeakMark {
         bytes: (2.11 * GIB) as u64,
         time_nanos: Some(19 * SECOND + SECOND / 4),
         kind: "VmHWM".into(),
@@ -75,7 +75,7 @@ fn spike() -> Chart {
 
 fn oom_chart() -> Chart {
     let options = ChartOptions {
-        peak: Some(Peak {
+        peak: Some(PeakMark {
             bytes: (3.99 * GIB) as u64,
             time_nanos: Some(3601 * SECOND),
             kind: "cgroup peak".into(),
@@ -97,7 +97,7 @@ fn gap() -> Chart {
     let reason = "the machine slept".to_owned();
     let nanos = 240 * SECOND;
     add_event(&mut recording, 640 * SECOND, Event::Gap { nanos, reason });
-    let peak = Peak {
+    let peak = PeakMark {
         bytes: (1.1 * GIB) as u64,
         time_nanos: None,
         kind: "VmHWM".into(),

@@ -6,14 +6,14 @@ use nilo_analysis::{Metric, metrics};
 use nilo_sample::{Limit, Recording, Subject};
 
 use crate::chart::Chart;
-use crate::curve::{Gap, Point, gaps, height_at, pieces, tree_points};
-use crate::frame::{Contents, Frame};
-use crate::legend::{Entry, Swatch, legend, legend_width};
-use crate::levels::{Side, draw_level, limit_text, peak_mark, peak_of};
-use crate::marks::{BETWEEN_LABELS_PX, Moment, draw_moments, label_range, moments};
+use crate::curve::{CurvePoint, SampleGap, gaps, height_at, pieces, tree_points};
+use crate::frame::{Contents, PlotArea};
+use crate::legend::{LegendEntry, Swatch, legend, legend_width};
+use crate::levels::{LabelSide, draw_level, limit_text, peak_mark, peak_of};
+use crate::marks::{BETWEEN_LABELS_PX, PlotMark, draw_moments, label_range, moments};
 use crate::memory_chart::{line, range_nanos, split_limit};
 use crate::metric_lines::{chosen, metric_lines};
-use crate::options::{ChartOptions, Peak};
+use crate::options::{ChartOptions, PeakMark};
 use crate::panel::{
     MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panels_height,
 };
@@ -24,10 +24,10 @@ use crate::x_axis::XAxis;
 /// When the colours are used up, the lines are dashed.
 const DASHES: [&str; 3] = ["", "6 3", "2 2.5"];
 
-struct Run<'a> {
+struct ComparedCurve<'a> {
     label: &'a str,
-    points: Vec<Point>,
-    gaps: Vec<Gap>,
+    points: Vec<CurvePoint>,
+    gaps: Vec<SampleGap>,
     metrics: Vec<Metric<'a>>,
 }
 
@@ -39,7 +39,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let palette = options.theme.palette();
     let (width, mut height) = options.drawn_size();
     let mut longest_nanos = 1;
-    let mut drawn: Vec<Run<'_>> = Vec::new();
+    let mut drawn: Vec<ComparedCurve<'_>> = Vec::new();
     for (label, recording) in runs {
         let points = tree_points(recording);
         longest_nanos = longest_nanos.max(range_nanos(recording, &points, options.duration_nanos));
@@ -47,7 +47,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
             longest_nanos = longest_nanos.max(last_logged_nanos(recording));
         }
         let gaps = gaps(&points, recording);
-        drawn.push(Run {
+        drawn.push(ComparedCurve {
             label,
             points,
             gaps,
@@ -57,7 +57,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let x_axis = XAxis::time(longest_nanos);
     let panels = panels(&drawn, &x_axis, options, palette);
     height += panels_height(&panels);
-    let peaks: Vec<Option<Peak>> = drawn
+    let peaks: Vec<Option<PeakMark>> = drawn
         .iter()
         .zip(runs)
         .map(|(run, (_, recording))| peak_of(known_peak(recording).as_ref(), &run.points))
@@ -73,11 +73,11 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     let highest_limit = near.iter().map(|limit| limit.limit.bytes as f64);
     let highest_limit = highest_limit.fold(0.0, f64::max);
     let kills = kills(&drawn, runs);
-    let entries: Vec<Entry> = drawn
+    let entries: Vec<LegendEntry> = drawn
         .iter()
         .zip(&peaks)
         .enumerate()
-        .map(|(index, (run, peak))| Entry {
+        .map(|(index, (run, peak))| LegendEntry {
             swatch: Swatch::Line {
                 stroke: colour(index, palette).to_owned(),
                 dash: dash(index, palette),
@@ -86,7 +86,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
             peak_bytes: peak.as_ref().map(|peak| peak.bytes as f64),
         })
         .collect();
-    let frame = Frame::new(Contents {
+    let frame = PlotArea::new(Contents {
         width,
         height,
         x_axis,
@@ -122,7 +122,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         );
     }
     let texts = kill_texts(&kills, &frame);
-    let moments = kills.iter().zip(&texts).map(|(kill, text)| Moment {
+    let moments = kills.iter().zip(&texts).map(|(kill, text)| PlotMark {
         time_nanos: kill.time_nanos,
         text,
         is_kill: true,
@@ -131,9 +131,9 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
     for (place, limit) in near.iter().enumerate() {
         // Limits may lie close to each other: their labels take turns at the sides.
         let side = if place % 2 == 0 {
-            Side::Left
+            LabelSide::Left
         } else {
-            Side::Right
+            LabelSide::Right
         };
         let (text, colour) = (limit.text(), limit.colour(palette));
         content.push(draw_level(
@@ -201,8 +201,8 @@ fn limits<'a>(runs: &[(&'a str, &Recording)], usual: Option<&Limit>) -> Vec<RunL
 }
 
 /// The peak that `nilo show` tells.
-fn known_peak(recording: &Recording) -> Option<Peak> {
-    tree_peak(recording).map(|peak| Peak {
+fn known_peak(recording: &Recording) -> Option<PeakMark> {
+    tree_peak(recording).map(|peak| PeakMark {
         bytes: peak.bytes as u64,
         time_nanos: Some(peak.time_nanos),
         kind: peak.kind.as_str().to_owned(),
@@ -219,7 +219,7 @@ struct Kill<'a> {
 
 impl Kill<'_> {
     /// A cross where the curve ends.
-    fn cross(&self, frame: &Frame, palette: &Palette) -> Element {
+    fn cross(&self, frame: &PlotArea, palette: &Palette) -> Element {
         const ARM_PX: f64 = 5.0;
         let (x, y) = (frame.x(self.time_nanos), frame.y(self.bytes));
         let arm = |dy: f64| {
@@ -234,8 +234,8 @@ impl Kill<'_> {
 }
 
 /// The kill of each run, in the order of time.
-fn kills<'a>(drawn: &[Run<'_>], runs: &[(&'a str, &Recording)]) -> Vec<Kill<'a>> {
-    let of_run = |(run, (label, recording)): (&Run<'_>, &(&'a str, &Recording))| {
+fn kills<'a>(drawn: &[ComparedCurve<'_>], runs: &[(&'a str, &Recording)]) -> Vec<Kill<'a>> {
+    let of_run = |(run, (label, recording)): (&ComparedCurve<'_>, &(&'a str, &Recording))| {
         let kills = moments(recording).into_iter().filter(|it| it.is_kill);
         // Of several kills in a run the first is marked.
         let kill = kills.min_by_key(|kill| kill.time_nanos)?;
@@ -253,7 +253,7 @@ fn kills<'a>(drawn: &[Run<'_>], runs: &[(&'a str, &Recording)]) -> Vec<Kill<'a>>
 }
 
 /// A text for each kill. Those whose labels would collide have one label together, at the first of them, and an empty text at the others.
-fn kill_texts(kills: &[Kill<'_>], frame: &Frame) -> Vec<String> {
+fn kill_texts(kills: &[Kill<'_>], frame: &PlotArea) -> Vec<String> {
     let text = |group: &[Kill<'_>]| {
         let short = |kill: &Kill<'_>| kill.label.chars().take(40).collect::<String>();
         let labels: Vec<String> = group.iter().map(short).collect();
@@ -295,7 +295,7 @@ fn last_logged_nanos(recording: &Recording) -> u64 {
 
 /// A panel for each chosen metric, with a line for each run that logged it.
 fn panels(
-    runs: &[Run<'_>],
+    runs: &[ComparedCurve<'_>],
     x_axis: &XAxis,
     options: &ChartOptions,
     palette: &Palette,

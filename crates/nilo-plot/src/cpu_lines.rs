@@ -6,8 +6,8 @@ use nilo_analysis::rate::busiest_cpu_percent;
 use nilo_analysis::summary::CpuSummary;
 use nilo_sample::{Recording, SeriesView, Subject};
 
-use crate::curve::Gap;
-use crate::metric_lines::{MetricLines, Position};
+use crate::curve::SampleGap;
+use crate::metric_lines::{MetricLines, PlotPoint};
 use crate::panel::{Panel, PanelKind, PanelSeries};
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
@@ -23,7 +23,7 @@ const COLOUR: usize = 4;
 pub(crate) fn cpu_panel(
     recording: &Recording,
     told: Option<CpuSummary>,
-    gaps: &[Gap],
+    gaps: &[SampleGap],
     axis: &XAxis,
     width_px: f64,
     palette: &Palette,
@@ -55,11 +55,11 @@ pub(crate) fn cpu_panel(
 /// The lines, with the mean over all as their last value.
 fn rates(
     cpu_nanos: SeriesView<'_>,
-    gaps: &[Gap],
+    gaps: &[SampleGap],
     axis: &XAxis,
     width_px: f64,
 ) -> Option<MetricLines> {
-    let mut pieces: Vec<Vec<Position>> = vec![Vec::new()];
+    let mut pieces: Vec<Vec<PlotPoint>> = vec![Vec::new()];
     let mut readings = cpu_nanos.present().filter(|(_, nanos)| nanos.is_finite());
     let first = readings.next()?;
     let mut from = first;
@@ -70,7 +70,7 @@ fn rates(
         let passed = to.0.saturating_sub(from.0) as f64;
         (passed > 0.0).then(|| 100.0 * (to.1 - from.1).max(0.0) / passed)
     };
-    let end_stretch = |pieces: &mut Vec<Vec<Position>>, from: (u64, f64), to: (u64, f64)| {
+    let end_stretch = |pieces: &mut Vec<Vec<PlotPoint>>, from: (u64, f64), to: (u64, f64)| {
         let Some(piece) = pieces.last_mut() else {
             return;
         };
@@ -122,7 +122,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn lines(times: &[u64], cpu_secs: &[f64], gaps: &[Gap]) -> Option<MetricLines> {
+    fn lines(times: &[u64], cpu_secs: &[f64], gaps: &[SampleGap]) -> Option<MetricLines> {
         let times: Vec<u64> = times.iter().map(|secs| secs * SECOND).collect();
         let values: Vec<f64> = cpu_secs.iter().map(|secs| secs * 1e9).collect();
         let series = SeriesView {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_gap_breaks_the_line_and_counts_for_nothing() {
-        let gap = Gap {
+        let gap = SampleGap {
             from_nanos: SECOND,
             to_nanos: 100 * SECOND,
         };

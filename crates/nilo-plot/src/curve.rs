@@ -8,14 +8,14 @@ use crate::m4::m4;
 
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Point {
+pub(crate) struct CurvePoint {
     pub(crate) time_nanos: u64,
     pub(crate) bytes: f64,
 }
 
 /// A stretch without samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gap {
+pub(crate) struct SampleGap {
     pub(crate) from_nanos: u64,
     pub(crate) to_nanos: u64,
 }
@@ -26,7 +26,7 @@ pub(crate) fn is_plausible(bytes: f64) -> bool {
 }
 
 /// The tree's memory over time; its plain sum of RSS where nothing better was recorded.
-pub(crate) fn tree_points(recording: &Recording) -> Vec<Point> {
+pub(crate) fn tree_points(recording: &Recording) -> Vec<CurvePoint> {
     let Some(tree) = recording.table(&Subject::Tree) else {
         return Vec::new();
     };
@@ -37,10 +37,10 @@ pub(crate) fn tree_points(recording: &Recording) -> Vec<Point> {
         .unwrap_or_default()
 }
 
-fn plausible(series: SeriesView<'_>) -> Vec<Point> {
+fn plausible(series: SeriesView<'_>) -> Vec<CurvePoint> {
     let points = series.present().filter(|(_, bytes)| is_plausible(*bytes));
-    let mut points: Vec<Point> = points
-        .map(|(time_nanos, bytes)| Point { time_nanos, bytes })
+    let mut points: Vec<CurvePoint> = points
+        .map(|(time_nanos, bytes)| CurvePoint { time_nanos, bytes })
         .collect();
     if !points.is_sorted_by_key(|point| point.time_nanos) {
         points.sort_by_key(|point| point.time_nanos);
@@ -51,7 +51,7 @@ fn plausible(series: SeriesView<'_>) -> Vec<Point> {
 /// Where the curve must not be joined: recorded gaps, and samples more than a second and three intervals apart.
 ///
 /// An interval is the median spacing or what the recorder said it had slowed down to, whichever is longer.
-pub(crate) fn gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
+pub(crate) fn gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGap> {
     let mut spacings: Vec<u64> = points
         .windows(2)
         .map(|pair| pair[1].time_nanos - pair[0].time_nanos)
@@ -84,7 +84,7 @@ pub(crate) fn gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
         }
         let longest = usual.max(interval).saturating_mul(3).max(NANOS_PER_SEC);
         if to_nanos - from_nanos > longest {
-            found.push(Gap {
+            found.push(SampleGap {
                 from_nanos,
                 to_nanos,
             });
@@ -97,7 +97,7 @@ pub(crate) fn gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
 }
 
 /// Gap events, widened to the samples on either side of them.
-fn recorded_gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
+fn recorded_gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGap> {
     let widen = |end_nanos: u64, nanos: u64| {
         let begin_nanos = end_nanos.saturating_sub(nanos);
         let after = points.partition_point(|point| point.time_nanos < end_nanos);
@@ -108,7 +108,7 @@ fn recorded_gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
             .map_or(end_nanos, |point| point.time_nanos);
         let silent = end_nanos - from_nanos.max(begin_nanos).min(end_nanos);
         // Samples inside the gap: something was seen after all.
-        (silent > nanos / 2).then_some(Gap {
+        (silent > nanos / 2).then_some(SampleGap {
             from_nanos,
             to_nanos,
         })
@@ -125,12 +125,12 @@ fn recorded_gaps(points: &[Point], recording: &Recording) -> Vec<Gap> {
 
 /// The curve in unbroken pieces, each with at most four points for a pixel column.
 pub(crate) fn pieces(
-    points: &[Point],
-    gaps: &[Gap],
+    points: &[CurvePoint],
+    gaps: &[SampleGap],
     column: impl Fn(u64) -> f64,
-) -> Vec<Vec<Point>> {
+) -> Vec<Vec<CurvePoint>> {
     // A break that is narrower than a pixel cannot be seen, and there may be a great many of them.
-    let visible = |gap: &&Gap| column(gap.to_nanos) - column(gap.from_nanos) >= 1.0;
+    let visible = |gap: &&SampleGap| column(gap.to_nanos) - column(gap.from_nanos) >= 1.0;
     let mut breaks = gaps.iter().filter(visible).map(|gap| gap.from_nanos);
     let mut next_break = breaks.next();
     let mut pieces = Vec::new();
@@ -155,8 +155,8 @@ pub(crate) fn pieces(
 }
 
 /// The highest point, the first of several.
-pub(crate) fn highest(points: &[Point]) -> Option<Point> {
-    let higher = |best: Point, point: Point| {
+pub(crate) fn highest(points: &[CurvePoint]) -> Option<CurvePoint> {
+    let higher = |best: CurvePoint, point: CurvePoint| {
         if point.bytes > best.bytes {
             point
         } else {
@@ -167,7 +167,7 @@ pub(crate) fn highest(points: &[Point]) -> Option<Point> {
 }
 
 /// The curve's height at a time, straight between two points; `None` outside of it.
-pub(crate) fn height_at(points: &[Point], time_nanos: u64) -> Option<f64> {
+pub(crate) fn height_at(points: &[CurvePoint], time_nanos: u64) -> Option<f64> {
     let after = points.partition_point(|point| point.time_nanos < time_nanos);
     let right = points.get(after)?;
     if right.time_nanos == time_nanos {

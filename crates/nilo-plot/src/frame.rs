@@ -37,7 +37,7 @@ pub(crate) struct Contents {
 
 /// Places of things, in pixels.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct PlotArea {
     pub(crate) left: f64,
     pub(crate) right: f64,
     pub(crate) top: f64,
@@ -56,8 +56,8 @@ pub(crate) struct Frame {
     footnote: String,
 }
 
-impl Frame {
-    pub(crate) fn new(contents: Contents) -> Frame {
+impl PlotArea {
+    pub(crate) fn new(contents: Contents) -> PlotArea {
         let Contents { width, height, .. } = contents;
         let labels_height = if contents.has_labels { 16.0 } else { 0.0 };
         let top = 62.0 + labels_height;
@@ -88,7 +88,7 @@ impl Frame {
         };
         let right = (width - MARGIN_PX - legend_space).max(left + 10.0);
         let footnote = contents.footnotes.join("  ·  ");
-        Frame {
+        PlotArea {
             left,
             right,
             top,

@@ -6,7 +6,7 @@ use nilo_sample::units::GIB;
 use nilo_sample::{Recording, SeriesView, Subject};
 
 use crate::m4::m4;
-use crate::metric_lines::{MetricLines, Position};
+use crate::metric_lines::{MetricLines, PlotPoint};
 use crate::panel::{Panel, PanelKind, PanelSeries, panel_colour};
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
@@ -76,7 +76,7 @@ fn stairs(
     axis: &XAxis,
     width_px: f64,
 ) -> MetricLines {
-    let mut pieces: Vec<Vec<Position>> = vec![Vec::new()];
+    let mut pieces: Vec<Vec<PlotPoint>> = vec![Vec::new()];
     let mut before: Option<(u64, f64)> = None;
     for (&time, &bytes) in series.times.iter().zip(series.values) {
         if !bytes.is_finite() {
@@ -101,7 +101,7 @@ fn stairs(
         piece.push((axis.share(end), held));
     }
     let drawn = pieces.into_iter().filter(|piece| !piece.is_empty());
-    let thin = |piece: Vec<Position>| m4(&piece, |place| place.0 * width_px, |place| place.1);
+    let thin = |piece: Vec<PlotPoint>| m4(&piece, |place| place.0 * width_px, |place| place.1);
     let present = || series.present().map(|(_, bytes)| bytes / GIB as f64);
     let low = present().reduce(f64::min);
     let high = present().reduce(f64::max);

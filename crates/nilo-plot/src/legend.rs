@@ -6,7 +6,7 @@
 use nilo_sample::units::format_bytes;
 
 use crate::font::{WIDEST_FONT, shorten, text_width};
-use crate::frame::{Frame, TEXT_PX, label};
+use crate::frame::{PlotArea, TEXT_PX, label};
 use crate::svg::Element;
 use crate::theme::Palette;
 
@@ -27,25 +27,25 @@ pub(crate) enum Swatch {
 
 /// One line of the legend.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct LegendEntry {
     pub(crate) swatch: Swatch,
     pub(crate) name: String,
     pub(crate) peak_bytes: Option<f64>,
 }
 
-impl Entry {
+impl LegendEntry {
     fn peak(&self) -> String {
         self.peak_bytes.map(format_bytes).unwrap_or_default()
     }
 }
 
 /// The width that the entries want, within a share of the chart.
-pub(crate) fn legend_width(entries: &[Entry], chart_width: f64) -> f64 {
+pub(crate) fn legend_width(entries: &[LegendEntry], chart_width: f64) -> f64 {
     if entries.is_empty() || chart_width < NARROWEST_CHART_PX {
         return 0.0;
     }
     let before_names = name_offset(entries);
-    let width = |entry: &Entry| {
+    let width = |entry: &LegendEntry| {
         // Long names are shortened below; measuring a whole command line would be for nothing.
         let name: String = entry.name.chars().take(64).collect();
         // The last pixel is for rounding: a name that has just its own width must not be shortened.
@@ -56,8 +56,8 @@ pub(crate) fn legend_width(entries: &[Entry], chart_width: f64) -> f64 {
 }
 
 /// Where names begin: behind the widest figure, in whatever font.
-fn name_offset(entries: &[Entry]) -> f64 {
-    let figures = entries.iter().map(Entry::peak);
+fn name_offset(entries: &[LegendEntry]) -> f64 {
+    let figures = entries.iter().map(LegendEntry::peak);
     let widest = figures.map(|peak| text_width(&peak, TEXT_PX) * WIDEST_FONT);
     match widest.fold(0.0, f64::max) {
         0.0 => FIGURE_PX,
@@ -66,7 +66,7 @@ fn name_offset(entries: &[Entry]) -> f64 {
 }
 
 /// Draws the entries from top to bottom; those without room are counted.
-pub(crate) fn legend(entries: &[Entry], frame: &Frame, palette: &Palette) -> Element {
+pub(crate) fn legend(entries: &[LegendEntry], frame: &PlotArea, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "legend");
     if frame.legend_width <= 0.0 {
         return group;
@@ -111,6 +111,6 @@ pub(crate) fn legend(entries: &[Entry], frame: &Frame, palette: &Palette) -> Ele
 }
 
 /// The name in full, within reason.
-fn full_name(entry: &Entry) -> String {
+fn full_name(entry: &LegendEntry) -> String {
     entry.name.chars().take(300).collect()
 }

@@ -3,10 +3,10 @@
 use nilo_sample::Limit;
 use nilo_sample::units::format_bytes;
 
-use crate::curve::{Point, height_at, highest};
+use crate::curve::{CurvePoint, height_at, highest};
 use crate::font::{shorten, text_width};
-use crate::frame::{Frame, TEXT_PX, crisp, label_with_halo};
-use crate::options::Peak;
+use crate::frame::{PlotArea, TEXT_PX, crisp, label_with_halo};
+use crate::options::PeakMark;
 use crate::svg::Element;
 use crate::theme::Palette;
 
@@ -16,15 +16,15 @@ const FARTHEST_LIMIT: f64 = 3.0;
 const SPIKE_SHARE: f64 = 0.005;
 
 /// The peak that was given, else the highest sample.
-pub(crate) fn peak_of(given: Option<&Peak>, points: &[Point]) -> Option<Peak> {
+pub(crate) fn peak_of(given: Option<&PeakMark>, points: &[CurvePoint]) -> Option<PeakMark> {
     let sampled = || {
-        highest(points).map(|point| Peak {
+        highest(points).map(|point| PeakMark {
             bytes: point.bytes as u64,
             time_nanos: Some(point.time_nanos),
             kind: "sampled".to_owned(),
         })
     };
-    let meaningful = |peak: &&Peak| peak.bytes < nilo_sample::limit::NO_LIMIT_FROM;
+    let meaningful = |peak: &&PeakMark| peak.bytes < nilo_sample::limit::NO_LIMIT_FROM;
     given.filter(meaningful).cloned().or_else(sampled)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn limit_text(limit: &Limit) -> String {
 }
 
 /// `peak 2.11 GiB (VmHWM)`.
-fn peak_text(peak: &Peak) -> String {
+fn peak_text(peak: &PeakMark) -> String {
     let size = format_bytes(peak.bytes as f64);
     if peak.kind.is_empty() {
         format!("peak {size}")
@@ -65,10 +65,10 @@ pub(crate) struct PeakLabel {
 impl PeakLabel {
     /// Above the peak and the curve beside it; moved sideways at the edges and up over a limit's line.
     pub(crate) fn place(
-        peak: &Peak,
-        curve: &[Point],
+        peak: &PeakMark,
+        curve: &[CurvePoint],
         limit: Option<&Limit>,
-        frame: &Frame,
+        frame: &PlotArea,
     ) -> PeakLabel {
         let room = (frame.right - frame.left) * 0.8;
         let text = shorten(&peak_text(peak), TEXT_PX, room);
@@ -79,7 +79,8 @@ impl PeakLabel {
             None => frame.left,
         };
         let from = from.clamp(frame.left + 4.0, rightmost);
-        let beside = |point: &&Point| (from..from + width).contains(&frame.x(point.time_nanos));
+        let beside =
+            |point: &&CurvePoint| (from..from + width).contains(&frame.x(point.time_nanos));
         let highest_y = curve
             .iter()
             .filter(beside)
@@ -104,7 +105,7 @@ impl PeakLabel {
 pub(crate) fn draw_limit(
     limit: &Limit,
     peak: Option<&PeakLabel>,
-    frame: &Frame,
+    frame: &PlotArea,
     palette: &Palette,
 ) -> Element {
     let y = crisp(frame.y(limit.bytes as f64));
@@ -133,7 +134,7 @@ pub(crate) fn draw_limit(
 
 /// Where a label stands on its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum LabelSide {
     Left,
     Right,
 }
@@ -141,9 +142,9 @@ pub(crate) enum Side {
 /// A limit of some of several runs, in a colour of theirs.
 pub(crate) fn draw_level(
     limit: &Limit,
-    (text, side): (&str, Side),
+    (text, side): (&str, LabelSide),
     colour: &str,
-    frame: &Frame,
+    frame: &PlotArea,
     palette: &Palette,
 ) -> Element {
     let y = crisp(frame.y(limit.bytes as f64));
@@ -152,8 +153,8 @@ pub(crate) fn draw_level(
         .attr("stroke-width", "1.3");
     let text = shorten(text, TEXT_PX, frame.right - frame.left - 12.0);
     let (x, anchor) = match side {
-        Side::Left => (frame.left + 6.0, "start"),
-        Side::Right => (frame.right - 6.0, "end"),
+        LabelSide::Left => (frame.left + 6.0, "start"),
+        LabelSide::Right => (frame.right - 6.0, "end"),
     };
     let text = label_with_halo(x, y - 6.0, &text, colour, palette);
     Element::group()
@@ -164,10 +165,10 @@ pub(crate) fn draw_level(
 
 /// The peak with its label.
 pub(crate) fn draw_peak(
-    peak: &Peak,
+    peak: &PeakMark,
     peak_label: &PeakLabel,
-    points: &[Point],
-    frame: &Frame,
+    points: &[CurvePoint],
+    frame: &PlotArea,
     palette: &Palette,
 ) -> Element {
     let centre = (peak_label.from + peak_label.to) / 2.0;
@@ -183,10 +184,10 @@ pub(crate) fn draw_peak(
 
 /// The peak as a dot on the curve, as a stem above it for a spike between two samples, or at the axis when its time is not known.
 pub(crate) fn peak_mark(
-    peak: &Peak,
-    points: &[Point],
+    peak: &PeakMark,
+    points: &[CurvePoint],
     colour: &str,
-    frame: &Frame,
+    frame: &PlotArea,
     palette: &Palette,
 ) -> Element {
     let bytes = peak.bytes as f64;
@@ -220,7 +221,7 @@ pub(crate) fn peak_mark(
 }
 
 /// Before the first and after the last sample a spike stands on the nearer of them.
-fn nearest_end(points: &[Point], time_nanos: u64) -> Option<f64> {
+fn nearest_end(points: &[CurvePoint], time_nanos: u64) -> Option<f64> {
     let first = points.first()?;
     let end = if time_nanos < first.time_nanos {
         first

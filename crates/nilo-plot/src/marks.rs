@@ -2,9 +2,9 @@
 
 use nilo_sample::{Event, Recording, RunStatus};
 
-use crate::curve::Gap;
+use crate::curve::SampleGap;
 use crate::font::{shorten, text_width};
-use crate::frame::{Frame, TEXT_PX, crisp, label};
+use crate::frame::{PlotArea, TEXT_PX, crisp, label};
 use crate::svg::Element;
 use crate::theme::Palette;
 
@@ -15,24 +15,24 @@ pub(crate) const BETWEEN_LABELS_PX: f64 = 10.0;
 
 /// A moment to draw.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct PlotMark<'a> {
     pub(crate) time_nanos: u64,
     pub(crate) text: &'a str,
     pub(crate) is_kill: bool,
 }
 
 /// The marks and the OOM kills of a recording.
-pub(crate) fn moments(recording: &Recording) -> Vec<Moment<'_>> {
-    let kill = |time_nanos| Moment {
+pub(crate) fn moments(recording: &Recording) -> Vec<PlotMark<'_>> {
+    let kill = |time_nanos| PlotMark {
         time_nanos,
         text: "OOM kill",
         is_kill: true,
     };
-    let mut moments: Vec<Moment<'_>> = recording
+    let mut moments: Vec<PlotMark<'_>> = recording
         .events
         .iter()
         .filter_map(|timed| match &timed.event {
-            Event::Mark { text } => Some(Moment {
+            Event::Mark { text } => Some(PlotMark {
                 time_nanos: timed.time_nanos,
                 text,
                 is_kill: false,
@@ -53,7 +53,11 @@ pub(crate) fn moments(recording: &Recording) -> Vec<Moment<'_>> {
 }
 
 /// Draws the moments: kills first, since labels that would overlap are left out.
-pub(crate) fn draw_moments(moments: &[Moment<'_>], frame: &Frame, palette: &Palette) -> Element {
+pub(crate) fn draw_moments(
+    moments: &[PlotMark<'_>],
+    frame: &PlotArea,
+    palette: &Palette,
+) -> Element {
     let mut group = Element::group().attr("class", "moments");
     let mut taken: Vec<(f64, f64)> = Vec::new();
     let kills = moments.iter().filter(|moment| moment.is_kill);
@@ -101,7 +105,7 @@ pub(crate) fn draw_moments(moments: &[Moment<'_>], frame: &Frame, palette: &Pale
 }
 
 /// From where to where a label at a place goes.
-pub(crate) fn label_range(text: &str, x: f64, frame: &Frame) -> (f64, f64) {
+pub(crate) fn label_range(text: &str, x: f64, frame: &PlotArea) -> (f64, f64) {
     let width = text_width(text, TEXT_PX);
     let from = (x - width / 2.0).clamp(frame.left, (frame.right - width).max(frame.left));
     (from, from + width)
@@ -123,7 +127,7 @@ pub(crate) fn hatch(palette: &Palette) -> Element {
 }
 
 /// Draws the gaps that are wide enough to be seen.
-pub(crate) fn draw_gaps(gaps: &[Gap], frame: &Frame, palette: &Palette) -> Element {
+pub(crate) fn draw_gaps(gaps: &[SampleGap], frame: &PlotArea, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "gaps");
     let mut drawn_to = f64::NEG_INFINITY;
     for gap in gaps {

@@ -6,10 +6,10 @@ use nilo_sample::{Limit, Recording};
 
 use crate::chart::Chart;
 use crate::cpu_lines::cpu_panel;
-use crate::curve::{Point, gaps, pieces, tree_points};
-use crate::frame::{Contents, Frame};
+use crate::curve::{CurvePoint, gaps, pieces, tree_points};
+use crate::frame::{Contents, PlotArea};
 use crate::gpu_lines::gpu_panels;
-use crate::legend::{Entry, Swatch, legend, legend_width};
+use crate::legend::{LegendEntry, Swatch, legend, legend_width};
 use crate::levels::{PeakLabel, draw_limit, draw_peak, limit_on_scale, limit_text, peak_of};
 use crate::marks::{draw_gaps, draw_moments, hatch, moments};
 use crate::metric_lines::{chosen, metric_lines, step_range};
@@ -102,7 +102,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     }
     let limit_bytes = limit.map_or(0.0, |limit| limit.bytes as f64);
     let sampled_bytes = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
-    let frame = Frame::new(Contents {
+    let frame = PlotArea::new(Contents {
         width,
         height,
         x_axis,
@@ -151,7 +151,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
 /// Steps where they are asked for and known, else time up to the last thing that is drawn.
 fn x_axis(
     recording: &Recording,
-    points: &[Point],
+    points: &[CurvePoint],
     histories: &[(&str, MetricHistory)],
     options: &ChartOptions,
 ) -> XAxis {
@@ -175,7 +175,7 @@ fn x_axis(
 }
 
 /// The length of the time axis: what was asked for, but never less than what there is to see.
-pub(crate) fn range_nanos(recording: &Recording, points: &[Point], asked: Option<u64>) -> u64 {
+pub(crate) fn range_nanos(recording: &Recording, points: &[CurvePoint], asked: Option<u64>) -> u64 {
     let last_nanos = points.last().map_or(0, |point| point.time_nanos);
     let ending = recording.description.ending.as_ref();
     let ended_nanos = ending.map_or(0, |ending| ending.time_nanos);
@@ -200,11 +200,11 @@ pub(crate) fn split_limit(
 }
 
 /// The legend, in the order in which the eye meets the colours: the line, then the areas from top to bottom.
-fn entries(stack: &Stack, curve: &[Point], palette: &Palette) -> Vec<Entry> {
+fn entries(stack: &Stack, curve: &[CurvePoint], palette: &Palette) -> Vec<LegendEntry> {
     if stack.layers.is_empty() || curve.is_empty() {
         return Vec::new();
     }
-    let total = Entry {
+    let total = LegendEntry {
         swatch: Swatch::Line {
             stroke: palette.ink.to_owned(),
             dash: "",
@@ -212,7 +212,7 @@ fn entries(stack: &Stack, curve: &[Point], palette: &Palette) -> Vec<Entry> {
         name: "whole tree, sampled".to_owned(),
         peak_bytes: Some(curve.iter().map(|point| point.bytes).fold(0.0, f64::max)),
     };
-    let unattributed = stack.unattributed.then(|| Entry {
+    let unattributed = stack.unattributed.then(|| LegendEntry {
         swatch: Swatch::Area {
             fill: unattributed_fill(palette),
         },
@@ -220,7 +220,7 @@ fn entries(stack: &Stack, curve: &[Point], palette: &Palette) -> Vec<Entry> {
         peak_bytes: None,
     });
     let layers = stack.layers.iter().enumerate().rev();
-    let layers = layers.map(|(index, layer)| Entry {
+    let layers = layers.map(|(index, layer)| LegendEntry {
         swatch: Swatch::Area {
             fill: layer_fill(index, layer.kind, palette),
         },
@@ -246,7 +246,12 @@ fn unattributed_fill(palette: &Palette) -> String {
 }
 
 /// The areas, each drawn from the base line up to its upper edge, the highest first: no seams, and half the path data.
-fn areas(stack: &Stack, pieces: &[Vec<Point>], frame: &Frame, palette: &Palette) -> Element {
+fn areas(
+    stack: &Stack,
+    pieces: &[Vec<CurvePoint>],
+    frame: &PlotArea,
+    palette: &Palette,
+) -> Element {
     let mut group = Element::group().attr("class", "areas");
     let heights: Vec<f64> = pieces.iter().flatten().map(|point| point.bytes).collect();
     if stack.layers.is_empty() {
@@ -274,7 +279,7 @@ fn areas(stack: &Stack, pieces: &[Vec<Point>], frame: &Frame, palette: &Palette)
     group
 }
 
-fn area(pieces: &[Vec<Point>], edge: &[f64], frame: &Frame, fill: &str) -> Element {
+fn area(pieces: &[Vec<CurvePoint>], edge: &[f64], frame: &PlotArea, fill: &str) -> Element {
     let mut path = Path::default();
     let mut edge = edge.iter().copied();
     for piece in pieces {
@@ -293,8 +298,8 @@ fn area(pieces: &[Vec<Point>], edge: &[f64], frame: &Frame, fill: &str) -> Eleme
 
 /// The curve; pieces of a single sample are dots.
 pub(crate) fn line(
-    pieces: &[Vec<Point>],
-    frame: &Frame,
+    pieces: &[Vec<CurvePoint>],
+    frame: &PlotArea,
     stroke: &str,
     dash: &'static str,
 ) -> Element {

@@ -6,13 +6,13 @@ use crate::m4::m4;
 use crate::x_axis::XAxis;
 
 /// A point: its share of the axis and its value.
-pub(crate) type Position = (f64, f64);
+pub(crate) type PlotPoint = (f64, f64);
 
 /// One metric of one run.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct MetricLines {
     /// In unbroken pieces.
-    pub(crate) lines: Vec<Vec<Position>>,
+    pub(crate) lines: Vec<Vec<PlotPoint>>,
     /// Where values are not finite, at most one for each pixel.
     pub(crate) not_finite: Vec<f64>,
     pub(crate) nan_count: usize,
@@ -46,8 +46,8 @@ pub(crate) fn metric_lines(history: &MetricHistory, axis: &XAxis, width_px: f64)
     }
 }
 
-fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Position>> {
-    let mut by_writer: Vec<Vec<Position>> = Vec::new();
+fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoint>> {
+    let mut by_writer: Vec<Vec<PlotPoint>> = Vec::new();
     for point in points {
         let writer = point.writer as usize;
         if by_writer.len() <= writer {
@@ -59,7 +59,7 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Positio
     let mut pieces = Vec::new();
     for mut line in by_writer {
         // Steps that begin again begin a new piece. More of them than pixels (threads that share a metric) are one cloud.
-        let goes_on = |a: &Position, b: &Position| a.0 <= b.0;
+        let goes_on = |a: &PlotPoint, b: &PlotPoint| a.0 <= b.0;
         if line
             .windows(2)
             .filter(|pair| !goes_on(&pair[0], &pair[1]))
@@ -68,7 +68,7 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<Positio
         {
             line.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        let thin = |piece: &[Position]| m4(piece, |place| place.0 * width_px, |place| place.1);
+        let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
         let breaks = line
             .windows(2)
             .filter(|pair| !pair[1].1.is_finite())

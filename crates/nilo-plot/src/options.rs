@@ -9,7 +9,7 @@ use crate::theme::Theme;
 
 /// The highest level that is known, from whatever source knows best.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Peak {
+pub struct PeakMark {
     /// How much.
     pub bytes: u64,
     /// When, in nanoseconds since the run began, where it is known.
@@ -42,7 +42,7 @@ pub struct ChartOptions {
     /// The headline; the run's name or id without one.
     pub title: Option<String>,
     /// The peak to mark; the highest sample without one.
-    pub peak: Option<Peak>,
+    pub peak: Option<PeakMark>,
     /// The CPU figures of the run's summary; those of the samples without them.
     pub cpu: Option<CpuSummary>,
     /// The limit to draw; none without one.
@@ -95,7 +95,7 @@ impl ChartOptions {
     }
 }
 
-fn peak(summary: &Summary) -> Option<Peak> {
+fn peak(summary: &Summary) -> Option<PeakMark> {
     let memory = &summary.memory;
     let kind = match memory.peak_kind? {
         PeakKind::Vmhwm => "VmHWM",
@@ -104,7 +104,7 @@ fn peak(summary: &Summary) -> Option<Peak> {
         PeakKind::SampledEstimate => "estimate",
         _ => "RSS",
     };
-    Some(Peak {
+    Some(PeakMark {
         bytes: memory.peak_bytes?,
         time_nanos: memory.peak_secs.map(|secs| (secs * 1e9) as u64),
         kind: kind.to_owned(),

@@ -4,8 +4,8 @@
 //! What a later attempt overwrote is drawn faintly.
 
 use crate::font::{WIDEST_FONT, shorten, text_width};
-use crate::frame::{Frame, TEXT_PX, crisp, label};
-use crate::metric_lines::{MetricLines, Position};
+use crate::frame::{PlotArea, TEXT_PX, crisp, label};
+use crate::metric_lines::{MetricLines, PlotPoint};
 use crate::short_number::short_number;
 use crate::svg::{Element, Path};
 use crate::theme::Palette;
@@ -59,20 +59,20 @@ pub(crate) fn panels_height(panels: &[Panel]) -> f64 {
 
 /// The widest label at the side of a panel.
 pub(crate) fn labels_width(panels: &[Panel]) -> f64 {
-    let ticks = panels.iter().flat_map(|panel| Scale::of(panel).ticks());
+    let ticks = panels.iter().flat_map(|panel| AxisScale::of(panel).ticks());
     let widths = ticks.map(|tick| text_width(&tick.label, TEXT_PX));
     widths.fold(0.0, f64::max)
 }
 
 /// Draws the panels one below the other.
-pub(crate) fn draw_panels(panels: &[Panel], frame: &Frame, palette: &Palette) -> Element {
+pub(crate) fn draw_panels(panels: &[Panel], frame: &PlotArea, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "panels");
     for (index, panel) in panels.iter().enumerate() {
         let top = frame.bottom + index as f64 * PANEL_PX + TITLE_PX;
         let place = Area {
             top,
             bottom: top + PANEL_PX - TITLE_PX,
-            scale: Scale::of(panel),
+            scale: AxisScale::of(panel),
         };
         group.push(draw_panel(panel, &place, frame, palette));
     }
@@ -80,13 +80,13 @@ pub(crate) fn draw_panels(panels: &[Panel], frame: &Frame, palette: &Palette) ->
 }
 
 /// The values at the lower and the upper edge.
-struct Scale {
+struct AxisScale {
     low: f64,
     high: f64,
 }
 
-impl Scale {
-    fn of(panel: &Panel) -> Scale {
+impl AxisScale {
+    fn of(panel: &Panel) -> AxisScale {
         let drawn = panel
             .series
             .iter()
@@ -102,14 +102,14 @@ impl Scale {
             _ => 1.0,
         };
         match low <= high {
-            true => Scale {
+            true => AxisScale {
                 low: match panel.from_zero {
                     true => low,
                     false => (low - margin).max(f64::MIN),
                 },
                 high: (high + margin).min(f64::MAX),
             },
-            false => Scale {
+            false => AxisScale {
                 low: 0.0,
                 high: 1.0,
             },
@@ -132,7 +132,7 @@ impl Scale {
 struct Area {
     top: f64,
     bottom: f64,
-    scale: Scale,
+    scale: AxisScale,
 }
 
 impl Area {
@@ -141,7 +141,7 @@ impl Area {
     }
 }
 
-fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Element {
     let class = match panel.kind {
         PanelKind::Values => "panel",
         PanelKind::Cpu { .. } => "cpu panel",
@@ -183,11 +183,11 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> E
 }
 
 fn curve(
-    pieces: &[Vec<Position>],
+    pieces: &[Vec<PlotPoint>],
     stroke: &str,
     dash: &'static str,
     area: &Area,
-    frame: &Frame,
+    frame: &PlotArea,
 ) -> Element {
     let mut group = Element::group();
     let mut path = Path::default();
@@ -223,7 +223,7 @@ fn curve(
 }
 
 /// The metric's name, and at the right what the eye cannot read off the line.
-fn title(panel: &Panel, area: &Area, frame: &Frame, palette: &Palette) -> Element {
+fn title(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Element {
     let y = area.top - 8.0;
     let odd = odd_words(panel);
     let figures = figures(panel);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, SeriesView, Subject};
 
-use crate::curve::{Point, is_plausible};
+use crate::curve::{CurvePoint, is_plausible};
 
 /// A process that never held this share of the peak has no colour of its own: it could not be seen.
 const SMALL_SHARE: f64 = 0.005;
@@ -48,7 +48,7 @@ pub(crate) struct Stack {
 }
 
 /// A process with all that was recorded of it.
-struct Process<'a> {
+struct StackedProcess<'a> {
     id: ProcessId,
     name: Option<&'a str>,
     peak_bytes: f64,
@@ -58,7 +58,7 @@ struct Process<'a> {
 }
 
 /// Stacks the processes at the times of the curve's points.
-pub(crate) fn stack(recording: &Recording, curve: &[Point], max_processes: usize) -> Stack {
+pub(crate) fn stack(recording: &Recording, curve: &[CurvePoint], max_processes: usize) -> Stack {
     let mut processes = processes(recording);
     processes.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes).then(a.id.cmp(&b.id)));
     let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
@@ -89,7 +89,7 @@ pub(crate) fn stack(recording: &Recording, curve: &[Point], max_processes: usize
 }
 
 /// Scales the layers to the curve: down where they exceed it, up where the processes do hold all of it.
-fn fit(mut layers: Vec<Layer>, curve: &[Point], plain_sum: &[f64]) -> Stack {
+fn fit(mut layers: Vec<Layer>, curve: &[CurvePoint], plain_sum: &[f64]) -> Stack {
     let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
     let (mut scaled, mut unattributed) = (false, false);
     for (index, point) in curve.iter().enumerate() {
@@ -116,12 +116,12 @@ fn fit(mut layers: Vec<Layer>, curve: &[Point], plain_sum: &[f64]) -> Stack {
     }
 }
 
-fn processes(recording: &Recording) -> Vec<Process<'_>> {
+fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
     // Where it is told what a process adds to the tree, its whole RSS would count shared pages again.
     let tells_added = recording.tables.iter().any(|table| {
         matches!(table.spec.subject, Subject::Process(_)) && table.series("memory_bytes").is_some()
     });
-    let mut by_id: HashMap<ProcessId, Process<'_>> = HashMap::new();
+    let mut by_id: HashMap<ProcessId, StackedProcess<'_>> = HashMap::new();
     for table in &recording.tables {
         let (id, column) = match table.spec.subject {
             Subject::Process(id) if tells_added => (id, "memory_bytes"),
@@ -130,7 +130,7 @@ fn processes(recording: &Recording) -> Vec<Process<'_>> {
             Subject::ProcessDetail(id) => (id, "peak_rss_bytes"),
             _ => continue,
         };
-        let process = by_id.entry(id).or_insert(Process {
+        let process = by_id.entry(id).or_insert(StackedProcess {
             id,
             name: None,
             peak_bytes: 0.0,
@@ -175,7 +175,11 @@ fn processes(recording: &Recording) -> Vec<Process<'_>> {
     drawn.collect()
 }
 
-fn layer(process: &Process<'_>, shown: &[Process<'_>], curve: &[Point]) -> Layer {
+fn layer(
+    process: &StackedProcess<'_>,
+    shown: &[StackedProcess<'_>],
+    curve: &[CurvePoint],
+) -> Layer {
     let mut heights = vec![0.0; curve.len()];
     add_heights(process, curve, &mut heights);
     let pid = process.id.pid;
@@ -194,8 +198,8 @@ fn layer(process: &Process<'_>, shown: &[Process<'_>], curve: &[Point]) -> Layer
 }
 
 /// Adds plain RSS, shared pages and all.
-fn add_plain_rss(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
-    let plain = Process {
+fn add_plain_rss(process: &StackedProcess<'_>, curve: &[CurvePoint], heights: &mut [f64]) {
+    let plain = StackedProcess {
         detail: None,
         name: process.name,
         tables: process.tables.clone(),
@@ -205,7 +209,7 @@ fn add_plain_rss(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
 }
 
 /// Adds the memory in force at each point of the curve while the process lived.
-fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
+fn add_heights(process: &StackedProcess<'_>, curve: &[CurvePoint], heights: &mut [f64]) {
     for table in &process.tables {
         let added = process.detail.and_then(|_| table.series("memory_bytes"));
         let Some(series) = added.or_else(|| table.series("rss_bytes")) else {
@@ -244,7 +248,7 @@ fn add_heights(process: &Process<'_>, curve: &[Point], heights: &mut [f64]) {
 }
 
 /// What other processes count of this one's RSS, at each measurement of PSS.
-fn counted_elsewhere(process: &Process<'_>, rss: SeriesView<'_>) -> Vec<(u64, f64)> {
+fn counted_elsewhere(process: &StackedProcess<'_>, rss: SeriesView<'_>) -> Vec<(u64, f64)> {
     let mut found = Vec::new();
     let Some(pss) = process.detail.and_then(|table| table.series("pss_bytes")) else {
         return found;
@@ -285,7 +289,7 @@ mod tests {
         let rows = [(0, row(10.0)), (10, row(30.0))];
         let quick = table_of(TableSpec::process(id), &rows);
         let detail = table(TableSpec::process_detail(id));
-        let process = Process {
+        let process = StackedProcess {
             id,
             name: None,
             peak_bytes: 0.0,
@@ -293,7 +297,7 @@ mod tests {
             tables: vec![&quick],
             detail: Some(&detail),
         };
-        let curve = [0, 10].map(|time_nanos| Point {
+        let curve = [0, 10].map(|time_nanos| CurvePoint {
             time_nanos,
             bytes: 1000.0,
         });
@@ -326,7 +330,7 @@ mod tests {
             ..ProcessDetailRow::ABSENT
         };
         let detail = table_of(TableSpec::process_detail(id), &[(5, row), (15, row)]);
-        let process = Process {
+        let process = StackedProcess {
             id,
             name: None,
             peak_bytes: 0.0,
@@ -334,7 +338,7 @@ mod tests {
             tables: vec![&quick],
             detail: Some(&detail),
         };
-        let curve = [0, 10, 20].map(|time_nanos| Point {
+        let curve = [0, 10, 20].map(|time_nanos| CurvePoint {
             time_nanos,
             bytes: 1000.0,
         });
@@ -352,7 +356,7 @@ mod tests {
             kind: LayerKind::Process,
             heights: vec![64.0],
         }];
-        let curve = [Point {
+        let curve = [CurvePoint {
             time_nanos: 0,
             bytes: 66.0,
         }];

@@ -6,7 +6,7 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
-use nilo_plot::{Chart, ChartOptions, Peak, Theme, compare_chart, memory_chart};
+use nilo_plot::{Chart, ChartOptions, PeakMark, Theme, compare_chart, memory_chart};
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Event, Recording, RunStatus};
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn every_picture_of_a_run_has_the_figures_of_its_summary() {
 #[test]
 fn a_training_run_names_its_processes_its_peak_and_its_limit() {
     let options = ChartOptions {
-        peak: Some(Peak {
+        peak: Some(PeakMark {
             bytes: (2.5 * GIB) as u64,
             time_nanos: Some(70 * SECOND),
             kind: "VmHWM".into(),
@@ -308,7 +308,7 @@ fn one_spike_among_a_million_samples_is_drawn() {
 fn a_peak_between_samples_stands_above_the_line() {
     let mut recording = empty("spike");
     add_tree(&mut recording, &curve(20.0, 2.0, |_| 300.0 * MIB));
-    let peak = Peak {
+    let peak = PeakMark {
         bytes: (2.11 * GIB) as u64,
         time_nanos: Some(5 * SECOND + 1),
         kind: "VmHWM".into(),
@@ -490,7 +490,7 @@ proptest! {
         let options = ChartOptions {
             width: size.0,
             height: size.1,
-            peak: peak.map(|(bytes, time_nanos)| Peak { bytes, time_nanos, kind: name.clone() }),
+            peak: peak.map(|(bytes, time_nanos)| PeakMark { bytes, time_nanos, kind: name.clone() }),
             limit: limit_bytes.map(|bytes| limit(bytes as f64)),
             duration_nanos: (event_nanos % 3 == 0).then_some(event_nanos),
             theme: if dark { Theme::Dark } else { Theme::Light },

@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::errors::{sentence, value_error};
-use crate::shared::Shared;
+use crate::shared::SharedRun;
 use crate::trouble::report;
 
 /// What is attached.
 #[derive(FromPyObject)]
-pub(crate) enum Source {
+pub(crate) enum AttachmentSource {
     Bytes(PyBackedBytes),
     File(PathBuf),
 }
@@ -24,8 +24,8 @@ pub(crate) enum Source {
 /// Attaches, or says why not: wrong arguments raise, everything else is a trouble in the loop.
 pub(crate) fn attach(
     py: Python<'_>,
-    shared: &Shared,
-    source: &Source,
+    shared: &SharedRun,
+    source: &AttachmentSource,
     name: &str,
     media_type: &str,
 ) -> PyResult<()> {
@@ -41,10 +41,12 @@ pub(crate) fn attach(
     let stored = py.detach(|| -> Result<bool, RunfileError> {
         let folder = RunFolder::open(path)?;
         let stored = match source {
-            Source::Bytes(bytes) => {
+            AttachmentSource::Bytes(bytes) => {
                 folder.store_attachment(name, media_type, &mut io::Cursor::new(&**bytes))?
             }
-            Source::File(file) => folder.store_attachment(name, media_type, &mut open(file)?)?,
+            AttachmentSource::File(file) => {
+                folder.store_attachment(name, media_type, &mut open(file)?)?
+            }
         };
         let is_told = shared.store(|stream| stream.event(stored.event()));
         if is_told != Some(true) {

@@ -6,14 +6,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::run::Run;
-use crate::shared::{Shared, lock};
+use crate::shared::{SharedRun, lock};
 
 static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The run that a class adds to: a given one, or whichever is current when the first point comes.
 pub(crate) struct Destination {
-    given: Option<Arc<Shared>>,
-    found: Mutex<Option<Arc<Shared>>>,
+    given: Option<Arc<SharedRun>>,
+    found: Mutex<Option<Arc<SharedRun>>>,
 }
 
 impl Destination {
@@ -26,7 +26,7 @@ impl Destination {
 
     /// The run; asks `nilometer.run.current_run` when there is none or the last one has ended.
     #[inline]
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<Shared>> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<SharedRun>> {
         if let Some(shared) = &self.given {
             return Ok(Arc::clone(shared));
         }
@@ -39,7 +39,7 @@ impl Destination {
     }
 
     #[cold]
-    fn find(&self, py: Python<'_>) -> PyResult<Arc<Shared>> {
+    fn find(&self, py: Python<'_>) -> PyResult<Arc<SharedRun>> {
         let current = CURRENT.get_or_try_init(py, || {
             let module = py.import("nilometer.run")?;
             PyResult::Ok(module.getattr("current_run")?.unbind())

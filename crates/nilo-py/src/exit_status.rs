@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 /// What waits for the status.
-type Waiting = Box<dyn FnOnce(Option<i32>) + Send>;
+type StatusCallback = Box<dyn FnOnce(Option<i32>) + Send>;
 
-static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
+static WAITING: Mutex<Vec<StatusCallback>> = Mutex::new(Vec::new());
 
 /// Calls something with the exit status when the process ends; at once and without it where the C library does not tell.
 pub(crate) fn with_exit_status(work: impl FnOnce(Option<i32>) + Send + 'static) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::number::{self, Reading};
+use crate::number::{self, LoggedValue};
 use crate::pending::DeviceNumber;
 use crate::text::text_of;
 
@@ -13,7 +13,7 @@ use crate::text::text_of;
 const DEEPEST: usize = 16;
 
 /// What a dictionary held.
-pub(crate) struct Found {
+pub(crate) struct FlatValues {
     pub(crate) numbers: Vec<(String, f64)>,
     pub(crate) on_device: Vec<(String, DeviceNumber)>,
     /// Names and what their values are instead of numbers.
@@ -23,8 +23,8 @@ pub(crate) struct Found {
 }
 
 /// Reads everything in a dictionary.
-pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<Found> {
-    let mut found = Found {
+pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<FlatValues> {
+    let mut found = FlatValues {
         numbers: Vec::new(),
         on_device: Vec::new(),
         unusable: Vec::new(),
@@ -37,7 +37,12 @@ pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<Found> {
     Ok(found)
 }
 
-fn add(dict: &Bound<'_, PyDict>, prefix: &str, depth: usize, found: &mut Found) -> PyResult<()> {
+fn add(
+    dict: &Bound<'_, PyDict>,
+    prefix: &str,
+    depth: usize,
+    found: &mut FlatValues,
+) -> PyResult<()> {
     // A copy, because reading a value may run code that changes the dictionary.
     for (key, value) in dict.copy()?.iter() {
         let text = text_of(&key.str()?).into_owned();
@@ -47,23 +52,23 @@ fn add(dict: &Bound<'_, PyDict>, prefix: &str, depth: usize, found: &mut Found) 
             format!("{prefix}/{text}")
         };
         match number::read(&value) {
-            Reading::Number(number) => {
+            LoggedValue::Number(number) => {
                 found.numbers.push((name, number));
                 if let Some(keys) = &mut found.keys {
                     keys.push(key.unbind());
                 }
                 continue;
             }
-            Reading::OnDevice(tensor) => match DeviceNumber::begin(&tensor) {
+            LoggedValue::OnDevice(tensor) => match DeviceNumber::begin(&tensor) {
                 Ok(number) => found.on_device.push((name, number)),
                 Err(error) => found
                     .unusable
                     .push((name, format!("a tensor that cannot be read ({error})"))),
             },
-            Reading::Nested(inner) if depth < DEEPEST => add(&inner, &name, depth + 1, found)?,
-            Reading::Nested(_) => found.unusable.push((name, "nested too deeply".to_owned())),
-            Reading::Nothing => {}
-            Reading::Unusable(what) => found.unusable.push((name, what)),
+            LoggedValue::Nested(inner) if depth < DEEPEST => add(&inner, &name, depth + 1, found)?,
+            LoggedValue::Nested(_) => found.unusable.push((name, "nested too deeply".to_owned())),
+            LoggedValue::Nothing => {}
+            LoggedValue::Unusable(what) => found.unusable.push((name, what)),
         }
         found.keys = None;
     }

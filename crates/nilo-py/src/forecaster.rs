@@ -14,16 +14,16 @@ use pyo3::types::PyDict;
 use crate::errors::value_error;
 
 /// Follows one resource: readings in, a judgement out.
-#[pyclass(frozen, subclass, module = "nilometer._native")]
-pub(crate) struct Forecaster {
+#[pyclass(name = "Forecaster", frozen, subclass, module = "nilometer._native")]
+pub(crate) struct PyForecaster {
     following: Mutex<Following>,
 }
 
 #[pymethods]
-impl Forecaster {
+impl PyForecaster {
     #[new]
-    fn new() -> Forecaster {
-        Forecaster {
+    fn new() -> PyForecaster {
+        PyForecaster {
             following: Mutex::default(),
         }
     }
@@ -116,7 +116,7 @@ impl Forecaster {
     }
 }
 
-impl Forecaster {
+impl PyForecaster {
     fn locked(&self) -> MutexGuard<'_, Following> {
         self.following
             .lock()

@@ -6,7 +6,8 @@ use std::time::Duration;
 use nilo_runfile::monotonic_nanos;
 use nilo_source::Roots;
 use nilo_source::gpu::{
-    CudaView, Family, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuView, cuda_view,
+    CudaView, GpuOwners, GpuReader, GpuReading, GpuShare, GpuStage, GpuView, ProcessSubtree,
+    cuda_view,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -24,7 +25,7 @@ struct Looker {
     reader: GpuReader,
     view: GpuView,
     owners: GpuOwners,
-    family: Family,
+    family: ProcessSubtree,
     members: Vec<u32>,
     next_members_nanos: u64,
 }
@@ -40,7 +41,7 @@ impl Looker {
             reader,
             view: GpuView::default(),
             owners: GpuOwners::new(&Roots::default()),
-            family: Family::of(&Roots::default(), pid),
+            family: ProcessSubtree::of(&Roots::default(), pid),
             members: Vec::new(),
             next_members_nanos: 0,
         }

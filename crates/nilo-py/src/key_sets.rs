@@ -37,7 +37,7 @@ pub(crate) struct KeySets {
 }
 
 /// Why a name cannot be stored.
-pub(crate) enum Refusal {
+pub(crate) enum InvalidName {
     /// It is one too many.
     TooMany,
     /// It is too long.
@@ -74,18 +74,18 @@ impl KeySets {
     }
 
     /// Whether a name may be stored; it is one of the names from then on.
-    pub(crate) fn admit(&mut self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn admit(&mut self, name: &str) -> Result<(), InvalidName> {
         if self.names.contains(name) {
             return Ok(());
         }
         if name.is_empty() {
-            return Err(Refusal::Empty);
+            return Err(InvalidName::Empty);
         }
         if name.len() > LONGEST_NAME {
-            return Err(Refusal::TooLong);
+            return Err(InvalidName::TooLong);
         }
         if self.names.len() >= MOST_NAMES {
-            return Err(Refusal::TooMany);
+            return Err(InvalidName::TooMany);
         }
         self.names.insert(name.to_owned());
         Ok(())

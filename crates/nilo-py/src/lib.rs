@@ -51,7 +51,7 @@ mod _native {
     #[pymodule_export]
     use super::exceptions::record_exception;
     #[pymodule_export]
-    use super::forecaster::{Forecaster, is_warning, level_trend, warning_text};
+    use super::forecaster::{PyForecaster, is_warning, level_trend, warning_text};
     #[pymodule_export]
     use super::gpus::gpu_readings;
     #[pymodule_export]
@@ -67,13 +67,13 @@ mod _native {
     #[pymodule_export]
     use super::reader::{RunReader, find_run};
     #[pymodule_export]
-    use super::rewards::RewardHistory;
+    use super::rewards::PyRewardHistory;
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
     use super::run_folder::{own_rank, tell_own_rank};
     #[pymodule_export]
-    use super::scores::ScoreHistory;
+    use super::scores::PyScoreHistory;
     #[pymodule_export]
     use super::series::describe;
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyString};
 
-use crate::number::{self, Reading};
+use crate::number::{self, LoggedValue};
 
 /// Values as they were nested.
 enum Nested {
@@ -92,11 +92,11 @@ fn read(what: &str, value: &Bound<'_, PyAny>, depth: usize) -> Result<Nested, St
         return Ok(Nested::List(list));
     }
     match number::read(value) {
-        Reading::Number(number) => Ok(Nested::Number(number)),
-        Reading::Nothing => Ok(Nested::Number(f64::NAN)),
-        Reading::Unusable(found) => Err(format!("{what} is {found}, not a number")),
-        Reading::Nested(_) => Err(format!("{what} is a dictionary, not a number or a list")),
-        Reading::OnDevice(_) => Err(format!("{what} is a tensor that cannot be read")),
+        LoggedValue::Number(number) => Ok(Nested::Number(number)),
+        LoggedValue::Nothing => Ok(Nested::Number(f64::NAN)),
+        LoggedValue::Unusable(found) => Err(format!("{what} is {found}, not a number")),
+        LoggedValue::Nested(_) => Err(format!("{what} is a dictionary, not a number or a list")),
+        LoggedValue::OnDevice(_) => Err(format!("{what} is a tensor that cannot be read")),
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 /// What a logged value turned out to be.
-pub(crate) enum Reading<'py> {
+pub(crate) enum LoggedValue<'py> {
     /// A number, NaN and infinities among them.
     Number(f64),
     /// A tensor on a device, whose number must be fetched without waiting for it.
@@ -21,42 +21,42 @@ pub(crate) enum Reading<'py> {
 
 /// Reads a value that is usually a float.
 #[inline]
-pub(crate) fn read<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+pub(crate) fn read<'py>(value: &Bound<'py, PyAny>) -> LoggedValue<'py> {
     match value.cast_exact::<PyFloat>() {
-        Ok(float) => Reading::Number(float.value()),
+        Ok(float) => LoggedValue::Number(float.value()),
         Err(_) => read_other(value),
     }
 }
 
 #[cold]
-fn read_other<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+fn read_other<'py>(value: &Bound<'py, PyAny>) -> LoggedValue<'py> {
     if value.is_none() {
-        return Reading::Nothing;
+        return LoggedValue::Nothing;
     }
     if let Ok(truth) = value.cast_exact::<PyBool>() {
-        return Reading::Number(f64::from(u8::from(truth.is_true())));
+        return LoggedValue::Number(f64::from(u8::from(truth.is_true())));
     }
     if let Ok(integer) = value.cast::<PyInt>() {
         return whole(integer);
     }
     if let Ok(float) = value.cast::<PyFloat>() {
-        return Reading::Number(float.value());
+        return LoggedValue::Number(float.value());
     }
     if let Ok(dict) = value.cast::<PyDict>() {
-        return Reading::Nested(dict.clone());
+        return LoggedValue::Nested(dict.clone());
     }
     if value.is_instance_of::<PyString>() {
-        return Reading::Unusable("a string".to_owned());
+        return LoggedValue::Unusable("a string".to_owned());
     }
     if is_on_device(value) {
         return match element_count(value) {
-            Some(1) => Reading::OnDevice(value.clone()),
-            _ => Reading::Unusable("a tensor of several elements".to_owned()),
+            Some(1) => LoggedValue::OnDevice(value.clone()),
+            _ => LoggedValue::Unusable("a tensor of several elements".to_owned()),
         };
     }
     // Without the number of them: each text is said once, and it may change with every step.
     if element_count(value).is_some_and(|count| count != 1) {
-        return Reading::Unusable("an array of several elements".to_owned());
+        return LoggedValue::Unusable("an array of several elements".to_owned());
     }
     // A tensor that is part of a graph would warn of being read.
     let needs_detaching = value
@@ -69,12 +69,12 @@ fn read_other<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
         _ => value,
     };
     match value.extract::<f64>() {
-        Ok(number) => Reading::Number(number),
+        Ok(number) => LoggedValue::Number(number),
         Err(_) => item(value),
     }
 }
 
-fn whole<'py>(integer: &Bound<'py, PyInt>) -> Reading<'py> {
+fn whole<'py>(integer: &Bound<'py, PyInt>) -> LoggedValue<'py> {
     // SAFETY: the object is an int and the GIL is held; an error is fetched right after.
     let number = unsafe { ffi::PyLong_AsDouble(integer.as_ptr()) };
     if number == -1.0
@@ -86,19 +86,19 @@ fn whole<'py>(integer: &Bound<'py, PyInt>) -> Reading<'py> {
         } else {
             "an unreadable integer"
         };
-        return Reading::Unusable(what.to_owned());
+        return LoggedValue::Unusable(what.to_owned());
     }
-    Reading::Number(number)
+    LoggedValue::Number(number)
 }
 
 /// Arrays and tensors of one element whose `__float__` refuses them have `item()`.
-fn item<'py>(value: &Bound<'py, PyAny>) -> Reading<'py> {
+fn item<'py>(value: &Bound<'py, PyAny>) -> LoggedValue<'py> {
     let number = value
         .call_method0("item")
         .and_then(|item| item.extract::<f64>());
     match number {
-        Ok(number) => Reading::Number(number),
-        Err(_) => Reading::Unusable(match value.get_type().name() {
+        Ok(number) => LoggedValue::Number(number),
+        Err(_) => LoggedValue::Unusable(match value.get_type().name() {
             Ok(name) => format!("of type {name}"),
             Err(_) => "not a number".to_owned(),
         }),
@@ -144,13 +144,13 @@ pub(crate) fn read_step(step: &Bound<'_, PyAny>) -> Result<i64, String> {
         };
     }
     match read(step) {
-        Reading::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+        LoggedValue::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
             Ok(number as i64)
         }
         // In its own digits: as a float it is another number.
         _ if step.is_instance_of::<PyInt>() => Err(format!("{step}, beyond 64 bits")),
-        Reading::Number(number) => Err(format!("{number:?}, not an integer below 9e15")),
-        Reading::Unusable(what) => Err(what),
+        LoggedValue::Number(number) => Err(format!("{number:?}, not an integer below 9e15")),
+        LoggedValue::Unusable(what) => Err(what),
         _ => Err("not a number".to_owned()),
     }
 }

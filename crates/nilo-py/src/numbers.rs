@@ -72,11 +72,11 @@ impl From<Vec<f64>> for Numbers {
 }
 
 /// Numbers that may be looked at as bytes: no padding, every bit pattern valid.
-trait Plain: Copy {}
-impl Plain for f64 {}
-impl Plain for i64 {}
+trait PlainNumber: Copy {}
+impl PlainNumber for f64 {}
+impl PlainNumber for i64 {}
 
-fn bytes_of<T: Plain>(numbers: &[T]) -> &[u8] {
+fn bytes_of<T: PlainNumber>(numbers: &[T]) -> &[u8] {
     // SAFETY: the numbers have no padding, and any bytes are valid bytes; the lifetime is that of the slice.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) }
 }

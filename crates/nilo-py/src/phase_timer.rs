@@ -14,8 +14,8 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::destination::Destination;
 use crate::run::Run;
-use crate::series::{Series, Statistics, summary_dict};
-use crate::shared::Shared;
+use crate::series::{Series, SeriesStatistics, summary_dict};
+use crate::shared::SharedRun;
 use crate::strand::Strand;
 use crate::text::{Text, text_of};
 use crate::trouble::report;
@@ -69,7 +69,7 @@ struct Phase {
 }
 
 #[derive(Default)]
-struct Phases {
+struct TimedPhases {
     /// What is open, by who opened it; nobody with nothing.
     open: Vec<(Strand, Vec<Open>)>,
     phases: Vec<Phase>,
@@ -81,7 +81,7 @@ struct Phases {
 #[pyclass(frozen, subclass, module = "nilometer._native")]
 pub(crate) struct PhaseTimer {
     destination: Destination,
-    phases: Mutex<Phases>,
+    phases: Mutex<TimedPhases>,
 }
 
 #[pymethods]
@@ -227,7 +227,7 @@ impl PhaseTimer {
             }
             let seconds = phase.seconds.last(None);
             let shares = [("p50", 0.5), ("p95", 0.95)];
-            let summary = summary_dict(py, &Statistics::of(seconds), "_sec", &shares)?;
+            let summary = summary_dict(py, &SeriesStatistics::of(seconds), "_sec", &shares)?;
             summary.set_item("total_sec", phase.total_secs)?;
             all.set_item(&phase.path, summary)?;
         }
@@ -236,7 +236,7 @@ impl PhaseTimer {
 
     /// Forgets what was timed so far; the run keeps it.
     fn reset(&self) {
-        *self.locked() = Phases::default();
+        *self.locked() = TimedPhases::default();
     }
 }
 
@@ -262,7 +262,7 @@ impl PhaseBlock {
 
 impl PhaseTimer {
     /// Adds phases that somebody else timed. Runs no Python code, so that locks may be held meanwhile.
-    pub(crate) fn add_all(&self, run: &Shared, timed: impl Iterator<Item = Timed>) {
+    pub(crate) fn add_all(&self, run: &SharedRun, timed: impl Iterator<Item = Timed>) {
         let mut phases = self.locked();
         for timed in timed {
             if let Some(phase) = phases.find(Strand::of_thread(), timed.name) {
@@ -277,12 +277,12 @@ impl PhaseTimer {
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Phases> {
+    fn locked(&self) -> MutexGuard<'_, TimedPhases> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Phases {
+impl TimedPhases {
     /// The innermost phase that is open.
     fn innermost(&self, strand: Strand) -> Option<usize> {
         let (_, open) = self.open.iter().find(|(owner, _)| *owner == strand)?;
@@ -393,7 +393,7 @@ impl Phases {
     }
 
     /// Keeps a duration, here and in the run; gives it in seconds.
-    fn store(&mut self, phase: usize, duration: &Duration, run: &Shared) -> f64 {
+    fn store(&mut self, phase: usize, duration: &Duration, run: &SharedRun) -> f64 {
         let phase = &mut self.phases[phase];
         let seconds = duration.nanos / 1e9;
         let is_sampled = duration.weight > 1;

@@ -41,7 +41,7 @@ pub(crate) fn find_run(root: PathBuf, asked: PathBuf) -> PyResult<PathBuf> {
 }
 
 /// Steps, seconds since the run began, and values.
-type Series = (Numbers, Numbers, Numbers);
+type SeriesArrays = (Numbers, Numbers, Numbers);
 
 #[pymethods]
 impl RunReader {
@@ -83,7 +83,7 @@ impl RunReader {
         name: Text,
         group: Option<&str>,
         rank: Option<u32>,
-    ) -> PyResult<Series> {
+    ) -> PyResult<SeriesArrays> {
         let is_wanted = |spec: &TableSpec, group: Option<&str>| {
             let known = metric_group(spec);
             known.is_some() && (group.is_none() || known == group)
@@ -118,7 +118,7 @@ impl RunReader {
         py: Python<'_>,
         names: Option<BTreeSet<String>>,
         group: Option<&str>,
-    ) -> PyResult<BTreeMap<String, Series>> {
+    ) -> PyResult<BTreeMap<String, SeriesArrays>> {
         let mut called = self.called(py, group)?;
         called.retain(|_, name| names.as_ref().is_none_or(|names| names.contains(name)));
         let recording = self.load(py, &|spec| {
@@ -147,7 +147,7 @@ impl RunReader {
 
     /// A phase's durations in nanoseconds.
     #[pyo3(signature = (name, rank=None))]
-    fn phase(&self, py: Python<'_>, name: Text, rank: Option<u32>) -> PyResult<Series> {
+    fn phase(&self, py: Python<'_>, name: Text, rank: Option<u32>) -> PyResult<SeriesArrays> {
         let wanted = |spec: &TableSpec| {
             let is_phase =
                 matches!(&spec.subject, Subject::Phase { name: phase } if *phase == *name);
@@ -157,17 +157,17 @@ impl RunReader {
     }
 
     /// A column of the process tree's table, such as `memory_bytes`.
-    fn tree(&self, py: Python<'_>, column: &str) -> PyResult<Series> {
+    fn tree(&self, py: Python<'_>, column: &str) -> PyResult<SeriesArrays> {
         self.series(py, column, &|spec| spec.subject == Subject::Tree)
     }
 
     /// A column of the totals of batches, samples, tokens.
-    fn throughput(&self, py: Python<'_>, column: &str) -> PyResult<Series> {
+    fn throughput(&self, py: Python<'_>, column: &str) -> PyResult<SeriesArrays> {
         self.series(py, column, &|spec| spec.subject == Subject::Throughput)
     }
 
     /// A column of the readings that PyTorch gave of a GPU's memory.
-    fn torch_memory(&self, py: Python<'_>, device: u32, column: &str) -> PyResult<Series> {
+    fn torch_memory(&self, py: Python<'_>, device: u32, column: &str) -> PyResult<SeriesArrays> {
         self.series(py, column, &|spec| {
             spec.subject == Subject::TorchMemory { device }
         })
@@ -279,7 +279,7 @@ impl RunReader {
         py: Python<'_>,
         column: &str,
         wanted: &(dyn Fn(&TableSpec) -> bool + Sync),
-    ) -> PyResult<Series> {
+    ) -> PyResult<SeriesArrays> {
         let recording = self.load_column(py, column, wanted)?;
         Ok(py.detach(|| Points::gather(recording)).into())
     }
@@ -374,8 +374,8 @@ impl Points {
     }
 }
 
-impl From<Points> for Series {
-    fn from(points: Points) -> Series {
+impl From<Points> for SeriesArrays {
+    fn from(points: Points) -> SeriesArrays {
         (
             points.steps.into(),
             points.seconds.into(),

@@ -16,13 +16,13 @@ use crate::nested::read_groups;
 use crate::text::text_of;
 
 /// Groups of rewards, kept and described.
-#[pyclass(frozen, module = "nilometer._native")]
-pub(crate) struct RewardHistory {
+#[pyclass(name = "RewardHistory", frozen, module = "nilometer._native")]
+pub(crate) struct PyRewardHistory {
     history: Mutex<History>,
 }
 
 #[pymethods]
-impl RewardHistory {
+impl PyRewardHistory {
     #[new]
     #[pyo3(signature = (*, reward_max=None, reward_min=None, success_threshold=None, zero_std=None, low_std=None, advantage_epsilon=None, advantage_scale=None, keep_rewards=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python call")]
@@ -35,7 +35,7 @@ impl RewardHistory {
         advantage_epsilon: Option<f64>,
         advantage_scale: Option<&str>,
         keep_rewards: Option<usize>,
-    ) -> PyResult<RewardHistory> {
+    ) -> PyResult<PyRewardHistory> {
         let usual = RewardSettings::default();
         let settings = RewardSettings {
             reward_max: finite("reward_max", reward_max)?,
@@ -58,7 +58,7 @@ impl RewardHistory {
         if settings.keep_rewards == 0 {
             return Err(value_error("keep_rewards is 0; it must be positive"));
         }
-        Ok(RewardHistory {
+        Ok(PyRewardHistory {
             history: Mutex::new(History::new(settings)),
         })
     }
@@ -143,7 +143,7 @@ impl RewardHistory {
     }
 }
 
-impl RewardHistory {
+impl PyRewardHistory {
     /// Only locked without the interpreter, so that whoever waits for it holds nothing up.
     fn locked(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)

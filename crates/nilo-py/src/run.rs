@@ -13,7 +13,7 @@ use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::attachment::{Source, attach};
+use crate::attachment::{AttachmentSource, attach};
 use crate::errors::{os_error, sentence, value_error};
 use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
@@ -21,7 +21,7 @@ use crate::number;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, Quick, Shared, Sink, lock};
+use crate::shared::{METRICS, Ownership, Quick, SharedRun, Sink, lock};
 use crate::stream::Stream;
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
@@ -53,7 +53,7 @@ pub(crate) fn step_of(what: &str, step: Option<&Bound<'_, PyAny>>) -> PyResult<O
 /// A run that this process adds to.
 #[pyclass(frozen, subclass, module = "nilometer._native")]
 pub(crate) struct Run {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedRun>,
 }
 
 #[pymethods]
@@ -70,7 +70,7 @@ impl Run {
             None => Sink::Nowhere,
         };
         Ok(Run {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedRun {
                 path: path.map(|path| std::path::absolute(&path).unwrap_or(path)),
                 sink: Mutex::new(sink),
                 pending: Mutex::default(),
@@ -268,7 +268,7 @@ impl Run {
     fn attach_source(
         &self,
         py: Python<'_>,
-        source: Source,
+        source: AttachmentSource,
         name: &str,
         media_type: &str,
     ) -> PyResult<()> {

@@ -15,27 +15,27 @@ use crate::text::text_of;
 const UNNAMED: &str = "verifier";
 
 /// Scores, counted and described.
-#[pyclass(frozen, module = "nilometer._native")]
-pub(crate) struct ScoreHistory {
+#[pyclass(name = "ScoreHistory", frozen, module = "nilometer._native")]
+pub(crate) struct PyScoreHistory {
     history: Mutex<History>,
 }
 
 #[pymethods]
-impl ScoreHistory {
+impl PyScoreHistory {
     #[new]
     #[pyo3(signature = (*, exact_values=None, bins=None, drift_updates=None))]
     fn new(
         exact_values: Option<usize>,
         bins: Option<usize>,
         drift_updates: Option<usize>,
-    ) -> PyResult<ScoreHistory> {
+    ) -> PyResult<PyScoreHistory> {
         for (what, value) in [("bins", bins), ("drift_updates", drift_updates)] {
             if value == Some(0) {
                 return Err(value_error(format!("{what} is 0; it must be positive")));
             }
         }
         let usual = ScoreSettings::default();
-        Ok(ScoreHistory {
+        Ok(PyScoreHistory {
             history: Mutex::new(History::new(ScoreSettings {
                 exact_values: exact_values.unwrap_or(usual.exact_values),
                 bins: bins.unwrap_or(usual.bins),
@@ -74,7 +74,7 @@ impl ScoreHistory {
     }
 }
 
-impl ScoreHistory {
+impl PyScoreHistory {
     /// Only locked without the interpreter, so that whoever waits for it holds nothing up.
     fn locked(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)

@@ -37,7 +37,7 @@ impl Series {
 
 /// What a stretch of values amounts to.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Statistics {
+pub(crate) struct SeriesStatistics {
     pub(crate) count: usize,
     pub(crate) mean: f64,
     pub(crate) std: f64,
@@ -48,13 +48,13 @@ pub(crate) struct Statistics {
     sorted: Vec<f64>,
 }
 
-impl Statistics {
-    pub(crate) fn of(values: &[f64]) -> Statistics {
+impl SeriesStatistics {
+    pub(crate) fn of(values: &[f64]) -> SeriesStatistics {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let nan_count = values.iter().filter(|value| value.is_nan()).count();
         let (mean, std) = mean_and_std(&sorted);
-        Statistics {
+        SeriesStatistics {
             count: values.len(),
             mean,
             std,
@@ -92,7 +92,7 @@ pub(crate) fn mean_and_std(values: &[f64]) -> (f64, f64) {
 /// The summary as Python sees it; `unit` is put behind the names of quantities, as in `mean_sec`.
 pub(crate) fn summary_dict<'py>(
     py: Python<'py>,
-    statistics: &Statistics,
+    statistics: &SeriesStatistics,
     unit: &str,
     shares: &[(&str, f64)],
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -116,13 +116,13 @@ pub(crate) fn summary_dict<'py>(
 /// Count, mean, std, min, max, p50, p95, p99 of any numbers, with NaN and infinities counted apart.
 #[pyfunction]
 pub(crate) fn describe<'py>(py: Python<'py>, values: Vec<f64>) -> PyResult<Bound<'py, PyDict>> {
-    metric_summary(py, &Statistics::of(&values))
+    metric_summary(py, &SeriesStatistics::of(&values))
 }
 
 /// The summary of a metric.
 pub(crate) fn metric_summary<'py>(
     py: Python<'py>,
-    statistics: &Statistics,
+    statistics: &SeriesStatistics,
 ) -> PyResult<Bound<'py, PyDict>> {
     let shares = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];
     let dict = summary_dict(py, statistics, "", &shares)?;

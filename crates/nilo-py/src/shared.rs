@@ -13,8 +13,8 @@ use nilo_sample::{Ending, RunDescription, RunStatus};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::flatten::Found;
-use crate::key_sets::{LONGEST_NAME, MOST_NAMES, Refusal};
+use crate::flatten::FlatValues;
+use crate::key_sets::{InvalidName, LONGEST_NAME, MOST_NAMES};
 use crate::pending::{Pending, PendingQueue};
 use crate::quick_row::QuickRoom;
 use crate::rank_end::RankEnd;
@@ -53,12 +53,12 @@ pub(crate) struct Ownership {
 }
 
 /// What this process has to do when its part of a run ends.
-pub(crate) struct Part {
+pub(crate) struct RunRole {
     owned: Option<Ownership>,
     rank: Option<RankEnd>,
 }
 
-impl Part {
+impl RunRole {
     /// Whether there is anything to do.
     pub(crate) fn has_end(&self) -> bool {
         self.owned.is_some() || self.rank.is_some()
@@ -75,7 +75,7 @@ impl Part {
 }
 
 /// The state that the classes of one process share.
-pub(crate) struct Shared {
+pub(crate) struct SharedRun {
     pub(crate) path: Option<PathBuf>,
     pub(crate) sink: Mutex<Sink>,
     pub(crate) pending: Mutex<PendingQueue>,
@@ -95,7 +95,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl SharedRun {
     /// Does something with the stream of this process; `None` when there is no run to write to.
     #[inline]
     pub(crate) fn with_stream<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Option<T> {
@@ -112,8 +112,8 @@ impl Shared {
     }
 
     /// Hands over what is to be done at the end, once.
-    pub(crate) fn take_part(&self) -> Part {
-        Part {
+    pub(crate) fn take_part(&self) -> RunRole {
+        RunRole {
             owned: lock(&self.owned).take(),
             rank: lock(&self.rank_end).take(),
         }
@@ -263,7 +263,7 @@ impl Shared {
         &self,
         py: Python<'_>,
         group: &str,
-        found: Found,
+        found: FlatValues,
         step: Option<i64>,
     ) -> PyResult<()> {
         if self.is_finished() {
@@ -370,15 +370,15 @@ impl Ownership {
     }
 }
 
-fn explain(name: &str, refusal: &Refusal) -> String {
+fn explain(name: &str, refusal: &InvalidName) -> String {
     match refusal {
-        Refusal::TooMany => format!(
+        InvalidName::TooMany => format!(
             "log: more than {MOST_NAMES} different names were logged; further names are left out (put what varies into the value or the step, not into the name)"
         ),
-        Refusal::TooLong => {
+        InvalidName::TooLong => {
             let start: String = name.chars().take(40).collect();
             format!("log: the name {start:?}… is longer than {LONGEST_NAME} bytes; it is left out")
         }
-        Refusal::Empty => "log: a name is empty; its value is left out".to_owned(),
+        InvalidName::Empty => "log: a name is empty; its value is left out".to_owned(),
     }
 }

@@ -13,9 +13,9 @@ use nilo_sample::Event;
 /// Runs that can be open at a time; further ones are not told of the signal.
 const MOST_RUNS: usize = 16;
 
-static WAITING: [AtomicPtr<Waiting>; MOST_RUNS] = [const { AtomicPtr::new(ptr::null_mut()) }; _];
+static WAITING: [AtomicPtr<PendingEnd>; MOST_RUNS] = [const { AtomicPtr::new(ptr::null_mut()) }; _];
 
-struct Waiting {
+struct PendingEnd {
     pid: u32,
     event: PreparedEvent,
 }
@@ -31,7 +31,7 @@ impl EndsBySigterm {
         if std::process::id() == 1 || !install() {
             return None;
         }
-        let waiting = Box::into_raw(Box::new(Waiting {
+        let waiting = Box::into_raw(Box::new(PendingEnd {
             pid: std::process::id(),
             event: PreparedEvent::new(run_dir, ended).ok()?,
         }));

@@ -13,11 +13,11 @@ use pyo3::prelude::*;
 
 use crate::destination::Destination;
 use crate::run::Run;
-use crate::shared::Shared;
+use crate::shared::SharedRun;
 
 /// Totals at a moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct Totals {
+struct ThroughputTotals {
     /// The time that counts until then.
     counted_nanos: u64,
     batches: u64,
@@ -27,7 +27,7 @@ struct Totals {
 
 /// Whether time counts.
 #[derive(Debug, Clone, Copy, Default)]
-enum Clock {
+enum TimerState {
     /// Nothing has begun: set-up does not count.
     #[default]
     NotBegun,
@@ -38,26 +38,26 @@ enum Clock {
 }
 
 #[derive(Default)]
-struct Window {
-    clock: Clock,
+struct RateWindow {
+    clock: TimerState,
     /// The totals after each of the last batches; the first is where the window begins.
-    marks: VecDeque<Totals>,
+    marks: VecDeque<ThroughputTotals>,
     /// Where the clock began. The first batch is not in the rates if nobody said when it began.
-    first: Totals,
-    last: Totals,
+    first: ThroughputTotals,
+    last: ThroughputTotals,
 }
 
-impl Window {
+impl RateWindow {
     /// The totals after the last batch: what has passed since belongs to the next one.
-    fn last_mark(&self) -> Totals {
+    fn last_mark(&self) -> ThroughputTotals {
         self.marks.back().copied().unwrap_or_default()
     }
 
     /// Takes in the time that has passed.
     fn count_until(&mut self, now_nanos: u64) {
-        if let Clock::Running { since_nanos } = self.clock {
+        if let TimerState::Running { since_nanos } = self.clock {
             self.last.counted_nanos += now_nanos.saturating_sub(since_nanos);
-            self.clock = Clock::Running {
+            self.clock = TimerState::Running {
                 since_nanos: now_nanos,
             };
         }
@@ -66,14 +66,14 @@ impl Window {
     /// Time counts from here on.
     fn resume(&mut self, now_nanos: u64) {
         match self.clock {
-            Clock::Running { .. } => return,
-            Clock::Paused => {}
-            Clock::NotBegun => {
+            TimerState::Running { .. } => return,
+            TimerState::Paused => {}
+            TimerState::NotBegun => {
                 self.first = self.last;
                 self.marks = VecDeque::from([self.last]);
             }
         }
-        self.clock = Clock::Running {
+        self.clock = TimerState::Running {
             since_nanos: now_nanos,
         };
     }
@@ -84,7 +84,7 @@ impl Window {
 pub(crate) struct Throughput {
     destination: Destination,
     size: usize,
-    window: Mutex<Window>,
+    window: Mutex<RateWindow>,
 }
 
 /// Seconds, batches, samples, tokens.
@@ -105,7 +105,7 @@ impl Throughput {
     /// Counts anew, and the clock begins here; without this call it begins with the end of the first batch.
     fn begin(&self) {
         let mut window = self.locked();
-        *window = Window::default();
+        *window = RateWindow::default();
         window.resume(monotonic_nanos());
     }
 
@@ -113,8 +113,8 @@ impl Throughput {
     fn pause(&self) {
         let mut window = self.locked();
         window.count_until(monotonic_nanos());
-        if !matches!(window.clock, Clock::NotBegun) {
-            window.clock = Clock::Paused;
+        if !matches!(window.clock, TimerState::NotBegun) {
+            window.clock = TimerState::Paused;
         }
     }
 
@@ -126,7 +126,7 @@ impl Throughput {
     /// So many of the seconds since the last batch do not count, where only afterwards it is known that it was no training.
     fn leave_out(&self, seconds: f64) {
         let now_nanos = monotonic_nanos();
-        if let Clock::Running { since_nanos } = &mut self.locked().clock {
+        if let TimerState::Running { since_nanos } = &mut self.locked().clock {
             // Too large a number of seconds, or one that is none, ends at a limit.
             let left_out = (seconds * 1e9) as u64;
             *since_nanos = since_nanos.saturating_add(left_out).min(now_nanos);
@@ -160,7 +160,7 @@ impl Throughput {
     }
 }
 
-fn between(from: &Totals, to: &Totals) -> Stretch {
+fn between(from: &ThroughputTotals, to: &ThroughputTotals) -> Stretch {
     (
         to.counted_nanos.saturating_sub(from.counted_nanos) as f64 / 1e9,
         to.batches - from.batches,
@@ -171,14 +171,20 @@ fn between(from: &Totals, to: &Totals) -> Stretch {
 
 impl Throughput {
     /// One batch was done at a moment that has just passed. Runs no Python code.
-    pub(crate) fn add_at(&self, run: &Shared, samples: f64, tokens: f64, time_nanos: u64) -> u64 {
+    pub(crate) fn add_at(
+        &self,
+        run: &SharedRun,
+        samples: f64,
+        tokens: f64,
+        time_nanos: u64,
+    ) -> u64 {
         let mut window = self.locked();
         window.count_until(time_nanos);
         window.last.batches += 1;
         window.last.samples += samples;
         window.last.tokens += tokens;
         let last = window.last;
-        if matches!(window.clock, Clock::NotBegun) {
+        if matches!(window.clock, TimerState::NotBegun) {
             window.resume(time_nanos);
         } else {
             window.marks.push_back(last);
@@ -199,7 +205,7 @@ impl Throughput {
         last.batches
     }
 
-    fn locked(&self) -> MutexGuard<'_, Window> {
+    fn locked(&self) -> MutexGuard<'_, RateWindow> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,11 +12,11 @@ use crate::destination::Destination;
 use crate::errors::value_error;
 use crate::flatten::{as_dict, flatten};
 use crate::key_sets::MOST_NAMES;
-use crate::number::{self, Reading};
+use crate::number::{self, LoggedValue};
 use crate::pending::DeviceNumber;
 use crate::run::{Run, step_of};
-use crate::series::{Series, Statistics, finite, mean_and_std, metric_summary};
-use crate::shared::{Quick, Shared};
+use crate::series::{Series, SeriesStatistics, finite, mean_and_std, metric_summary};
+use crate::shared::{Quick, SharedRun};
 use crate::text::{Text, text_of};
 use crate::trouble::report;
 
@@ -27,7 +27,7 @@ pub(crate) struct Tracker {
     /// The group that was asked for.
     asked_group: Option<String>,
     /// The run that it writes to and its group there.
-    place: Mutex<Option<(Arc<Shared>, Group)>>,
+    place: Mutex<Option<(Arc<SharedRun>, Group)>>,
     metrics: Mutex<HashMap<String, Series>>,
     later: Mutex<Vec<Later>>,
 }
@@ -124,12 +124,12 @@ impl Tracker {
         window: Option<i64>,
     ) -> PyResult<Bound<'py, PyDict>> {
         if let Some(name) = name {
-            let statistics = self.over(py, &name, window, Statistics::of)?;
+            let statistics = self.over(py, &name, window, SeriesStatistics::of)?;
             return metric_summary(py, &statistics);
         }
         let all = PyDict::new(py);
         for name in self.names() {
-            let statistics = self.over(py, &name, window, Statistics::of)?;
+            let statistics = self.over(py, &name, window, SeriesStatistics::of)?;
             all.set_item(name, metric_summary(py, &statistics)?)?;
         }
         Ok(all)
@@ -186,7 +186,7 @@ impl Drop for Tracker {
 
 impl Tracker {
     /// The group of this tracker in a run. Neither `log` nor another tracker that lives at the same time has it, so that equal names stay apart.
-    fn group_in(&self, run: &Arc<Shared>) -> Arc<str> {
+    fn group_in(&self, run: &Arc<SharedRun>) -> Arc<str> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*place {
             Some((known, group)) if Arc::ptr_eq(known, run) => return group.name(),
@@ -263,7 +263,7 @@ impl Tracker {
     #[inline]
     fn keep_plain(&self, dict: &Bound<'_, PyDict>) {
         for (key, value) in dict.iter() {
-            if let (Ok(name), Reading::Number(number)) =
+            if let (Ok(name), LoggedValue::Number(number)) =
                 (key.cast::<PyString>(), number::read(&value))
             {
                 self.push(&text_of(name), number);

@@ -7,7 +7,7 @@ use nilo_source::Roots;
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
-use crate::alerts::{AlertSettings, AlertWatch};
+use crate::alerts::{AlertSettings, AlertThread};
 use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
@@ -84,7 +84,7 @@ fn watch_in(
         duration_nanos,
         alerts,
     } = settings;
-    let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
+    let alerts = alerts.map(|alerts| AlertThread::prepare(alerts, folder.path()));
     let system = |what| move |source| RecorderError::System { what, source };
     let listened = [
         libc::SIGINT,
@@ -119,7 +119,7 @@ fn watch_in(
     description.root_pids = pids;
     description.limit = surroundings.limit().cloned();
     folder.write_description(&description).ok();
-    let alerts = alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description));
+    let alerts = alerts.and_then(|alerts| AlertThread::start(alerts, folder, &description));
 
     let mut recorder = Recorder::new(tree, writer, surroundings, now, true).waking(alerts.as_ref());
     let mut reaper = Reaper::default();

@@ -5,7 +5,7 @@ use nilo_sample::{RunStatus, Subject, fixture};
 
 use super::*;
 use crate::captured_job::{CapturedJob, JOB, WORKER};
-use crate::live::Live;
+use crate::live::LiveReading;
 
 /// What should end for another reason ends by this at last.
 const FUSE: Option<u64> = Some(20_000_000_000);
@@ -33,7 +33,7 @@ impl Script<'_> {
 }
 
 impl Observer for Script<'_> {
-    fn on_tick(&mut self, live: &Live) {
+    fn on_tick(&mut self, live: &LiveReading) {
         self.ticks += 1;
         self.seen.push(live.processes);
         if self.ends_after == Some(self.ticks) {

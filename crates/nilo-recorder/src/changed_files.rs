@@ -30,7 +30,7 @@ const OTHER_REPOSITORY: [&str; 7] = [
 ];
 
 /// Which folder to ask about, and how long to wait.
-pub(crate) struct Question<'a> {
+pub(crate) struct GitQuery<'a> {
     /// The top of the work tree.
     pub(crate) top: &'a Path,
     pub(crate) until: Instant,
@@ -38,7 +38,7 @@ pub(crate) struct Question<'a> {
     pub(crate) asker: Option<&'a OwnedFd>,
 }
 
-impl Question<'_> {
+impl GitQuery<'_> {
     /// `None` where git cannot say, or does not in time.
     pub(crate) fn has_changes(&self) -> Option<bool> {
         let filters = self.filters()?;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn has_changes(top: &Path) -> Option<bool> {
-        let question = Question {
+        let question = GitQuery {
             top,
             until: Instant::now() + Duration::from_secs(60),
             asker: None,
@@ -342,7 +342,7 @@ mod tests {
         .unwrap();
         let (theirs, ours) = rustix::pipe::pipe().unwrap();
         drop(ours);
-        let mut question = Question {
+        let mut question = GitQuery {
             top,
             until: Instant::now() + Duration::from_secs(600),
             asker: Some(&theirs),

@@ -11,7 +11,7 @@ use nilo_source::Roots;
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
-use crate::alerts::{AlertSettings, AlertWatch};
+use crate::alerts::{AlertSettings, AlertThread};
 use crate::forward::{Forwarder, forwarded_signals};
 use crate::git_check::GitCheck;
 use crate::launch::prepare;
@@ -70,7 +70,7 @@ pub fn run_command(
         wait_for_all,
         alerts,
     } = settings;
-    let alerts = alerts.map(|alerts| AlertWatch::prepare(alerts, folder.path()));
+    let alerts = alerts.map(|alerts| AlertThread::prepare(alerts, folder.path()));
     let provenance = description.provenance.as_ref();
     let git = provenance.and_then(|provenance| provenance.git.as_ref());
     let mut git_check = git.and_then(|_| GitCheck::prepare(&work_tree()?));
@@ -115,7 +115,7 @@ pub fn run_command(
     // The file's time axis begins at the start of the command, so the description is written again.
     folder.write_description(&description).ok();
     let alerts = signals.keep_from_new_threads(|| {
-        alerts.and_then(|alerts| AlertWatch::start(alerts, folder, &description))
+        alerts.and_then(|alerts| AlertThread::start(alerts, folder, &description))
     });
 
     let mut recorder = Recorder::new(tree, writer, surroundings, now, false)

@@ -5,7 +5,7 @@ use nilo_sample::{GitState, Provenance, fixture};
 
 use super::*;
 use crate::captured_job::{CapturedJob, JOB, TENTH};
-use crate::live::Live;
+use crate::live::LiveReading;
 
 #[derive(Default)]
 struct Told {
@@ -15,7 +15,7 @@ struct Told {
 }
 
 impl Observer for Told {
-    fn on_tick(&mut self, live: &Live) {
+    fn on_tick(&mut self, live: &LiveReading) {
         self.levels.push(live.memory_bytes);
     }
 

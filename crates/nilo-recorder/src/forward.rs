@@ -36,7 +36,7 @@ pub(crate) fn forwarded_signals() -> Vec<i32> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct PendingSignal {
     signal: i32,
     due_nanos: u64,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Forwarder {
     pid: u32,
     /// Reaches nobody else when the number is used again; kernels before 5.3 have none.
     pidfd: Option<OwnedFd>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingSignal>,
     group_wide: Vec<GroupWide>,
 }
 
@@ -78,7 +78,7 @@ impl Forwarder {
             (None, true) => return,
             (None, false) => now_nanos,
         };
-        self.waiting.push(Waiting {
+        self.waiting.push(PendingSignal {
             signal: arrived.signal,
             due_nanos,
         });
@@ -96,7 +96,7 @@ impl Forwarder {
             return;
         }
         self.drop_group_wide(now_nanos);
-        let is_due = |waiting: &Waiting| waiting.due_nanos <= now_nanos;
+        let is_due = |waiting: &PendingSignal| waiting.due_nanos <= now_nanos;
         for waiting in self.waiting.iter().filter(|waiting| is_due(waiting)) {
             self.send(waiting.signal);
         }

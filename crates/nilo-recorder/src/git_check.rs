@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::changed_files::Question;
+use crate::changed_files::GitQuery;
 use crate::own_session::start_in_own_session;
 
 /// A repository so large that git takes longer is left without an answer.
@@ -87,7 +87,7 @@ fn serve(socket: &OwnedFd, top: &Path) {
     ) {
         return;
     }
-    let question = Question {
+    let question = GitQuery {
         top,
         until: Instant::now() + TIME_LIMIT,
         asker: Some(socket),

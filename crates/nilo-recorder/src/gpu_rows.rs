@@ -30,7 +30,7 @@ const UNKNOWN_NANOS: u64 = 5_000_000_000;
 /// A level that stands still is written again after this long: a forecast has to see that it does.
 const SILENCE_NANOS: u64 = 10_000_000_000;
 
-struct Rows {
+struct DeviceRows {
     table: Option<TableId>,
     last_row: GpuRow,
     written_nanos: u64,
@@ -49,7 +49,7 @@ pub(crate) struct GpuRows {
     started_nanos: u64,
     view: GpuView,
     owners: GpuOwners,
-    rows: Vec<Rows>,
+    rows: Vec<DeviceRows>,
     /// The job's processes when the last reading was asked for and those of this tick, ascending.
     job: Vec<u32>,
     before: Vec<u32>,
@@ -212,7 +212,7 @@ impl GpuRows {
         let Some(visible) = cuda_view_of(&self.roots.proc, self.first_pid, devices) else {
             return false;
         };
-        let rows = (0..devices.len()).map(|place| Rows {
+        let rows = (0..devices.len()).map(|place| DeviceRows {
             table: None,
             last_row: GpuRow::ABSENT,
             written_nanos: 0,
@@ -270,7 +270,7 @@ impl Drop for GpuRows {
 
 fn say_failure(
     writer: &mut dyn RowSink,
-    rows: &mut Rows,
+    rows: &mut DeviceRows,
     device: &GpuDevice,
     at_nanos: u64,
     reason: &str,
@@ -301,7 +301,7 @@ fn row_of(reading: &GpuReading, share: GpuShare) -> GpuRow {
 
 fn write(
     writer: &mut dyn RowSink,
-    rows: &mut Rows,
+    rows: &mut DeviceRows,
     device: &GpuDevice,
     at_nanos: u64,
     row: GpuRow,
@@ -328,7 +328,7 @@ fn write(
 }
 
 /// From here on the last row does not hold any more.
-fn leave(writer: &mut dyn RowSink, rows: &mut Rows, at_nanos: u64) {
+fn leave(writer: &mut dyn RowSink, rows: &mut DeviceRows, at_nanos: u64) {
     if let Some(table) = rows.table
         && rows.last_row != GpuRow::ABSENT
     {

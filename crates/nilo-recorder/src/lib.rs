@@ -45,7 +45,7 @@ pub use begin::{
 };
 pub use command::{CommandOutcome, CommandSettings, run_command};
 pub use launch::LaunchError;
-pub use live::{Live, Observer};
+pub use live::{LiveReading, Observer};
 pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
 pub use privacy::{Privacy, stored_settings};

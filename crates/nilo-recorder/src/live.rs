@@ -2,7 +2,7 @@
 
 /// The latest reading.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Live {
+pub struct LiveReading {
     /// Since the run began.
     pub time_nanos: u64,
     /// Memory of the tree, shared pages counted once as far as known.
@@ -26,7 +26,7 @@ pub struct Live {
 /// Somebody who looks on; called after each tick, on the sampling thread, so it must be quick.
 pub trait Observer {
     /// A tick was recorded.
-    fn on_tick(&mut self, live: &Live);
+    fn on_tick(&mut self, live: &LiveReading);
 
     /// The processes of the tree, after each tick.
     fn on_processes(&mut self, _pids: &mut dyn Iterator<Item = u32>) {}

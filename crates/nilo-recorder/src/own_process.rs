@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::command::{run_tick, sharpen_timers};
-use crate::live::{Live, Observer};
+use crate::live::{LiveReading, Observer};
 use crate::pace::Pace;
 use crate::reap::Reaper;
 use crate::recorder::{Included, OwnCost, Recorder, open_tree};
@@ -33,19 +33,19 @@ pub struct OwnRecorder {
     folder: RunFolder,
     description: RunDescription,
     stop: Arc<OwnedFd>,
-    shared: Arc<Mutex<Live>>,
+    shared: Arc<Mutex<LiveReading>>,
     with_local_ranks: Arc<AtomicBool>,
     thread: JoinHandle<Aftermath>,
 }
 
 /// Hands the latest reading to whoever asks, from another thread.
-struct Shared<F> {
-    live: Arc<Mutex<Live>>,
+struct LiveFeed<F> {
+    live: Arc<Mutex<LiveReading>>,
     on_tick: F,
 }
 
-impl<F: FnMut(&Live)> Observer for Shared<F> {
-    fn on_tick(&mut self, live: &Live) {
+impl<F: FnMut(&LiveReading)> Observer for LiveFeed<F> {
+    fn on_tick(&mut self, live: &LiveReading) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = *live;
         (self.on_tick)(live);
     }
@@ -62,7 +62,7 @@ pub fn record_own_process(
     folder: &RunFolder,
     mut description: RunDescription,
     interval_nanos: u64,
-    on_tick: impl FnMut(&Live) + Send + 'static,
+    on_tick: impl FnMut(&LiveReading) + Send + 'static,
 ) -> Result<OwnRecorder, RecorderError> {
     let system = |what| move |source: io::Error| RecorderError::System { what, source };
     let pid = std::process::id();
@@ -79,17 +79,17 @@ pub fn record_own_process(
     let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(|error| system("make an event descriptor")(error.into()))?;
     let stop = Arc::new(stop);
-    let shared = Arc::new(Mutex::new(Live::default()));
+    let shared = Arc::new(Mutex::new(LiveReading::default()));
     let started = description.started_monotonic_nanos;
     let recorder =
         Recorder::new(tree, writer, surroundings, started, true).costing(OwnCost::Thread);
-    let mut observer = Shared {
+    let mut observer = LiveFeed {
         live: Arc::clone(&shared),
         on_tick,
     };
     let stopped = Arc::clone(&stop);
     let with_local_ranks = Arc::new(AtomicBool::new(false));
-    let ranks = own_rank().map(|_| Ranks {
+    let ranks = own_rank().map(|_| LocalRanks {
         folder: folder.clone(),
         with_local_ranks: Arc::clone(&with_local_ranks),
         known: vec![pid],
@@ -116,7 +116,7 @@ pub fn record_own_process(
 
 impl OwnRecorder {
     /// The latest reading.
-    pub fn live(&self) -> Live {
+    pub fn live(&self) -> LiveReading {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,14 +139,14 @@ impl OwnRecorder {
 }
 
 /// The other ranks of a distributed run on this machine: they write to the same folder, and one of them records for all.
-struct Ranks {
+struct LocalRanks {
     folder: RunFolder,
     with_local_ranks: Arc<AtomicBool>,
     known: Vec<u32>,
     next_nanos: u64,
 }
 
-impl Ranks {
+impl LocalRanks {
     fn add_to(&mut self, recorder: &mut Recorder, now_nanos: u64) {
         if now_nanos < self.next_nanos {
             return;
@@ -172,7 +172,7 @@ impl Ranks {
 fn sample_until_stopped(
     mut recorder: Recorder,
     (interval_nanos, started_nanos): (u64, u64),
-    mut ranks: Option<Ranks>,
+    mut ranks: Option<LocalRanks>,
     stop: &OwnedFd,
     observer: &mut dyn Observer,
 ) -> Aftermath {

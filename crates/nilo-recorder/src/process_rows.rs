@@ -11,7 +11,7 @@ use nilo_source::TrackedProcess;
 /// An unchanged row is repeated after this long, so that a reader who joins late need not look far back.
 const REPEAT_NANOS: u64 = 10_000_000_000;
 
-struct Rows {
+struct ProcessTables {
     quick: TableId,
     detail: TableId,
     last_quick: Option<ProcessRow>,
@@ -22,7 +22,7 @@ struct Rows {
 /// The rows of every process of the tree.
 #[derive(Default)]
 pub(crate) struct ProcessRows {
-    rows: HashMap<ProcessId, Rows>,
+    rows: HashMap<ProcessId, ProcessTables>,
 }
 
 impl ProcessRows {
@@ -34,13 +34,16 @@ impl ProcessRows {
         processes: &[TrackedProcess],
     ) {
         for process in processes {
-            let rows = self.rows.entry(process.id).or_insert_with(|| Rows {
-                quick: writer.define(&TableSpec::process(process.id)),
-                detail: writer.define(&TableSpec::process_detail(process.id)),
-                last_quick: None,
-                last_quick_nanos: 0,
-                last_detail: None,
-            });
+            let rows = self
+                .rows
+                .entry(process.id)
+                .or_insert_with(|| ProcessTables {
+                    quick: writer.define(&TableSpec::process(process.id)),
+                    detail: writer.define(&TableSpec::process_detail(process.id)),
+                    last_quick: None,
+                    last_quick_nanos: 0,
+                    last_detail: None,
+                });
             let quick = ProcessRow {
                 rss_bytes: process.reading.rss_bytes as f64,
                 cpu_nanos: process.reading.cpu_nanos as f64,

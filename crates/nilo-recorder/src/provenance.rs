@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nilo_sample::{GitState, Provenance};
 use nilo_source::own_rank;
 
-use crate::changed_files::Question;
+use crate::changed_files::GitQuery;
 
 /// A repository so large that git takes longer is left without an answer.
 const GIT_PATIENCE: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ pub(crate) fn provenance() -> Provenance {
 pub fn add_dirty_flag(provenance: &mut Provenance) {
     if let Some(git) = &mut provenance.git {
         git.dirty = work_tree().and_then(|top| {
-            let question = Question {
+            let question = GitQuery {
                 top: &top,
                 until: Instant::now() + GIT_PATIENCE,
                 asker: None,

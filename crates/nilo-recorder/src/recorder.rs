@@ -14,10 +14,10 @@ use nilo_source::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::alerts::{AlertWatch, Nudge};
+use crate::alerts::{AlertThread, Nudge};
 use crate::glance::Climb;
 use crate::high_water::HighWater;
-use crate::live::Live;
+use crate::live::LiveReading;
 use crate::pace::Pace;
 use crate::privacy::stored_process;
 use crate::process_rows::ProcessRows;
@@ -97,7 +97,7 @@ pub(crate) struct Recorder<W = RunWriter> {
     own_cost: OwnCost,
     /// The command that we started ourselves.
     command_pid: Option<u32>,
-    live: Live,
+    live: LiveReading,
     alerts: Option<Nudge>,
 }
 
@@ -130,14 +130,14 @@ impl<W: RowSink> Recorder<W> {
             parents: Default::default(),
             own_cost: OwnCost::Process,
             command_pid: None,
-            live: Live::default(),
+            live: LiveReading::default(),
             alerts: None,
         }
     }
 
     /// Tells the alerts when a look cannot wait.
-    pub(crate) fn waking(mut self, alerts: Option<&AlertWatch>) -> Recorder<W> {
-        self.alerts = alerts.map(AlertWatch::nudge);
+    pub(crate) fn waking(mut self, alerts: Option<&AlertThread>) -> Recorder<W> {
+        self.alerts = alerts.map(AlertThread::nudge);
         self
     }
 
@@ -157,7 +157,7 @@ impl<W: RowSink> Recorder<W> {
         self.tree.add_root(pid).ok();
     }
 
-    pub(crate) fn live(&self) -> &Live {
+    pub(crate) fn live(&self) -> &LiveReading {
         &self.live
     }
 

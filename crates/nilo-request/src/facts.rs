@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::fingerprint::fingerprint;
 use crate::gpu::{GpuFacts, gpus_of};
-use crate::growth::{Growth, still_growing};
+use crate::growth::{UnfinishedGrowth, still_growing};
 use crate::unreclaimable::unreclaimable_peak;
 use crate::usual_level::usual_level_bytes;
 use nilo_analysis::SlurmPlace;
@@ -70,7 +70,7 @@ pub struct RunFacts {
     /// The level below which memory stayed 95 % of the time.
     pub usual_bytes: Option<u64>,
     /// Growth that had not ended when the run did.
-    pub growth: Option<Growth>,
+    pub growth: Option<UnfinishedGrowth>,
     /// From start to end.
     pub duration_secs: f64,
     /// The limit in force.

@@ -9,7 +9,7 @@ use nilo_forecast::{Forecaster, Reading};
 
 /// Growth that had not ended when the run did.
 #[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize)]
-pub struct Growth {
+pub struct UnfinishedGrowth {
     /// How fast.
     pub bytes_per_sec: f64,
 }
@@ -19,7 +19,7 @@ const LEAST_RATIO: f64 = 0.01;
 const LEAST_BYTES: f64 = 16.0 * MIB as f64;
 
 /// The growth that the leak finder sees at the end of a run, whether it is sure of a leak or not.
-pub fn still_growing(level: SeriesView<'_>) -> Option<Growth> {
+pub fn still_growing(level: SeriesView<'_>) -> Option<UnfinishedGrowth> {
     let mut forecaster = Forecaster::new();
     for (time_nanos, used_bytes) in level.present() {
         forecaster.observe(&Reading {
@@ -30,7 +30,7 @@ pub fn still_growing(level: SeriesView<'_>) -> Option<Growth> {
     }
     let (_, peak) = level.max()?;
     let growth = forecaster.growth((LEAST_RATIO * peak).max(LEAST_BYTES))?;
-    Some(Growth {
+    Some(UnfinishedGrowth {
         bytes_per_sec: growth.bytes_per_sec,
     })
 }
@@ -41,7 +41,7 @@ mod tests {
     use nilo_sample::units::NANOS_PER_SEC;
     use proptest::prelude::*;
 
-    fn growth(level: impl Fn(f64) -> f64) -> Option<Growth> {
+    fn growth(level: impl Fn(f64) -> f64) -> Option<UnfinishedGrowth> {
         let times: Vec<u64> = (0..600).map(|tick| tick * NANOS_PER_SEC).collect();
         let values: Vec<f64> = (0..600).map(|tick| level(f64::from(tick)) * 1e9).collect();
         still_growing(SeriesView {

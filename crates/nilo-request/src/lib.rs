@@ -30,10 +30,10 @@ pub use duration::TimeRequest;
 pub use facts::{Completeness, RunFacts, facts_of};
 pub use fingerprint::fingerprint;
 pub use gpu::{GpuFacts, GpuRequest};
-pub use growth::{Growth, still_growing};
+pub use growth::{UnfinishedGrowth, still_growing};
 pub use headroom::Confidence;
 pub use memory::MemoryRequest;
-pub use present::{PresentLimit, Verdict};
+pub use present::{LimitFit, PresentLimit};
 pub use writing::{KubernetesRequest, SlurmRequest};
 
 /// The value of [`Request::schema`].
@@ -41,7 +41,7 @@ pub const REQUEST_SCHEMA: &str = "nilo.request/1";
 
 /// What is known of the runs to come.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Plan {
+pub struct PlannedRun {
     /// How long they will take.
     pub planned_secs: Option<f64>,
     /// CPUs on a node, for `--mem-per-cpu`.
@@ -89,13 +89,13 @@ pub enum RequestError {
     #[error("these are runs of {} different jobs: {}", jobs.len(), list(jobs))]
     DifferentJobs {
         /// The jobs, each with its runs.
-        jobs: Vec<Job>,
+        jobs: Vec<RunGroup>,
     },
 }
 
 /// Runs that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct RunGroup {
     /// What they have in common.
     pub fingerprint: String,
     /// Their ids.
@@ -109,9 +109,9 @@ fn several(runs: usize) -> String {
     }
 }
 
-fn list(jobs: &[Job]) -> String {
+fn list(jobs: &[RunGroup]) -> String {
     const MOST_CHARS: usize = 80;
-    let short = |job: &Job| {
+    let short = |job: &RunGroup| {
         let command: String = job.fingerprint.chars().take(MOST_CHARS).collect();
         let runs = job.runs.len();
         format!("`{}` ({runs})", command.replace(char::is_control, " "))
@@ -120,12 +120,12 @@ fn list(jobs: &[Job]) -> String {
 }
 
 /// Groups runs by job, in the order in which the jobs first appear.
-pub fn jobs_of(runs: &[RunFacts]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
+pub fn jobs_of(runs: &[RunFacts]) -> Vec<RunGroup> {
+    let mut jobs: Vec<RunGroup> = Vec::new();
     for run in runs {
         match jobs.iter_mut().find(|job| job.fingerprint == run.job) {
             Some(job) => job.runs.push(run.run.clone()),
-            None => jobs.push(Job {
+            None => jobs.push(RunGroup {
                 fingerprint: run.job.clone(),
                 runs: vec![run.run.clone()],
             }),
@@ -135,7 +135,7 @@ pub fn jobs_of(runs: &[RunFacts]) -> Vec<Job> {
 }
 
 /// What the runs of a job call for.
-pub fn request(runs: Vec<RunFacts>, plan: &Plan) -> Result<Request, RequestError> {
+pub fn request(runs: Vec<RunFacts>, plan: &PlannedRun) -> Result<Request, RequestError> {
     let jobs = jobs_of(&runs);
     let mut notes = Vec::new();
     if jobs.len() > 1 {

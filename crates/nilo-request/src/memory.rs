@@ -4,7 +4,7 @@ use nilo_sample::units::format_bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Plan;
+use crate::PlannedRun;
 use crate::facts::{Completeness, RunFacts};
 use crate::headroom::{Confidence, headroom};
 use crate::rounding::{round_up_bytes, rounding_in_words};
@@ -52,7 +52,7 @@ impl MemoryRequest {
 /// What runs call for; `None` where nothing was measured. Notes go to `notes`.
 pub(crate) fn request_memory(
     runs: &[RunFacts],
-    plan: &Plan,
+    plan: &PlannedRun,
     notes: &mut Vec<String>,
 ) -> Option<MemoryRequest> {
     let is_whole = |run: &&RunFacts| run.completeness == Completeness::Whole;
@@ -158,7 +158,7 @@ struct Need {
 const CARRIED_AT_MOST: f64 = 4.0;
 
 /// The peak of a run, carried on to the planned duration where its memory was still growing.
-fn need(run: &RunFacts, peak: f64, plan: &Plan, notes: &mut Vec<String>) -> Need {
+fn need(run: &RunFacts, peak: f64, plan: &PlannedRun, notes: &mut Vec<String>) -> Need {
     let seen = Need {
         bytes: peak,
         runs_away: false,

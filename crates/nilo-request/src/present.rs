@@ -8,7 +8,7 @@ use crate::facts::RunFacts;
 /// How the present limit stands to the recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum LimitFit {
     /// Much of it is never used.
     Wasteful,
     /// It is about right.
@@ -29,7 +29,7 @@ pub struct PresentLimit {
     /// It less the recommendation: what is wasted, or lacks when negative.
     pub difference_bytes: i64,
     /// In a word.
-    pub verdict: Verdict,
+    pub verdict: LimitFit,
 }
 
 /// Compares the recommendation with the newest limit that somebody set; the machine's own memory is no request.
@@ -41,9 +41,9 @@ pub(crate) fn present_limit(runs: &[RunFacts], recommended: u64) -> Option<Prese
     let bytes = newest.limit_bytes?;
     let peak = runs.iter().filter_map(|run| run.peak_bytes).max();
     let verdict = match bytes {
-        bytes if bytes < recommended => Verdict::TooSmall,
-        bytes if bytes as f64 > 1.25 * recommended as f64 => Verdict::Wasteful,
-        _ => Verdict::Fits,
+        bytes if bytes < recommended => LimitFit::TooSmall,
+        bytes if bytes as f64 > 1.25 * recommended as f64 => LimitFit::Wasteful,
+        _ => LimitFit::Fits,
     };
     Some(PresentLimit {
         bytes,
@@ -76,14 +76,14 @@ mod tests {
             with("3", 500, false),
         ];
         let found = present_limit(&runs, 20 * GIB).unwrap();
-        assert_eq!((found.bytes, found.verdict), (64 * GIB, Verdict::Wasteful));
+        assert_eq!((found.bytes, found.verdict), (64 * GIB, LimitFit::Wasteful));
         assert_eq!(found.difference_bytes, 44 * GIB as i64);
         assert_eq!(found.used_ratio, Some(0.25));
         let small = present_limit(&runs[1..2], 20 * GIB).unwrap();
-        assert_eq!(small.verdict, Verdict::TooSmall);
+        assert_eq!(small.verdict, LimitFit::TooSmall);
         assert_eq!(small.difference_bytes, -12 * GIB as i64);
         assert_eq!(present_limit(&runs[2..], 20 * GIB), None);
         let fits = present_limit(&[with("1", 24, true)], 20 * GIB).unwrap();
-        assert_eq!(fits.verdict, Verdict::Fits);
+        assert_eq!(fits.verdict, LimitFit::Fits);
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use nilo_sample::units::GIB;
 
 fn asked(runs: Vec<RunFacts>) -> Request {
-    request(runs, &Plan::default()).unwrap()
+    request(runs, &PlannedRun::default()).unwrap()
 }
 
 #[test]
@@ -64,16 +64,16 @@ fn an_unfinished_run_is_a_lower_bound() {
 #[test]
 fn growth_is_carried_on_to_the_planned_time() {
     let growing = RunFacts {
-        growth: Some(Growth {
+        growth: Some(UnfinishedGrowth {
             bytes_per_sec: GIB as f64 / 3600.0,
         }),
         duration_secs: 3600.0,
         ..run("growing", 10)
     };
     let planned = |hours: Option<f64>| {
-        let plan = Plan {
+        let plan = PlannedRun {
             planned_secs: hours.map(|hours| hours * 3600.0),
-            ..Plan::default()
+            ..PlannedRun::default()
         };
         request(vec![growing.clone()], &plan).unwrap()
     };
@@ -91,13 +91,14 @@ fn growth_is_carried_on_to_the_planned_time() {
 #[test]
 fn different_jobs_are_not_mixed_unless_asked_to() {
     let runs = vec![run("a", 10), run("b", 20), run("a", 11)];
-    let Err(RequestError::DifferentJobs { jobs }) = request(runs.clone(), &Plan::default()) else {
+    let Err(RequestError::DifferentJobs { jobs }) = request(runs.clone(), &PlannedRun::default())
+    else {
         panic!("two jobs");
     };
     assert_eq!((jobs.len(), jobs[0].runs.len()), (2, 2));
-    let mixed = Plan {
+    let mixed = PlannedRun {
         mix: true,
-        ..Plan::default()
+        ..PlannedRun::default()
     };
     let found = request(runs, &mixed).unwrap();
     assert!(found.memory.bytes > 20 * GIB && found.notes[0].contains("2 different jobs"));
@@ -109,7 +110,7 @@ fn nothing_measured_is_an_error() {
         peak_bytes: None,
         ..run("a", 1)
     };
-    let error = request(vec![empty.clone()], &Plan::default()).unwrap_err();
+    let error = request(vec![empty.clone()], &PlannedRun::default()).unwrap_err();
     assert_eq!(error.to_string(), "no memory was recorded in this run");
     let found = asked(vec![empty, run("a", 16)]);
     assert_eq!(found.memory.bytes, 20 * GIB);

@@ -13,13 +13,16 @@ use nilo_analysis::summary::MemorySummary;
 
 /// A peak and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Peak {
+pub(crate) struct UnreclaimablePeak {
     pub(crate) bytes: u64,
     pub(crate) kind: PeakKind,
 }
 
 /// The largest of what the summary found, the tree with its swap, and the job's own cgroup without page cache.
-pub(crate) fn unreclaimable_peak(recording: &Recording, memory: &MemorySummary) -> Option<Peak> {
+pub(crate) fn unreclaimable_peak(
+    recording: &Recording,
+    memory: &MemorySummary,
+) -> Option<UnreclaimablePeak> {
     let summary = memory.peak_bytes.map(|bytes| {
         (
             bytes as f64,
@@ -39,7 +42,7 @@ pub(crate) fn unreclaimable_peak(recording: &Recording, memory: &MemorySummary) 
         .filter(|(bytes, _)| bytes.is_finite() && *bytes > 0.0)
         // The first stays unless another is really larger, so that rounding does not change the kind.
         .reduce(|best, next| if next.0 > best.0 * 1.001 { next } else { best });
-    best.map(|(bytes, kind)| Peak {
+    best.map(|(bytes, kind)| UnreclaimablePeak {
         bytes: bytes as u64,
         kind,
     })

@@ -36,7 +36,7 @@ pub struct Drift {
 
 /// Scores of one update, and how many were invalid.
 #[derive(Debug, Clone, Default)]
-struct Batch {
+struct ScoreBatch {
     valid: Vec<f64>,
     invalid: usize,
 }
@@ -45,8 +45,8 @@ struct Batch {
 #[derive(Debug, Clone)]
 pub struct DriftWatch {
     updates: usize,
-    reference: VecDeque<Batch>,
-    current: VecDeque<Batch>,
+    reference: VecDeque<ScoreBatch>,
+    current: VecDeque<ScoreBatch>,
 }
 
 impl DriftWatch {
@@ -61,7 +61,7 @@ impl DriftWatch {
 
     /// Takes in one update.
     pub fn push(&mut self, valid: &[f64], invalid: usize) {
-        let batch = Batch {
+        let batch = ScoreBatch {
             valid: valid.to_vec(),
             invalid,
         };
@@ -80,11 +80,11 @@ impl DriftWatch {
         if self.current.is_empty() {
             return None;
         }
-        let scores = |batches: &VecDeque<Batch>| {
+        let scores = |batches: &VecDeque<ScoreBatch>| {
             let all: Vec<f64> = batches.iter().flat_map(|b| b.valid.clone()).collect();
             finite_sorted(&all)
         };
-        let invalid_rate = |batches: &VecDeque<Batch>, valid: usize| {
+        let invalid_rate = |batches: &VecDeque<ScoreBatch>, valid: usize| {
             let invalid: usize = batches.iter().map(|batch| batch.invalid).sum();
             share(invalid, invalid + valid)
         };

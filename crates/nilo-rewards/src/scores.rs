@@ -85,15 +85,15 @@ pub struct ScoreDistribution {
 
 /// A score that can be a key: finite, with one zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Key(f64);
+struct ScoreKey(f64);
 
-impl Eq for Key {}
-impl PartialOrd for Key {
+impl Eq for ScoreKey {}
+impl PartialOrd for ScoreKey {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Key {
+impl Ord for ScoreKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
@@ -126,7 +126,7 @@ impl ExactSum {
 #[derive(Debug, Clone)]
 pub struct ScoreHistory {
     settings: ScoreSettings,
-    counts: BTreeMap<Key, u64>,
+    counts: BTreeMap<ScoreKey, u64>,
     bins: Option<ScoreBins>,
     valid: u64,
     missing: u64,
@@ -240,7 +240,7 @@ impl ScoreHistory {
             bins.count(score, 1);
             return;
         }
-        *self.counts.entry(Key(score)).or_default() += 1;
+        *self.counts.entry(ScoreKey(score)).or_default() += 1;
         if self.counts.len() > self.settings.exact_values {
             self.bins = Some(self.fill_bins());
         }

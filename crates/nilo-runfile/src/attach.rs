@@ -156,7 +156,7 @@ pub(crate) fn store(
 }
 
 /// What may still be attached. Processes that attach at the same moment do not wait for each other, and may exceed the run's limit by one file each.
-fn room_for_another(folder: &AttachmentFolder, path: &Path) -> Result<Room, RunfileError> {
+fn room_for_another(folder: &AttachmentFolder, path: &Path) -> Result<AllowedSize, RunfileError> {
     let entries = folder
         .list()
         .map_err(RunfileError::io("list the attachments", path))?;
@@ -169,12 +169,12 @@ fn room_for_another(folder: &AttachmentFolder, path: &Path) -> Result<Room, Runf
     let taken: u64 = entries.iter().map(|entry| entry.size_bytes).sum();
     let left = MAX_ATTACHMENTS_BYTES.saturating_sub(taken);
     Ok(match left < MAX_ATTACHMENT_BYTES {
-        true => Room {
+        true => AllowedSize {
             bytes: left,
             what: "the sum of the run's attachments",
             limit_bytes: MAX_ATTACHMENTS_BYTES,
         },
-        false => Room {
+        false => AllowedSize {
             bytes: MAX_ATTACHMENT_BYTES,
             what: "the attachment",
             limit_bytes: MAX_ATTACHMENT_BYTES,
@@ -183,7 +183,7 @@ fn room_for_another(folder: &AttachmentFolder, path: &Path) -> Result<Room, Runf
 }
 
 /// How much may come, and which limit that is.
-struct Room {
+struct AllowedSize {
     bytes: u64,
     what: &'static str,
     limit_bytes: u64,
@@ -197,7 +197,7 @@ struct Copied {
 fn copy(
     reader: &mut dyn Read,
     mut file: &File,
-    room: Room,
+    room: AllowedSize,
     path: &Path,
 ) -> Result<Copied, RunfileError> {
     let mut buffer = vec![0; COPY_BYTES];

@@ -12,7 +12,7 @@ pub(crate) const ATTACHMENTS: &str = "attachments";
 
 /// A file in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct StoredFile {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
 }
@@ -49,7 +49,7 @@ impl AttachmentFolder {
     }
 
     /// The regular files in it, by name.
-    pub(crate) fn list(&self) -> io::Result<Vec<Entry>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<StoredFile>> {
         let mut found = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
@@ -61,7 +61,7 @@ impl AttachmentFolder {
                 continue;
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                found.push(Entry {
+                found.push(StoredFile {
                     name: name.to_owned(),
                     size_bytes: u64::try_from(stat.st_size).unwrap_or(0),
                 });

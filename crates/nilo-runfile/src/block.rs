@@ -4,11 +4,11 @@
 //! Tables with few rows and all events stay records ("loose"), byte for byte as in the segment: a column of three values is larger than three values.
 //! `docs/run-format.md` has the tables of fields.
 
-use crate::bytes::Cursor;
+use crate::bytes::ByteReader;
 use crate::checksum;
 use crate::column::Packed;
 use crate::header::{ClockPair, u32_at, u64_at};
-use crate::pyramid::Cell;
+use crate::pyramid::PyramidCell;
 use crate::segment::MAX_SEGMENT_BYTES;
 
 /// The header's length.
@@ -121,7 +121,7 @@ impl BlockPosition {
         out.extend_from_slice(&self.crc.to_le_bytes());
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Option<BlockPosition> {
+    fn decode(cursor: &mut ByteReader<'_>) -> Option<BlockPosition> {
         Some(BlockPosition {
             encoding: cursor.u8()?,
             offset: cursor.u32()?,
@@ -148,7 +148,7 @@ impl BlockPosition {
 pub(crate) struct ColumnEntry {
     pub(crate) values: BlockPosition,
     pub(crate) pyramid: BlockPosition,
-    pub(crate) summary: Cell,
+    pub(crate) summary: PyramidCell,
 }
 
 /// A table in the directory.
@@ -199,7 +199,7 @@ impl TableEntry {
         }
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Option<TableEntry> {
+    fn decode(cursor: &mut ByteReader<'_>) -> Option<TableEntry> {
         let (table, rows) = (cursor.u32()?, cursor.u32()?);
         let (first_time, last_time) = (cursor.u64()?, cursor.u64()?);
         let spec_len = cursor.u32()? as usize;
@@ -216,7 +216,7 @@ impl TableEntry {
             columns.push(ColumnEntry {
                 values: BlockPosition::decode(cursor)?,
                 pyramid: BlockPosition::decode(cursor)?,
-                summary: Cell {
+                summary: PyramidCell {
                     first: cursor.f64()?,
                     min: cursor.f64()?,
                     max: cursor.f64()?,
@@ -255,7 +255,7 @@ pub(crate) fn decode_directory(head: &BlockHead, bytes: &[u8]) -> Option<Vec<Tab
     if !checksum::is_right(head.directory_crc, crc32c::crc32c(bytes)) {
         return None;
     }
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = ByteReader::new(bytes);
     let count = cursor.u32()?;
     let mut tables = Vec::new();
     let mut decoded_bytes = 0u64;

@@ -10,7 +10,7 @@ use crate::block::{
 };
 use crate::checksum;
 use crate::collect::{Collector, Declared, Tally};
-use crate::scan::{AtBadBytes, Source, scan};
+use crate::scan::{AtBadBytes, ReadAt, scan};
 
 const SEARCH_BYTES: usize = 64 << 10;
 
@@ -41,7 +41,7 @@ pub(crate) fn list_blocks(file: &File, start: u64) -> io::Result<BlockList> {
     let mut at = start;
     while at < length {
         let mut bytes = [0; BLOCK_HEAD_LEN];
-        let filled = Source::read_at(file, &mut bytes, at)?;
+        let filled = ReadAt::read_at(file, &mut bytes, at)?;
         let head = BlockHead::decode(&bytes[..filled]);
         match head {
             Some(head) if at + head.block_len <= length => {
@@ -67,7 +67,7 @@ fn find_head(file: &File, start: u64, length: u64) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; SEARCH_BYTES + BLOCK_HEAD_LEN];
     let mut at = start;
     while at < length {
-        let filled = Source::read_at(file, &mut buffer, at)?;
+        let filled = ReadAt::read_at(file, &mut buffer, at)?;
         for offset in (0..SEARCH_BYTES.min(filled)).step_by(8) {
             let rest = &buffer[offset..filled];
             let place = at + offset as u64;
@@ -107,7 +107,7 @@ fn read_part_into(
         return Err(io::ErrorKind::InvalidData.into());
     }
     buffer.resize(len as usize, 0);
-    let filled = Source::read_at(file, buffer, block.offset + from)?;
+    let filled = ReadAt::read_at(file, buffer, block.offset + from)?;
     if filled < buffer.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

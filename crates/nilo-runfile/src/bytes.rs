@@ -3,13 +3,13 @@
 use crate::header::{u32_at, u64_at};
 
 /// A position in some bytes.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes }
+impl<'a> ByteReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> ByteReader<'a> {
+        ByteReader { bytes }
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {

@@ -14,13 +14,13 @@ use crate::axis::{Shift, TimeAxis};
 use crate::block::{BlockPosition, TableEntry};
 use crate::blocks::{BlockPlace, read_directory, read_part, read_place};
 use crate::column::{unpack, unpack_values};
-use crate::downsample::{Bucket, Buckets};
+use crate::downsample::{Buckets, PixelColumn};
 use crate::error::RunfileError;
 use crate::folder::RunFolder;
 use crate::header::Magic;
 use crate::load::{OpenBlocks, StreamParts, open_blocks, open_with_header};
 use crate::names::{self, StreamFiles};
-use crate::pyramid::{self, Cell, ROWS_PER_CELL, TimeCell};
+use crate::pyramid::{self, PyramidCell, ROWS_PER_CELL, TimeCell};
 use crate::record::Record;
 use crate::scan::{AtBadBytes, scan};
 
@@ -59,7 +59,7 @@ impl RunFolder {
         to: u64,
         pixels: usize,
         gap_nanos: Option<u64>,
-    ) -> Result<Vec<Bucket>, RunfileError> {
+    ) -> Result<Vec<PixelColumn>, RunfileError> {
         let description = self.describe()?;
         let files =
             names::list(self.path()).map_err(RunfileError::io("list the run", self.path()))?;
@@ -68,7 +68,7 @@ impl RunFolder {
             if table.writer.as_ref().is_some_and(|wanted| wanted != writer) {
                 continue;
             }
-            let question = Question {
+            let question = ChartQuery {
                 subject: &table.subject,
                 column,
                 from,
@@ -96,7 +96,7 @@ impl RunFolder {
 
 /// What is to be drawn.
 #[derive(Clone, Copy)]
-struct Question<'a> {
+struct ChartQuery<'a> {
     subject: &'a Subject,
     column: &'a str,
     from: u64,
@@ -107,7 +107,7 @@ struct Question<'a> {
 
 /// A stream that is drawn: its files and its clock.
 #[derive(Clone, Copy)]
-struct Stream<'a> {
+struct ChartStream<'a> {
     folder: &'a Path,
     writer: &'a str,
     segments: &'a BTreeMap<u32, PathBuf>,
@@ -116,13 +116,13 @@ struct Stream<'a> {
 }
 
 struct Drawing<'a> {
-    question: Question<'a>,
+    question: ChartQuery<'a>,
     buckets: Buckets,
     has_table: bool,
     has_column: bool,
 }
 
-impl<'a> Question<'a> {
+impl<'a> ChartQuery<'a> {
     /// Draws a stream in the order of its segments, several at a time where many have not been compacted.
     fn draw(
         self,
@@ -136,7 +136,7 @@ impl<'a> Question<'a> {
             blocks,
             numbers,
         } = StreamParts::find(folder, writer, files, &mut Vec::new());
-        let stream = Stream {
+        let stream = ChartStream {
             folder,
             writer,
             segments: &segments,
@@ -163,7 +163,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    fn draw_segments(self, numbers: &[u32], stream: Stream<'_>) -> Drawing<'a> {
+    fn draw_segments(self, numbers: &[u32], stream: ChartStream<'_>) -> Drawing<'a> {
         let mut drawing = Drawing::new(self);
         drawing.add_segments(numbers, stream);
         drawing
@@ -171,8 +171,8 @@ impl<'a> Question<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(question: Question<'a>) -> Drawing<'a> {
-        let Question {
+    fn new(question: ChartQuery<'a>) -> Drawing<'a> {
+        let ChartQuery {
             from,
             to,
             pixels,
@@ -194,7 +194,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws segments one after the other. What is damaged is left out: `load` and `verify` tell of it.
-    fn add_segments(&mut self, numbers: &[u32], stream: Stream<'_>) {
+    fn add_segments(&mut self, numbers: &[u32], stream: ChartStream<'_>) {
         let mut fresh: Option<OpenBlocks> = None;
         for number in numbers {
             if let Some(path) = stream.segments.get(number) {
@@ -234,7 +234,7 @@ impl<'a> Drawing<'a> {
             .map_err(RunfileError::io("read", path))
     }
 
-    fn add_records<S: crate::scan::Source + ?Sized>(
+    fn add_records<S: crate::scan::ReadAt + ?Sized>(
         &mut self,
         source: &S,
         start: u64,
@@ -333,7 +333,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Adds a cell as a whole where that is exact enough: inside the range, narrow, without a gap. Cells outside are done with, too.
-    fn add_whole_cell(&mut self, time: &TimeCell, cell: &Cell, shift: Shift) -> bool {
+    fn add_whole_cell(&mut self, time: &TimeCell, cell: &PyramidCell, shift: Shift) -> bool {
         let (first, last) = (shift.apply(time.first), shift.apply(time.last));
         if last < self.question.from || first > self.question.to {
             return true;

@@ -8,7 +8,7 @@ use pco::ChunkConfig;
 use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
 
-use crate::bytes::Cursor;
+use crate::bytes::ByteReader;
 use crate::header::u64_at;
 
 const RAW: u8 = 0;
@@ -159,7 +159,7 @@ pub(crate) fn unpack_values_into(encoding: u8, bytes: &[u8], room: &mut [f64]) -
     if encoding != SPARSE {
         return unpack_into(encoding, bytes, room);
     }
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = ByteReader::new(bytes);
     let runs_count = cursor.u32()? as usize;
     let runs_len = cursor.u32()? as usize;
     let (runs_encoding, present_encoding) = (cursor.u8()?, cursor.u8()?);

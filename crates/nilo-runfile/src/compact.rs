@@ -17,9 +17,9 @@ use crate::block::{
 };
 use crate::column::{pack, pack_values};
 use crate::filesystem;
-use crate::header::{HEADER_LEN, Header, Magic};
+use crate::header::{HEADER_LEN, Magic, SegmentHeader};
 use crate::names;
-use crate::pyramid::{self, Cell};
+use crate::pyramid::{self, PyramidCell};
 use crate::record::{self, Record, RowView};
 use crate::scan::{AtBadBytes, scan};
 
@@ -86,13 +86,13 @@ impl Compactor {
         is_stored
     }
 
-    fn append(&mut self, header: &Header, block: &[u8]) -> io::Result<()> {
+    fn append(&mut self, header: &SegmentHeader, block: &[u8]) -> io::Result<()> {
         let (file, end) = match &mut self.output {
             Some(output) => output,
             None => {
                 let path = names::compacted_path(&self.folder, &self.writer);
                 let file = filesystem::create_new(&path)?;
-                let own = Header {
+                let own = SegmentHeader {
                     magic: Magic::Compacted,
                     segment: 0,
                     dropped_rows: 0,
@@ -152,10 +152,10 @@ impl Gathered {
 }
 
 /// The block of a whole segment; `None` when the segment is damaged and better left alone.
-pub(crate) fn encode_block(file: &File) -> Option<(Header, Vec<u8>)> {
+pub(crate) fn encode_block(file: &File) -> Option<(SegmentHeader, Vec<u8>)> {
     let mut head = [0; HEADER_LEN];
     filesystem::read_at(file, &mut head, 0).ok()?;
-    let header = Header::decode(&head).ok()?;
+    let header = SegmentHeader::decode(&head).ok()?;
     let start = header.header_len as u64;
 
     let mut row_counts: HashMap<u32, u32> = HashMap::new();
@@ -247,7 +247,7 @@ fn store_table(table: u32, gathered: Gathered, columns: &mut Vec<u8>) -> TableEn
     let entries = gathered.columns.into_iter().map(|values| ColumnEntry {
         pyramid: BlockPosition::put(columns, &pyramid::pack_values(&values)),
         values: BlockPosition::put(columns, &pack_values(&values)),
-        summary: Cell::of(&values),
+        summary: PyramidCell::of(&values),
     });
     let entries = entries.collect();
     TableEntry {
@@ -264,7 +264,7 @@ fn store_table(table: u32, gathered: Gathered, columns: &mut Vec<u8>) -> TableEn
 }
 
 fn assemble(
-    header: &Header,
+    header: &SegmentHeader,
     tables: &[TableEntry],
     loose: &[u8],
     columns: &[u8],

@@ -6,7 +6,7 @@
 use nilo_sample::is_absent;
 use serde::Serialize;
 
-use crate::pyramid::Cell;
+use crate::pyramid::PyramidCell;
 
 /// A value and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Point {
 
 /// The points under one column of pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bucket {
+pub struct PixelColumn {
     /// The first measured point. Where nothing was measured, all four are [`nilo_sample::ABSENT`] at the bucket's first time.
     pub first: Point,
     /// The smallest.
@@ -50,7 +50,7 @@ pub fn m4(
     to: u64,
     pixels: usize,
     gap_nanos: Option<u64>,
-) -> Vec<Bucket> {
+) -> Vec<PixelColumn> {
     let mut buckets = Buckets::new(from, to, pixels, gap_nanos);
     for (time, value) in times.iter().zip(values) {
         buckets.add_point(*time, *value);
@@ -65,8 +65,8 @@ pub(crate) struct Buckets {
     pixels: usize,
     gap_nanos: Option<u64>,
     /// Each with the number of its pixel.
-    done: Vec<(usize, Bucket)>,
-    open: Option<(usize, Bucket)>,
+    done: Vec<(usize, PixelColumn)>,
+    open: Option<(usize, PixelColumn)>,
     first_time: Option<u64>,
     last_time: Option<u64>,
     /// The first time after the open pixel, so that most points need no division.
@@ -127,7 +127,7 @@ impl Buckets {
     }
 
     /// Adds many points at once; none of them may be further apart than `gap_nanos`.
-    pub(crate) fn add_cell(&mut self, first_time: u64, last_time: u64, cell: &Cell) {
+    pub(crate) fn add_cell(&mut self, first_time: u64, last_time: u64, cell: &PyramidCell) {
         let is_gap = self.is_gap_before(first_time);
         let bucket = self.bucket_at(first_time, is_gap);
         bucket.nan_count += u64::from(cell.nan_count);
@@ -180,13 +180,13 @@ impl Buckets {
     }
 
     #[inline]
-    fn bucket_at(&mut self, time: u64, is_gap: bool) -> &mut Bucket {
+    fn bucket_at(&mut self, time: u64, is_gap: bool) -> &mut PixelColumn {
         if self.open.is_none() || time >= self.pixel_end || is_gap {
             self.turn_to(time, is_gap);
         }
         &mut self
             .open
-            .get_or_insert_with(|| (0, Bucket::empty(time, is_gap)))
+            .get_or_insert_with(|| (0, PixelColumn::empty(time, is_gap)))
             .1
     }
 
@@ -198,13 +198,13 @@ impl Buckets {
                 if is_gap && self.is_divided {
                     bucket.gap_inside = true;
                 } else if is_gap {
-                    let full = std::mem::replace(bucket, Bucket::empty(time, true));
+                    let full = std::mem::replace(bucket, PixelColumn::empty(time, true));
                     self.done.push((pixel, full));
                     self.is_divided = true;
                 }
             }
             _ => {
-                let full = self.open.replace((pixel, Bucket::empty(time, is_gap)));
+                let full = self.open.replace((pixel, PixelColumn::empty(time, is_gap)));
                 self.done.extend(full);
                 self.pixel_end = self.pixel_start(pixel + 1);
                 self.is_divided = false;
@@ -212,9 +212,9 @@ impl Buckets {
         }
     }
 
-    pub(crate) fn finish(self) -> Vec<Bucket> {
+    pub(crate) fn finish(self) -> Vec<PixelColumn> {
         let all = self.done.into_iter().chain(self.open);
-        let mut buckets: Vec<Bucket> = all.map(|(_, bucket)| bucket).collect();
+        let mut buckets: Vec<PixelColumn> = all.map(|(_, bucket)| bucket).collect();
         // Only a table that was defined twice at once is out of order.
         if !buckets.is_sorted_by_key(|bucket| bucket.first.time_nanos) {
             buckets.sort_by_key(|bucket| bucket.first.time_nanos);
@@ -223,13 +223,13 @@ impl Buckets {
     }
 }
 
-impl Bucket {
-    fn empty(time_nanos: u64, gap_before: bool) -> Bucket {
+impl PixelColumn {
+    fn empty(time_nanos: u64, gap_before: bool) -> PixelColumn {
         let nothing = Point {
             time_nanos,
             value: nilo_sample::ABSENT,
         };
-        Bucket {
+        PixelColumn {
             first: nothing,
             min: nothing,
             max: nothing,
@@ -243,7 +243,7 @@ impl Bucket {
     }
 
     /// Takes in the bucket that follows in the same pixel.
-    fn merge(&mut self, later: &Bucket) {
+    fn merge(&mut self, later: &PixelColumn) {
         if later.count > 0 {
             if self.count == 0 {
                 (self.first, self.min, self.max) = (later.first, later.min, later.max);

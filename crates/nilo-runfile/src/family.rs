@@ -10,7 +10,7 @@ use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpe
 
 use crate::error::RunfileError;
 use crate::folder::{Access, RunFolder, list_runs};
-use crate::header::{Header, Magic};
+use crate::header::{Magic, SegmentHeader};
 use crate::load;
 use crate::names;
 use crate::part_of_job::part_of_job;
@@ -183,7 +183,7 @@ impl RunFolder {
                 .filter_map(|(path, magic)| load::open_with_header(path, magic).ok());
             let Some((
                 _,
-                Header {
+                SegmentHeader {
                     pid,
                     pid_start_ticks,
                     ..

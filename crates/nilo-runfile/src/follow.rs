@@ -16,7 +16,7 @@ use crate::collect::{Collected, Collector, Declared, Tally};
 use crate::error::RunfileError;
 use crate::family::{inner_writer, runs_inside};
 use crate::folder::RunFolder;
-use crate::header::{Header, Magic};
+use crate::header::{Magic, SegmentHeader};
 use crate::load::open_with_header;
 use crate::names::{self, StreamFiles};
 use crate::read_stacks::StackCollector;
@@ -66,7 +66,7 @@ struct StreamTail {
 
 struct OpenSegment {
     file: File,
-    header: Header,
+    header: SegmentHeader,
     offset: u64,
     declared: Declared,
 }
@@ -161,7 +161,7 @@ impl Follower {
 }
 
 /// What is at a segment's number.
-enum Found {
+enum SegmentState {
     Segment(OpenSegment),
     Block,
     /// Created, but without a header yet.
@@ -183,8 +183,8 @@ impl StreamTail {
         loop {
             if self.open.is_none() {
                 match self.find(folder, writer, axis, collector, tally) {
-                    Found::Segment(open) => self.open = Some(open),
-                    Found::Block => {
+                    SegmentState::Segment(open) => self.open = Some(open),
+                    SegmentState::Block => {
                         self.number += 1;
                         continue;
                     }
@@ -198,7 +198,7 @@ impl StreamTail {
                             continue;
                         }
                         tally.complain(match unreadable {
-                            Found::Unreadable(error) => error.to_string(),
+                            SegmentState::Unreadable(error) => error.to_string(),
                             _ => format!("segment {} is missing", self.number),
                         });
                         self.number = next;
@@ -227,11 +227,11 @@ impl StreamTail {
         axis: &TimeAxis,
         collector: &mut Collector<'_>,
         tally: &mut Tally,
-    ) -> Found {
+    ) -> SegmentState {
         let path = names::segment_path(folder, writer, self.number);
         let fault = match open_with_header(&path, Magic::Segment) {
             Ok((file, header)) => {
-                return Found::Segment(OpenSegment {
+                return SegmentState::Segment(OpenSegment {
                     file,
                     offset: header.header_len as u64,
                     header,
@@ -247,15 +247,15 @@ impl StreamTail {
                 if let Err(error) = collect_block(&file, &block, axis, collector, tally) {
                     tally.complain(format!("segment {} is unreadable: {error}", self.number));
                 }
-                Found::Block
+                SegmentState::Block
             }
             (None, RunfileError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                Found::Nothing
+                SegmentState::Nothing
             }
-            (None, RunfileError::BadHeader { .. }) => Found::Unborn,
-            (None, fault) => Found::Unreadable(fault),
+            (None, RunfileError::BadHeader { .. }) => SegmentState::Unborn,
+            (None, fault) => SegmentState::Unreadable(fault),
         }
     }
 

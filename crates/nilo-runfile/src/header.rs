@@ -33,7 +33,7 @@ impl Magic {
 
 /// A decoded header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct SegmentHeader {
     pub(crate) magic: Magic,
     pub(crate) header_len: usize,
     pub(crate) segment: u32,
@@ -87,7 +87,7 @@ impl HeaderFault {
     }
 }
 
-impl Header {
+impl SegmentHeader {
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..8].copy_from_slice(self.magic.bytes());
@@ -107,7 +107,7 @@ impl Header {
     }
 
     /// Reads a header. The version is looked at before the checksum, since a later version may lay out the rest anew.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Header, HeaderFault> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<SegmentHeader, HeaderFault> {
         let magic = [Magic::Segment, Magic::Compacted]
             .into_iter()
             .find(|magic| bytes.starts_with(magic.bytes()));
@@ -137,7 +137,7 @@ impl Header {
         }
         let mut boot_id = [0; 16];
         boot_id.copy_from_slice(&bytes[48..64]);
-        Ok(Header {
+        Ok(SegmentHeader {
             magic,
             header_len,
             segment: u32_at(bytes, 12),
@@ -171,8 +171,8 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn header() -> Header {
-        Header {
+    fn header() -> SegmentHeader {
+        SegmentHeader {
             magic: Magic::Segment,
             header_len: HEADER_LEN,
             segment: 3,
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn headers_survive_their_bytes() {
-        assert_eq!(Header::decode(&header().encode()), Ok(header()));
+        assert_eq!(SegmentHeader::decode(&header().encode()), Ok(header()));
     }
 
     #[test]
     fn the_dropped_counter_is_outside_the_checksum() {
         let mut bytes = header().encode();
         bytes[DROPPED_ROWS_AT] = 200;
-        assert_eq!(Header::decode(&bytes).unwrap().dropped_rows, 200);
+        assert_eq!(SegmentHeader::decode(&bytes).unwrap().dropped_rows, 200);
     }
 
     #[test]
@@ -205,7 +205,10 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = header().encode();
                 bytes[at] ^= 1 << bit;
-                assert!(Header::decode(&bytes).is_err(), "byte {at} bit {bit}");
+                assert!(
+                    SegmentHeader::decode(&bytes).is_err(),
+                    "byte {at} bit {bit}"
+                );
             }
         }
     }
@@ -214,6 +217,6 @@ mod tests {
     fn a_later_version_is_told_from_damage() {
         let mut bytes = header().encode();
         bytes[8] = 2;
-        assert_eq!(Header::decode(&bytes), Err(HeaderFault::Later(2)));
+        assert_eq!(SegmentHeader::decode(&bytes), Err(HeaderFault::Later(2)));
     }
 }

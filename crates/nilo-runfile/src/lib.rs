@@ -61,7 +61,7 @@ pub use attachments::{Attachment, AttachmentState};
 pub use chart::TableSelector;
 pub use clock::{boot_id, monotonic_nanos, unix_nanos};
 pub use derived::{FilesState, Validity};
-pub use downsample::{Bucket, Point};
+pub use downsample::{PixelColumn, Point};
 pub use error::RunfileError;
 pub use folder::{Access, DEFAULT_ROOT, RunFolder, check_root, list_runs};
 pub use follow::{Follower, Update};

@@ -13,7 +13,7 @@ use crate::blocks::{BlockPlace, collect_block, list_blocks};
 use crate::collect::{Collected, Collector, Declared, Tally};
 use crate::error::RunfileError;
 use crate::filesystem;
-use crate::header::{FORMAT_VERSION, HEADER_LEN, Header, HeaderFault, Magic};
+use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
 use crate::names::{self, StreamFiles};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
 
@@ -273,13 +273,16 @@ pub(crate) fn open_blocks(path: &Path, damage: &mut Vec<String>) -> Option<OpenB
 }
 
 /// Opens a file of the run and checks what it is.
-pub(crate) fn open_with_header(path: &Path, magic: Magic) -> Result<(File, Header), RunfileError> {
+pub(crate) fn open_with_header(
+    path: &Path,
+    magic: Magic,
+) -> Result<(File, SegmentHeader), RunfileError> {
     let file = filesystem::open_regular(path).map_err(RunfileError::io("open", path))?;
     let mut bytes = [0; HEADER_LEN];
     let filled =
         filesystem::read_at(&file, &mut bytes, 0).map_err(RunfileError::io("read", path))?;
     let path = path.to_owned();
-    match Header::decode(&bytes[..filled]) {
+    match SegmentHeader::decode(&bytes[..filled]) {
         Ok(header) if header.magic == magic => Ok((file, header)),
         Ok(_) => Err(RunfileError::BadHeader {
             reason: "the file's name does not fit what is in it",
@@ -306,7 +309,7 @@ pub(crate) enum Tail {
 
 /// A segment, read.
 pub(crate) struct ReadSegment {
-    pub(crate) header: Header,
+    pub(crate) header: SegmentHeader,
     pub(crate) tally: Tally,
     pub(crate) end: ScanEnd,
 }
@@ -339,7 +342,7 @@ impl ReadSegment {
 pub(crate) fn read_segment(
     file: &File,
     path: &Path,
-    header: &Header,
+    header: &SegmentHeader,
     at_bad_bytes: AtBadBytes,
     axis: &TimeAxis,
     collector: &mut Collector<'_>,

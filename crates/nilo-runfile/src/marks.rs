@@ -12,7 +12,7 @@ use nilo_sample::Event;
 use crate::clock;
 use crate::error::RunfileError;
 use crate::filesystem;
-use crate::header::{ClockPair, HEADER_LEN, Header, Magic};
+use crate::header::{ClockPair, HEADER_LEN, Magic, SegmentHeader};
 use crate::load::open_with_header;
 use crate::names;
 use crate::record::{self, MAX_BODY_LEN};
@@ -130,7 +130,7 @@ fn create(run_dir: &Path, path: &Path) -> io::Result<()> {
         std::process::id(),
         clock::monotonic_nanos()
     ));
-    let header = Header {
+    let header = SegmentHeader {
         magic: Magic::Segment,
         header_len: HEADER_LEN,
         segment: 0,

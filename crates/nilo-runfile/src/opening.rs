@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::clock;
 use crate::error::RunfileError;
-use crate::header::{ClockPair, HEADER_LEN, Header, Magic};
+use crate::header::{ClockPair, HEADER_LEN, Magic, SegmentHeader};
 use crate::names;
 use crate::options::WriterOptions;
 use crate::segment::{MIN_SEGMENT_BYTES, Segment};
@@ -78,7 +78,7 @@ pub(crate) fn open_segment(
     mapped: &mut bool,
 ) -> io::Result<Segment> {
     let path = names::segment_path(folder, name, number);
-    let header = Header {
+    let header = SegmentHeader {
         magic: Magic::Segment,
         header_len: HEADER_LEN,
         segment: number,

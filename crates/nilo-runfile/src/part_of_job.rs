@@ -14,20 +14,20 @@ use crate::run_processes::RunProcesses;
 
 /// What the job has to say about a run.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct JobExcerpt {
     pub(crate) tables: Vec<RecordedTable>,
     pub(crate) events: Vec<TimedEvent>,
 }
 
 /// The run's time on the job's axis.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Window {
+pub(crate) struct TimeWindow {
     pub(crate) from: u64,
     to: u64,
 }
 
-impl Window {
-    fn of(run: &Recording, job: &RunDescription, processes: &RunProcesses<'_>) -> Window {
+impl TimeWindow {
+    fn of(run: &Recording, job: &RunDescription, processes: &RunProcesses<'_>) -> TimeWindow {
         let told = &run.description;
         let same_boot = told.boot_id == job.boot_id && !told.boot_id.is_empty();
         let from = match same_boot {
@@ -44,7 +44,7 @@ impl Window {
             None if processes.is_empty() => from.saturating_add(run.last_time_nanos()),
             None => processes.ended_nanos().map_or(u64::MAX, |it| it.max(from)),
         };
-        Window { from, to }
+        TimeWindow { from, to }
     }
 
     fn holds(self, time: u64) -> bool {
@@ -65,13 +65,13 @@ impl Window {
 }
 
 /// Cuts a run out of its job. `run` is what the run itself wrote, `writers` are the processes that did.
-pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId]) -> Part {
+pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId]) -> JobExcerpt {
     let processes = RunProcesses::find(job, writers);
-    let window = Window::of(run, &job.description, &processes);
+    let window = TimeWindow::of(run, &job.description, &processes);
     let ticks = job.table(&Subject::Tree).map(|tree| tree.times.as_slice());
     let first_tick = ticks.and_then(|ticks| ticks[window.rows(ticks)].first().copied());
     let was_there = |id: &ProcessId| processes.was_there(id, window.from, first_tick);
-    let mut part = Part::default();
+    let mut part = JobExcerpt::default();
     for table in &job.tables {
         let cut = |before| cut(table, window, first_tick, before);
         match &table.spec.subject {
@@ -115,7 +115,7 @@ enum Before {
 /// The rows of a window. What held before becomes its first row.
 fn cut(
     table: &RecordedTable,
-    window: Window,
+    window: TimeWindow,
     first_tick: Option<u64>,
     before: Before,
 ) -> Option<RecordedTable> {
@@ -164,7 +164,7 @@ fn event(
     timed: &TimedEvent,
     was_there: &dyn Fn(&ProcessId) -> bool,
     is_command: bool,
-    window: Window,
+    window: TimeWindow,
 ) -> Option<Event> {
     let is_told = match &timed.event {
         Event::ProcessStarted { id, .. } => was_there(id) && timed.time_nanos <= window.to,

@@ -141,7 +141,7 @@ fn sweep() -> Recording {
     }
 }
 
-fn memory(part: &Part) -> Vec<(u64, f64)> {
+fn memory(part: &JobExcerpt) -> Vec<(u64, f64)> {
     let tree = part
         .tables
         .iter()
@@ -193,7 +193,7 @@ fn the_jobs_marks_belong_to_a_run_only_where_nobody_else_was_there() {
     let mut job = sweep();
     *column(&mut job.tables[0], "high_water_bytes") = vec![500.0; 6];
     let alone = part_of_job(&run(0, Some(1)), &job, &[id(1)]);
-    let high = |part: &Part| part.tables[0].series("high_water_bytes").unwrap().max();
+    let high = |part: &JobExcerpt| part.tables[0].series("high_water_bytes").unwrap().max();
     assert_eq!(high(&alone), Some((0, 500.0)));
     let beside = part_of_job(&run(2, Some(4)), &job, &[id(2)]);
     assert_eq!(high(&beside), None);

@@ -11,7 +11,7 @@ pub(crate) const ROWS_PER_CELL: usize = 64;
 
 /// Some consecutive values of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Cell {
+pub(crate) struct PyramidCell {
     pub(crate) first: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
@@ -22,8 +22,8 @@ pub(crate) struct Cell {
     pub(crate) absent_count: u32,
 }
 
-impl Cell {
-    pub(crate) const EMPTY: Cell = Cell {
+impl PyramidCell {
+    pub(crate) const EMPTY: PyramidCell = PyramidCell {
         first: ABSENT,
         min: ABSENT,
         max: ABSENT,
@@ -49,8 +49,8 @@ impl Cell {
         }
     }
 
-    pub(crate) fn of(values: &[f64]) -> Cell {
-        let mut cell = Cell::EMPTY;
+    pub(crate) fn of(values: &[f64]) -> PyramidCell {
+        let mut cell = PyramidCell::EMPTY;
         for value in values {
             cell.add(*value);
         }
@@ -74,8 +74,8 @@ pub(crate) fn cell_count(rows: usize) -> usize {
 
 /// The pyramid of a column: its cells' fields one after the other, then the counts where something is missing.
 pub(crate) fn pack_values(values: &[f64]) -> Packed {
-    let cells: Vec<Cell> = values.chunks(ROWS_PER_CELL).map(Cell::of).collect();
-    let fields: [fn(&Cell) -> f64; 4] = [|c| c.first, |c| c.min, |c| c.max, |c| c.last];
+    let cells: Vec<PyramidCell> = values.chunks(ROWS_PER_CELL).map(PyramidCell::of).collect();
+    let fields: [fn(&PyramidCell) -> f64; 4] = [|c| c.first, |c| c.min, |c| c.max, |c| c.last];
     let numbers: Vec<f64> = fields
         .iter()
         .flat_map(|field| cells.iter().map(field))
@@ -98,7 +98,7 @@ pub(crate) fn pack_values(values: &[f64]) -> Packed {
 }
 
 /// The cells over `rows` values; `None` when the bytes do not hold them.
-pub(crate) fn unpack_values(encoding: u8, bytes: &[u8], rows: usize) -> Option<Vec<Cell>> {
+pub(crate) fn unpack_values(encoding: u8, bytes: &[u8], rows: usize) -> Option<Vec<PyramidCell>> {
     let cells = cell_count(rows);
     let (flag, rest) = bytes.split_first()?;
     let (counts, rest) = match flag {
@@ -114,7 +114,7 @@ pub(crate) fn unpack_values(encoding: u8, bytes: &[u8], rows: usize) -> Option<V
         let (nan_count, absent_count) = counts.map_or((0, 0), |counts| {
             (counts[index * 2].into(), counts[index * 2 + 1].into())
         });
-        Cell {
+        PyramidCell {
             first: numbers[index],
             min: numbers[cells + index],
             max: numbers[cells * 2 + index],
@@ -171,7 +171,7 @@ mod tests {
         fn cells_are_those_of_the_values(values in prop::collection::vec(prop_oneof![8 => any::<f64>(), 1 => Just(ABSENT)], 1..400)) {
             let packed = pack_values(&values);
             let cells = unpack_values(packed.encoding, &packed.bytes, values.len()).unwrap();
-            let expected: Vec<Cell> = values.chunks(ROWS_PER_CELL).map(Cell::of).collect();
+            let expected: Vec<PyramidCell> = values.chunks(ROWS_PER_CELL).map(PyramidCell::of).collect();
             prop_assert_eq!(format!("{cells:?}"), format!("{expected:?}"));
         }
 

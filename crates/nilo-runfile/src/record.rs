@@ -213,7 +213,7 @@ impl RowView<'_> {
 
 /// What lies at the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Front<'a> {
+pub(crate) enum NextRecord<'a> {
     /// A whole record and the bytes it takes.
     Record(Record<'a>, usize),
     /// The bytes end before the record does; this many are needed.
@@ -224,21 +224,21 @@ pub(crate) enum Front<'a> {
 
 /// Looks at the front of `bytes`.
 #[inline(always)]
-pub(crate) fn read_front(bytes: &[u8]) -> Front<'_> {
+pub(crate) fn read_front(bytes: &[u8]) -> NextRecord<'_> {
     if bytes.len() < HEAD_LEN {
-        return Front::NeedsBytes(HEAD_LEN);
+        return NextRecord::NeedsBytes(HEAD_LEN);
     }
     let word = CommitWord(u32_at(bytes, 0));
     if !word.is_plausible() {
-        return Front::Bad { cost: 4 };
+        return NextRecord::Bad { cost: 4 };
     }
     let record_len = word.record_len();
     if bytes.len() < record_len {
-        return Front::NeedsBytes(record_len);
+        return NextRecord::NeedsBytes(record_len);
     }
     let body = &bytes[HEAD_LEN..HEAD_LEN + word.body_len()];
     if !checksum::is_right(u32_at(bytes, 4), checksum_of(word, body)) {
-        return Front::Bad { cost: record_len };
+        return NextRecord::Bad { cost: record_len };
     }
     // Nearly all records are rows; the others take a call.
     let record = if word.kind() == KIND_ROW {
@@ -252,7 +252,7 @@ pub(crate) fn read_front(bytes: &[u8]) -> Front<'_> {
     } else {
         read_other(word, body)
     };
-    Front::Record(record, record_len)
+    NextRecord::Record(record, record_len)
 }
 
 #[cold]
@@ -281,7 +281,7 @@ mod tests {
         encode_row_into(&mut record, 1, 2, Some(3), &[0.0; 5]);
         assert_eq!(record.len(), 68);
         match read_front(&record) {
-            Front::Record(Record::Row(row), 68) => {
+            NextRecord::Record(Record::Row(row), 68) => {
                 assert_eq!((row.table, row.time_nanos, row.step), (1, 2, Some(3)));
                 assert_eq!(row.len(), 5);
             }
@@ -298,7 +298,7 @@ mod tests {
                 let mut bytes = record.clone();
                 bytes[at] ^= 1 << bit;
                 assert!(
-                    !matches!(read_front(&bytes), Front::Record(..)),
+                    !matches!(read_front(&bytes), NextRecord::Record(..)),
                     "byte {at} bit {bit}"
                 );
             }
@@ -312,7 +312,7 @@ mod tests {
             assert_eq!(record.len() % 4, 0);
             assert!(matches!(
                 read_front(&record),
-                Front::Record(Record::Event { time_nanos: 7, event_json }, _) if event_json.len() == len
+                NextRecord::Record(Record::Event { time_nanos: 7, event_json }, _) if event_json.len() == len
             ));
         }
     }

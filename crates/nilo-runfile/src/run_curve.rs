@@ -5,11 +5,11 @@ use nilo_sample::{
     ABSENT, ProcessId, RecordedTable, Recording, Subject, TableSpec, TypedRow, is_absent,
 };
 
-use crate::part_of_job::Window;
+use crate::part_of_job::TimeWindow;
 use crate::run_processes::RunProcesses;
 
 /// One process of the run while the curve is summed up.
-struct Cursor<'a> {
+struct ProcessCursor<'a> {
     times: &'a [u64],
     memory: &'a [f64],
     rss: &'a [f64],
@@ -20,7 +20,7 @@ struct Cursor<'a> {
     row: Option<usize>,
 }
 
-impl Cursor<'_> {
+impl ProcessCursor<'_> {
     fn advance_to(&mut self, time: u64) {
         let mut next = self.row.map_or(0, |row| row + 1);
         while self.times.get(next).is_some_and(|at| *at <= time) {
@@ -41,23 +41,23 @@ impl Cursor<'_> {
 
 /// The run's processes at one moment, summed up.
 #[derive(Default)]
-struct Level {
+struct SummedLevel {
     memory: f64,
     rss: f64,
     alive: f64,
     marks_known: bool,
 }
 
-impl Level {
+impl SummedLevel {
     /// `cursors` are in the order of age, the oldest first.
     ///
     /// A page that several processes hold is in the `memory_bytes` of the oldest of them, which may be outside of the run.
     /// So what a process holds in all, and what those younger than it add, are distinct pages of the run;
     /// the largest of these sums counts, nearly always that from the oldest on.
-    fn of(cursors: &[Cursor<'_>], time: u64) -> Level {
-        let mut level = Level {
+    fn of(cursors: &[ProcessCursor<'_>], time: u64) -> SummedLevel {
+        let mut level = SummedLevel {
             marks_known: true,
-            ..Level::default()
+            ..SummedLevel::default()
         };
         let mut added_by_younger = 0.0;
         for cursor in cursors.iter().rev().filter(|it| it.is_alive(time)) {
@@ -78,7 +78,7 @@ pub(crate) fn curve(
     tree: &RecordedTable,
     job: &Recording,
     processes: &RunProcesses<'_>,
-    window: Window,
+    window: TimeWindow,
 ) -> Option<RecordedTable> {
     let mut cursors = cursors(job, processes, window);
     let spec = TableSpec::tree();
@@ -93,7 +93,7 @@ pub(crate) fn curve(
     for row in window.rows(&tree.times) {
         let time = tree.times[row];
         cursors.iter_mut().for_each(|it| it.advance_to(time));
-        let level = Level::of(&cursors, time);
+        let level = SummedLevel::of(&cursors, time);
         if level.alive == 0.0 {
             continue;
         }
@@ -132,8 +132,8 @@ pub(crate) fn curve(
 fn cursors<'a>(
     job: &'a Recording,
     processes: &RunProcesses<'_>,
-    window: Window,
-) -> Vec<Cursor<'a>> {
+    window: TimeWindow,
+) -> Vec<ProcessCursor<'a>> {
     let column = |table: &'a RecordedTable, name: &str| -> &'a [f64] {
         let index = table.spec.column(name);
         let values = index.and_then(|index| table.columns.get(index));
@@ -143,7 +143,7 @@ fn cursors<'a>(
         let Subject::Process(id) = table.spec.subject else {
             return None;
         };
-        let cursor = || Cursor {
+        let cursor = || ProcessCursor {
             times: &table.times,
             memory: column(table, "memory_bytes"),
             rss: column(table, "rss_bytes"),
@@ -154,7 +154,7 @@ fn cursors<'a>(
         };
         processes.contains(&id).then(|| (id, cursor()))
     });
-    let mut cursors: Vec<(ProcessId, Cursor<'a>)> = tables.collect();
+    let mut cursors: Vec<(ProcessId, ProcessCursor<'a>)> = tables.collect();
     cursors.sort_by_key(|(id, _)| (id.start_ticks, id.pid));
     cursors.into_iter().map(|(_, cursor)| cursor).collect()
 }
@@ -167,7 +167,7 @@ fn marks_count_from(
     job: &Recording,
     processes: &RunProcesses<'_>,
     id: ProcessId,
-    window: Window,
+    window: TimeWindow,
 ) -> u64 {
     if processes
         .started_nanos(&id)

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 
 use crate::filesystem;
-use crate::record::{Front, HEAD_LEN, Record, read_front};
+use crate::record::{HEAD_LEN, NextRecord, Record, read_front};
 
 /// Small enough to stay in the processor's cache and in the allocator's hands from file to file.
 const WINDOW_BYTES: usize = 64 << 10;
@@ -21,17 +21,17 @@ const RESYNC_BUDGET: u64 = 16 << 20;
 const MAX_SECOND_LOOKS: u32 = 64;
 
 /// Bytes that can be read at an offset.
-pub(crate) trait Source {
+pub(crate) trait ReadAt {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
-impl Source for File {
+impl ReadAt for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         filesystem::read_at(self, buffer, offset)
     }
 }
 
-impl Source for [u8] {
+impl ReadAt for [u8] {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let start = usize::try_from(offset)
             .unwrap_or(usize::MAX)
@@ -69,13 +69,13 @@ pub(crate) struct ScanEnd {
 }
 
 /// Calls `on_record` for each record from `start` on.
-pub(crate) fn scan<S: Source + ?Sized>(
+pub(crate) fn scan<S: ReadAt + ?Sized>(
     source: &S,
     start: u64,
     at_bad_bytes: AtBadBytes,
     mut on_record: impl FnMut(Record<'_>),
 ) -> io::Result<ScanEnd> {
-    let mut window = Window::new(source, start);
+    let mut window = ReadWindow::new(source, start);
     let mut outcome = ScanEnd {
         end: start,
         ..ScanEnd::default()
@@ -88,14 +88,14 @@ pub(crate) fn scan<S: Source + ?Sized>(
     let mut zero_run = 0;
     // One past the last byte known to be neither zero nor part of a record.
     let mut last_garbage = start;
-    let mut gap = Gap::none();
+    let mut gap = UnreadTail::none();
     loop {
         let begin = window.offset();
         if begin > outcome.end
-            && matches!(read_front(window.rest()), Front::Record(..))
+            && matches!(read_front(window.rest()), NextRecord::Record(..))
             && gap.was_written_meanwhile(source)?
         {
-            window = Window::new(source, outcome.end);
+            window = ReadWindow::new(source, outcome.end);
             last_garbage = outcome.end;
             continue;
         }
@@ -154,7 +154,7 @@ pub(crate) fn scan<S: Source + ?Sized>(
 }
 
 /// The bytes after the last record as they were first seen.
-struct Gap {
+struct UnreadTail {
     offset: u64,
     /// The head of the record that may be there; short at the end of the file.
     seen: [u8; HEAD_LEN],
@@ -163,9 +163,9 @@ struct Gap {
     looks_left: u32,
 }
 
-impl Gap {
-    fn none() -> Gap {
-        Gap {
+impl UnreadTail {
+    fn none() -> UnreadTail {
+        UnreadTail {
             offset: u64::MAX,
             seen: [0; HEAD_LEN],
             seen_len: 0,
@@ -186,7 +186,7 @@ impl Gap {
 
     /// Whether a record may have been written here since; asked when a later record was found.
     /// Records are written in order, so by then this one is whole, and one more look at it is enough.
-    fn was_written_meanwhile<S: Source + ?Sized>(&mut self, source: &S) -> io::Result<bool> {
+    fn was_written_meanwhile<S: ReadAt + ?Sized>(&mut self, source: &S) -> io::Result<bool> {
         if std::mem::replace(&mut self.was_looked_at, true) {
             return Ok(false);
         }
@@ -200,12 +200,12 @@ impl Gap {
             return Ok(false);
         }
         self.looks_left -= 1;
-        let mut fresh = Window::new(source, self.offset);
+        let mut fresh = ReadWindow::new(source, self.offset);
         loop {
             match read_front(fresh.rest()) {
-                Front::Record(..) => return Ok(true),
-                Front::Bad { .. } => return Ok(false),
-                Front::NeedsBytes(count) => {
+                NextRecord::Record(..) => return Ok(true),
+                NextRecord::Bad { .. } => return Ok(false),
+                NextRecord::NeedsBytes(count) => {
                     if !fresh.fill(count)? {
                         return Ok(false);
                     }
@@ -216,7 +216,7 @@ impl Gap {
 }
 
 /// Records one after the other, and what comes after them.
-struct Run {
+struct ContiguousRecords {
     records: u64,
     len: usize,
     stopped_by: Stop,
@@ -229,20 +229,20 @@ enum Stop {
 
 /// The inner loop: it touches nothing but the bytes and the caller's closure.
 #[inline]
-fn read_run(bytes: &[u8], on_record: &mut impl FnMut(Record<'_>)) -> Run {
+fn read_run(bytes: &[u8], on_record: &mut impl FnMut(Record<'_>)) -> ContiguousRecords {
     let (mut records, mut len) = (0, 0);
     let stopped_by = loop {
         match read_front(&bytes[len..]) {
-            Front::Record(record, record_len) => {
+            NextRecord::Record(record, record_len) => {
                 on_record(record);
                 records += 1;
                 len += record_len;
             }
-            Front::NeedsBytes(count) => break Stop::NeedsBytes(count),
-            Front::Bad { cost } => break Stop::Bad { cost },
+            NextRecord::NeedsBytes(count) => break Stop::NeedsBytes(count),
+            NextRecord::Bad { cost } => break Stop::Bad { cost },
         }
     };
-    Run {
+    ContiguousRecords {
         records,
         len,
         stopped_by,
@@ -268,7 +268,7 @@ fn last_nonzero(bytes: &[u8]) -> u64 {
 }
 
 /// A part of the source in memory.
-struct Window<'a, S: ?Sized> {
+struct ReadWindow<'a, S: ?Sized> {
     source: &'a S,
     buffer: Vec<u8>,
     /// Offset of the buffer's first byte.
@@ -278,9 +278,9 @@ struct Window<'a, S: ?Sized> {
     at_end: bool,
 }
 
-impl<'a, S: Source + ?Sized> Window<'a, S> {
-    fn new(source: &'a S, start: u64) -> Window<'a, S> {
-        Window {
+impl<'a, S: ReadAt + ?Sized> ReadWindow<'a, S> {
+    fn new(source: &'a S, start: u64) -> ReadWindow<'a, S> {
+        ReadWindow {
             source,
             buffer: Vec::new(),
             base: start,
@@ -419,13 +419,13 @@ mod tests {
         is_late: std::cell::Cell<bool>,
     }
 
-    impl Source for Growing {
+    impl ReadAt for Growing {
         fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
             let bytes = match self.is_late.replace(true) {
                 true => &self.late,
                 false => &self.early,
             };
-            Source::read_at(&bytes[..], buffer, offset)
+            ReadAt::read_at(&bytes[..], buffer, offset)
         }
     }
 

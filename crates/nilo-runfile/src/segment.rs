@@ -14,7 +14,7 @@ use memmap2::{MmapMut, MmapOptions};
 
 use crate::checksum::crc32c_of_row;
 use crate::filesystem;
-use crate::header::{DROPPED_ROWS_AT, HEADER_LEN, Header};
+use crate::header::{DROPPED_ROWS_AT, HEADER_LEN, SegmentHeader};
 use crate::record::{self, CommitWord, HEAD_LEN, RowFields};
 
 /// The most that one segment may take.
@@ -46,7 +46,7 @@ impl Segment {
     /// Creates the file; on failure nothing is left behind.
     pub(crate) fn create(
         path: &Path,
-        header: &Header,
+        header: &SegmentHeader,
         capacity: u64,
         mapped: bool,
     ) -> io::Result<Segment> {
@@ -71,7 +71,12 @@ impl Segment {
         }
     }
 
-    fn prepare(file: &File, header: &Header, capacity: u64, mapped: bool) -> io::Result<Backing> {
+    fn prepare(
+        file: &File,
+        header: &SegmentHeader,
+        capacity: u64,
+        mapped: bool,
+    ) -> io::Result<Backing> {
         if mapped {
             filesystem::reserve(file, capacity)?;
         }

@@ -75,7 +75,7 @@ pub(crate) fn bounded<'a>(frame: &Frame<'a>) -> Frame<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Front, HEAD_LEN, Record, read_front};
+    use crate::record::{HEAD_LEN, NextRecord, Record, read_front};
 
     #[test]
     fn a_stack_is_read_as_it_was_written() {
@@ -92,7 +92,7 @@ mod tests {
             };
             let record = stack.encode();
             match read_front(&record) {
-                Front::Record(Record::Stack(body), len) => {
+                NextRecord::Record(Record::Stack(body), len) => {
                     assert_eq!(len, record.len());
                     assert_eq!(DeclaredStack::decode(body), Some(stack));
                 }

@@ -56,7 +56,7 @@ pub(crate) fn unpack_all(tables: &mut [RecordedTable], packed: Vec<PackedRows>, 
             continue;
         };
         match make_room(table, &packed) {
-            Some(plain) => lay_out(Room::of(table), &plain, packed, &mut jobs),
+            Some(plain) => lay_out(TableRowsMut::of(table), &plain, packed, &mut jobs),
             None => tally.complain(format!(
                 "the rows of table {} do not fit into memory",
                 first.entry.table
@@ -79,7 +79,7 @@ pub(crate) fn unpack_all(tables: &mut [RecordedTable], packed: Vec<PackedRows>, 
 }
 
 /// The vectors that a table had before there was room for more.
-struct Plain {
+struct TableVectors {
     times: Vec<u64>,
     steps: Vec<i64>,
     columns: Vec<Vec<f64>>,
@@ -87,13 +87,13 @@ struct Plain {
 
 /// Gives a table vectors of zeros, as long as everything that goes into them.
 /// `None`, and the table stays as it is, when there is no such memory: a forged block may promise any number of rows.
-fn make_room(table: &mut RecordedTable, packed: &[PackedRows]) -> Option<Plain> {
+fn make_room(table: &mut RecordedTable, packed: &[PackedRows]) -> Option<TableVectors> {
     let has_steps = !table.steps.is_empty() || packed.iter().any(|p| p.entry.steps.is_some());
     let rows = table.times.len() + packed.iter().map(PackedRows::count).sum::<usize>();
     let times = zeroed(rows)?;
     let steps = zeroed(if has_steps { rows } else { 0 })?;
     let columns: Option<Vec<_>> = table.columns.iter().map(|_| zeroed(rows)).collect();
-    Some(Plain {
+    Some(TableVectors {
         columns: std::mem::replace(&mut table.columns, columns?),
         times: std::mem::replace(&mut table.times, times),
         steps: std::mem::replace(&mut table.steps, steps),
@@ -102,10 +102,10 @@ fn make_room(table: &mut RecordedTable, packed: &[PackedRows]) -> Option<Plain> 
 
 /// Copies the rows that were there to their places, and makes a job of each stretch in between.
 fn lay_out<'a>(
-    mut room: Room<'a>,
-    plain: &Plain,
+    mut room: TableRowsMut<'a>,
+    plain: &TableVectors,
     packed: Vec<PackedRows>,
-    jobs: &mut Vec<Job<'a>>,
+    jobs: &mut Vec<UnpackTask<'a>>,
 ) {
     let (mut copied, mut unpacked) = (0, 0);
     for packed in packed {
@@ -113,7 +113,7 @@ fn lay_out<'a>(
         copied = packed.follows;
         let first_row = copied + unpacked;
         unpacked += packed.count();
-        jobs.push(Job {
+        jobs.push(UnpackTask {
             room: room.take(packed.count()),
             first_row,
             packed,
@@ -123,16 +123,16 @@ fn lay_out<'a>(
 }
 
 /// A stretch of a table's rows, to be written.
-struct Room<'a> {
+struct TableRowsMut<'a> {
     times: &'a mut [u64],
     /// Empty in a table without steps.
     steps: &'a mut [i64],
     columns: Vec<&'a mut [f64]>,
 }
 
-impl<'a> Room<'a> {
-    fn of(table: &'a mut RecordedTable) -> Room<'a> {
-        Room {
+impl<'a> TableRowsMut<'a> {
+    fn of(table: &'a mut RecordedTable) -> TableRowsMut<'a> {
+        TableRowsMut {
             times: &mut table.times,
             steps: &mut table.steps,
             columns: table.columns.iter_mut().map(Vec::as_mut_slice).collect(),
@@ -140,16 +140,16 @@ impl<'a> Room<'a> {
     }
 
     /// Cuts off the first rows.
-    fn take(&mut self, count: usize) -> Room<'a> {
+    fn take(&mut self, count: usize) -> TableRowsMut<'a> {
         let columns = self.columns.iter_mut();
-        Room {
+        TableRowsMut {
             times: take_front(&mut self.times, count),
             steps: take_front(&mut self.steps, count),
             columns: columns.map(|column| take_front(column, count)).collect(),
         }
     }
 
-    fn copy(self, plain: &Plain, first: usize) {
+    fn copy(self, plain: &TableVectors, first: usize) {
         let rows = first..first + self.times.len();
         self.times.copy_from_slice(&plain.times[rows.clone()]);
         match plain.steps.get(rows.clone()) {
@@ -169,22 +169,22 @@ fn take_front<'a, T>(slice: &mut &'a mut [T], count: usize) -> &'a mut [T] {
 }
 
 /// Rows in a block, and where they go.
-struct Job<'a> {
+struct UnpackTask<'a> {
     packed: PackedRows,
     first_row: usize,
-    room: Room<'a>,
+    room: TableRowsMut<'a>,
 }
 
 /// Rows that stay zeros, since they could not be decoded.
-struct Failure {
+struct UndecodedRows {
     slot: usize,
     rows: Range<usize>,
     sentence: String,
 }
 
 /// Does jobs, several at a time where there is much to do.
-fn run(jobs: Vec<Job<'_>>) -> Vec<Failure> {
-    let bytes: u64 = jobs.iter().map(Job::decoded_bytes).sum();
+fn run(jobs: Vec<UnpackTask<'_>>) -> Vec<UndecodedRows> {
+    let bytes: u64 = jobs.iter().map(UnpackTask::decoded_bytes).sum();
     let threads = match usize::try_from(bytes / BYTES_PER_THREAD) {
         Ok(0 | 1) => 1,
         Ok(threads) => std::thread::available_parallelism().map_or(1, |p| threads.min(p.get())),
@@ -216,37 +216,39 @@ fn run(jobs: Vec<Job<'_>>) -> Vec<Failure> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Job<'_> {
+impl UnpackTask<'_> {
     fn decoded_bytes(&self) -> u64 {
         let width = 2 + self.room.columns.len();
         (self.room.times.len() * 8 * width) as u64
     }
 
-    fn run(self, buffer: &mut Vec<u8>) -> Result<(), Failure> {
-        let Job {
+    fn run(self, buffer: &mut Vec<u8>) -> Result<(), UndecodedRows> {
+        let UnpackTask {
             packed,
             first_row,
             mut room,
         } = self;
-        packed.decode(&mut room, buffer).map_err(|error| Failure {
-            slot: packed.slot,
-            rows: first_row..first_row + packed.count(),
-            sentence: format!(
-                "table {} of segment {}: {}",
-                packed.entry.table,
-                packed.block.head.segment,
-                match error.kind() {
-                    io::ErrorKind::InvalidData => "the columns are damaged".to_owned(),
-                    _ => error.to_string(),
-                }
-            ),
-        })
+        packed
+            .decode(&mut room, buffer)
+            .map_err(|error| UndecodedRows {
+                slot: packed.slot,
+                rows: first_row..first_row + packed.count(),
+                sentence: format!(
+                    "table {} of segment {}: {}",
+                    packed.entry.table,
+                    packed.block.head.segment,
+                    match error.kind() {
+                        io::ErrorKind::InvalidData => "the columns are damaged".to_owned(),
+                        _ => error.to_string(),
+                    }
+                ),
+            })
     }
 }
 
 impl PackedRows {
     /// Reads and decodes the columns that are wanted and no others.
-    fn decode(&self, room: &mut Room<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    fn decode(&self, room: &mut TableRowsMut<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
         let mut read = |place: &BlockPosition, decode: &mut dyn FnMut(&[u8]) -> Option<()>| {
             read_place(&self.file, &self.block, place, buffer)?;
             decode(buffer).ok_or(io::Error::from(io::ErrorKind::InvalidData))
@@ -276,7 +278,7 @@ impl PackedRows {
 }
 
 /// Removes the rows of failures, which are sorted, in one pass: a hostile file may have many.
-fn cut_out<T: Copy>(numbers: &mut Vec<T>, failures: &[Failure]) {
+fn cut_out<T: Copy>(numbers: &mut Vec<T>, failures: &[UndecodedRows]) {
     if numbers.is_empty() {
         return; // A table without steps.
     }

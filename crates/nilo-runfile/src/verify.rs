@@ -14,7 +14,7 @@ use crate::axis::TimeAxis;
 use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
-use crate::header::{ClockPair, Header, Magic};
+use crate::header::{ClockPair, Magic, SegmentHeader};
 use crate::load::{Tail, is_unborn, open_with_header, read_segment};
 use crate::names::{DERIVED_ENDING, FileName};
 use crate::scan::AtBadBytes;
@@ -156,7 +156,7 @@ fn with_cause(error: &RunfileError) -> String {
 }
 
 /// `None` for a file that was created and never got its header: the writer died in between, and nothing is lost.
-fn open_born(path: &Path, magic: Magic) -> Result<Option<(File, Header)>, RunfileError> {
+fn open_born(path: &Path, magic: Magic) -> Result<Option<(File, SegmentHeader)>, RunfileError> {
     match open_with_header(path, magic) {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if is_unborn(&error) => Ok(None),

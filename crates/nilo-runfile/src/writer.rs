@@ -54,7 +54,7 @@ impl TableId {
 
 /// Which part of a segment a record may lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum SegmentSpace {
     Usual,
     Reserved,
 }
@@ -394,7 +394,7 @@ impl RunWriter {
             return self.drop_row("this process is a fork of the one that opened the writer");
         }
         if self.unreported > 0 {
-            self.report_losses(time_nanos, Room::Reserved);
+            self.report_losses(time_nanos, SegmentSpace::Reserved);
         }
         let record = serde_json::to_vec(event)
             .ok()
@@ -402,7 +402,7 @@ impl RunWriter {
         let Some(record) = record else {
             return self.drop_row("the event is too long");
         };
-        match self.store(&record, Room::Reserved) {
+        match self.store(&record, SegmentSpace::Reserved) {
             Ok(()) => true,
             Err(error) => self.fail(&error),
         }
@@ -464,7 +464,7 @@ impl RunWriter {
         }
         if self.unreported > 0 {
             let is_too_early = clock::monotonic_nanos() < self.retry_at_nanos;
-            if is_too_early || !self.report_losses(time_nanos, Room::Usual) {
+            if is_too_early || !self.report_losses(time_nanos, SegmentSpace::Usual) {
                 return self.drop_row_again();
             }
         }
@@ -480,7 +480,7 @@ impl RunWriter {
     }
 
     /// Writes the `Lost` event for what was dropped.
-    fn report_losses(&mut self, time_nanos: u64, allowed: Room) -> bool {
+    fn report_losses(&mut self, time_nanos: u64, allowed: SegmentSpace) -> bool {
         let event = Event::Lost {
             rows: self.unreported,
             reason: self.dropped_reason.clone().unwrap_or_default(),
@@ -504,14 +504,14 @@ impl RunWriter {
     }
 
     /// Appends a record, in the next segment where this one is full.
-    fn store(&mut self, record: &[u8], allowed: Room) -> io::Result<()> {
+    fn store(&mut self, record: &[u8], allowed: SegmentSpace) -> io::Result<()> {
         let (room, last_room) = self
             .segment
             .as_ref()
             .map_or((0, 0), |segment| (segment.room(), segment.last_room()));
         if record.len() > room {
             let opened = self.next_segment(record.len());
-            if allowed == Room::Usual || record.len() > last_room {
+            if allowed == SegmentSpace::Usual || record.len() > last_room {
                 opened?;
             }
         }
@@ -669,7 +669,7 @@ impl Drop for RunWriter {
             return;
         }
         if self.unreported > 0 {
-            self.report_losses(clock::monotonic_nanos(), Room::Reserved);
+            self.report_losses(clock::monotonic_nanos(), SegmentSpace::Reserved);
         }
         if let Some(segment) = self.segment.take() {
             let number = segment.number();

@@ -5,7 +5,7 @@
 mod support;
 
 use nilo_runfile::downsample::m4;
-use nilo_runfile::{Bucket, RunWriter, RunfileError, TableSelector};
+use nilo_runfile::{PixelColumn, RunWriter, RunfileError, TableSelector};
 use nilo_sample::{ABSENT, Subject};
 use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
@@ -36,7 +36,7 @@ fn selector() -> TableSelector {
     TableSelector::subject(metrics("m", 2).subject)
 }
 
-fn extremes(buckets: &[Bucket]) -> (f64, f64) {
+fn extremes(buckets: &[PixelColumn]) -> (f64, f64) {
     let full = || buckets.iter().filter(|bucket| bucket.count > 0);
     let max = full()
         .map(|b| b.max.value)
@@ -104,7 +104,7 @@ fn charts_of_any_range_agree_with_the_loaded_run() {
                 .chart(&selector(), "c0", from, to, pixels, gap)
                 .unwrap();
             prop_assert_eq!(extremes(&chart), extremes(&expected));
-            let rows = |buckets: &[Bucket]| -> u64 {
+            let rows = |buckets: &[PixelColumn]| -> u64 {
                 buckets
                     .iter()
                     .map(|b| b.count + b.nan_count + b.absent_count)

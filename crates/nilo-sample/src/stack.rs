@@ -45,7 +45,7 @@ impl StackId {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Node {
+struct StackNode {
     parent: Option<StackId>,
     depth: u16,
     line: u32,
@@ -56,7 +56,7 @@ struct Node {
 /// Stacks, each once.
 #[derive(Clone, Default)]
 pub struct StackTree {
-    nodes: Vec<Node>,
+    nodes: Vec<StackNode>,
     by_content: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -99,7 +99,7 @@ impl StackTree {
         if depth > MAX_STACK_DEPTH {
             return None;
         }
-        self.nodes.push(Node {
+        self.nodes.push(StackNode {
             parent,
             depth: depth as u16,
             line: frame.line,
@@ -147,7 +147,7 @@ impl StackTree {
     }
 }
 
-impl Node {
+impl StackNode {
     fn frame(&self) -> Frame<'_> {
         Frame {
             function: &self.function,

@@ -26,7 +26,7 @@ pub struct SettingsFile {
 
 /// Why a file is left alone.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum Refusal {
+pub enum UntrustedFile {
     /// It is a link, which may lead anywhere.
     #[error("it is a symbolic link")]
     Link,
@@ -50,9 +50,9 @@ pub enum Refusal {
     Unreadable(String),
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
-        Refusal::Unreadable(error.to_string())
+impl From<io::Error> for UntrustedFile {
+    fn from(error: io::Error) -> UntrustedFile {
+        UntrustedFile::Unreadable(error.to_string())
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Whose {
 }
 
 /// Reads a file that was found by searching; `None` when there is none.
-pub fn read_found(path: &Path) -> Result<Option<SettingsFile>, Refusal> {
+pub fn read_found(path: &Path) -> Result<Option<SettingsFile>, UntrustedFile> {
     read(path, Whose::Found)
 }
 
@@ -84,7 +84,7 @@ pub fn read_linked_root(path: &Path) -> Option<SettingsFile> {
     })
 }
 
-pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, Refusal> {
+pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, UntrustedFile> {
     // Non-blocking: a FIFO of this name must not hold us up.
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     if whose == Whose::Found {
@@ -93,7 +93,7 @@ pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, Re
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(descriptor) => File::from(descriptor),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => return Err(Refusal::Link),
+        Err(rustix::io::Errno::LOOP) => return Err(UntrustedFile::Link),
         Err(error) => return Err(io::Error::from(error).into()),
     };
     let metadata = file.metadata()?;
@@ -103,17 +103,17 @@ pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, Re
     if whose != Whose::Named {
         let (uid, ours) = (metadata.uid(), rustix::process::geteuid().as_raw());
         if uid != ours && uid != 0 {
-            return Err(Refusal::Stranger { uid });
+            return Err(UntrustedFile::Stranger { uid });
         }
         let mode = metadata.mode() & 0o777;
         if mode & OTHERS_WRITE != 0 {
-            return Err(Refusal::Writable { mode });
+            return Err(UntrustedFile::Writable { mode });
         }
     }
     let mut bytes = Vec::new();
     file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST_BYTES {
-        return Err(Refusal::TooLarge);
+        return Err(UntrustedFile::TooLarge);
     }
     Ok(Some(SettingsFile {
         path: resolved(path),

@@ -15,5 +15,5 @@ mod load;
 
 pub use approvals::Approvals;
 pub use contents::{AlertTable, KNOWN_ALERTS, Settings, parse_interval};
-pub use file::{Refusal, SettingsFile, read_found, read_linked_root};
+pub use file::{SettingsFile, UntrustedFile, read_found, read_linked_root};
 pub use load::{Loaded, NOTICE_GIVEN, SettingsError, default_root, load, nearest, parse};

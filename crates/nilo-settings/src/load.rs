@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::approvals::{Approvals, absolute_variable};
 use crate::contents::{KNOWN_ALERTS, Settings};
-use crate::file::{Refusal, SettingsFile, Whose, read, read_found, read_linked_root};
+use crate::file::{SettingsFile, UntrustedFile, Whose, read, read_found, read_linked_root};
 
 /// The name that is searched for.
 const FILE_NAME: &str = "nilo.toml";
@@ -117,7 +117,7 @@ pub fn default_root() -> PathBuf {
 /// The nearest `nilo.toml` that is acceptable, in a folder and its parents, and the first that was not.
 ///
 /// The search goes on above a file of a stranger's, so that it has no effect whatever.
-pub fn nearest(folder: &Path) -> (Option<SettingsFile>, Option<(PathBuf, Refusal)>) {
+pub fn nearest(folder: &Path) -> (Option<SettingsFile>, Option<(PathBuf, UntrustedFile)>) {
     let mut refused = None;
     for path in folder.ancestors().map(|folder| folder.join(FILE_NAME)) {
         match read_found(&path) {

@@ -4,7 +4,7 @@
 
 use nilo_sample::limit::{Limit, LimitSource, NO_LIMIT_FROM};
 
-use crate::cgroup::{Level, MemoryCgroup, levels_of, parse_limit};
+use crate::cgroup::{CgroupAncestor, MemoryCgroup, levels_of, parse_limit};
 use crate::descriptors::read_kernel_file;
 use crate::kernel_text::{labelled_kib, line_after, number};
 use crate::roots::Roots;
@@ -39,7 +39,7 @@ pub fn limiting_cgroup(roots: &Roots, pid: u32) -> Option<MemoryCgroup> {
     MemoryCgroup::open(level).ok()
 }
 
-fn cgroup_limits(roots: &Roots, pid: u32) -> impl Iterator<Item = (u64, Level)> {
+fn cgroup_limits(roots: &Roots, pid: u32) -> impl Iterator<Item = (u64, CgroupAncestor)> {
     levels_of(roots, pid).into_iter().filter_map(|level| {
         let name = match level.version {
             1 => "memory.limit_in_bytes",

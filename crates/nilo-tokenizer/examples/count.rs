@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use nilo_tokenizer::{
-    Corpus, CountSettings, Counted, Documents, Pattern, Quiet, TextFormat, WordSource, count,
+    Corpus, CountOutcome, CountSettings, Documents, Pattern, Quiet, TextFormat, WordSource, count,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Failure> {
         ..CountSettings::default()
     };
     let begun = Instant::now();
-    let Counted::Finished(counts) = count(&corpus, &settings, &Quiet)? else {
+    let CountOutcome::Finished(counts) = count(&corpus, &settings, &Quiet)? else {
         return Err("stopped".into());
     };
     let counted = begun.elapsed().as_secs_f64();

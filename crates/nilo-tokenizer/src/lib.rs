@@ -18,8 +18,8 @@ mod words;
 pub use allowance::Allowance;
 pub use corpus::{Corpus, CorpusError, Documents, SourceFile, TextFormat};
 pub use count::{
-    CountError, CountSettings, Counted, CountedWords, Counts, CountsReader, DocumentCounter,
-    MergedCounts, Recipe, Totals, Unfinished, count, resume,
+    CorpusTotals, CountError, CountOutcome, CountSettings, CountedWords, Counts, CountsReader,
+    DocumentCounter, MergedCounts, Recipe, Unfinished, count, resume,
 };
 pub use pattern::{
     CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,

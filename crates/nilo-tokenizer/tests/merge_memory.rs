@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use nilo_tokenizer::Quiet;
-use nilo_tokenizer::merge::{Learned, MergeError, MergeOptions, Plan, ReadWordsError, Words};
+use nilo_tokenizer::merge::{Learned, MergeError, MergeOptions, MergePlan, ReadWordsError, Words};
 use support::{Counted, Random};
 
 /// The system's allocator, with a gauge.
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Gauge {
 #[global_allocator]
 static GAUGE: Gauge = Gauge;
 
-fn measure(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> (Plan, i64, Learned) {
+fn measure(words: &BTreeMap<Vec<u8>, u64>, options: &MergeOptions) -> (MergePlan, i64, Learned) {
     let _alone = MEASURING.lock().unwrap();
     let source = Counted::new(words);
     let before = ALLOCATED.load(Relaxed);

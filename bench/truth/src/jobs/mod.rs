@@ -9,7 +9,7 @@ pub(crate) use shared_file::path_in as shared_file_in;
 
 use std::time::Duration;
 
-use crate::settings::{Job, JobKind};
+use crate::settings::{JobArgs, JobKind};
 
 /// Bytes of a mebibyte.
 pub const MIB: usize = 1 << 20;
@@ -17,7 +17,7 @@ pub const MIB: usize = 1 << 20;
 pub const SHARED_FILE_BYTES: usize = 400 * MIB;
 
 /// Does the job; returns when it is over.
-pub fn perform(job: &Job) -> anyhow::Result<bool> {
+pub fn perform(job: &JobArgs) -> anyhow::Result<bool> {
     match job.kind {
         JobKind::Epochs => epochs::perform()?,
         JobKind::Forks => forks::perform(job.forks)?,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{MIB, monotonic_nanos, rest};
 use crate::region::{PAGE_BYTES, Region};
-use crate::settings::Job;
+use crate::settings::JobArgs;
 
 const SECOND: u64 = 1_000_000_000;
 /// A burst and the rest after it.
@@ -22,7 +22,7 @@ const FILE_BYTES: usize = 64 * MIB;
 
 /// One process of the tree.
 struct Actor<'a> {
-    job: &'a Job,
+    job: &'a JobArgs,
     random: fastrand::Rng,
     census: Region,
     census_descriptor: i32,
@@ -32,7 +32,7 @@ struct Actor<'a> {
     is_root: bool,
 }
 
-pub(super) fn perform(job: &Job) -> io::Result<()> {
+pub(super) fn perform(job: &JobArgs) -> io::Result<()> {
     let (census_descriptor, is_root) = match job.census {
         Some(descriptor) => (descriptor, false),
         None => (new_census()?, true),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::{MIB, SHARED_FILE_BYTES, rest};
 use crate::region::Region;
-use crate::settings::Job;
+use crate::settings::JobArgs;
 
 /// What each process allocates for itself in the middle of the job.
 const OWN_BYTES: usize = 20 * MIB;
@@ -19,7 +19,7 @@ pub(crate) fn path_in(folder: &Path) -> PathBuf {
 }
 
 /// The first process starts the second as another program, so that nothing is shared by inheritance.
-pub(super) fn perform(job: &Job) -> io::Result<()> {
+pub(super) fn perform(job: &JobArgs) -> io::Result<()> {
     let mut other = if job.census.is_none() {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["job", "shared-file", "--census", "0", "--folder"]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The window and its sums. Values are kept relative to the first, so that the sums lose no digits.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct WindowedFit {
     window_secs: f64,
     points: VecDeque<(f64, f64)>,
     origin: Option<(f64, f64)>,
@@ -29,7 +29,7 @@ pub(super) struct Fit {
 /// So many points are a line, however short the window that they fill yet: recordings at 20 Hz last half a minute.
 const ENOUGH_POINTS: usize = 200;
 
-impl Line {
+impl WindowedFit {
     pub(super) fn new(window_secs: f64) -> Self {
         Self {
             window_secs,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_and_forgotten_with_its_window() {
-        let mut line = Line::new(60.0);
+        let mut line = WindowedFit::new(60.0);
         for second in 0..500 {
             let time = f64::from(second);
             // Falls for a long time, then rises.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn less_than_half_a_window_of_few_points_is_no_line() {
-        let mut line = Line::new(600.0);
+        let mut line = WindowedFit::new(600.0);
         for second in 0..100 {
             line.push(f64::from(second), f64::from(second));
         }

@@ -1,15 +1,15 @@
 //! The rivals that extrapolate a straight line, as Prometheus' `predict_linear` does.
 
-use super::line::Line;
+use super::line::WindowedFit;
 use super::rule::Rule;
-use crate::predictor::{HORIZON_SECS, Prediction, Predictor};
-use crate::trace::Point;
+use crate::predictor::{HORIZON_SECS, Predictor, PredictorOutput};
+use crate::trace::TracePoint;
 
 /// When a least-squares line through the last window meets the limit.
 #[derive(Debug, Clone)]
 pub struct Linear {
     name: &'static str,
-    line: Line,
+    line: WindowedFit,
     least_share: f64,
     least_r_squared: f64,
     rule: Rule,
@@ -23,7 +23,7 @@ impl Linear {
     pub fn new(name: &'static str, window_secs: f64) -> Self {
         Self {
             name,
-            line: Line::new(window_secs),
+            line: WindowedFit::new(window_secs),
             least_share: 0.0,
             least_r_squared: 0.0,
             rule: Rule::default(),
@@ -66,21 +66,21 @@ impl Predictor for Linear {
         self.name
     }
 
-    fn observe(&mut self, point: &Point) {
+    fn observe(&mut self, point: &TracePoint) {
         self.now_secs = point.seconds();
         self.used = point.used_bytes;
         self.limit = point.limit_bytes;
         self.line.push(self.now_secs, point.used_bytes);
     }
 
-    fn judge(&mut self) -> Prediction {
+    fn judge(&mut self) -> PredictorOutput {
         let seconds = self.seconds_to_limit();
         let soon = seconds.is_some_and(|seconds| seconds <= HORIZON_SECS);
-        Prediction {
+        PredictorOutput {
             seconds,
             confidence: f64::from(u8::from(soon)),
             alarm: self.rule.alarm(self.now_secs, soon),
-            ..Prediction::default()
+            ..PredictorOutput::default()
         }
     }
 }
@@ -89,14 +89,14 @@ impl Predictor for Linear {
 mod tests {
     use super::*;
 
-    fn fed(mut predictor: Linear, level: impl Fn(f64) -> f64, seconds: u32) -> Prediction {
-        let mut last = Prediction::default();
+    fn fed(mut predictor: Linear, level: impl Fn(f64) -> f64, seconds: u32) -> PredictorOutput {
+        let mut last = PredictorOutput::default();
         for second in 0..=seconds {
-            predictor.observe(&Point {
+            predictor.observe(&TracePoint {
                 time_nanos: u64::from(second) * 1_000_000_000,
                 used_bytes: level(f64::from(second)),
                 limit_bytes: Some(100.0),
-                ..Point::default()
+                ..TracePoint::default()
             });
             if second % 10 == 0 {
                 last = predictor.judge();

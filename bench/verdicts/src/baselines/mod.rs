@@ -10,7 +10,7 @@ mod rule;
 mod slope;
 mod threshold;
 
-pub use growth::Growth;
+pub use growth::FirstToLastGrowth;
 pub use linear::Linear;
 pub use slope::Slope;
 pub use threshold::Threshold;
@@ -38,7 +38,7 @@ pub fn baselines() -> Vec<Maker> {
                 .above(0.6)
                 .pending(180.0)
         }),
-        maker(Growth::default),
+        maker(FirstToLastGrowth::default),
         maker(Slope::default),
     ]
 }

@@ -1,7 +1,7 @@
 //! The finding of a leak that a statistician would try first: a slope that is not chance.
 
-use crate::predictor::{Prediction, Predictor};
-use crate::trace::Point;
+use crate::predictor::{Predictor, PredictorOutput};
+use crate::trace::TracePoint;
 
 /// A leak if the least-squares line over the second half of the readings rises by more than three standard errors.
 #[derive(Debug, Clone, Default)]
@@ -20,12 +20,12 @@ impl Predictor for Slope {
         false
     }
 
-    fn observe(&mut self, point: &Point) {
+    fn observe(&mut self, point: &TracePoint) {
         self.points.push((point.seconds(), point.used_bytes));
     }
 
-    fn judge(&mut self) -> Prediction {
-        Prediction::default()
+    fn judge(&mut self) -> PredictorOutput {
+        PredictorOutput::default()
     }
 
     fn leak(&mut self) -> Option<bool> {

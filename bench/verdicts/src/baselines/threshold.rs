@@ -1,8 +1,8 @@
 //! The rival that most monitors are: an alarm from 90 % on.
 
 use super::rule::Rule;
-use crate::predictor::{Prediction, Predictor};
-use crate::trace::Point;
+use crate::predictor::{Predictor, PredictorOutput};
+use crate::trace::TracePoint;
 
 /// Alarm while usage is at or above 90 % of the limit. Says nothing about time.
 #[derive(Debug, Clone, Default)]
@@ -19,19 +19,19 @@ impl Predictor for Threshold {
         "threshold 90 %"
     }
 
-    fn observe(&mut self, point: &Point) {
+    fn observe(&mut self, point: &TracePoint) {
         self.now_secs = point.seconds();
         self.share = point
             .limit_bytes
             .map_or(0.0, |limit| point.used_bytes / limit);
     }
 
-    fn judge(&mut self) -> Prediction {
+    fn judge(&mut self) -> PredictorOutput {
         let high = self.share >= THRESHOLD;
-        Prediction {
+        PredictorOutput {
             confidence: f64::from(u8::from(high)),
             alarm: self.rule.alarm(self.now_secs, high),
-            ..Prediction::default()
+            ..PredictorOutput::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Plays a trace to a predictor: every point is observed, and every ten seconds it is asked.
 
-use crate::predictor::{Prediction, Predictor};
+use crate::predictor::{Predictor, PredictorOutput};
 use crate::trace::{NANOS_PER_SEC, Trace};
 
 /// Traces shorter than this are judged in sixtieths of their length.
@@ -13,7 +13,7 @@ pub struct Judgement {
     /// On the trace's clock.
     pub seconds: f64,
     /// What it said.
-    pub prediction: Prediction,
+    pub prediction: PredictorOutput,
 }
 
 /// All answers of a predictor to one trace.

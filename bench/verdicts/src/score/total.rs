@@ -30,7 +30,7 @@ pub struct Total {
     /// Judgements by confidence.
     pub reliability: [Bin; RELIABILITY_BINS],
     /// Leaks found, missed and imagined.
-    pub leaks: Leaks,
+    pub leaks: LeakCounts,
     lead_secs: Vec<f64>,
     log2_errors: Vec<f64>,
     intervals: u32,
@@ -40,7 +40,7 @@ pub struct Total {
 
 /// Answers to the question of a leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Leaks {
+pub struct LeakCounts {
     /// Leaks called so.
     pub found: u32,
     /// Leaks not called so.
@@ -145,7 +145,7 @@ impl Total {
     }
 }
 
-impl Leaks {
+impl LeakCounts {
     /// Share of the findings that were right.
     pub fn precision(&self) -> Option<f64> {
         ratio(self.found.into(), (self.found + self.imagined).into())

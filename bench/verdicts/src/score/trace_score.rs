@@ -55,7 +55,7 @@ pub struct TraceScore {
     /// Judgements by their confidence.
     pub reliability: [Bin; RELIABILITY_BINS],
     /// What it said about a leak and what is true, where both are known.
-    pub leak: Option<LeakAnswer>,
+    pub leak: Option<LeakJudgement>,
 }
 
 /// Judgements of similar confidence.
@@ -71,7 +71,7 @@ pub struct Bin {
 
 /// An answer to the question of a leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeakAnswer {
+pub struct LeakJudgement {
     /// What the predictor said.
     pub said: bool,
     /// What is true.
@@ -203,13 +203,13 @@ fn score_judgement(
     bin.confidence_sum += confidence;
 }
 
-fn leak_answer(trace: &Trace, said: Option<bool>) -> Option<LeakAnswer> {
+fn leak_answer(trace: &Trace, said: Option<bool>) -> Option<LeakJudgement> {
     let enough = trace
         .truth
         .leak_cycles
         .is_none_or(|cycles| cycles >= LEAST_LEAK_CYCLES);
     match (said, trace.truth.leak) {
-        (Some(said), Some(truth)) if enough => Some(LeakAnswer { said, truth }),
+        (Some(said), Some(truth)) if enough => Some(LeakJudgement { said, truth }),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Shapes 15 and 16: a checkpoint every few minutes copies the weights for some seconds, over flat ground or a leak.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// The checkpoints of a run.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Checkpoints {
 }
 
 /// Shape 15: the spikes fit and go on fitting.
-pub(super) fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn flat(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let checkpoints = Checkpoints::draw(random, sampling.pace);
     let base = random.between(0.2, 0.96 - checkpoints.height);
     let warm_up = WarmUp::draw(random, sampling.pace);
@@ -45,14 +45,14 @@ pub(super) fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 15,
         name: "checkpoint-spikes",
         expected: "low; the height of the spikes reported",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         ..sketch
     }
 }
 
 /// Shape 16: with a slow leak beneath, one of the spikes kills.
-pub(super) fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let checkpoints = Checkpoints::draw(random, sampling.pace);
     let base = random.between(0.15, 0.55);
     // The spike that kills is the first after this.

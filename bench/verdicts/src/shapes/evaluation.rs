@@ -1,12 +1,12 @@
 //! Shape 9: an evaluation every few minutes that needs more than training and gives it back.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// A ramp, a plateau, and down again.
-pub(super) fn bumps(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn bumps(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let pace = sampling.pace;
     let base = random.between(0.25, 0.65);
     let height = random.between(0.1, 0.95 - base);
@@ -43,7 +43,7 @@ pub(super) fn bumps(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 9,
         name: "evaluation-bumps",
         expected: "low; the phase named",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         marks,
         ..sketch

@@ -1,12 +1,12 @@
 //! Shape 22: minutes without samples, because the job was suspended or the recorder starved.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// One to three gaps over flat ground or a leak.
-pub(super) fn gaps(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn gaps(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let duration = sampling.duration_secs;
     let count = random.count_between(1, 3);
     let mut gaps: Vec<(f64, f64)> = (0..count)
@@ -36,7 +36,7 @@ pub(super) fn gaps(random: &mut Random, sampling: Sampling) -> Sketch {
 /// A suspended job does not leak, a job whose recorder starves does. The end comes after the last gap, or not at all.
 fn leaking(
     random: &mut Random,
-    sampling: Sampling,
+    sampling: SamplingTimes,
     gaps: Vec<(f64, f64)>,
     last_end: f64,
 ) -> Sketch {
@@ -67,7 +67,7 @@ fn leaking(
 }
 
 /// Flat on both sides of a gap, though not always at the same level: what happened in it is unknown.
-fn flat(random: &mut Random, sampling: Sampling, gaps: Vec<(f64, f64)>) -> Sketch {
+fn flat(random: &mut Random, sampling: SamplingTimes, gaps: Vec<(f64, f64)>) -> Sketch {
     let mut level = random.between(0.3, 0.8);
     let first = level;
     let levels: Vec<(f64, f64)> = gaps
@@ -86,7 +86,7 @@ fn flat(random: &mut Random, sampling: Sampling, gaps: Vec<(f64, f64)>) -> Sketc
         level * warm_up.share(seconds)
     });
     Sketch {
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         ..sketch
     }

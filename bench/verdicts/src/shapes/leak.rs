@@ -1,12 +1,12 @@
 //! Shapes 1 and 2: memory that grows and is never given back, fast enough for an OOM or not.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Resource, Sketch};
+use crate::sketch::{Sketch, TraceResource};
 
 /// Shape 1: a steady leak that reaches the limit; one in ten on a host that the job has nearly to itself.
-pub(super) fn steady(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn steady(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let base = random.between(0.08, 0.6);
     let reached_at = random.between(0.25, 0.95) * sampling.duration_secs;
     // Leaks are rarely perfectly even: batches differ, some allocations reuse holes.
@@ -23,9 +23,9 @@ pub(super) fn steady(random: &mut Random, sampling: Sampling) -> Sketch {
         name: "steady-leak",
         expected: "high five minutes ahead; a leak",
         resource: if host {
-            Resource::Host
+            TraceResource::Host
         } else {
-            Resource::Cgroup
+            TraceResource::Cgroup
         },
         leak: Some(true),
         ..sketch
@@ -33,7 +33,7 @@ pub(super) fn steady(random: &mut Random, sampling: Sampling) -> Sketch {
 }
 
 /// Shape 2: a leak too slow for an OOM while it is watched.
-pub(super) fn slow(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn slow(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let base = random.between(0.15, 0.55);
     let grown = random.factor_between(0.04, 0.32);
     let duration = sampling.duration_secs;

@@ -22,7 +22,7 @@ mod warm_up;
 mod workers;
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::sketch::Sketch;
 use crate::trace::Trace;
 
@@ -32,11 +32,11 @@ pub const SHAPES: u8 = 24;
 /// The trace of a shape for a seed. Panics if there is no such shape: check against [`SHAPES`] first.
 pub fn draw(shape: u8, seed: u64) -> Trace {
     let mut random = Random::new(shape, seed);
-    let sampling = Sampling::draw(&mut random);
+    let sampling = SamplingTimes::draw(&mut random);
     sketch(shape, &mut random, sampling).render(seed, &mut random)
 }
 
-fn sketch(shape: u8, random: &mut Random, sampling: Sampling) -> Sketch {
+fn sketch(shape: u8, random: &mut Random, sampling: SamplingTimes) -> Sketch {
     match shape {
         1 => leak::steady(random, sampling),
         2 => leak::slow(random, sampling),

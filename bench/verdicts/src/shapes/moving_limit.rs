@@ -1,12 +1,12 @@
 //! Shape 21: somebody raises or lowers the limit of a running job.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// A limit that changes once, under a job that leaks or does not.
-pub(super) fn moving_limit(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn moving_limit(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let sketch = if random.chance(0.5) {
         leaking(random, sampling)
     } else {
@@ -22,7 +22,7 @@ pub(super) fn moving_limit(random: &mut Random, sampling: Sampling) -> Sketch {
 
 /// The change comes while the old limit is still far away in time, so that an alarm before it is wrong and an alarm
 /// after it right; a quarter are cut off before the end.
-fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
+fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let duration = sampling.duration_secs;
     let base = random.between(0.15, 0.5);
     let changed_at = random.between(0.2, 0.4) * duration;
@@ -56,7 +56,7 @@ fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
     }
 }
 
-fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
+fn flat(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let level = random.between(0.4, 0.8);
     let changed_at = random.between(0.2, 0.7) * sampling.duration_secs;
     let factor = if random.chance(0.5) {
@@ -70,7 +70,7 @@ fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
         level * warm_up.share(seconds)
     });
     Sketch {
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         limit_change: Some((changed_at, factor)),
         ..sketch

@@ -1,11 +1,11 @@
 //! Shape 23: another job on the host grows; this one does not.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::sketch::{Ending, Resource, Sketch};
+use crate::sampling::SamplingTimes;
+use crate::sketch::{Sketch, TraceEnding, TraceResource};
 
 /// The host runs out in half of them; in the others the neighbour finds its level or is too slow.
-pub(super) fn grows(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn grows(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let duration = sampling.duration_secs;
     let pace = sampling.pace;
     let own = random.between(0.1, 0.4);
@@ -36,11 +36,11 @@ pub(super) fn grows(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 23,
         name: "neighbour",
         expected: "the host high, and not because of this job",
-        resource: Resource::Host,
+        resource: TraceResource::Host,
         ending: if deadly || !settles {
-            Ending::AtLimit
+            TraceEnding::AtLimit
         } else {
-            Ending::Calm
+            TraceEnding::Calm
         },
         leak: Some(false),
         own: Some(Box::new(move |_| own)),

@@ -1,12 +1,12 @@
 //! Shape 13: files read and written fill the limit with pages that the kernel drops when somebody needs the room.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// Pages become active and so part of the working set; at the limit the kernel drops the oldest.
-pub(super) fn growth(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn growth(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let anonymous = random.between(0.15, 0.6);
     let full = random.between(0.95, 0.995);
     let full_at = random.factor_between(0.08, 1.4) * sampling.duration_secs;
@@ -31,7 +31,7 @@ pub(super) fn growth(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 13,
         name: "page-cache",
         expected: "low; reclaimable",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         reclaimable: Some(Box::new(move |seconds| (1.0 - dirty) * files(seconds))),
         pressure: random.chance(0.5).then(|| {

@@ -1,11 +1,11 @@
 //! Shape 19: an elastic job restarts: memory drops, then grows back to where it was.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::sketch::{Ending, Sketch};
+use crate::sampling::SamplingTimes;
+use crate::sketch::{Sketch, TraceEnding};
 
 /// Between restarts a climb to the same plateau.
-pub(super) fn restarts(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn restarts(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let plateau = random.between(0.5, 0.92);
     let start = random.between(0.03, 0.15);
     let time_constant_secs = random.factor_between(15.0, 200.0) * sampling.pace;
@@ -24,7 +24,7 @@ pub(super) fn restarts(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 19,
         name: "restarts",
         expected: "low; a new beginning at the drop",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         ..sketch
     }

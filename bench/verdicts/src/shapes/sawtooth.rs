@@ -1,9 +1,9 @@
 //! Shapes 3 and 4: activations rise and fall within each training step, with a leak beneath or without.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// One training step: up during the forward pass, down during the backward pass.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Tooth {
 }
 
 /// Shape 3: the peaks reach the limit in six of seven, the others are cut off.
-pub(super) fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let tooth = Tooth::draw(random, sampling.pace);
     let base = random.between(0.08, 0.45);
     let reached_at = if random.chance(0.85) {
@@ -58,7 +58,7 @@ pub(super) fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
 }
 
 /// Shape 4: the same teeth on flat ground.
-pub(super) fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn flat(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let tooth = Tooth::draw(random, sampling.pace);
     let base = random.between(0.08, 0.92 - tooth.height);
     let warm_up = WarmUp::draw(random, sampling.pace);
@@ -69,7 +69,7 @@ pub(super) fn flat(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 4,
         name: "sawtooth-flat",
         expected: "low; no leak",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         step_secs: Some(tooth.period_secs),
         ..sketch

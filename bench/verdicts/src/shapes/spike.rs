@@ -1,12 +1,12 @@
 //! Shapes 7 and 8: spikes that nothing announces, deadly or harmless.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingTimes;
 use crate::shapes::warm_up::WarmUp;
-use crate::sketch::{Ending, Sketch};
+use crate::sketch::{Sketch, TraceEnding};
 
 /// Shape 7: the first batch of that size kills; nothing before it says so.
-pub(super) fn deadly(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn deadly(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let base = random.between(0.25, 0.8);
     let at = random.between(0.3, 0.95) * sampling.duration_secs;
     let rise_secs = random.between(0.05, 2.0);
@@ -26,7 +26,7 @@ pub(super) fn deadly(random: &mut Random, sampling: Sampling) -> Sketch {
 }
 
 /// Shape 8: spikes at random times that fit.
-pub(super) fn harmless(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn harmless(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let base = random.between(0.2, 0.65);
     let mean_wait_secs = random.factor_between(60.0, 900.0) * sampling.pace;
     let mut spikes: Vec<(f64, f64, f64)> = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn harmless(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 8,
         name: "harmless-spikes",
         expected: "low; the risk of a jump if a spike is higher than the room",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         ..sketch
     }

@@ -1,16 +1,16 @@
 //! Shapes 6 and 12: the caching allocator takes segments in irregular stairs, until it has enough or until the limit.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::sketch::{Curve, Ending, Resource, Sketch};
+use crate::sampling::SamplingTimes;
+use crate::sketch::{Curve, Sketch, TraceEnding, TraceResource};
 
 /// Stairs as the seconds at which they rise and the level from there on.
-struct Stairs {
+struct StairShape {
     start: f64,
     rises: Vec<(f64, f64)>,
 }
 
-impl Stairs {
+impl StairShape {
     fn level(&self, seconds: f64) -> f64 {
         match self.rises.partition_point(|(at, _)| *at <= seconds) {
             0 => self.start,
@@ -36,7 +36,7 @@ fn allocated(random: &mut Random, level: f64) -> Curve {
 }
 
 /// Shape 6: each rise takes longer to come than the one before, then none comes.
-pub(super) fn caching(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn caching(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let start = random.between(0.1, 0.5);
     let plateau = random.between((start + 0.15).max(0.55), 0.98);
     let settled_at = random.between(0.12, 0.6) * sampling.duration_secs;
@@ -53,16 +53,16 @@ pub(super) fn caching(random: &mut Random, sampling: Sampling) -> Sketch {
     let held = random
         .chance(0.5)
         .then(|| allocated(random, start.min(plateau * 0.6)));
-    let stairs = Stairs { start, rises };
+    let stairs = StairShape { start, rises };
     let sketch = Sketch::new(random, sampling, move |seconds| stairs.level(seconds));
     Sketch {
         shape: 6,
         name: "cache-stairs",
         expected: "low; a plateau of the cache",
-        resource: Resource::Torch,
+        resource: TraceResource::Torch,
         // Segments are taken and kept: between two rises nothing moves.
         noise: 0.0,
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         held,
         ..sketch
@@ -70,7 +70,7 @@ pub(super) fn caching(random: &mut Random, sampling: Sampling) -> Sketch {
 }
 
 /// Shape 12: fragmentation; rises come at an even rate by chance, what is allocated stays, and the limit is reached.
-pub(super) fn fragmentation(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn fragmentation(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let start = random.between(0.3, 0.6);
     let reached_at = random.between(0.35, 0.95) * sampling.duration_secs;
     let count = random.count_between(15, 60);
@@ -86,13 +86,13 @@ pub(super) fn fragmentation(random: &mut Random, sampling: Sampling) -> Sketch {
         rises.push((at, level));
     }
     let held = Some(allocated(random, start * 0.95));
-    let stairs = Stairs { start, rises };
+    let stairs = StairShape { start, rises };
     let sketch = Sketch::new(random, sampling, move |seconds| stairs.level(seconds));
     Sketch {
         shape: 12,
         name: "fragmentation",
         expected: "high; fragmentation named, expandable segments advised",
-        resource: Resource::Torch,
+        resource: TraceResource::Torch,
         noise: 0.0,
         leak: Some(false),
         held,

@@ -1,11 +1,11 @@
 //! Shape 24: memory is full and flat while swap fills and everything waits.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::sketch::{Ending, Sketch};
+use crate::sampling::SamplingTimes;
+use crate::sketch::{Sketch, TraceEnding};
 
 /// Swap runs full in half of them; in the others it stops on the way.
-pub(super) fn filling(random: &mut Random, sampling: Sampling) -> Sketch {
+pub(super) fn filling(random: &mut Random, sampling: SamplingTimes) -> Sketch {
     let duration = sampling.duration_secs;
     let start = random.between(0.3, 0.7);
     let flat = random.between(0.965, 0.995);
@@ -36,9 +36,9 @@ pub(super) fn filling(random: &mut Random, sampling: Sampling) -> Sketch {
         expected: "high from swap and pressure where swap runs full",
         noise: sketch.noise.min(0.002),
         ending: if deadly {
-            Ending::At(full_at)
+            TraceEnding::At(full_at)
         } else {
-            Ending::Calm
+            TraceEnding::Calm
         },
         swap: Some(Box::new(swap)),
         // Waiting grows with what has to be fetched back.

@@ -1,11 +1,11 @@
 //! Shapes 10 and 11: worker processes that grow while they read, and are replaced at the end of an epoch or not.
 
 use crate::random::Random;
-use crate::sampling::Sampling;
-use crate::sketch::{Ending, Sketch};
+use crate::sampling::SamplingTimes;
+use crate::sketch::{Sketch, TraceEnding};
 
 /// What both shapes draw.
-struct Workers {
+struct WorkerShape {
     base: f64,
     start: f64,
     epoch_secs: f64,
@@ -13,8 +13,8 @@ struct Workers {
     marks: Vec<(f64, String)>,
 }
 
-impl Workers {
-    fn draw(random: &mut Random, sampling: &Sampling) -> Self {
+impl WorkerShape {
+    fn draw(random: &mut Random, sampling: &SamplingTimes) -> Self {
         let epoch_secs = random.between(300.0, 1200.0) * sampling.pace;
         let marks = if random.chance(0.5) {
             let epochs = (sampling.duration_secs / epoch_secs) as u32 + 1;
@@ -36,9 +36,9 @@ impl Workers {
 }
 
 /// Shape 10: reset with every epoch.
-pub(super) fn resetting(random: &mut Random, sampling: Sampling) -> Sketch {
-    let workers = Workers::draw(random, &sampling);
-    let Workers {
+pub(super) fn resetting(random: &mut Random, sampling: SamplingTimes) -> Sketch {
+    let workers = WorkerShape::draw(random, &sampling);
+    let WorkerShape {
         base,
         start,
         epoch_secs,
@@ -61,7 +61,7 @@ pub(super) fn resetting(random: &mut Random, sampling: Sampling) -> Sketch {
         shape: 10,
         name: "workers-reset",
         expected: "first epoch moderate, may reset; afterwards low",
-        ending: Ending::Calm,
+        ending: TraceEnding::Calm,
         leak: Some(false),
         children: Some(Box::new(children)),
         marks,
@@ -70,8 +70,8 @@ pub(super) fn resetting(random: &mut Random, sampling: Sampling) -> Sketch {
 }
 
 /// Shape 11: nothing is given back between epochs, save for a dip where workers wait for the next.
-pub(super) fn leaking(random: &mut Random, sampling: Sampling) -> Sketch {
-    let workers = Workers::draw(random, &sampling);
+pub(super) fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
+    let workers = WorkerShape::draw(random, &sampling);
     let (base, start, epoch_secs) = (workers.base, workers.start, workers.epoch_secs);
     // Over at least one boundary, otherwise nothing tells it from the other shape.
     let earliest = (1.3 * epoch_secs / sampling.duration_secs).max(0.35);

@@ -1,15 +1,15 @@
 //! The kinds of job: which parts they have.
 
 use super::parts::{
-    Activations, Evaluation, Filling, FillingKind, Fluctuation, Garbage, Leak, Load, Part, Steps,
-    Workers,
+    Activations, Evaluation, Filling, FillingKind, Fluctuation, Garbage, Leak, Load, LoaderWorkers,
+    MemoryComponent, StepIncreases,
 };
 use crate::random::Random;
 
 /// A job before anybody gave it a limit.
-pub(super) struct Job {
+pub(super) struct Workload {
     pub(super) name: &'static str,
-    pub(super) parts: Vec<Box<dyn Part>>,
+    pub(super) parts: Vec<Box<dyn MemoryComponent>>,
     /// Seconds that it runs for if nothing ends it.
     pub(super) secs: f64,
     /// It grows until something ends it; otherwise it fits.
@@ -26,7 +26,7 @@ pub(super) struct Job {
 const SHORTEST_SECS: f64 = 90.0;
 const LONGEST_SECS: f64 = 4.0 * 3600.0;
 
-pub(super) fn draw(workload: u8, random: &mut Random) -> Job {
+pub(super) fn draw(workload: u8, random: &mut Random) -> Workload {
     let secs = random.factor_between(SHORTEST_SECS, LONGEST_SECS);
     let (name, grows, leak) = match workload {
         1 => ("leak", true, Some(true)),
@@ -50,7 +50,7 @@ pub(super) fn draw(workload: u8, random: &mut Random) -> Job {
     let loads_secs = random.factor_between(0.002, 0.05) * secs;
     let mut parts = usual(secs, loads_secs, random);
     parts.extend(particular(workload, secs, random));
-    Job {
+    Workload {
         name,
         parts,
         secs,
@@ -63,9 +63,9 @@ pub(super) fn draw(workload: u8, random: &mut Random) -> Job {
 }
 
 /// What every job has: something loaded, activations, noise, often garbage and evaluations.
-fn usual(secs: f64, loads_secs: f64, random: &mut Random) -> Vec<Box<dyn Part>> {
+fn usual(secs: f64, loads_secs: f64, random: &mut Random) -> Vec<Box<dyn MemoryComponent>> {
     let pieces = random.count_between(1, 12);
-    let mut parts: Vec<Box<dyn Part>> = vec![
+    let mut parts: Vec<Box<dyn MemoryComponent>> = vec![
         Box::new(Load {
             pieces,
             every_secs: loads_secs / pieces as f64,
@@ -129,9 +129,9 @@ fn leak(secs: f64, random: &mut Random) -> Leak {
     }
 }
 
-fn steps(height: f64, count: usize, secs: f64, random: &mut Random) -> Steps {
+fn steps(height: f64, count: usize, secs: f64, random: &mut Random) -> StepIncreases {
     let every_secs = secs / count as f64;
-    Steps {
+    StepIncreases {
         height,
         uneven: (random.between(0.0, 0.25), random.between(0.0, 0.3)),
         growth: 1.0,
@@ -154,7 +154,7 @@ fn filling(kind: FillingKind, size: f64, time_secs: f64) -> Filling {
 }
 
 /// What makes a job the kind that it is.
-fn particular(workload: u8, secs: f64, random: &mut Random) -> Vec<Box<dyn Part>> {
+fn particular(workload: u8, secs: f64, random: &mut Random) -> Vec<Box<dyn MemoryComponent>> {
     match workload {
         2 => {
             let threshold = random.factor_between(0.1, 0.6);
@@ -190,7 +190,7 @@ fn particular(workload: u8, secs: f64, random: &mut Random) -> Vec<Box<dyn Part>
             } else {
                 1.0
             };
-            vec![Box::new(Steps {
+            vec![Box::new(StepIncreases {
                 most,
                 growth,
                 ..steps(height, count, lasts_secs, random)
@@ -214,7 +214,7 @@ fn particular(workload: u8, secs: f64, random: &mut Random) -> Vec<Box<dyn Part>
         }
         10 => {
             let epoch_secs = secs / random.factor_between(2.0, 25.0);
-            vec![Box::new(Workers {
+            vec![Box::new(LoaderWorkers {
                 height: random.factor_between(0.1, 1.5),
                 epoch_secs,
                 ends_secs: epoch_secs,

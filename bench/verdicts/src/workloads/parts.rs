@@ -5,7 +5,7 @@
 use crate::random::Random;
 
 /// Something that takes memory. Amounts are shares of what the job holds when it has begun.
-pub(super) trait Part {
+pub(super) trait MemoryComponent {
     /// Moves on by `secs` and says how much is held.
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64;
 }
@@ -17,7 +17,7 @@ pub(super) struct Load {
     pub(super) clock_secs: f64,
 }
 
-impl Part for Load {
+impl MemoryComponent for Load {
     fn advance(&mut self, secs: f64, _: &mut Random) -> f64 {
         self.clock_secs += secs;
         let loaded = (self.clock_secs / self.every_secs).floor() + 1.0;
@@ -34,7 +34,7 @@ pub(super) struct Activations {
     pub(super) clock_secs: f64,
 }
 
-impl Part for Activations {
+impl MemoryComponent for Activations {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.clock_secs += secs;
         if self.clock_secs < self.begins_secs {
@@ -60,7 +60,7 @@ pub(super) struct Leak {
     pub(super) kept: f64,
 }
 
-impl Part for Leak {
+impl MemoryComponent for Leak {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.clock_secs += secs;
         let since = self.clock_secs - self.begins_secs;
@@ -80,7 +80,7 @@ impl Part for Leak {
 }
 
 /// Something is kept at the end of each epoch, or a batch is made larger: steps of some height, some time apart.
-pub(super) struct Steps {
+pub(super) struct StepIncreases {
     pub(super) height: f64,
     /// Deviations of the logarithm of height and time.
     pub(super) uneven: (f64, f64),
@@ -95,7 +95,7 @@ pub(super) struct Steps {
     pub(super) held: f64,
 }
 
-impl Part for Steps {
+impl MemoryComponent for StepIncreases {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.clock_secs += secs;
         while self.clock_secs >= self.next_secs && self.made < self.most {
@@ -127,7 +127,7 @@ pub(super) enum FillingKind {
     Logarithmic,
 }
 
-impl Part for Filling {
+impl MemoryComponent for Filling {
     fn advance(&mut self, secs: f64, _: &mut Random) -> f64 {
         self.clock_secs += secs;
         let passed = self.clock_secs / self.time_secs;
@@ -148,7 +148,7 @@ pub(super) struct Garbage {
     pub(super) held: f64,
 }
 
-impl Part for Garbage {
+impl MemoryComponent for Garbage {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.held += self.a_second * secs * random.between(0.5, 1.5);
         if self.held > self.next_threshold {
@@ -169,7 +169,7 @@ pub(super) struct Evaluation {
     pub(super) now: f64,
 }
 
-impl Part for Evaluation {
+impl MemoryComponent for Evaluation {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.clock_secs += secs;
         if self.clock_secs >= self.next_secs + self.takes_secs {
@@ -185,14 +185,14 @@ impl Part for Evaluation {
 }
 
 /// Workers of a data loader: each grows while it lives, and all are replaced with the epoch.
-pub(super) struct Workers {
+pub(super) struct LoaderWorkers {
     pub(super) height: f64,
     pub(super) epoch_secs: f64,
     pub(super) ends_secs: f64,
     pub(super) clock_secs: f64,
 }
 
-impl Part for Workers {
+impl MemoryComponent for LoaderWorkers {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         self.clock_secs += secs;
         if self.clock_secs >= self.ends_secs {
@@ -210,7 +210,7 @@ pub(super) struct Fluctuation {
     pub(super) value: f64,
 }
 
-impl Part for Fluctuation {
+impl MemoryComponent for Fluctuation {
     fn advance(&mut self, secs: f64, random: &mut Random) -> f64 {
         let kept = (-secs / self.memory_secs).exp();
         // Student's distribution with three degrees of freedom: rare values are large.

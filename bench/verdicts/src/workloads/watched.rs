@@ -1,11 +1,11 @@
 //! A job under a limit, as somebody watches it: samples come unevenly, some are missing, and what happens between them kills all the same.
 
-use super::jobs::Job;
+use super::jobs::Workload;
 use crate::random::Random;
-use crate::trace::{NANOS_PER_SEC, Point, Trace, Truth};
+use crate::trace::{NANOS_PER_SEC, Trace, TraceOutcome, TracePoint};
 
 /// The level of a job, tick by tick, beyond its end for those that grow.
-struct Course {
+struct LevelCurve {
     tick_secs: f64,
     levels: Vec<f64>,
 }
@@ -19,8 +19,8 @@ const TOO_SMALL: f64 = 0.65;
 const PAGE_BYTES: f64 = 4096.0;
 const MIB: f64 = 1_048_576.0;
 
-impl Course {
-    fn follow(job: &mut Job, random: &mut Random) -> Course {
+impl LevelCurve {
+    fn follow(job: &mut Workload, random: &mut Random) -> LevelCurve {
         let tick_secs = (job.secs / TICKS as f64).max(0.05);
         let ticks = (job.secs / tick_secs) as usize;
         let followed = if job.grows { FOLLOWED * ticks } else { ticks };
@@ -31,7 +31,7 @@ impl Course {
                 held.max(0.01)
             })
             .collect();
-        Course { tick_secs, levels }
+        LevelCurve { tick_secs, levels }
     }
 
     fn highest(&self, ticks: usize) -> f64 {
@@ -43,8 +43,8 @@ impl Course {
     }
 }
 
-pub(super) fn watch(workload: u8, seed: u64, mut job: Job, random: &mut Random) -> Trace {
-    let course = Course::follow(&mut job, random);
+pub(super) fn watch(workload: u8, seed: u64, mut job: Workload, random: &mut Random) -> Trace {
+    let course = LevelCurve::follow(&mut job, random);
     let ticks = (job.secs / course.tick_secs) as usize;
     let limit = if job.grows && random.chance(TOO_SMALL) {
         course.highest((random.between(0.25, 1.0) * ticks as f64) as usize + 1)
@@ -68,13 +68,13 @@ pub(super) fn watch(workload: u8, seed: u64, mut job: Job, random: &mut Random) 
             true => (used_bytes - 0.8 * limit_bytes / limit).max(0.0),
             false => 0.1 * used_bytes,
         });
-        Point {
+        TracePoint {
             time_nanos: nanos(tick),
             used_bytes,
             limit_bytes: Some(limit_bytes),
             children_bytes,
             step: tells_steps.then(|| ((secs - job.loads_secs).max(0.0) / job.step_secs) as i64),
-            ..Point::default()
+            ..TracePoint::default()
         }
     });
     let watched_secs = end as f64 * course.tick_secs;
@@ -83,7 +83,7 @@ pub(super) fn watch(workload: u8, seed: u64, mut job: Job, random: &mut Random) 
         shape: Some(workload),
         seed,
         points: points.collect(),
-        truth: Truth {
+        truth: TraceOutcome {
             oom_at_nanos: oom.map(nanos),
             unpredictable: false,
             limit_reached_after_end_nanos: reached.filter(|_| oom.is_none()).map(nanos),

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use super::latch::{Latch, Sign, Turn};
+use super::latch::{Latch, LatchChange, Sign};
 use super::rules::AlertRules;
-use super::wording::{Reason, cleared, raised};
+use super::wording::{AlertReason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
-use crate::tracking::{Resource, Verdict};
+use crate::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::{Reading, RiskLevel};
 
 /// The risk at each of the two thresholds, and how serious its alert is.
@@ -41,7 +41,7 @@ impl AlertEvaluator {
     }
 
     /// Looks at levels and risks. Their growth need not be known: see [`crate::tracking::ResourceTracker::risks`].
-    pub fn look(&mut self, risks: &[Verdict]) -> Vec<Alert> {
+    pub fn look(&mut self, risks: &[ResourceVerdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for risk in risks {
             self.look_at_level(risk, &mut alerts);
@@ -53,7 +53,7 @@ impl AlertEvaluator {
     }
 
     /// Looks at levels alone: of a run that is over nothing is to be expected.
-    pub fn look_at_levels(&mut self, risks: &[Verdict]) -> Vec<Alert> {
+    pub fn look_at_levels(&mut self, risks: &[ResourceVerdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();
         for risk in risks {
             self.look_at_level(risk, &mut alerts);
@@ -63,7 +63,7 @@ impl AlertEvaluator {
     }
 
     /// Looks for leaks, which shows over tens of seconds at the earliest and costs more.
-    pub fn look_for_leaks(&mut self, verdicts: &[Verdict]) -> Vec<Alert> {
+    pub fn look_for_leaks(&mut self, verdicts: &[ResourceVerdict]) -> Vec<Alert> {
         let mut alerts = Vec::new();
         if !self.rules.leak {
             return alerts;
@@ -86,7 +86,7 @@ impl AlertEvaluator {
     }
 
     /// Thresholds are for what is full when it is full. A caching allocator that holds all of its GPU is at rest.
-    fn look_at_level(&mut self, risk: &Verdict, alerts: &mut Vec<Alert>) {
+    fn look_at_level(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let rules = &self.rules;
         let thresholds = match risk.resource {
             Resource::Job | Resource::Host | Resource::Cgroup { .. } => [
@@ -114,12 +114,12 @@ impl AlertEvaluator {
                 share if share < threshold - CALM_BELOW => Sign::Calm,
                 _ => Sign::Between,
             };
-            let reason = Reason::Level(threshold);
+            let reason = AlertReason::Level(threshold);
             self.turn(kind, severity, risk, sign, &reason, alerts);
         }
     }
 
-    fn look_at_risk(&mut self, risk: &Verdict, alerts: &mut Vec<Alert>) {
+    fn look_at_risk(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let level = risk.forecast.level;
         let sign = |alarm: RiskLevel| match level {
             level if level >= alarm => Sign::Alarm,
@@ -131,7 +131,7 @@ impl AlertEvaluator {
             _ => Severity::Warning,
         };
         let before = alerts.len();
-        let reason = Reason::Risk(&risk.forecast);
+        let reason = AlertReason::Risk(&risk.forecast);
         let kind = AlertKind::OomRisk;
         self.turn(kind, severity, risk, sign(RiskLevel::High), &reason, alerts);
         let time_nanos = risk.reading.time_nanos;
@@ -139,7 +139,7 @@ impl AlertEvaluator {
             .critical_risks
             .entry(risk.resource.clone())
             .or_default();
-        let worse = latch.look(time_nanos, sign(RiskLevel::Critical)) == Some(Turn::Raised);
+        let worse = latch.look(time_nanos, sign(RiskLevel::Critical)) == Some(LatchChange::Raised);
         if worse && alerts.len() == before {
             let (resource, reading) = (&risk.resource, &risk.reading);
             alerts.push(raised(
@@ -148,7 +148,7 @@ impl AlertEvaluator {
         }
     }
 
-    fn look_at_growth(&mut self, verdict: &Verdict, alerts: &mut Vec<Alert>) {
+    fn look_at_growth(&mut self, verdict: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let leak = verdict
             .growth
             .filter(|growth| is_leak(Some(growth)) && !verdict.growth_may_be_loading());
@@ -167,7 +167,7 @@ impl AlertEvaluator {
                     severity,
                     verdict,
                     sign,
-                    &Reason::Leak(&growth, &verdict.odd_peers),
+                    &AlertReason::Leak(&growth, &verdict.odd_peers),
                     alerts,
                 );
             }
@@ -176,7 +176,7 @@ impl AlertEvaluator {
                 severity,
                 verdict,
                 Sign::Calm,
-                &Reason::Level(1.0),
+                &AlertReason::Level(1.0),
                 alerts,
             ),
         }
@@ -186,17 +186,17 @@ impl AlertEvaluator {
         &mut self,
         kind: AlertKind,
         severity: Severity,
-        verdict: &Verdict,
+        verdict: &ResourceVerdict,
         sign: Sign,
-        reason: &Reason<'_>,
+        reason: &AlertReason<'_>,
         alerts: &mut Vec<Alert>,
     ) {
         let (resource, reading): (&Resource, &Reading) = (&verdict.resource, &verdict.reading);
         let time_nanos = reading.time_nanos;
         let latch = self.latches.entry((resource.clone(), kind)).or_default();
         alerts.extend(latch.look(time_nanos, sign).map(|turn| match turn {
-            Turn::Raised => raised(kind, severity, resource, time_nanos, reading, reason),
-            Turn::Cleared => cleared(kind, resource, time_nanos, reading),
+            LatchChange::Raised => raised(kind, severity, resource, time_nanos, reading, reason),
+            LatchChange::Cleared => cleared(kind, resource, time_nanos, reading),
         }));
     }
 }

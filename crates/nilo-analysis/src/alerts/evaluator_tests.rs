@@ -3,13 +3,13 @@
 use nilo_sample::{Alert, AlertKind, Severity};
 
 use super::{AlertEvaluator, AlertRules};
-use crate::tracking::{Resource, Verdict};
+use crate::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn at(resource: Resource, second: u64, used: f64) -> Verdict {
-    Verdict {
+fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
+    ResourceVerdict {
         too_young: false,
         may_be_loading: false,
         led_to_end: false,
@@ -137,7 +137,7 @@ fn a_level_that_stays_down_is_cleared_once() {
     );
 }
 
-fn risky(second: u64, level: RiskLevel) -> Verdict {
+fn risky(second: u64, level: RiskLevel) -> ResourceVerdict {
     let mut verdict = at(Resource::Job, second, 500.0);
     verdict.forecast = Forecast {
         level,
@@ -185,7 +185,7 @@ fn a_risk_that_is_critical_at_once_is_told_once() {
     assert_eq!(told(&alerts), [(AlertKind::OomRisk, true)]);
 }
 
-fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> Verdict {
+fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> ResourceVerdict {
     let mut verdict = at(resource, second, 500.0);
     verdict.growth = Some(Growth {
         kind,

@@ -21,7 +21,7 @@ pub(crate) enum Sign {
 
 /// What follows from a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum LatchChange {
     Raised,
     Cleared,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Latch {
 
 impl Latch {
     /// Takes a look at a time that does not go back.
-    pub(crate) fn look(&mut self, time_nanos: u64, sign: Sign) -> Option<Turn> {
+    pub(crate) fn look(&mut self, time_nanos: u64, sign: Sign) -> Option<LatchChange> {
         if sign != Sign::Calm {
             self.calm_since_nanos = None;
         }
@@ -44,7 +44,7 @@ impl Latch {
             Sign::Alarm if !self.raised => {
                 self.raised = true;
                 self.times_raised += 1;
-                Some(Turn::Raised)
+                Some(LatchChange::Raised)
             }
             Sign::Calm if self.raised => {
                 let since = *self.calm_since_nanos.get_or_insert(time_nanos);
@@ -53,7 +53,7 @@ impl Latch {
                 }
                 self.raised = false;
                 self.calm_since_nanos = None;
-                Some(Turn::Cleared)
+                Some(LatchChange::Cleared)
             }
             _ => None,
         }
@@ -71,7 +71,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn turns(signs: impl IntoIterator<Item = Sign>) -> Vec<(u64, Turn)> {
+    fn turns(signs: impl IntoIterator<Item = Sign>) -> Vec<(u64, LatchChange)> {
         let mut latch = Latch::default();
         let looks = signs.into_iter().zip(0..);
         looks
@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn an_alarm_is_raised_once_and_cleared_after_calm() {
         let signs = std::iter::repeat_n(Sign::Alarm, 50).chain([Sign::Calm; 60]);
-        assert_eq!(turns(signs), [(0, Turn::Raised), (80, Turn::Cleared)]);
+        assert_eq!(
+            turns(signs),
+            [(0, LatchChange::Raised), (80, LatchChange::Cleared)]
+        );
     }
 
     #[test]
@@ -94,9 +97,9 @@ mod tests {
                 Sign::Between
             }
         });
-        assert_eq!(turns(signs), [(0, Turn::Raised)]);
+        assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
         let signs = (0..1000).map(|i| if i % 20 < 5 { Sign::Alarm } else { Sign::Calm });
-        assert_eq!(turns(signs), [(0, Turn::Raised)]);
+        assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
     }
 
     #[test]
@@ -116,6 +119,6 @@ mod tests {
     fn what_lies_between_neither_raises_nor_clears() {
         assert_eq!(turns([Sign::Between; 100]), []);
         let signs = [Sign::Alarm].into_iter().chain([Sign::Between; 100]);
-        assert_eq!(turns(signs), [(0, Turn::Raised)]);
+        assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
     }
 }

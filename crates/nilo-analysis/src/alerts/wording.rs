@@ -38,7 +38,7 @@ fn blank(
 }
 
 /// What raised an alert.
-pub(crate) enum Reason<'a> {
+pub(crate) enum AlertReason<'a> {
     /// A threshold, as a share of the limit.
     Level(f64),
     Leak(&'a Growth, &'a [OddPeer]),
@@ -51,11 +51,11 @@ pub(crate) fn raised(
     resource: &Resource,
     time_nanos: u64,
     reading: &Reading,
-    reason: &Reason<'_>,
+    reason: &AlertReason<'_>,
 ) -> Alert {
     let mut alert = blank(kind, severity, resource, time_nanos, reading);
     match reason {
-        Reason::Level(threshold) => {
+        AlertReason::Level(threshold) => {
             alert.text = format!(
                 "{} is at {}, above {} %{}",
                 filled(resource, reading),
@@ -66,7 +66,7 @@ pub(crate) fn raised(
             );
             alert.recommendations = advice(None, resource);
         }
-        Reason::Leak(growth, odd_peers) => {
+        AlertReason::Leak(growth, odd_peers) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
                 "{resource} has been leaking {} for {}",
@@ -82,7 +82,7 @@ pub(crate) fn raised(
             }
             alert.recommendations = advice(Some(Cause::Growth), resource);
         }
-        Reason::Risk(forecast) => {
+        AlertReason::Risk(forecast) => {
             alert.bytes_per_sec = forecast.bytes_per_sec;
             alert.seconds_left = forecast.seconds;
             alert.seconds_left_low = forecast.seconds_low;

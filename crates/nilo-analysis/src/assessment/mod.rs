@@ -9,7 +9,7 @@ mod warning_text;
 pub use ran_out::{RanOut, RanOutKind, ran_out};
 pub use warning_text::{WarningText, prediction_in_words};
 
-use crate::tracking::{Resource, Verdict};
+use crate::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::words::{reason, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use nilo_sample::words::bytes_in_words;
@@ -227,7 +227,7 @@ fn short(number: f64) -> String {
 
 /// As [`assess`], of a resource of a recording.
 pub fn assess_verdict(
-    verdict: &Verdict,
+    verdict: &ResourceVerdict,
     thresholds: &Thresholds,
     ran_out: Option<&RanOut>,
 ) -> Assessment {

@@ -16,7 +16,7 @@ use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
 use crate::summary::peak_memory_bytes;
-use crate::tracking::{Resource, ResourceTracker, Verdict};
+use crate::tracking::{Resource, ResourceTracker, ResourceVerdict};
 use nilo_forecast::Growth;
 use nilo_forecast::words::growth_until_the_end;
 
@@ -77,7 +77,7 @@ pub fn ran_out(
     let mut ran_out = found?;
     tracker.end_with(&ran_out);
     let verdicts = tracker.verdicts(None);
-    let led_here = |verdict: &&Verdict| verdict.led_to_end;
+    let led_here = |verdict: &&ResourceVerdict| verdict.led_to_end;
     // The resource that ran out knows best; where only the machine limits a job, the growth is told of the job.
     let own = verdicts.iter().filter(led_here).filter_map(|verdict| {
         let is_own = verdict.resource == ran_out.resource;

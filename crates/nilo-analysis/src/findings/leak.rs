@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::{Finding, phase_share};
 use crate::step_clock::StepClock;
-use crate::tracking::{OddPeer, Resource, Verdict};
+use crate::tracking::{OddPeer, Resource, ResourceVerdict};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_until_the_end};
 use nilo_forecast::{Growth, GrowthKind};
 
-pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> {
+pub(super) fn find(recording: &Recording, verdicts: &[ResourceVerdict]) -> Vec<Finding> {
     let grown = verdicts.iter().filter_map(|verdict| {
         let growth = verdict.growth.as_ref()?;
         Some(describe(recording, verdict, growth))
@@ -23,7 +23,7 @@ pub(super) fn find(recording: &Recording, verdicts: &[Verdict]) -> Vec<Finding> 
     grown.collect()
 }
 
-fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Finding {
+fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -> Finding {
     let resource = &verdict.resource;
     let end = verdict.reading.time_nanos;
     let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
@@ -42,7 +42,7 @@ fn describe(recording: &Recording, verdict: &Verdict, growth: &Growth) -> Findin
     };
     let holders: Vec<String> = leak_holders(recording, verdict)
         .iter()
-        .map(Holder::to_string)
+        .map(MemoryHolder::to_string)
         .collect();
     let place = match (verdict.odd_peers.first(), holders.first()) {
         (Some(odd), _) => format!(", in {}", odd.who()),
@@ -114,7 +114,7 @@ const SHARE: f64 = 0.15;
 
 /// Who holds a part of what has grown: a process, or several of one name.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
-pub struct Holder {
+pub struct MemoryHolder {
     /// The name.
     pub name: String,
     /// Which processes.
@@ -123,7 +123,7 @@ pub struct Holder {
     pub grown_bytes: f64,
 }
 
-impl Holder {
+impl MemoryHolder {
     /// `train.py (PID 4711)`, or `2 processes train.py`.
     pub fn who(&self) -> String {
         match self.pids.as_slice() {
@@ -133,14 +133,14 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for MemoryHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.who(), format_bytes(self.grown_bytes))
     }
 }
 
 /// Who holds the growth of a job's memory, the largest share first: processes of one name together.
-pub fn leak_holders(recording: &Recording, verdict: &Verdict) -> Vec<Holder> {
+pub fn leak_holders(recording: &Recording, verdict: &ResourceVerdict) -> Vec<MemoryHolder> {
     let Some(growth) = verdict
         .growth
         .as_ref()
@@ -177,11 +177,13 @@ pub fn leak_holders(recording: &Recording, verdict: &Verdict) -> Vec<Holder> {
     let mut found: Vec<(&str, (f64, Vec<u32>))> = by_name.into_iter().collect();
     found.retain(|(_, (grown, _))| *grown >= SHARE * growth.grown_bytes);
     found.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
-    let holders = found.into_iter().map(|(name, (grown_bytes, pids))| Holder {
-        name: name.to_owned(),
-        pids,
-        grown_bytes,
-    });
+    let holders = found
+        .into_iter()
+        .map(|(name, (grown_bytes, pids))| MemoryHolder {
+            name: name.to_owned(),
+            pids,
+            grown_bytes,
+        });
     holders.collect()
 }
 

@@ -20,9 +20,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::assessment::RanOut;
-use crate::tracking::{RiskChange, Verdict};
+use crate::tracking::{ResourceVerdict, RiskChange};
 
-pub use leak::{Holder, leak_holders};
+pub use leak::{MemoryHolder, leak_holders};
 
 /// Something noticed.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
@@ -42,7 +42,7 @@ pub struct Finding {
 
 /// A recording with what was judged of it.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct JudgedRecording<'a> {
     /// The recording.
     pub recording: &'a Recording,
     /// How it ended.
@@ -50,13 +50,13 @@ pub struct Seen<'a> {
     /// What ran out of memory.
     pub ran_out: Option<&'a RanOut>,
     /// What is to be said of each resource.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<ResourceVerdict>,
     /// How their risks changed on the way.
     pub changes: Vec<RiskChange>,
 }
 
 /// Everything that can be noticed in a recording, the most serious first.
-pub fn find(seen: &Seen<'_>) -> Vec<Finding> {
+pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     let recording = seen.recording;
     let mut findings = Vec::new();
     findings.extend(out_of_memory::find(seen));

@@ -3,7 +3,7 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{LimitSource, Severity, Subject};
 
-use super::{Finding, Seen};
+use super::{Finding, JudgedRecording};
 use crate::ending::limit_in_force;
 use crate::held_of_limit::held_of_limit;
 use crate::rate::growth;
@@ -11,7 +11,7 @@ use crate::rate::growth;
 /// This share of the limit is near it.
 const NEAR: f64 = 0.95;
 
-pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
+pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     if seen.ending.oom.is_some() || seen.ran_out.is_some() {
         return None;
     }

@@ -3,11 +3,11 @@
 use nilo_sample::units::{format_duration, to_secs};
 use nilo_sample::{RunStatus, Severity};
 
-use super::{Finding, Seen};
+use super::{Finding, JudgedRecording};
 use crate::assessment::{RanOutKind, is_warning};
-use crate::tracking::Verdict;
+use crate::tracking::ResourceVerdict;
 
-pub(super) fn find(seen: &Seen<'_>) -> Vec<Finding> {
+pub(super) fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     let risky = seen
         .verdicts
         .iter()
@@ -17,7 +17,7 @@ pub(super) fn find(seen: &Seen<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn describe(seen: &Seen<'_>, verdict: &Verdict) -> Option<Finding> {
+fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Finding> {
     let (ending, resource) = (seen.ending, &verdict.resource);
     let raised = seen.changes.iter().rev().find(|change| {
         change.resource == *resource

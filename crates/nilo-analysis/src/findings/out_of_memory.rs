@@ -3,10 +3,10 @@
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Certainty, Ending, Severity};
 
-use super::{Finding, Seen};
+use super::{Finding, JudgedRecording};
 use crate::assessment::{RanOut, RanOutKind};
 
-pub(super) fn find(seen: &Seen<'_>) -> Option<Finding> {
+pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     match seen.ran_out {
         Some(ran_out) => Some(describe(seen.ending, ran_out)),
         None => possible_kill(seen.ending),

@@ -16,7 +16,7 @@ pub use peers::OddPeer;
 pub use processes::over_processes;
 pub use program_gpu::ProgramGpu;
 pub use resources::Resource;
-pub use tracker::{ResourceTracker, RiskChange, Verdict};
+pub use tracker::{ResourceTracker, ResourceVerdict, RiskChange};
 
 #[cfg(test)]
 #[path = "tracker_tests.rs"]

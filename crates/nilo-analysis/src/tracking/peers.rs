@@ -85,14 +85,14 @@ const EACH_HALF: f64 = 0.5;
 /// The processes that are being followed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peers {
-    processes: BTreeMap<ProcessId, Process>,
+    processes: BTreeMap<ProcessId, PeerProcess>,
     now_nanos: u64,
     /// Odd ones of groups that have begun to end: the job may end before anybody asks.
     ended: Vec<OddPeer>,
 }
 
 #[derive(Debug, Clone)]
-struct Process {
+struct PeerProcess {
     info: ProcessInfo,
     lows: Lows,
 }
@@ -102,7 +102,7 @@ impl Peers {
         match event {
             Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
                 // A new program in an old process is a new peer.
-                let process = Process {
+                let process = PeerProcess {
                     info: info.clone(),
                     lows: Lows::default(),
                 };
@@ -141,8 +141,8 @@ impl Peers {
         }
     }
 
-    fn peers_of(&self, info: &ProcessInfo) -> Vec<(&ProcessId, &Process)> {
-        let same = |process: &Process| {
+    fn peers_of(&self, info: &ProcessInfo) -> Vec<(&ProcessId, &PeerProcess)> {
+        let same = |process: &PeerProcess| {
             process.info.parent == info.parent && process.info.name == info.name
         };
         let peers = self.processes.iter();
@@ -163,7 +163,7 @@ impl Peers {
     /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
     /// Without it, growth counts from a share of the process's own level on.
     pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<OddPeer> {
-        let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &Process)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &PeerProcess)>> = BTreeMap::new();
         for (id, process) in &self.processes {
             if !process.lows.slices.is_empty() {
                 let key = (process.info.parent, process.info.name.as_str());
@@ -184,7 +184,11 @@ impl Peers {
         found
     }
 
-    fn odd_of(&self, group: &[(&ProcessId, &Process)], least_bytes: Option<f64>) -> Vec<OddPeer> {
+    fn odd_of(
+        &self,
+        group: &[(&ProcessId, &PeerProcess)],
+        least_bytes: Option<f64>,
+    ) -> Vec<OddPeer> {
         if group.len() < PEERS_FOR_EACH_ODD {
             return Vec::new();
         }
@@ -195,11 +199,11 @@ impl Peers {
         if compared < SHORTEST_NANOS {
             return Vec::new();
         }
-        let rises: Vec<Rise> = group
+        let rises: Vec<BaselineRise> = group
             .iter()
             .map(|(_, process)| process.lows.rise(from, self.now_nanos))
             .collect();
-        let grown = |rise: &Rise| rise.bytes;
+        let grown = |rise: &BaselineRise| rise.bytes;
         let most = rises.iter().map(grown).fold(0.0, f64::max);
         let odd: Vec<usize> = (0..group.len())
             .filter(|place| rises[*place].bytes >= ALIKE * most)
@@ -209,7 +213,7 @@ impl Peers {
             .map(grown)
             .filter(|rise| *rise < ALIKE * most)
             .collect();
-        let least = |process: &Process| {
+        let least = |process: &PeerProcess| {
             let usual = LEAST_BYTES.max(LEAST_OF_LEVEL * process.lows.held_bytes);
             least_bytes.unwrap_or(usual).max(1.0)
         };
@@ -248,7 +252,7 @@ impl Peers {
 }
 
 /// How far a lowest level rose, and how fast in the slower and in the faster half of the time.
-struct Rise {
+struct BaselineRise {
     bytes: f64,
     bytes_per_sec: f64,
     slower_bytes_per_sec: f64,
@@ -299,7 +303,7 @@ impl Lows {
     }
 
     /// Between the usual lows of the first, the middle and the last fifth of this time.
-    fn rise(&self, from_nanos: u64, to_nanos: u64) -> Rise {
+    fn rise(&self, from_nanos: u64, to_nanos: u64) -> BaselineRise {
         let fifth = to_nanos.saturating_sub(from_nanos) / 5;
         let [begin, middle, end] = [0, 2, 4].map(|number| {
             let part = from_nanos + fifth * number;
@@ -308,7 +312,7 @@ impl Lows {
         let half_secs = to_secs(fifth * 2).max(f64::MIN_POSITIVE);
         let halves = [(middle - begin) / half_secs, (end - middle) / half_secs];
         let bytes_per_sec = (halves[0] + halves[1]) / 2.0;
-        Rise {
+        BaselineRise {
             bytes: bytes_per_sec * to_secs(fifth * 5),
             bytes_per_sec,
             slower_bytes_per_sec: halves[0].min(halves[1]),

@@ -61,7 +61,7 @@ impl ProgramGpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracking::{ResourceTracker, Verdict};
+    use crate::tracking::{ResourceTracker, ResourceVerdict};
     use nilo_forecast::{Cause, RiskLevel};
 
     const GIB: u64 = 1 << 30;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     /// What is said after a look every second, the worst first.
-    fn verdicts(looks: impl Iterator<Item = ProgramGpu>) -> Vec<Verdict> {
+    fn verdicts(looks: impl Iterator<Item = ProgramGpu>) -> Vec<ResourceVerdict> {
         let mut tracker = ResourceTracker::default();
         for (second, look) in looks.enumerate() {
             for (resource, reading) in look.readings(second as u64 * 1_000_000_000, None) {

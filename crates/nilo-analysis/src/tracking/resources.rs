@@ -107,9 +107,9 @@ impl fmt::Display for Resource {
 }
 
 /// A row's values by name, absent ones left out.
-pub(crate) struct Row<'a>(pub(crate) &'a RecordedTable, pub(crate) usize);
+pub(crate) struct RowValues<'a>(pub(crate) &'a RecordedTable, pub(crate) usize);
 
-impl Row<'_> {
+impl RowValues<'_> {
     pub(crate) fn get(&self, column: &str) -> Option<f64> {
         let values = self.0.columns.get(self.0.spec.column(column)?)?;
         let value = *values.get(self.1)?;
@@ -180,7 +180,7 @@ impl LatestReadings {
     pub(crate) fn take(
         &mut self,
         time_nanos: u64,
-        row: &Row<'_>,
+        row: &RowValues<'_>,
         mut each: impl FnMut(Resource, Reading),
     ) -> Option<Reading> {
         match &row.0.spec.subject {
@@ -290,7 +290,12 @@ impl LatestReadings {
         }
     }
 
-    fn host(&mut self, time_nanos: u64, row: &Row<'_>, mut each: impl FnMut(Resource, Reading)) {
+    fn host(
+        &mut self,
+        time_nanos: u64,
+        row: &RowValues<'_>,
+        mut each: impl FnMut(Resource, Reading),
+    ) {
         if let (Some(total), Some(full)) = (row.get("total_bytes"), row.get("available_bytes")) {
             if let Some(stalled) = row.get("pressure_full_nanos") {
                 if let Some((before, stalled_before)) = self.pressure {
@@ -328,7 +333,7 @@ impl LatestReadings {
 }
 
 /// A cgroup's level and what of it the kernel can drop: file pages, but not shared memory, which it counts among them.
-fn cgroup_level(row: &Row<'_>) -> Option<CgroupLevel> {
+fn cgroup_level(row: &RowValues<'_>) -> Option<CgroupLevel> {
     let usage = row.get("usage_bytes")?;
     let working_set = row.get("working_set_bytes").unwrap_or(usage);
     let files = row.get("file_bytes").unwrap_or(0.0) - row.get("shmem_bytes").unwrap_or(0.0);
@@ -341,7 +346,7 @@ fn cgroup_level(row: &Row<'_>) -> Option<CgroupLevel> {
 }
 
 /// PyTorch may take what it has and what is free on the device.
-fn torch(time_nanos: u64, row: &Row<'_>) -> Option<Reading> {
+fn torch(time_nanos: u64, row: &RowValues<'_>) -> Option<Reading> {
     let reserved = row.get("reserved_bytes")?;
     let free = row.get("device_free_bytes");
     Some(Reading {

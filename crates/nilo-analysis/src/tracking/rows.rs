@@ -4,7 +4,7 @@ use nilo_sample::{RecordedTable, TimedEvent};
 
 /// One thing that was written.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum RowOrEvent<'a> {
     /// A row of a table.
     Row(&'a RecordedTable, usize),
     /// An event.
@@ -16,7 +16,7 @@ pub(crate) fn in_order<'a>(
     tables: &'a [RecordedTable],
     events: &'a [TimedEvent],
     keep: impl Fn(&RecordedTable) -> bool,
-    mut each: impl FnMut(u64, Entry<'a>),
+    mut each: impl FnMut(u64, RowOrEvent<'a>),
 ) {
     // Each table and the list of events ascend, so the smallest head comes next.
     let kept: Vec<&RecordedTable> = tables.iter().filter(|table| keep(table)).collect();
@@ -29,12 +29,12 @@ pub(crate) fn in_order<'a>(
     let mut events = events.iter().peekable();
     while let Some(std::cmp::Reverse((time, table, row))) = heads.pop() {
         while let Some(event) = events.next_if(|event| event.time_nanos <= time) {
-            each(event.time_nanos, Entry::Event(event));
+            each(event.time_nanos, RowOrEvent::Event(event));
         }
-        each(time, Entry::Row(kept[table], row));
+        each(time, RowOrEvent::Row(kept[table], row));
         heads.extend(head(&kept, table, row + 1));
     }
-    events.for_each(|event| each(event.time_nanos, Entry::Event(event)));
+    events.for_each(|event| each(event.time_nanos, RowOrEvent::Event(event)));
 }
 
 #[cfg(test)]

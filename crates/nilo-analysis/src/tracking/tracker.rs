@@ -7,8 +7,8 @@ use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, Time
 use serde::Serialize;
 
 use super::peers::{OddPeer, Peers};
-use super::resources::{LatestReadings, Resource, Row};
-use super::rows::{Entry, in_order};
+use super::resources::{LatestReadings, Resource, RowValues};
+use super::rows::{RowOrEvent, in_order};
 use super::tear_down;
 use crate::assessment::RanOut;
 use nilo_forecast::{
@@ -67,7 +67,7 @@ pub struct RiskChange {
 
 /// What is to be said of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct ResourceVerdict {
     /// Of what.
     pub resource: Resource,
     /// Where it goes.
@@ -167,15 +167,15 @@ impl ResourceTracker {
             )
         };
         in_order(tables, events, wanted, |time_nanos, entry| match entry {
-            Entry::Row(..) if time_nanos >= end_nanos => {}
-            Entry::Row(table, row) => {
+            RowOrEvent::Row(..) if time_nanos >= end_nanos => {}
+            RowOrEvent::Row(table, row) => {
                 if let Subject::Process(id) = table.spec.subject
-                    && let Some(rss_bytes) = Row(table, row).get("rss_bytes")
+                    && let Some(rss_bytes) = RowValues(table, row).get("rss_bytes")
                 {
                     self.peers.take(id, time_nanos, rss_bytes);
                 }
                 if let Subject::Gpu { index } = table.spec.subject
-                    && Row(table, row).get("used_bytes").is_none()
+                    && RowValues(table, row).get("used_bytes").is_none()
                 {
                     self.fall_silent(&Resource::Gpu { index });
                 }
@@ -184,7 +184,7 @@ impl ResourceTracker {
                     let entry = watched.entry(resource.clone()).or_default();
                     changes.extend(entry.put(resource, reading));
                 };
-                let level = self.latest.take(time_nanos, &Row(table, row), put);
+                let level = self.latest.take(time_nanos, &RowValues(table, row), put);
                 if let (Some(level), Some(job)) = (level, self.watched.get_mut(&Resource::Job)) {
                     job.see_level(level);
                 }
@@ -193,7 +193,7 @@ impl ResourceTracker {
                     self.repeat_standing(time_nanos, &mut changes);
                 }
             }
-            Entry::Event(timed) => self.happened(&timed.event),
+            RowOrEvent::Event(timed) => self.happened(&timed.event),
         });
         changes
     }
@@ -271,8 +271,8 @@ impl ResourceTracker {
     }
 
     /// What is to be said of every resource, the most dangerous first. `least_growth_bytes` replaces the usual threshold for growth.
-    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> = self
+    pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<ResourceVerdict> {
+        let mut verdicts: Vec<ResourceVerdict> = self
             .watched
             .iter()
             .map(|(resource, watched)| self.verdict(resource, watched, least_growth_bytes))
@@ -286,16 +286,16 @@ impl ResourceTracker {
     /// so that whoever is warned hears the same word for it as from [`ResourceTracker::verdicts`].
     ///
     /// Newest readings are placed at the run's newest time: a level of which nothing more was written has stayed as it was.
-    pub fn risks(&mut self) -> Vec<Verdict> {
+    pub fn risks(&mut self) -> Vec<ResourceVerdict> {
         let times = self.watched.values().map(|it| it.reading.time_nanos);
         let now_nanos = times.max().unwrap_or(0);
         let fullest = self.watched.values_mut();
         let fullest: Vec<Reading> = fullest.map(|it| it.take_fullest(now_nanos)).collect();
         let looked_at = self.watched.iter().zip(fullest);
-        let mut risks: Vec<Verdict> = looked_at
+        let mut risks: Vec<ResourceVerdict> = looked_at
             .map(
                 |((resource, watched), reading)| match self.is_growth_a_risk(resource) {
-                    true => Verdict {
+                    true => ResourceVerdict {
                         reading,
                         ..self.verdict(resource, watched, None)
                     },
@@ -322,7 +322,7 @@ impl ResourceTracker {
         resource: &Resource,
         watched: &TrackedResource,
         least: Option<f64>,
-    ) -> Verdict {
+    ) -> ResourceVerdict {
         let mut verdict = watched.verdict(resource, least);
         if let Some(secs) = self.loading_secs {
             verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
@@ -343,9 +343,10 @@ impl ResourceTracker {
 }
 
 /// Whoever is told of a leak is told where it leads. A job without a limit of its own leaks into the machine's memory.
-fn agree_on_leaks(verdicts: &mut [Verdict]) {
-    let is_unlimited_job =
-        |verdict: &&Verdict| verdict.resource == Resource::Job && verdict.reading.limit().is_none();
+fn agree_on_leaks(verdicts: &mut [ResourceVerdict]) {
+    let is_unlimited_job = |verdict: &&ResourceVerdict| {
+        verdict.resource == Resource::Job && verdict.reading.limit().is_none()
+    };
     let of_job = verdicts.iter().find(is_unlimited_job);
     let of_job = of_job.and_then(|job| job.growth);
     for verdict in verdicts {
@@ -357,9 +358,9 @@ fn agree_on_leaks(verdicts: &mut [Verdict]) {
     }
 }
 
-impl Verdict {
+impl ResourceVerdict {
     /// Of something that no reading is there of.
-    pub fn unmeasured(resource: Resource) -> Verdict {
+    pub fn unmeasured(resource: Resource) -> ResourceVerdict {
         let nothing = TrackedResource::default();
         nothing.verdict_of(&resource, Reading::default(), None)
     }
@@ -464,7 +465,7 @@ impl TrackedResource {
             .unwrap_or(newest)
     }
 
-    fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> Verdict {
+    fn verdict(&self, resource: &Resource, least_growth_bytes: Option<f64>) -> ResourceVerdict {
         let least = least_growth_bytes.unwrap_or_else(|| self.least_growth_bytes());
         // The machine's view of a job is the job's own.
         let is_told_elsewhere = *resource == Resource::Host && self.reading.own_bytes.is_some();
@@ -479,8 +480,13 @@ impl TrackedResource {
         }
     }
 
-    fn verdict_of(&self, resource: &Resource, reading: Reading, growth: Option<Growth>) -> Verdict {
-        Verdict {
+    fn verdict_of(
+        &self,
+        resource: &Resource,
+        reading: Reading,
+        growth: Option<Growth>,
+    ) -> ResourceVerdict {
+        ResourceVerdict {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
             growth,

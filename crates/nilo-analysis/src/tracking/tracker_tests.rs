@@ -94,7 +94,7 @@ fn whoever_is_warned_of_a_leak_hears_that_word() {
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
     let (mut tracker, _) = ResourceTracker::over(&run);
-    let risky = |verdicts: Vec<super::Verdict>| -> Vec<_> {
+    let risky = |verdicts: Vec<super::ResourceVerdict>| -> Vec<_> {
         let risky = verdicts.into_iter();
         let risky = risky.filter(|verdict| verdict.forecast.level >= RiskLevel::High);
         risky
@@ -302,7 +302,8 @@ fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
     let still = |run: &Recording| {
         let (tracker, _) = ResourceTracker::over(run);
         let verdicts = tracker.verdicts(None);
-        let gpu = |verdict: &&super::Verdict| verdict.resource == Resource::Gpu { index: 0 };
+        let gpu =
+            |verdict: &&super::ResourceVerdict| verdict.resource == Resource::Gpu { index: 0 };
         let verdict = verdicts.iter().find(gpu).unwrap().clone();
         (verdict.readings, verdict.watched_secs, verdict.too_young)
     };

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::complete_runs::run_names;
 
 use super::values::tag;
-use super::{Output, RUN_HELP};
+use super::{OutputFormat, RUN_HELP};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -18,8 +18,8 @@ pub(crate) struct RunsArgs {
     pub(crate) tags: Vec<(String, String)>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub(crate) format: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]
@@ -31,8 +31,8 @@ pub(crate) struct ShowArgs {
     pub(crate) run: Option<String>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub(crate) format: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 
     /// Show every process and every metric, not only the biggest and the first
     #[arg(long, short)]
@@ -49,8 +49,8 @@ pub(crate) struct CompareArgs {
     pub(crate) runs: Vec<String>,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub(crate) format: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 
     /// Compare every metric that the runs have in common, not only the first
     #[arg(long, short)]

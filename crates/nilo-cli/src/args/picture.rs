@@ -32,8 +32,8 @@ pub(crate) struct PlotArgs {
     pub(crate) metrics: Vec<String>,
 
     /// What lies across: time since the run began, or training steps
-    #[arg(short, long = "x-axis", value_enum, default_value_t = XAxis::Time, value_name = "AXIS")]
-    pub(crate) x_axis: XAxis,
+    #[arg(short, long = "x-axis", value_enum, default_value_t = XAxisArg::Time, value_name = "AXIS")]
+    pub(crate) x_axis: XAxisArg,
 
     /// Title [default: the run's name or command]
     #[arg(long)]
@@ -53,7 +53,7 @@ pub(crate) struct PlotArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum XAxis {
+pub(crate) enum XAxisArg {
     Time,
     Step,
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
-use super::Output;
+use super::OutputFormat;
 use super::values::{duration, interval, tag};
 use crate::folder::RunsDir;
 
 /// How to sample.
 #[derive(Debug, Args)]
-pub(crate) struct Sampling {
+pub(crate) struct SamplingArgs {
     /// Time between samples: seconds, or with a unit such as 50ms; 1 ms to 1 h [default: 0.1; 1 for watch]
     #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
     pub(crate) interval: Option<u64>,
@@ -42,11 +42,11 @@ pub(crate) struct Sampling {
     pub(crate) shared: bool,
 
     /// When to show memory use while the job runs
-    #[arg(long, value_enum, default_value_t = Live::Auto, value_name = "WHEN")]
-    pub(crate) live: Live,
+    #[arg(long, value_enum, default_value_t = LiveMode::Auto, value_name = "WHEN")]
+    pub(crate) live: LiveMode,
 }
 
-impl Sampling {
+impl SamplingArgs {
     /// What the recording may tell, and to whom.
     pub(crate) fn privacy(&self) -> Privacy {
         Privacy {
@@ -85,7 +85,7 @@ pub(crate) struct AlertArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Live {
+pub(crate) enum LiveMode {
     /// On a terminal: `watch` draws a line; `run` leaves the text to the command and sets the window title, in pauses of its output
     Auto,
     /// Also into pipes and files, one line per second
@@ -107,7 +107,7 @@ pub(crate) struct RunArgs {
     pub(crate) place: RunsDir,
 
     #[command(flatten)]
-    pub(crate) sampling: Sampling,
+    pub(crate) sampling: SamplingArgs,
 
     /// Name of the run
     #[arg(long, value_name = "NAME")]
@@ -165,7 +165,7 @@ pub(crate) struct WatchArgs {
     pub(crate) run_name: Option<String>,
 
     #[command(flatten)]
-    pub(crate) sampling: Sampling,
+    pub(crate) sampling: SamplingArgs,
 
     #[command(flatten)]
     pub(crate) alerts: AlertArgs,
@@ -182,8 +182,8 @@ pub(crate) struct PsArgs {
     pub(crate) all: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub(crate) format: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

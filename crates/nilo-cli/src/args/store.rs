@@ -5,7 +5,7 @@ use clap::Args;
 use crate::complete_runs::run_names;
 
 use super::values::duration;
-use super::{Output, RUN_HELP, TextOrJson};
+use super::{OutputFormat, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) all: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub(crate) format: Output,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    pub(crate) format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

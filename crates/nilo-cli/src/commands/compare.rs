@@ -9,7 +9,7 @@ use nilo_runfile::RunFolder;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
-use crate::args::{CompareArgs, Output};
+use crate::args::{CompareArgs, OutputFormat};
 use crate::failure::{Failure, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::screen::Screen;
@@ -41,11 +41,11 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
     let comparison = compare(&summaries);
     let mut out = std::io::stdout().lock();
     match args.format {
-        Output::Json => {
+        OutputFormat::Json => {
             write_json(&mut out, &comparison)?;
         }
-        Output::Csv => write_csv(&mut out, &comparison)?,
-        Output::Text => {
+        OutputFormat::Csv => write_csv(&mut out, &comparison)?,
+        OutputFormat::Text => {
             let screen = Screen::stdout();
             let mut out = Wrapped::new(out, screen);
             write_runs(&mut out, &comparison)?;

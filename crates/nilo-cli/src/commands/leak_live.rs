@@ -10,7 +10,7 @@ use nilo_sample::words::duration_in_words;
 use crate::args::LeakArgs;
 use crate::commands::leak::answer;
 use crate::failure::Failure;
-use crate::live::{Levels, Plan, Reporter, Session, Target};
+use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget};
 use crate::settings::Settings;
 
 /// The leak finder says nothing before this.
@@ -39,7 +39,7 @@ pub(crate) fn run(
         Some(nanos) => Some(nanos),
     };
     let session = Session {
-        target: Target::settle_programs(&args.live)?,
+        target: WatchTarget::settle_programs(&args.live)?,
         args: &args.live,
         place: &args.judged.place,
         settings,
@@ -48,10 +48,10 @@ pub(crate) fn run(
         is_kept: true,
     };
     let levels = match quiet {
-        true => Levels::Off,
-        false => Levels::OnTerminal,
+        true => LevelDisplay::Off,
+        false => LevelDisplay::OnTerminal,
     };
-    let mut seen = session.watch(Plan {
+    let mut seen = session.watch(MonitorSettings {
         threshold_percent: None,
         leaks: None,
         reporter: Reporter::new(args.format, levels, 100.0),

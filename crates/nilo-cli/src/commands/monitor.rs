@@ -10,7 +10,10 @@ use crate::commands::leak::least_bytes;
 use crate::commands::oom::check_threshold;
 use crate::commands::profile::write_report;
 use crate::failure::Failure;
-use crate::live::{Leaks, Levels, Plan, Reporter, Seen, Session, Target, write_end};
+use crate::live::{
+    LeakThreshold, LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget, WatchedSession,
+    write_end,
+};
 use crate::recording::check_writable;
 use crate::settings::Settings;
 use crate::text::leak::{LEAST_TIME, leak_in_words};
@@ -42,7 +45,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
     check_threshold(args.threshold)?;
     let least_bytes = least_bytes(args.leak_threshold)?;
     let parts = Parts::of(&args);
-    let target = Target::settle(&args.live)?;
+    let target = WatchTarget::settle(&args.live)?;
     check_writable(args.output.as_deref(), "report")?;
     let session = Session {
         target,
@@ -54,12 +57,12 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         is_kept: true,
     };
     let levels = match args.live.quiet || settings.is_quiet() {
-        true => Levels::Off,
-        false => Levels::Always,
+        true => LevelDisplay::Off,
+        false => LevelDisplay::Always,
     };
-    let mut seen = session.watch(Plan {
+    let mut seen = session.watch(MonitorSettings {
         threshold_percent: parts.oom.then_some(args.threshold),
-        leaks: parts.leak.then_some(Leaks { least_bytes }),
+        leaks: parts.leak.then_some(LeakThreshold { least_bytes }),
         reporter: Reporter::new(args.format, levels, args.threshold),
     })?;
     let report = match parts.profile {
@@ -121,7 +124,10 @@ fn write_text(
     Ok(())
 }
 
-fn find_leaks(seen: &mut Seen, least_bytes: Option<f64>) -> Result<MonitoredLeaks, Failure> {
+fn find_leaks(
+    seen: &mut WatchedSession,
+    least_bytes: Option<f64>,
+) -> Result<MonitoredLeaks, Failure> {
     let told = std::mem::take(&mut seen.monitor.leaks);
     let mut diagnosis = seen.diagnosis();
     diagnosis.recording = Some(seen.load()?.0);

@@ -5,7 +5,7 @@ use nilo_answer::monitor::MonitorEnd;
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom::answer;
 use crate::failure::{Failure, note};
-use crate::live::{Levels, Plan, Reporter, Session, Target, write_end};
+use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget, write_end};
 use crate::settings::Settings;
 
 /// A look takes this long: the host and the GPUs are read a few times.
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     let usual = (!goes_on).then_some(LOOK_NANOS);
     let asked = args.live.duration.map(|nanos| (nanos > 0).then_some(nanos));
     let session = Session {
-        target: Target::settle(&args.live)?,
+        target: WatchTarget::settle(&args.live)?,
         args: &args.live,
         place: &args.judged.place,
         settings,
@@ -26,10 +26,10 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
         is_kept: goes_on,
     };
     let levels = match quiet {
-        true => Levels::Off,
-        false => Levels::OnTerminal,
+        true => LevelDisplay::Off,
+        false => LevelDisplay::OnTerminal,
     };
-    let mut seen = session.watch(Plan {
+    let mut seen = session.watch(MonitorSettings {
         threshold_percent: goes_on.then_some(args.threshold),
         leaks: None,
         reporter: Reporter::new(args.format, levels, args.threshold),

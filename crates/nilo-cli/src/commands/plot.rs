@@ -6,7 +6,7 @@ use nilo_analysis::{StepClock, Summary, add_resumed_metrics, metric_group, run_l
 use nilo_plot::{Across, ChartOptions, Theme, compare_chart, memory_chart};
 use nilo_sample::{Recording, TableSpec};
 
-use crate::args::{PlotArgs, XAxis};
+use crate::args::{PlotArgs, XAxisArg};
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, load_where, runs_root};
 use crate::recording::program_name;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         let (mut recording, ending) = load(&find_run(&root, run)?)?;
         let summary = summarize(&recording, &ending);
         recording.description.ending.get_or_insert(ending);
-        if args.x_axis == XAxis::Step {
+        if args.x_axis == XAxisArg::Step {
             add_chain(&root, &mut recording);
         }
         runs.push((recording, summary));
@@ -142,14 +142,14 @@ fn known_names(runs: &[(Recording, Summary)]) -> String {
     }
 }
 
-fn across(asked: XAxis, runs: &[(Recording, Summary)]) -> Result<Across, Failure> {
+fn across(asked: XAxisArg, runs: &[(Recording, Summary)]) -> Result<Across, Failure> {
     match (asked, runs) {
-        (XAxis::Time, _) => Ok(Across::Time),
-        (XAxis::Step, [(recording, _)]) if StepClock::of(recording).has_steps() => {
+        (XAxisArg::Time, _) => Ok(Across::Time),
+        (XAxisArg::Step, [(recording, _)]) if StepClock::of(recording).has_steps() => {
             Ok(Across::Steps)
         }
-        (XAxis::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
-        (XAxis::Step, _) => Err(Failure::new("several runs are drawn over time only")
+        (XAxisArg::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
+        (XAxisArg::Step, _) => Err(Failure::new("several runs are drawn over time only")
             .hint("leave -x out, or draw one run")),
     }
 }

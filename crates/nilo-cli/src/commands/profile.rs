@@ -6,7 +6,7 @@ use nilo_answer::profile::ProfileAnswer;
 
 use crate::args::{ProfileArgs, TextOrJson};
 use crate::failure::Failure;
-use crate::live::{Levels, Plan, Reporter, Session, Target};
+use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget};
 use crate::recording::check_writable;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -15,7 +15,7 @@ use crate::text::profile::write_profile;
 const USUAL_NANOS: u64 = 60_000_000_000;
 
 pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure> {
-    let target = Target::settle(&args.live)?;
+    let target = WatchTarget::settle(&args.live)?;
     check_writable(args.output.as_deref(), "report")?;
     let quiet = args.live.quiet || settings.is_quiet();
     let duration_nanos = match args.live.duration {
@@ -33,10 +33,10 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
         is_kept: true,
     };
     let levels = match quiet {
-        true => Levels::Off,
-        false => Levels::OnTerminal,
+        true => LevelDisplay::Off,
+        false => LevelDisplay::OnTerminal,
     };
-    let seen = session.watch(Plan {
+    let seen = session.watch(MonitorSettings {
         threshold_percent: None,
         leaks: None,
         reporter: Reporter::new(args.format, levels, 100.0),

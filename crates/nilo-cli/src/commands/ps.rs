@@ -8,7 +8,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 use nilo_source::{ProcessListing, Roots, list_processes};
 
-use crate::args::{Output, PsArgs};
+use crate::args::{OutputFormat, PsArgs};
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::text::json::write_sorted_json;
@@ -37,11 +37,11 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
     rows.truncate(rows.len() - hidden);
     let mut out = std::io::stdout().lock();
     match args.format {
-        Output::Json => {
+        OutputFormat::Json => {
             write_sorted_json(&mut out, &PsAnswer::new(rows))?;
         }
-        Output::Csv => write_csv(&mut out, &rows)?,
-        Output::Text => {
+        OutputFormat::Csv => write_csv(&mut out, &rows)?,
+        OutputFormat::Text => {
             write_text(&mut out, &rows)?;
             if hidden > 0 {
                 crate::failure::note(&format!(

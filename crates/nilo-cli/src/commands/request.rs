@@ -8,7 +8,7 @@ use nilo_analysis::summarize;
 use nilo_answer::request::RequestAnswer;
 use nilo_recorder::own_slurm_job;
 use nilo_request::slurm::{SlurmJob, compare_with_slurm, parse_sacct};
-use nilo_request::{Plan, RequestError, RunFacts, facts_of, fingerprint, request};
+use nilo_request::{PlannedRun, RequestError, RunFacts, facts_of, fingerprint, request};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::readable_runs;
 use nilo_sample::units::to_secs;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
         };
         note(&format!("{count} more {more} here; --all takes them in"));
     }
-    let plan = Plan {
+    let plan = PlannedRun {
         planned_secs: args.time.map(to_secs),
         cpus: args.cpus,
         gpus: args.gpus,

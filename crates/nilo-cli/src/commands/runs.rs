@@ -9,7 +9,7 @@ use nilo_sample::Severity;
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
-use crate::args::{Output, RunsArgs};
+use crate::args::{OutputFormat, RunsArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{runs_elsewhere, runs_root};
 use crate::listed_runs::{RunLine, list_jobs};
@@ -44,25 +44,25 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let figures: Vec<&ListedRun> = listed.iter().map(|listed| &listed.figures).collect();
     let mut out = std::io::stdout().lock();
     match args.format {
-        Output::Json => {
+        OutputFormat::Json => {
             let runs = listed.into_iter().map(|listed| listed.figures);
             write_sorted_json(&mut out, &RunsAnswer::of(runs))?;
         }
-        Output::Csv => write_csv(&mut out, &figures)?,
-        Output::Text if figures.is_empty() && recorded > 0 => {
+        OutputFormat::Csv => write_csv(&mut out, &figures)?,
+        OutputFormat::Text if figures.is_empty() && recorded > 0 => {
             note(&format!("none of the {recorded} runs has these tags"));
         }
         // What there is was warned of.
-        Output::Text if figures.is_empty() && unreadable > 0 => {}
-        Output::Text if figures.is_empty() => {
+        OutputFormat::Text if figures.is_empty() && unreadable > 0 => {}
+        OutputFormat::Text if figures.is_empty() => {
             note(&format!(
                 "no runs in {}; record one with `nilo run -- COMMAND`",
                 root.display()
             ));
         }
-        Output::Text => write_text(&mut out, &listed)?,
+        OutputFormat::Text => write_text(&mut out, &listed)?,
     }
-    if args.format == Output::Text {
+    if args.format == OutputFormat::Text {
         mention_runs_elsewhere(&root);
     }
     Ok(0)

@@ -8,7 +8,7 @@ use nilo_runfile::RunFolder;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
-use crate::args::{Output, ShowArgs};
+use crate::args::{OutputFormat, ShowArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{find_run, load, runs_root};
 use crate::screen::Screen;
@@ -26,10 +26,10 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let summary = summarize(&recording, &ending);
     let mut out = std::io::stdout().lock();
     match args.format {
-        Output::Json => {
+        OutputFormat::Json => {
             write_json(&mut out, &summary)?;
         }
-        Output::Csv => {
+        OutputFormat::Csv => {
             write_csv(&mut out, &summary)?;
             if !summary.metrics.is_empty() {
                 note(&format!(
@@ -38,7 +38,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 ));
             }
         }
-        Output::Text => {
+        OutputFormat::Text => {
             let screen = Screen::stdout();
             let mut out = Wrapped::new(out, screen);
             let title = summary.name.as_deref().unwrap_or(&summary.run);

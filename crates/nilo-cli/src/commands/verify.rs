@@ -8,7 +8,7 @@ use nilo_runfile::{FileKind, RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
-use crate::args::{Output, VerifyArgs};
+use crate::args::{OutputFormat, VerifyArgs};
 use crate::failure::Failure;
 use crate::folder::{find_run, runs_root};
 use crate::screen::Screen;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
-    if args.format == Output::Csv {
+    if args.format == OutputFormat::Csv {
         return Err(Failure::new("verify has no CSV form").hint("use --format json"));
     }
     let root = runs_root(&args.place, settings);
@@ -30,7 +30,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         match folder.and_then(|folder| CheckedRun::of(&folder)) {
             Ok(run) => {
                 let outcome = run.outcome();
-                if args.format == Output::Text {
+                if args.format == OutputFormat::Text {
                     write_run(&mut out, &run)?;
                 }
                 checked.push((VerifiedRun::Checked(run), outcome));
@@ -38,7 +38,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
             Err(error) => {
                 let outcome = Integrity::of_error(&error);
                 let error = Failure::from(error).sentence();
-                if args.format == Output::Text {
+                if args.format == OutputFormat::Text {
                     writeln!(out, "{error}")?;
                 }
                 checked.push((VerifiedRun::NotOpened { error }, outcome));
@@ -46,7 +46,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         }
     }
     let answer = VerifyAnswer::of(checked);
-    if args.format != Output::Text {
+    if args.format != OutputFormat::Text {
         write_sorted_json(&mut out, &answer)?;
     }
     Ok(answer.outcome.exit_status())

@@ -6,7 +6,7 @@ use nilo_analysis::tracking::{Resource, ResourceTracker};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_forecast::Reading;
-use nilo_import::{ImportError, Options, Track};
+use nilo_import::{ImportError, ImportOptions, MemorySeries};
 use nilo_sample::is_absent;
 
 use crate::args::Judged;
@@ -16,11 +16,11 @@ use crate::failure::{Failure, warn};
 const MANY_MISSING: f64 = 0.1;
 
 pub(super) fn read(path: &Path, judged: &Judged) -> Result<Diagnosis, Failure> {
-    let options = Options {
+    let options = ImportOptions {
         columns: judged.columns.clone(),
         unit: judged.unit,
         total_bytes: judged.limit,
-        ..Options::default()
+        ..ImportOptions::default()
     };
     let import =
         nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
@@ -82,7 +82,7 @@ pub(super) fn read(path: &Path, judged: &Judged) -> Result<Diagnosis, Failure> {
 
 /// The rows of a track that can be used.
 fn readings<'a>(
-    track: &'a Track<'a>,
+    track: &'a MemorySeries<'a>,
     limit_bytes: Option<f64>,
 ) -> impl Iterator<Item = Reading> + 'a {
     let usable = |value: f64| !is_absent(value) && value.is_finite() && value >= 0.0;

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use nilo_analysis::tracking::Verdict;
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_sample::units::{format_bytes, to_secs};
 
 use crate::text::live_line::{InPlace, may_draw};
@@ -14,7 +14,7 @@ const NAME_CHARS: usize = 40;
 
 /// Where levels are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Levels {
+pub(crate) enum LevelDisplay {
     /// Nowhere.
     Off,
     /// On a terminal only, as a sign of life.
@@ -24,27 +24,27 @@ pub(crate) enum Levels {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum LevelLineStyle {
     Off,
     InPlace,
     Lines,
 }
 
 pub(crate) struct LevelLine {
-    style: Style,
+    style: LevelLineStyle,
     next_nanos: u64,
     line: InPlace,
 }
 
 impl LevelLine {
-    pub(crate) fn new(levels: Levels) -> LevelLine {
+    pub(crate) fn new(levels: LevelDisplay) -> LevelLine {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = io::stderr().is_terminal() && !dumb;
         let style = match levels {
-            Levels::Off => Style::Off,
-            _ if terminal => Style::InPlace,
-            Levels::OnTerminal => Style::Off,
-            Levels::Always => Style::Lines,
+            LevelDisplay::Off => LevelLineStyle::Off,
+            _ if terminal => LevelLineStyle::InPlace,
+            LevelDisplay::OnTerminal => LevelLineStyle::Off,
+            LevelDisplay::Always => LevelLineStyle::Lines,
         };
         LevelLine {
             style,
@@ -54,12 +54,12 @@ impl LevelLine {
     }
 
     pub(crate) fn is_in_place(&self) -> bool {
-        self.style == Style::InPlace
+        self.style == LevelLineStyle::InPlace
     }
 
     /// Whether a line is due by its time, where lines are wanted.
     pub(crate) fn is_due(&mut self, now_nanos: u64) -> bool {
-        let due = self.style == Style::Lines && now_nanos >= self.next_nanos;
+        let due = self.style == LevelLineStyle::Lines && now_nanos >= self.next_nanos;
         if due {
             self.next_nanos = now_nanos - now_nanos % LINE_NANOS + LINE_NANOS;
         }
@@ -68,19 +68,19 @@ impl LevelLine {
 
     pub(crate) fn show(
         &mut self,
-        risks: &[Verdict],
+        risks: &[ResourceVerdict],
         now_nanos: u64,
         duration_nanos: Option<u64>,
     ) -> io::Result<()> {
         let due = self.is_due(now_nanos);
         match self.style {
-            Style::Lines if due => {
+            LevelLineStyle::Lines if due => {
                 let text = level_text(risks, now_nanos, duration_nanos);
                 let mut out = io::stdout().lock();
                 writeln!(out, "{text}")?;
                 out.flush()
             }
-            Style::InPlace if may_draw() => {
+            LevelLineStyle::InPlace if may_draw() => {
                 let text = level_text(risks, now_nanos, duration_nanos);
                 self.line.draw(&text);
                 Ok(())
@@ -95,7 +95,7 @@ impl LevelLine {
 }
 
 /// `12s of 30s | job memory 230.12 MiB (45.1%) | host memory 14.20 GiB (60.3%)`
-fn level_text(risks: &[Verdict], now_nanos: u64, duration_nanos: Option<u64>) -> String {
+fn level_text(risks: &[ResourceVerdict], now_nanos: u64, duration_nanos: Option<u64>) -> String {
     let mut text = format!("{:.0}s", to_secs(now_nanos));
     if let Some(nanos) = duration_nanos {
         text += &format!(" of {:.0}s", to_secs(nanos));

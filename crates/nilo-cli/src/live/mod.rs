@@ -11,7 +11,7 @@ mod reporter;
 mod session;
 mod target;
 
-pub(crate) use monitor::{Leaks, Plan};
-pub(crate) use reporter::{Levels, Reporter, write_end};
-pub(crate) use session::{Seen, Session};
-pub(crate) use target::Target;
+pub(crate) use monitor::{LeakThreshold, MonitorSettings};
+pub(crate) use reporter::{LevelDisplay, Reporter, write_end};
+pub(crate) use session::{Session, WatchedSession};
+pub(crate) use target::WatchTarget;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::{RanOut, Thresholds};
-use nilo_analysis::tracking::{Resource, ResourceTracker, RiskChange, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_answer::oom::ResourceRisk;
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_follow::{
@@ -25,23 +25,23 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const FIRST_LEAKS: Duration = Duration::from_secs(11);
 
 /// What to look for, and how to say it.
-pub(crate) struct Plan {
+pub(crate) struct MonitorSettings {
     /// Warn by risk, and above this share of a limit.
     pub(crate) threshold_percent: Option<f64>,
-    pub(crate) leaks: Option<Leaks>,
+    pub(crate) leaks: Option<LeakThreshold>,
     pub(crate) reporter: Reporter,
 }
 
 /// Growth worth a word.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaks {
+pub(crate) struct LeakThreshold {
     /// Growth of fewer bytes is left out; `None`: as usual.
     pub(crate) least_bytes: Option<f64>,
 }
 
 /// Follows a recording.
 pub(crate) struct LiveMonitor {
-    plan: Plan,
+    plan: MonitorSettings,
     scope: ResourceFilter,
     duration_nanos: Option<u64>,
     enough: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ pub(crate) struct LiveMonitor {
 
 impl LiveMonitor {
     pub(crate) fn new(
-        plan: Plan,
+        plan: MonitorSettings,
         scope: ResourceFilter,
         duration_nanos: Option<u64>,
         enough: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ impl LiveMonitor {
         }
     }
 
-    fn on_danger(&mut self, alert: &Alert, risks: &[Verdict]) -> io::Result<()> {
+    fn on_danger(&mut self, alert: &Alert, risks: &[ResourceVerdict]) -> io::Result<()> {
         match self.standing.on_alert(&alert.resource, alert, risks) {
             None => Ok(()),
             Some(WarningTurn::Over) => self.plan.reporter.over(alert),
@@ -145,7 +145,8 @@ impl LiveMonitor {
         let mut verdicts = self.tracker.risks();
         verdicts.retain(|verdict| verdict.resource == ran_out.resource);
         let verdict = verdicts.pop();
-        let verdict = verdict.unwrap_or_else(|| Verdict::unmeasured(ran_out.resource.clone()));
+        let verdict =
+            verdict.unwrap_or_else(|| ResourceVerdict::unmeasured(ran_out.resource.clone()));
         let risk = ResourceRisk::now(verdict, &self.thresholds, Some(ran_out));
         self.warnings += 1;
         self.plan.reporter.warning(&risk, ran_out.time_nanos)

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use nilo_analysis::assessment::Thresholds;
-use nilo_analysis::tracking::Verdict;
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_answer::monitor::{MonitorEnd, MonitorEvent};
 use nilo_answer::oom::ResourceRisk;
 use nilo_sample::Alert;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+pub(crate) use super::level_line::LevelDisplay;
 use super::level_line::LevelLine;
-pub(crate) use super::level_line::Levels;
 use crate::args::TextOrJson;
 use crate::screen::Screen;
 use crate::text::json::write_json_line;
@@ -28,7 +28,11 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub(crate) fn new(format: TextOrJson, levels: Levels, threshold_percent: f64) -> Reporter {
+    pub(crate) fn new(
+        format: TextOrJson,
+        levels: LevelDisplay,
+        threshold_percent: f64,
+    ) -> Reporter {
         Reporter {
             thresholds: Thresholds::from_percent(threshold_percent),
             format,
@@ -95,7 +99,7 @@ impl Reporter {
     /// The levels of everything, as often as they are wanted.
     pub(crate) fn level(
         &mut self,
-        risks: &[Verdict],
+        risks: &[ResourceVerdict],
         duration_nanos: Option<u64>,
     ) -> io::Result<()> {
         let now = risks.iter().map(|risk| risk.reading.time_nanos);

@@ -12,7 +12,7 @@ use nilo_answer::monitor::MonitorEnd;
 use nilo_answer::profile::{Measurement, ProfileAnswer};
 use nilo_follow::Wake;
 use nilo_recorder::{
-    Live, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
+    LiveReading, Observer, WatchEnd, WatchOutcome, WatchSettings, describe_run, watch_processes,
 };
 use nilo_runfile::{RunFolder, unix_nanos};
 use nilo_sample::units::to_secs;
@@ -20,8 +20,8 @@ use nilo_sample::words::duration_in_words;
 use nilo_sample::{Ending, Recording, RunDescription, RunMode, RunStatus};
 
 use super::gpus::why_no_gpus;
-use super::monitor::{LiveMonitor, Plan};
-use super::target::Target;
+use super::monitor::{LiveMonitor, MonitorSettings};
+use super::target::WatchTarget;
 use crate::args::LiveArgs;
 use crate::failure::{Failure, note, warn};
 use crate::folder::{RunsDir, load, runs_root};
@@ -32,7 +32,7 @@ const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
 /// What a live verb asks for.
 pub(crate) struct Session<'a> {
-    pub(crate) target: Target,
+    pub(crate) target: WatchTarget,
     pub(crate) args: &'a LiveArgs,
     pub(crate) place: &'a RunsDir,
     pub(crate) settings: &'a Settings,
@@ -45,8 +45,8 @@ pub(crate) struct Session<'a> {
 }
 
 /// What was seen.
-pub(crate) struct Seen {
-    pub(crate) target: Target,
+pub(crate) struct WatchedSession {
+    pub(crate) target: WatchTarget,
     pub(crate) monitor: LiveMonitor,
     outcome: WatchOutcome,
     looks: Looks,
@@ -56,7 +56,7 @@ pub(crate) struct Seen {
 
 impl Session<'_> {
     /// Looks on until the time is up, Ctrl+C, or the processes have ended.
-    pub(crate) fn watch(self, plan: Plan) -> Result<Seen, Failure> {
+    pub(crate) fn watch(self, plan: MonitorSettings) -> Result<WatchedSession, Failure> {
         let configured = self.settings.interval_nanos().map_err(Failure::new)?;
         let interval_nanos = self.args.interval.or(configured);
         let interval_nanos = interval_nanos.unwrap_or(DEFAULT_INTERVAL_NANOS);
@@ -103,7 +103,7 @@ impl Session<'_> {
             .name("nilo-monitor".to_owned())
             .spawn(move || monitor.follow(&followed, &wait_for))?;
         let mut onlooker = Onlooker {
-            live: Live::default(),
+            live: LiveReading::default(),
             wakes,
             enough,
             quiet,
@@ -130,7 +130,7 @@ impl Session<'_> {
             shelf.give_up();
             explain(error)
         })?;
-        let seen = Seen {
+        let seen = WatchedSession {
             target,
             monitor,
             outcome,
@@ -149,7 +149,7 @@ impl Session<'_> {
     }
 }
 
-impl Seen {
+impl WatchedSession {
     /// Whether the processes are gone, by whatever end.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.end == WatchEnd::AllGone
@@ -305,14 +305,14 @@ impl Drop for Shelf {
 
 /// Sits beside the recorder: starts the monitor at the first tick, and ends watching when nobody listens any more.
 struct Onlooker {
-    live: Live,
+    live: LiveReading,
     wakes: Sender<Wake>,
     enough: Arc<AtomicBool>,
     quiet: bool,
 }
 
 impl Observer for Onlooker {
-    fn on_tick(&mut self, live: &Live) {
+    fn on_tick(&mut self, live: &LiveReading) {
         if self.live.ticks == 0 {
             self.wakes.send(Wake::Look).ok();
         }

@@ -14,7 +14,7 @@ const NAME_CHARS: usize = 60;
 
 /// Whom to look at.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct WatchTarget {
     /// Nobody: the machine.
     pub(crate) pids: Vec<u32>,
     /// Their command lines.
@@ -26,34 +26,34 @@ pub(crate) struct Target {
     pub(crate) devices: Option<Vec<u32>>,
 }
 
-impl Target {
+impl WatchTarget {
     /// The processes named, or the machine; refuses what is not there.
-    pub(crate) fn settle(args: &LiveArgs) -> Result<Target, Failure> {
+    pub(crate) fn settle(args: &LiveArgs) -> Result<WatchTarget, Failure> {
         let listing = list_processes(&Roots::default());
         let pids = match &args.name_pattern {
             Some(pattern) => match_name(&listing, pattern, false, BY_PID)?,
             None => args.pid.clone(),
         };
-        Target::of(pids, &listing, args)
+        WatchTarget::of(pids, &listing, args)
     }
 
-    /// As [`Target::settle`], but without a word it is every Python program of the user, or the machine where none runs.
-    pub(crate) fn settle_programs(args: &LiveArgs) -> Result<Target, Failure> {
+    /// As [`WatchTarget::settle`], but without a word it is every Python program of the user, or the machine where none runs.
+    pub(crate) fn settle_programs(args: &LiveArgs) -> Result<WatchTarget, Failure> {
         if args.names_processes() || !args.devices.is_empty() {
-            return Target::settle(args);
+            return WatchTarget::settle(args);
         }
         let listing = list_processes(&Roots::default());
         let mut pids = own_python_programs(&listing);
         // Nobody asked for one that has ended since.
         pids.retain(|pid| process_id(&Roots::default(), *pid).is_ok());
-        Target::of(pids, &listing, args)
+        WatchTarget::of(pids, &listing, args)
     }
 
     fn of(
         mut pids: Vec<u32>,
         listing: &[ProcessListing],
         args: &LiveArgs,
-    ) -> Result<Target, Failure> {
+    ) -> Result<WatchTarget, Failure> {
         pids.sort_unstable();
         pids.dedup();
         for &pid in &pids {
@@ -73,7 +73,7 @@ impl Target {
             _ => format!("{} processes", pids.len()),
         };
         let commands = pids.iter().filter_map(find);
-        Ok(Target {
+        Ok(WatchTarget {
             commands: commands.map(|it| it.info.command.clone()).collect(),
             devices: (!args.devices.is_empty()).then(|| args.devices.clone()),
             name,

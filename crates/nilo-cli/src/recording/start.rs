@@ -6,13 +6,13 @@ use nilo_recorder::{CreatedFolder, create_run_folder, describe_run};
 use nilo_runfile::RunFolder;
 use nilo_sample::{RunDescription, RunMode};
 
-use crate::args::Sampling;
+use crate::args::SamplingArgs;
 use crate::failure::{self, Failure};
 use crate::settings::Settings;
 
 /// The flag or variable, else `nilo.toml`, else the default.
 pub(crate) fn interval(
-    sampling: &Sampling,
+    sampling: &SamplingArgs,
     settings: &Settings,
     default: u64,
 ) -> Result<u64, Failure> {
@@ -25,7 +25,7 @@ pub(crate) fn describe(
     mode: RunMode,
     command: Vec<String>,
     name: &str,
-    sampling: &Sampling,
+    sampling: &SamplingArgs,
 ) -> RunDescription {
     describe_run(mode, command, name, sampling.tags.iter().cloned().collect())
 }

@@ -18,7 +18,7 @@ const SHORTEST: usize = 5;
 
 /// What a bar counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum BarUnit {
     Bytes,
     Merges,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Bars {
 #[derive(Debug)]
 struct Bar {
     title: &'static str,
-    unit: Unit,
+    unit: BarUnit,
     began: Instant,
     drawn: Instant,
     done: u64,
@@ -52,7 +52,7 @@ impl Bars {
     }
 
     /// Moves the bar of this title, after ending the one before it.
-    pub(crate) fn put(&self, title: &'static str, unit: Unit, done: u64, total: Option<u64>) {
+    pub(crate) fn put(&self, title: &'static str, unit: BarUnit, done: u64, total: Option<u64>) {
         let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
         if bar.as_ref().is_some_and(|bar| bar.title != title) {
             self.end_bar(&mut bar);
@@ -113,8 +113,8 @@ impl Bar {
             self.total.map(|total| self.spell(total)),
         );
         let speed = match self.unit {
-            Unit::Bytes => format!("{}/s", format_bytes(rate)),
-            Unit::Merges => format!("{rate:.2}merges/s"),
+            BarUnit::Bytes => format!("{}/s", format_bytes(rate)),
+            BarUnit::Merges => format!("{rate:.2}merges/s"),
         };
         let text = match (self.total, total) {
             (Some(count), Some(total)) => {
@@ -147,8 +147,8 @@ impl Bar {
 
     fn spell(&self, amount: u64) -> String {
         match self.unit {
-            Unit::Bytes => format_bytes(amount as f64),
-            Unit::Merges => amount.to_string(),
+            BarUnit::Bytes => format_bytes(amount as f64),
+            BarUnit::Merges => amount.to_string(),
         }
     }
 }
@@ -168,7 +168,7 @@ fn minutes(secs: f64) -> String {
 mod tests {
     use super::*;
 
-    fn bar(unit: Unit, done: u64, total: Option<u64>) -> Bar {
+    fn bar(unit: BarUnit, done: u64, total: Option<u64>) -> Bar {
         let now = Instant::now();
         Bar {
             title: "Training BPE",
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn merges_look_as_people_know_them() {
-        let line = bar(Unit::Merges, 743, Some(743)).line(Duration::from_millis(2120), 200);
+        let line = bar(BarUnit::Merges, 743, Some(743)).line(Duration::from_millis(2120), 200);
         assert_eq!(
             line,
             "Training BPE: 100%|████████████████| 743/743 [00:02<00:00, 350.47merges/s]"
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_foretold_and_a_narrow_terminal_cuts() {
-        let half = bar(Unit::Bytes, 1 << 30, Some(2 << 30));
+        let half = bar(BarUnit::Bytes, 1 << 30, Some(2 << 30));
         let line = half.line(Duration::from_secs(3700), 200);
         assert!(
             line.contains(" 50%|████████        | 1.00 GiB/2.00 GiB [1:01:40<1:01:40, "),
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_unknown_total_has_no_percentage() {
-        let line = bar(Unit::Bytes, 0, None).line(Duration::ZERO, 80);
+        let line = bar(BarUnit::Bytes, 0, None).line(Duration::ZERO, 80);
         assert_eq!(line, "Training BPE: 0 B [00:00, 0 B/s]");
     }
 }

@@ -21,7 +21,7 @@ const NAME_COLUMNS: usize = 2;
 const METRICS: &str = "Metrics:";
 
 /// How a section writes its numbers.
-type Format = fn(f64) -> String;
+type NumberFormat = fn(f64) -> String;
 
 /// Writes a section for each kind that two runs have in common; nothing where there is none.
 pub(crate) fn write_compared(
@@ -32,7 +32,7 @@ pub(crate) fn write_compared(
 ) -> std::io::Result<()> {
     write_settings(out, comparison, all)?;
     let rate = |value: f64| format!("{}/s", short_number(value));
-    let sections: [(&str, &[ComparedFigure], Format); 3] = [
+    let sections: [(&str, &[ComparedFigure], NumberFormat); 3] = [
         (METRICS, &comparison.metrics, short_number),
         ("Phases (mean):", &comparison.phases, |secs| {
             format_secs(Some(secs))
@@ -92,7 +92,7 @@ fn write_section<'a>(
     screen: Screen,
     comparison: &Comparison,
     groups: impl Iterator<Item = &'a &'a [ComparedFigure]>,
-    format: Format,
+    format: NumberFormat,
 ) -> std::io::Result<()> {
     let labels: Vec<String> = comparison
         .runs

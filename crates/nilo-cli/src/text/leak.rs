@@ -2,8 +2,8 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::findings::Holder;
-use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_analysis::findings::MemoryHolder;
+use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::Diagnosis;
 use nilo_answer::growths::{Grown, Growths};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
@@ -39,7 +39,7 @@ pub(crate) fn write_leaks(
 }
 
 /// `, in train.py (PID 4711)`
-fn place(holders: &[Holder]) -> String {
+fn place(holders: &[MemoryHolder]) -> String {
     if holders.is_empty() {
         return String::new();
     }
@@ -82,7 +82,7 @@ pub(crate) fn leak_in_words(growths: &Growths, grown: &Grown) -> String {
 }
 
 /// Of the machine's memory only the job's own part is looked at, where it is known.
-fn name(verdict: &Verdict) -> String {
+fn name(verdict: &ResourceVerdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
     match (&verdict.resource, verdict.reading.own_bytes) {
         (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("this job's share of {name}"),

@@ -7,18 +7,18 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 
 use nilo_export::CsvLog;
-use nilo_recorder::{Live, Observer};
+use nilo_recorder::{LiveReading, Observer};
 use nilo_sample::units::{format_bytes, to_secs};
 
 use super::held_back::HeldBack;
 use super::terminal_title::TerminalTitle;
-use crate::args::Live as When;
+use crate::args::LiveMode as When;
 use crate::failure::write_line;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// How the level is shown.
-enum Style {
+enum LiveLineStyle {
     /// One line that is drawn over again.
     InPlace(InPlace),
     /// In the title of the window.
@@ -30,7 +30,7 @@ enum Style {
 
 /// Shows readings and logs them.
 pub(crate) struct LiveLine {
-    style: Style,
+    style: LiveLineStyle,
     every_nanos: u64,
     next_nanos: u64,
     /// For the title, until the processes are known that it waits for.
@@ -48,11 +48,11 @@ impl LiveLine {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = std::io::stderr().is_terminal() && !dumb;
         let style = match when {
-            _ if quiet => Style::Off,
-            When::Never => Style::Off,
-            When::Auto | When::Always if terminal => Style::InPlace(InPlace::default()),
-            When::Always => Style::Lines,
-            When::Auto => Style::Off,
+            _ if quiet => LiveLineStyle::Off,
+            When::Never => LiveLineStyle::Off,
+            When::Auto | When::Always if terminal => LiveLineStyle::InPlace(InPlace::default()),
+            When::Always => LiveLineStyle::Lines,
+            When::Auto => LiveLineStyle::Off,
         };
         LiveLine::new(style, quiet, log, HeldBack::default())
     }
@@ -69,17 +69,22 @@ impl LiveLine {
             _ => None,
         };
         let style = match (title, when) {
-            (Some(title), _) => Style::Title(title),
-            (None, When::Always) if !quiet => Style::Lines,
-            _ => Style::Off,
+            (Some(title), _) => LiveLineStyle::Title(title),
+            (None, When::Always) if !quiet => LiveLineStyle::Lines,
+            _ => LiveLineStyle::Off,
         };
         LiveLine::new(style, quiet, log, held_back)
     }
 
-    fn new(style: Style, quiet: bool, log: Option<CsvLog<File>>, held_back: HeldBack) -> LiveLine {
+    fn new(
+        style: LiveLineStyle,
+        quiet: bool,
+        log: Option<CsvLog<File>>,
+        held_back: HeldBack,
+    ) -> LiveLine {
         LiveLine {
             every_nanos: match style {
-                Style::InPlace(_) => SECOND / 10,
+                LiveLineStyle::InPlace(_) => SECOND / 10,
                 _ => SECOND,
             },
             style,
@@ -94,12 +99,12 @@ impl LiveLine {
 
     /// Takes the line away, so that the summary starts on a clean one.
     pub(crate) fn clear(&mut self) {
-        if let Style::InPlace(line) = &mut self.style {
+        if let LiveLineStyle::InPlace(line) = &mut self.style {
             line.clear();
         }
     }
 
-    fn draw(&mut self, live: &Live) {
+    fn draw(&mut self, live: &LiveReading) {
         if live.time_nanos < self.next_nanos {
             return;
         }
@@ -110,14 +115,14 @@ impl LiveLine {
             return;
         }
         match &mut self.style {
-            Style::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
-            Style::Lines => write_line(&live_text(live, usize::MAX)),
-            Style::Title(_) => self.title = Some(title_text(live, &self.held_back)),
+            LiveLineStyle::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
+            LiveLineStyle::Lines => write_line(&live_text(live, usize::MAX)),
+            LiveLineStyle::Title(_) => self.title = Some(title_text(live, &self.held_back)),
             _ => {}
         }
     }
 
-    fn write_log(&mut self, live: &Live) {
+    fn write_log(&mut self, live: &LiveReading) {
         let Some(log) = &mut self.log else { return };
         let written = log.row(live.time_nanos, live.memory_bytes as f64, live.cpu_percent);
         if let Err(error) = written
@@ -130,14 +135,14 @@ impl LiveLine {
 }
 
 impl Observer for LiveLine {
-    fn on_tick(&mut self, live: &Live) {
+    fn on_tick(&mut self, live: &LiveReading) {
         self.write_log(live);
         self.draw(live);
     }
 
     fn on_processes(&mut self, pids: &mut dyn Iterator<Item = u32>) {
         if let Some(text) = self.title.take()
-            && let Style::Title(title) = &self.style
+            && let LiveLineStyle::Title(title) = &self.style
         {
             title.show(text, pids.collect());
         }
@@ -199,7 +204,7 @@ pub(crate) fn columns() -> usize {
 }
 
 /// `Time:   15.2s | Memory:   45.67 MiB | Peak:   45.67 MiB | CPU:  85.3%`, with fewer fields where there is no room.
-pub(crate) fn live_text(live: &Live, most: usize) -> String {
+pub(crate) fn live_text(live: &LiveReading, most: usize) -> String {
     let time = format!("Time: {:6.1}s", to_secs(live.time_nanos));
     let memory = format!("Memory: {:>11}", format_bytes(live.memory_bytes as f64));
     let peak = format!("Peak: {:>11}", format_bytes(live.peak_bytes as f64));
@@ -217,7 +222,7 @@ pub(crate) fn live_text(live: &Live, most: usize) -> String {
 }
 
 /// As for the line, with what matters most where the title is cut.
-fn title_text(live: &Live, held_back: &HeldBack) -> String {
+fn title_text(live: &LiveReading, held_back: &HeldBack) -> String {
     let alert = held_back.current_alert();
     format!(
         "{}Memory: {} | Peak: {} | CPU: {:.1}% | Time: {:.0}s",
@@ -248,12 +253,12 @@ mod tests {
 
     #[test]
     fn the_line_has_the_four_fields() {
-        let live = Live {
+        let live = LiveReading {
             time_nanos: 15_200_000_000,
             memory_bytes: 47_888_465,
             peak_bytes: 47_888_465,
             cpu_percent: 85.3,
-            ..Live::default()
+            ..LiveReading::default()
         };
         assert_eq!(
             live_text(&live, 79),

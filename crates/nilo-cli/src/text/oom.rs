@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::assessment::prediction_in_words;
-use nilo_analysis::tracking::{Resource, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
 use nilo_forecast::words::{MAY_BE_LOADING, time_left};
@@ -147,7 +147,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
 }
 
 /// `3 samples over 0.2 seconds`.
-pub(crate) fn samples_in_words(verdict: &Verdict) -> String {
+pub(crate) fn samples_in_words(verdict: &ResourceVerdict) -> String {
     match verdict.readings {
         1 => "1 sample".to_owned(),
         readings => {

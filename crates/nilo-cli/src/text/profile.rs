@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 use std::path::Path;
 
-use nilo_analysis::profile::Device;
+use nilo_analysis::profile::DeviceProfile;
 use nilo_answer::profile::ProfileAnswer;
 use nilo_forecast::LevelTrend;
 use nilo_sample::units::format_bytes;
@@ -72,7 +72,7 @@ pub(crate) fn write_profile(
     Ok(())
 }
 
-fn row(name: &str, device: &Device) -> Vec<String> {
+fn row(name: &str, device: &DeviceProfile) -> Vec<String> {
     let (usage, statistics) = (&device.current_usage, &device.statistics);
     let percent = |value: f64| match usage.total {
         0 => "-".to_owned(),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::peak::PeakKind;
 use nilo_request::slurm::Account;
-use nilo_request::{Completeness, Confidence, Plan, Request, RunFacts, Verdict};
+use nilo_request::{Completeness, Confidence, LimitFit, PlannedRun, Request, RunFacts};
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::screen::Screen;
@@ -18,7 +18,7 @@ const NOTE_CHARS: usize = 300;
 pub(crate) fn write_request(
     out: &mut dyn Write,
     request: &Request,
-    plan: &Plan,
+    plan: &PlannedRun,
     accounts: &[Account],
 ) -> std::io::Result<()> {
     let memory = &request.memory;
@@ -88,7 +88,11 @@ fn range(least: u64, most: u64) -> String {
     }
 }
 
-fn write_schedulers(out: &mut dyn Write, request: &Request, plan: &Plan) -> std::io::Result<()> {
+fn write_schedulers(
+    out: &mut dyn Write,
+    request: &Request,
+    plan: &PlannedRun,
+) -> std::io::Result<()> {
     let slurm = &request.slurm;
     writeln!(out, "  #SBATCH --mem={}", slurm.mem)?;
     if let Some(time) = &request.time {
@@ -150,9 +154,9 @@ fn write_present(out: &mut dyn Write, request: &Request) -> std::io::Result<()> 
         )
     });
     let judged = match present.verdict {
-        Verdict::Wasteful => format!("{difference} more than it needs{unused}"),
-        Verdict::Fits => format!("about right{unused}"),
-        Verdict::TooSmall => format!("{difference} less than it should have"),
+        LimitFit::Wasteful => format!("{difference} more than it needs{unused}"),
+        LimitFit::Fits => format!("about right{unused}"),
+        LimitFit::TooSmall => format!("{difference} less than it should have"),
     };
     let source = present.source.as_deref().unwrap_or("limit");
     writeln!(

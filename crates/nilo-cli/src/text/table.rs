@@ -15,7 +15,7 @@ enum Lean {
 
 /// A column with its heading.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column<'a> {
+pub(crate) struct TextColumn<'a> {
     head: &'a str,
     lean: Lean,
     /// Whether its cells may lose their ends.
@@ -25,8 +25,8 @@ pub(crate) struct Column<'a> {
 }
 
 /// A column of texts.
-pub(crate) const fn left(head: &str) -> Column<'_> {
-    Column {
+pub(crate) const fn left(head: &str) -> TextColumn<'_> {
+    TextColumn {
         head,
         lean: Lean::Left,
         is_text: true,
@@ -35,22 +35,22 @@ pub(crate) const fn left(head: &str) -> Column<'_> {
 }
 
 /// A column of texts that say nothing without their ends.
-pub(crate) const fn whole(head: &str) -> Column<'_> {
-    Column {
+pub(crate) const fn whole(head: &str) -> TextColumn<'_> {
+    TextColumn {
         is_text: false,
         ..left(head)
     }
 }
 
 /// A column of numbers.
-pub(crate) const fn right(head: &str) -> Column<'_> {
-    Column {
+pub(crate) const fn right(head: &str) -> TextColumn<'_> {
+    TextColumn {
         lean: Lean::Right,
         ..whole(head)
     }
 }
 
-impl Column<'_> {
+impl TextColumn<'_> {
     /// Where there is no room, this one goes before those with a lower number.
     pub(crate) const fn drops(mut self, order: u8) -> Self {
         self.drop_order = order;
@@ -69,7 +69,7 @@ const GAP: usize = 2;
 pub(crate) fn write_table(
     out: &mut dyn Write,
     screen: Screen,
-    columns: &[Column<'_>],
+    columns: &[TextColumn<'_>],
     rows: &[Vec<String>],
 ) -> std::io::Result<Vec<usize>> {
     write_coloured_table(out, screen, columns, rows, &|_, _| None)
@@ -79,7 +79,7 @@ pub(crate) fn write_table(
 pub(crate) fn write_coloured_table(
     out: &mut dyn Write,
     screen: Screen,
-    columns: &[Column<'_>],
+    columns: &[TextColumn<'_>],
     rows: &[Vec<String>],
     severity: &dyn Fn(usize, usize) -> Option<&'static str>,
 ) -> std::io::Result<Vec<usize>> {
@@ -107,7 +107,7 @@ pub(crate) fn write_coloured_table(
 
 fn write_row(
     out: &mut dyn Write,
-    columns: &[Column<'_>],
+    columns: &[TextColumn<'_>],
     shown: &[Shown],
     row: &[String],
     paint: &dyn Fn(usize, &str) -> String,
@@ -137,7 +137,7 @@ struct Size {
 }
 
 impl Size {
-    fn of((index, column): (usize, &Column<'_>), rows: &[Vec<String>]) -> Size {
+    fn of((index, column): (usize, &TextColumn<'_>), rows: &[Vec<String>]) -> Size {
         let widest = rows
             .iter()
             .map(|row| width_of(&row[index]))
@@ -161,7 +161,7 @@ struct Shown {
 }
 
 /// The columns for which there is room.
-fn fit(columns: &[Column<'_>], sizes: &[Size], room: Option<usize>) -> Vec<Shown> {
+fn fit(columns: &[TextColumn<'_>], sizes: &[Size], room: Option<usize>) -> Vec<Shown> {
     let natural = |column: usize| Shown {
         column,
         width: sizes[column].natural,

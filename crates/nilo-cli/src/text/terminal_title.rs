@@ -55,7 +55,7 @@ const PUSH: &str = "\x1b[22;2t";
 pub(super) const POP: &str = "\x1b[23;2t";
 
 /// A title to show.
-struct Update {
+struct TitleUpdate {
     text: String,
     /// The processes that may write to the terminal.
     pids: Vec<u32>,
@@ -63,7 +63,7 @@ struct Update {
 
 /// Shows titles until dropped; then the old one is back.
 pub(crate) struct TerminalTitle {
-    updates: Option<SyncSender<Update>>,
+    updates: Option<SyncSender<TitleUpdate>>,
     ended: Receiver<()>,
 }
 
@@ -94,7 +94,7 @@ impl TerminalTitle {
 
     pub(crate) fn show(&self, text: String, pids: Vec<u32>) {
         if let Some(updates) = &self.updates {
-            updates.try_send(Update { text, pids }).ok();
+            updates.try_send(TitleUpdate { text, pids }).ok();
         }
     }
 }
@@ -119,7 +119,7 @@ fn leave_signals_to_others() {
     }
 }
 
-fn show_titles(mut terminal: File, updates: &Receiver<Update>) {
+fn show_titles(mut terminal: File, updates: &Receiver<TitleUpdate>) {
     let mut shown: Option<String> = None;
     for update in updates {
         let is_there = is_shown() && shown.as_ref() == Some(&update.text);

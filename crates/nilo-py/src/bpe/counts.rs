@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nilo_tokenizer::merge::{MergeOptions, Words};
 use nilo_tokenizer::model::Model;
 use nilo_tokenizer::{
-    Corpus, CountError, Counted, Counts, CountsReader, DocumentCounter, MergedCounts, Pattern,
-    Recipe, Totals, WholeFile, WordSource, count, resume,
+    Corpus, CorpusTotals, CountError, CountOutcome, Counts, CountsReader, DocumentCounter,
+    MergedCounts, Pattern, Recipe, WholeFile, WordSource, count, resume,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::failure::Failure;
+use super::failure::BpeFailure;
 use super::job::{self, Reached};
 use super::model::BpeModel;
-use super::options::Options;
+use super::options::BpeOptions;
 use super::texts;
 
 /// Text of an iterator that is gathered before it is counted without the GIL.
@@ -24,13 +24,13 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The words of a corpus with their counts.
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct BpeCounts {
-    source: Mutex<Source>,
-    totals: Mutex<Totals>,
+    source: Mutex<CountSource>,
+    totals: Mutex<CorpusTotals>,
     recipe: Recipe,
 }
 
 /// Where the words are.
-enum Source {
+enum CountSource {
     /// In memory, or spilled to disk; they are given back while being learnt from.
     Counted(Box<Counts>),
     /// In files of counts, which can be read many times.
@@ -43,7 +43,7 @@ enum Source {
 impl BpeCounts {
     /// Raises what is wrong with the options before anything is counted.
     #[staticmethod]
-    fn check(vocab_size: usize, options: Options) -> PyResult<()> {
+    fn check(vocab_size: usize, options: BpeOptions) -> PyResult<()> {
         Ok(options.check(vocab_size)?)
     }
 
@@ -51,7 +51,7 @@ impl BpeCounts {
     #[staticmethod]
     fn check_output(path: PathBuf) -> PyResult<()> {
         let created = WholeFile::create(&path);
-        created.map_err(|source| Failure::from(CountError::Write { path, source }))?;
+        created.map_err(|source| BpeFailure::from(CountError::Write { path, source }))?;
         Ok(())
     }
 
@@ -61,7 +61,7 @@ impl BpeCounts {
     fn from_files(
         py: Python<'_>,
         inputs: Vec<String>,
-        options: Options,
+        options: BpeOptions,
         progress: Option<&Bound<'_, PyAny>>,
         state: Option<PathBuf>,
     ) -> PyResult<BpeCounts> {
@@ -73,12 +73,12 @@ impl BpeCounts {
                 _ => count(&corpus, &settings, reached),
             };
             match (counted?, &state) {
-                (Counted::Finished(counts), _) => Ok(BpeCounts::new(counts)),
-                (Counted::Stopped(unfinished), Some(state)) => {
+                (CountOutcome::Finished(counts), _) => Ok(BpeCounts::new(counts)),
+                (CountOutcome::Stopped(unfinished), Some(state)) => {
                     unfinished.save(state)?;
-                    Err(Failure::stopped())
+                    Err(BpeFailure::stopped())
                 }
-                (Counted::Stopped(_), None) => Err(Failure::stopped()),
+                (CountOutcome::Stopped(_), None) => Err(BpeFailure::stopped()),
             }
         })
     }
@@ -89,13 +89,13 @@ impl BpeCounts {
     fn from_iterator(
         py: Python<'_>,
         iterator: &Bound<'_, PyAny>,
-        options: Options,
+        options: BpeOptions,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<BpeCounts> {
         let settings = options.count_settings()?;
         let mut counter =
-            DocumentCounter::new(settings, options.cut_out()).map_err(Failure::from)?;
-        let mut batch = Batch::default();
+            DocumentCounter::new(settings, options.cut_out()).map_err(BpeFailure::from)?;
+        let mut batch = TextBatch::default();
         let mut counted_bytes = 0;
         for item in iterator.try_iter()? {
             texts::for_each(&item?, |text| batch.add(text))?;
@@ -109,7 +109,7 @@ impl BpeCounts {
             }
         }
         counted_bytes += batch.bytes;
-        let counts = py.detach(|| -> Result<Counts, Failure> {
+        let counts = py.detach(|| -> Result<Counts, BpeFailure> {
             batch.count(&mut counter)?;
             Ok(counter.finish()?)
         })?;
@@ -122,12 +122,12 @@ impl BpeCounts {
     /// Counts that were written before, here or by `nilo bpe count`; several are added up.
     #[staticmethod]
     fn open(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<BpeCounts> {
-        let opened = py.detach(|| -> Result<BpeCounts, Failure> {
+        let opened = py.detach(|| -> Result<BpeCounts, BpeFailure> {
             let counts = MergedCounts::open(&paths, 1)?;
             Ok(BpeCounts {
                 totals: Mutex::new(*counts.totals()),
                 recipe: counts.recipe().clone(),
-                source: Mutex::new(Source::Files(paths)),
+                source: Mutex::new(CountSource::Files(paths)),
             })
         });
         Ok(opened?)
@@ -136,12 +136,12 @@ impl BpeCounts {
     /// Writes the counts to a file.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         job::run(py, None, |_| match &*held(&self.source) {
-            Source::Counted(counts) => Ok(counts.write(&path)?),
-            Source::Files(paths) => {
+            CountSource::Counted(counts) => Ok(counts.write(&path)?),
+            CountSource::Files(paths) => {
                 *held(&self.totals) = MergedCounts::write(paths, &path)?;
                 Ok(())
             }
-            Source::Gone => Err(gone()),
+            CountSource::Gone => Err(gone()),
         })
     }
 
@@ -176,7 +176,7 @@ impl BpeCounts {
         &self,
         py: Python<'_>,
         vocab_size: usize,
-        options: Options,
+        options: BpeOptions,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<BpeModel> {
         options.check(vocab_size)?;
@@ -191,24 +191,24 @@ impl BpeCounts {
         BpeCounts {
             totals: Mutex::new(*counts.totals()),
             recipe: counts.recipe().clone(),
-            source: Mutex::new(Source::Counted(Box::new(counts))),
+            source: Mutex::new(CountSource::Counted(Box::new(counts))),
         }
     }
 
-    fn learn(&self, options: &MergeOptions, reached: &Reached) -> Result<Model, Failure> {
+    fn learn(&self, options: &MergeOptions, reached: &Reached) -> Result<Model, BpeFailure> {
         let pattern: Pattern = self.recipe.pattern.parse()?;
         if held(&self.totals).text_bytes == 0 {
             let hint = Some("there is nothing to learn from");
-            return Err(Failure::value("the texts are empty", hint));
+            return Err(BpeFailure::value("the texts are empty", hint));
         }
         let words = self.words(options)?;
         let learned = words.learn(options, reached)?;
         Ok(Model::from_learned(learned, pattern))
     }
 
-    fn words(&self, options: &MergeOptions) -> Result<Words, Failure> {
+    fn words(&self, options: &MergeOptions) -> Result<Words, BpeFailure> {
         let mut source = held(&self.source);
-        if let Source::Files(paths) = &*source {
+        if let CountSource::Files(paths) = &*source {
             let mut totals = *held(&self.totals);
             (totals.distinct_words, totals.distinct_bytes) = (0, 0);
             let tallied = Tallied {
@@ -219,9 +219,9 @@ impl BpeCounts {
             *held(&self.totals) = totals;
             return Ok(words);
         }
-        match std::mem::replace(&mut *source, Source::Gone) {
-            Source::Counted(counts) => Ok(Words::read(counts.into_words(1), options)?),
-            Source::Files(_) | Source::Gone => Err(gone()),
+        match std::mem::replace(&mut *source, CountSource::Gone) {
+            CountSource::Counted(counts) => Ok(Words::read(counts.into_words(1), options)?),
+            CountSource::Files(_) | CountSource::Gone => Err(gone()),
         }
     }
 }
@@ -229,7 +229,7 @@ impl BpeCounts {
 /// Counts that are tallied while they are read: how many words of several files are distinct stands in none of them.
 struct Tallied<'t> {
     counts: MergedCounts,
-    totals: &'t mut Totals,
+    totals: &'t mut CorpusTotals,
 }
 
 impl WordSource for Tallied<'_> {
@@ -254,15 +254,15 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether a file is there that an interrupted counting left. What is no file of counts is refused: it would be written over.
-fn is_unfinished(path: &Path) -> Result<bool, Failure> {
+fn is_unfinished(path: &Path) -> Result<bool, BpeFailure> {
     match path.exists() {
         true => Ok(CountsReader::open(path)?.is_unfinished()),
         false => Ok(false),
     }
 }
 
-fn gone() -> Failure {
-    Failure::value(
+fn gone() -> BpeFailure {
+    BpeFailure::value(
         "these counts were used up by a training",
         Some("write them to a file first, and open that for each training"),
     )
@@ -270,18 +270,18 @@ fn gone() -> Failure {
 
 /// Texts copied out of Python.
 #[derive(Default)]
-struct Batch {
+struct TextBatch {
     texts: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Batch {
+impl TextBatch {
     fn add(&mut self, text: &[u8]) {
         self.texts.push(text.to_vec());
         self.bytes += text.len();
     }
 
-    fn count(&mut self, counter: &mut DocumentCounter) -> Result<(), Failure> {
+    fn count(&mut self, counter: &mut DocumentCounter) -> Result<(), BpeFailure> {
         self.bytes = 0;
         for text in self.texts.drain(..) {
             counter.add(&text)?;

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::errors::sentence;
 
 /// Made on a thread without Python, raised on one with it.
-pub(super) struct Failure {
+pub(super) struct BpeFailure {
     kind: Kind,
     text: String,
     hint: Option<&'static str>,
@@ -28,17 +28,17 @@ enum Kind {
     Stopped,
 }
 
-impl Failure {
-    pub(super) fn value(text: impl Into<String>, hint: Option<&'static str>) -> Failure {
-        Failure {
+impl BpeFailure {
+    pub(super) fn value(text: impl Into<String>, hint: Option<&'static str>) -> BpeFailure {
+        BpeFailure {
             kind: Kind::Value,
             text: text.into(),
             hint,
         }
     }
 
-    pub(super) fn stopped() -> Failure {
-        Failure {
+    pub(super) fn stopped() -> BpeFailure {
+        BpeFailure {
             kind: Kind::Stopped,
             text: "the work was stopped".to_owned(),
             hint: None,
@@ -50,8 +50,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(failure: Failure) -> PyErr {
+impl From<BpeFailure> for PyErr {
+    fn from(failure: BpeFailure) -> PyErr {
         let text = match failure.hint {
             Some(hint) => format!("{}\nhint: {hint}", failure.text),
             None => failure.text,
@@ -66,8 +66,8 @@ impl From<Failure> for PyErr {
     }
 }
 
-impl From<CountError> for Failure {
-    fn from(error: CountError) -> Failure {
+impl From<CountError> for BpeFailure {
+    fn from(error: CountError) -> BpeFailure {
         let kind = match &error {
             CountError::Spill { source, .. }
             | CountError::Write { source, .. }
@@ -83,20 +83,20 @@ impl From<CountError> for Failure {
             other => other.hint(),
         };
         let text = sentence(&error);
-        Failure { kind, text, hint }
+        BpeFailure { kind, text, hint }
     }
 }
 
-impl From<CorpusError> for Failure {
-    fn from(error: CorpusError) -> Failure {
+impl From<CorpusError> for BpeFailure {
+    fn from(error: CorpusError) -> BpeFailure {
         CountError::from(error).into()
     }
 }
 
-impl From<MergeError> for Failure {
-    fn from(error: MergeError) -> Failure {
+impl From<MergeError> for BpeFailure {
+    fn from(error: MergeError) -> BpeFailure {
         let hint = match &error {
-            MergeError::Stopped { .. } => return Failure::stopped(),
+            MergeError::Stopped { .. } => return BpeFailure::stopped(),
             MergeError::VocabularyTooSmall { .. } => Some(
                 "raise vocab_size, or give only bytes that occur a token (seen_bytes_only=True)",
             ),
@@ -105,12 +105,12 @@ impl From<MergeError> for Failure {
             MergeError::BudgetTooSmall { .. } => Some("raise memory_budget"),
             _ => None,
         };
-        Failure::value(sentence(&error), hint)
+        BpeFailure::value(sentence(&error), hint)
     }
 }
 
-impl From<ReadWordsError<CountError>> for Failure {
-    fn from(error: ReadWordsError<CountError>) -> Failure {
+impl From<ReadWordsError<CountError>> for BpeFailure {
+    fn from(error: ReadWordsError<CountError>) -> BpeFailure {
         match error {
             ReadWordsError::Source(error) => error.into(),
             ReadWordsError::Merge(error) => error.into(),
@@ -118,24 +118,24 @@ impl From<ReadWordsError<CountError>> for Failure {
     }
 }
 
-impl From<PatternError> for Failure {
-    fn from(error: PatternError) -> Failure {
-        Failure::value(sentence(&error), Some(error.hint()))
+impl From<PatternError> for BpeFailure {
+    fn from(error: PatternError) -> BpeFailure {
+        BpeFailure::value(sentence(&error), Some(error.hint()))
     }
 }
 
-impl From<EncodeError> for Failure {
-    fn from(error: EncodeError) -> Failure {
+impl From<EncodeError> for BpeFailure {
+    fn from(error: EncodeError) -> BpeFailure {
         let hint = match &error {
             EncodeError::NoToken { .. } => "train without seen_bytes_only",
             EncodeError::Pattern(error) => error.hint(),
         };
-        Failure::value(sentence(&error), Some(hint))
+        BpeFailure::value(sentence(&error), Some(hint))
     }
 }
 
-impl From<ModelError> for Failure {
-    fn from(error: ModelError) -> Failure {
+impl From<ModelError> for BpeFailure {
+    fn from(error: ModelError) -> BpeFailure {
         let kind = match &error {
             ModelError::Read { source, .. } | ModelError::Write { source, .. } => {
                 Kind::System(source.kind())
@@ -144,6 +144,6 @@ impl From<ModelError> for Failure {
         };
         let text = sentence(&error);
         let hint = None;
-        Failure { kind, text, hint }
+        BpeFailure { kind, text, hint }
     }
 }

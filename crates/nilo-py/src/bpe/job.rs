@@ -10,7 +10,7 @@ use std::time::Duration;
 use nilo_tokenizer::Progress;
 use pyo3::prelude::*;
 
-use super::failure::Failure;
+use super::failure::BpeFailure;
 
 const TIME_BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// The total of a stage whose end is not known.
@@ -22,7 +22,7 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&Reached) -> Result<T, Failure> + Send,
+    work: impl FnOnce(&Reached) -> Result<T, BpeFailure> + Send,
 ) -> PyResult<T> {
     let reached = Reached::default();
     let mut told = None;
@@ -79,7 +79,7 @@ struct Stage {
 }
 
 /// Stage, done, total.
-type Told = (&'static str, u64, Option<u64>);
+type StageProgress = (&'static str, u64, Option<u64>);
 
 impl Stage {
     fn set(&self, done: u64, total: Option<u64>) {
@@ -89,7 +89,7 @@ impl Stage {
         self.begun.store(true, Ordering::Release);
     }
 
-    fn get(&self, name: &'static str) -> Option<Told> {
+    fn get(&self, name: &'static str) -> Option<StageProgress> {
         let begun = self.begun.load(Ordering::Acquire);
         let total = self.total.load(Ordering::Relaxed);
         let done = self.done.load(Ordering::Relaxed);
@@ -108,7 +108,11 @@ impl Reached {
     }
 
     /// Tells Python, if there is anything it has not heard.
-    fn tell(&self, progress: Option<&Bound<'_, PyAny>>, told: &mut Option<Told>) -> PyResult<()> {
+    fn tell(
+        &self,
+        progress: Option<&Bound<'_, PyAny>>,
+        told: &mut Option<StageProgress>,
+    ) -> PyResult<()> {
         let newest = self.merged.get("merge").or(self.scanned.get("count"));
         if let (Some(progress), Some(newest)) = (progress, newest)
             && *told != Some(newest)

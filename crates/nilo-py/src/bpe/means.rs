@@ -7,11 +7,11 @@ use nilo_source::{Roots, usual_budget};
 use nilo_tokenizer::Allowance;
 use pyo3::prelude::*;
 
-use super::failure::Failure;
+use super::failure::BpeFailure;
 
 /// A number of bytes, or a text such as `2GiB`.
 #[derive(FromPyObject)]
-pub(super) enum Budget {
+pub(super) enum MemorySize {
     #[pyo3(transparent)]
     Bytes(u64),
     #[pyo3(transparent)]
@@ -21,14 +21,14 @@ pub(super) enum Budget {
 /// With what means the stages work.
 pub(super) fn allowance(
     threads: Option<usize>,
-    budget: Option<&Budget>,
-) -> Result<Allowance, Failure> {
+    budget: Option<&MemorySize>,
+) -> Result<Allowance, BpeFailure> {
     let budget_bytes = match budget {
         None => usual_budget(&Roots::default()),
-        Some(Budget::Bytes(bytes)) => Some(*bytes),
-        Some(Budget::Text(text)) => {
+        Some(MemorySize::Bytes(bytes)) => Some(*bytes),
+        Some(MemorySize::Text(text)) => {
             let bytes = parse_bytes(text);
-            Some(bytes.map_err(|error| Failure::value(error.to_string(), None))?)
+            Some(bytes.map_err(|error| BpeFailure::value(error.to_string(), None))?)
         }
     };
     Ok(Allowance::new(threads, budget_bytes, 0))

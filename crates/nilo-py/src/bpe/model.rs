@@ -10,7 +10,7 @@ use nilo_tokenizer::model::{Model, ModelError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::failure::Failure;
+use super::failure::BpeFailure;
 use super::texts::bytes_of;
 use crate::errors::{sentence, value_error};
 
@@ -34,7 +34,7 @@ impl BpeModel {
     #[staticmethod]
     fn read_tokenizer_json(py: Python<'_>, text: &[u8]) -> PyResult<BpeModel> {
         let read = py.detach(|| Model::from_tokenizer_json(text));
-        Ok(BpeModel::new(read.map_err(Failure::from)?))
+        Ok(BpeModel::new(read.map_err(BpeFailure::from)?))
     }
 
     /// Reads `vocab.json` and `merges.txt`.
@@ -46,7 +46,7 @@ impl BpeModel {
         special_tokens: Vec<String>,
         pattern: &str,
     ) -> PyResult<BpeModel> {
-        let read = py.detach(|| -> Result<Model, Failure> {
+        let read = py.detach(|| -> Result<Model, BpeFailure> {
             let (vocab, merges) = (Model::read_file(&vocab)?, Model::read_file(&merges)?);
             let pattern: Pattern = pattern.parse()?;
             Ok(Model::from_vocab_merges(
@@ -67,7 +67,7 @@ impl BpeModel {
         special_tokens: BTreeMap<String, u32>,
         pattern: &str,
     ) -> PyResult<BpeModel> {
-        let read = py.detach(|| -> Result<Model, Failure> {
+        let read = py.detach(|| -> Result<Model, BpeFailure> {
             let bytes = Model::read_file(&ranks)?;
             let pattern = Pattern::from_ranks(pattern)?;
             Ok(Model::from_ranks(&bytes, &special_tokens, pattern)?)
@@ -117,7 +117,7 @@ impl BpeModel {
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(Vec<PathBuf>, Option<String>)> {
         Ok(py
             .detach(|| self.save_all(&folder))
-            .map_err(Failure::from)?)
+            .map_err(BpeFailure::from)?)
     }
 
     /// The ids of a text.
@@ -140,7 +140,7 @@ impl BpeModel {
                 Ok(pieces.concat())
             }
         });
-        Ok(ids.map_err(Failure::from)?)
+        Ok(ids.map_err(BpeFailure::from)?)
     }
 
     /// The ids of each text, on several threads.
@@ -165,7 +165,7 @@ impl BpeModel {
             let count = rest.iter().copied().take_while(fits).count().max(1);
             let (batch, later) = rest.split_at(count);
             let encode = || self.encoder().encode_batch(batch, specials, threads);
-            all.extend(py.detach(encode).map_err(Failure::from)?);
+            all.extend(py.detach(encode).map_err(BpeFailure::from)?);
             py.check_signals()?;
             rest = later;
         }

@@ -6,14 +6,14 @@ use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
 use nilo_tokenizer::{Allowance, CountSettings, Documents, TextFormat};
 use pyo3::prelude::*;
 
-use super::failure::Failure;
-use super::means::{Budget, allowance};
+use super::failure::BpeFailure;
+use super::means::{MemorySize, allowance};
 
 const BYTES: usize = 256;
 
 /// What the user asked for.
 #[derive(FromPyObject)]
-pub(super) struct Options {
+pub(super) struct BpeOptions {
     special_tokens: Vec<String>,
     keep_special_tokens: bool,
     pattern: String,
@@ -24,17 +24,17 @@ pub(super) struct Options {
     min_frequency: u64,
     max_token_length: Option<usize>,
     seen_bytes_only: bool,
-    memory_budget: Option<Budget>,
+    memory_budget: Option<MemorySize>,
     threads: Option<usize>,
     temp_dir: Option<PathBuf>,
 }
 
-impl Options {
-    fn allowance(&self) -> Result<Allowance, Failure> {
+impl BpeOptions {
+    fn allowance(&self) -> Result<Allowance, BpeFailure> {
         allowance(self.threads, self.memory_budget.as_ref())
     }
 
-    pub(super) fn count_settings(&self) -> Result<CountSettings, Failure> {
+    pub(super) fn count_settings(&self) -> Result<CountSettings, BpeFailure> {
         self.check_special_tokens()?;
         let allowance = self.allowance()?;
         let settings = CountSettings {
@@ -70,7 +70,7 @@ impl Options {
         }
     }
 
-    pub(super) fn merge_options(&self, vocabulary_size: usize) -> Result<MergeOptions, Failure> {
+    pub(super) fn merge_options(&self, vocabulary_size: usize) -> Result<MergeOptions, BpeFailure> {
         let allowance = self.allowance()?;
         Ok(MergeOptions {
             vocabulary_size,
@@ -82,7 +82,7 @@ impl Options {
                 "gpt2-bytes" => TieBreak::Gpt2Bytes,
                 other => {
                     let text = format!("tie_break is 'hf' or 'gpt2-bytes', not {other:?}");
-                    return Err(Failure::value(text, None));
+                    return Err(BpeFailure::value(text, None));
                 }
             },
             alphabet: match self.seen_bytes_only {
@@ -95,13 +95,13 @@ impl Options {
     }
 
     /// Says before hours of counting that nothing could be learnt.
-    pub(super) fn check(&self, vocabulary_size: usize) -> Result<(), Failure> {
+    pub(super) fn check(&self, vocabulary_size: usize) -> Result<(), BpeFailure> {
         self.check_special_tokens()?;
         self.merge_options(vocabulary_size)?;
         let specials = self.special_tokens.len();
         let needed = specials + BYTES;
         if !self.seen_bytes_only && vocabulary_size < needed {
-            return Err(Failure::from(MergeError::VocabularyTooSmall {
+            return Err(BpeFailure::from(MergeError::VocabularyTooSmall {
                 wanted: vocabulary_size,
                 specials,
                 bytes: BYTES,
@@ -111,7 +111,7 @@ impl Options {
         Ok(())
     }
 
-    fn check_special_tokens(&self) -> Result<(), Failure> {
+    fn check_special_tokens(&self) -> Result<(), BpeFailure> {
         for (place, token) in self.special_tokens.iter().enumerate() {
             if token.is_empty() {
                 let number = place + 1;

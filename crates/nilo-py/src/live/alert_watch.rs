@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
-use nilo_analysis::tracking::Verdict;
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_follow::FollowSettings;
 use nilo_forecast::Cause;
 use nilo_sample::{Alert, AlertKind, Severity};
@@ -22,12 +22,12 @@ use crate::forecaster::cause_word;
 pub(crate) struct AlertWatch {
     judge: SharedJudge,
     rules: AlertRules,
-    standing: Mutex<BTreeMap<(Device, AlertKind), Standing>>,
+    standing: Mutex<BTreeMap<(Device, AlertKind), ActiveAlert>>,
 }
 
 /// An alert about a device that is not over.
 #[derive(Debug, Default)]
-struct Standing {
+struct ActiveAlert {
     /// The resources of the device that it stands for.
     resources: BTreeSet<String>,
     /// As it was told last.
@@ -38,13 +38,13 @@ struct Standing {
 type TypedAlert<'py> = (&'static str, Device, Option<Bound<'py, PyDict>>);
 
 /// What is told.
-struct Turn {
+struct AlertChange {
     device: Device,
     kind: AlertKind,
-    told: Option<Told>,
+    told: Option<AlertDetails>,
 }
 
-struct Told {
+struct AlertDetails {
     alert: Alert,
     limit_source: String,
     cause: Option<Cause>,
@@ -96,17 +96,17 @@ impl AlertWatch {
             let risks = judge.judge.risks();
             let mut turns = Vec::new();
             for alert in alerts {
-                let named = |risk: &&Verdict| risk.resource.to_string() == alert.resource;
+                let named = |risk: &&ResourceVerdict| risk.resource.to_string() == alert.resource;
                 let Some(risk) = risks.iter().find(named) else {
                     continue;
                 };
                 let Some(device) = Device::of(&risk.resource) else {
                     continue;
                 };
-                turns.extend(self.turn(device, &alert).map(|is_raised| Turn {
+                turns.extend(self.turn(device, &alert).map(|is_raised| AlertChange {
                     device,
                     kind: alert.kind,
-                    told: is_raised.then(|| Told {
+                    told: is_raised.then(|| AlertDetails {
                         limit_source: judge.limit_source(risk),
                         cause: risk.forecast.cause,
                         alert,
@@ -146,7 +146,7 @@ impl AlertWatch {
         })
     }
 
-    fn to_dict<'py>(&self, py: Python<'py>, told: &Told) -> PyResult<Bound<'py, PyDict>> {
+    fn to_dict<'py>(&self, py: Python<'py>, told: &AlertDetails) -> PyResult<Bound<'py, PyDict>> {
         let alert = &told.alert;
         let rules = &self.rules;
         let dict = PyDict::new(py);

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use nilo_analysis::assessment::{Assessment, Thresholds, assess_verdict};
-use nilo_analysis::tracking::{ProgramGpu, Resource, Verdict};
+use nilo_analysis::tracking::{ProgramGpu, Resource, ResourceVerdict};
 use pyo3::prelude::*;
 
 /// What somebody asks about.
@@ -30,7 +30,7 @@ impl Device {
     }
 
     /// The device with a resource of this name.
-    pub(crate) fn of_named(resource: &str, verdicts: &[Verdict]) -> Option<Device> {
+    pub(crate) fn of_named(resource: &str, verdicts: &[ResourceVerdict]) -> Option<Device> {
         let mut verdicts = verdicts.iter();
         let named = verdicts.find(|verdict| verdict.resource.to_string() == resource)?;
         Device::of(&named.resource)
@@ -94,9 +94,9 @@ impl DeviceReading {
 
 /// Of each device what is worst, in the order of devices. Where nothing is worse, the process tree's own limit comes before the machine's, and a GPU before PyTorch's part of it.
 pub(crate) fn worst_of_each(
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<ResourceVerdict>,
     thresholds: &Thresholds,
-) -> Vec<(Device, Verdict, Assessment)> {
+) -> Vec<(Device, ResourceVerdict, Assessment)> {
     let assessed = verdicts.into_iter().filter_map(|verdict| {
         let device = Device::of(&verdict.resource)?;
         let assessment = assess_verdict(&verdict, thresholds, None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nilo_analysis::tracking::{Resource, ResourceTracker, Verdict};
+use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict};
 use nilo_follow::{FollowSettings, Judge};
 use nilo_recorder::{OwnMemory, OwnReading};
 use nilo_sample::LimitSource;
@@ -31,10 +31,10 @@ pub(crate) struct SharedJudge {
 /// Reads the memory of this process tree, once for all who watch it.
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct MemoryMonitor {
-    state: ProcessLocal<Mutex<State>>,
+    state: ProcessLocal<Mutex<MonitorState>>,
 }
 
-struct State {
+struct MonitorState {
     memory: OwnMemory,
     /// What is known so far, for judges that come later.
     tracker: ResourceTracker,
@@ -48,7 +48,7 @@ impl MemoryMonitor {
         let memory = OwnMemory::new().map_err(os_error)?;
         let tracker = ResourceTracker::of_process(std::process::id(), memory.limit());
         Ok(MemoryMonitor {
-            state: ProcessLocal::new(Mutex::new(State {
+            state: ProcessLocal::new(Mutex::new(MonitorState {
                 memory,
                 tracker,
                 judges: Vec::new(),
@@ -112,7 +112,7 @@ impl MemoryMonitor {
     }
 }
 
-impl State {
+impl MonitorState {
     fn read(&mut self, step: Option<i64>) -> OwnReading {
         let reading = self.memory.read(step);
         let update = self.memory.take_rows();
@@ -160,7 +160,7 @@ impl OwnJudge {
     }
 
     /// What limits a resource, in words.
-    pub(crate) fn limit_source(&self, verdict: &Verdict) -> String {
+    pub(crate) fn limit_source(&self, verdict: &ResourceVerdict) -> String {
         let name = match &verdict.resource {
             Resource::Gpu { index } => self.gpu_names.get(index).cloned(),
             Resource::Torch { device, .. } => self.gpu_names.get(device).cloned(),

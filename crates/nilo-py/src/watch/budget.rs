@@ -7,11 +7,11 @@ const LONGEST_PAUSE_NANOS: u64 = 1_000_000_000;
 
 /// Spends a small share of the time.
 #[derive(Debug, Default)]
-pub(crate) struct Budget {
+pub(crate) struct TimeBudget {
     due_nanos: u64,
 }
 
-impl Budget {
+impl TimeBudget {
     /// Whether the next look may be taken.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         now_nanos >= self.due_nanos

@@ -4,7 +4,7 @@ use nilo_runfile::monotonic_nanos;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::state::{INFERENCE, Moment};
+use super::state::{EventTime, INFERENCE};
 use super::steps::Steps;
 
 impl Steps {
@@ -137,7 +137,7 @@ impl Steps {
             }
             if state.is_in_backward {
                 // There is an optimizer for each parameter: too small to be timed.
-                state.optimizer_began = Moment::Unknown;
+                state.optimizer_began = EventTime::Unknown;
                 return Ok(());
             }
         }
@@ -161,8 +161,8 @@ impl Steps {
             (state.is_recorded || state.is_next_recorded, had_stepped)
         };
         let now = match (is_looked_at, self.gpu.get()) {
-            (false, _) => Moment::Unknown,
-            (true, None) => Moment::Cpu(now_nanos),
+            (false, _) => EventTime::Unknown,
+            (true, None) => EventTime::Cpu(now_nanos),
             (true, Some(gpu)) => self.look(py, gpu)?,
         };
         {

@@ -2,11 +2,11 @@
 
 use pyo3::prelude::*;
 
-use super::budget::Budget;
+use super::budget::TimeBudget;
 
 /// When something happened: on the CPU's clock, or where an event lies in the GPU's stream.
 #[derive(Default)]
-pub(super) enum Moment {
+pub(super) enum EventTime {
     /// Nobody looked.
     #[default]
     Unknown,
@@ -14,17 +14,17 @@ pub(super) enum Moment {
     Gpu(Py<PyAny>),
 }
 
-impl Moment {
-    pub(super) fn clone_ref(&self, py: Python<'_>) -> Moment {
+impl EventTime {
+    pub(super) fn clone_ref(&self, py: Python<'_>) -> EventTime {
         match self {
-            Moment::Unknown => Moment::Unknown,
-            Moment::Cpu(nanos) => Moment::Cpu(*nanos),
-            Moment::Gpu(event) => Moment::Gpu(event.clone_ref(py)),
+            EventTime::Unknown => EventTime::Unknown,
+            EventTime::Cpu(nanos) => EventTime::Cpu(*nanos),
+            EventTime::Gpu(event) => EventTime::Gpu(event.clone_ref(py)),
         }
     }
 
     pub(super) fn is_known(&self) -> bool {
-        !matches!(self, Moment::Unknown)
+        !matches!(self, EventTime::Unknown)
     }
 }
 
@@ -35,15 +35,15 @@ pub(super) const INFERENCE: &str = "inference";
 pub(super) struct Finished {
     pub(super) name: &'static str,
     pub(super) step: i64,
-    pub(super) began: Moment,
-    pub(super) ended: Moment,
+    pub(super) began: EventTime,
+    pub(super) ended: EventTime,
     /// How many steps it stands for.
     pub(super) weight: u64,
 }
 
 /// Where the loop is.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct LoopState {
     pub(super) step: i64,
     pub(super) is_recorded: bool,
     /// Steps since the one recorded before, for which this one stands.
@@ -62,20 +62,20 @@ pub(super) struct State {
     pub(super) tokens: u64,
     /// Samples and tokens of the forward that the model is at.
     pub(super) batch: (u64, u64),
-    pub(super) forward_began: Moment,
-    pub(super) backward_began: Moment,
-    pub(super) optimizer_began: Moment,
-    pub(super) loader_began: Moment,
-    pub(super) idle_since: Moment,
+    pub(super) forward_began: EventTime,
+    pub(super) backward_began: EventTime,
+    pub(super) optimizer_began: EventTime,
+    pub(super) loader_began: EventTime,
+    pub(super) idle_since: EventTime,
     pub(super) finished: Vec<Finished>,
-    pub(super) timing: Budget,
-    pub(super) memory: Budget,
+    pub(super) timing: TimeBudget,
+    pub(super) memory: TimeBudget,
     /// What looking at the GPU has cost in this step.
     pub(super) spent_nanos: u64,
 }
 
-impl State {
-    pub(super) fn finish(&mut self, name: &'static str, began: Moment, ended: Moment) {
+impl LoopState {
+    pub(super) fn finish(&mut self, name: &'static str, began: EventTime, ended: EventTime) {
         if began.is_known() && ended.is_known() {
             // Evaluations come at steps of their own choice: what is seen of them stands for itself.
             let weight = match name {

@@ -11,7 +11,7 @@ use nilo_runfile::monotonic_nanos;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::state::{Moment, State};
+use super::state::{EventTime, LoopState};
 use super::torch::Torch;
 use crate::destination::Destination;
 use crate::phase_timer::PhaseTimer;
@@ -39,7 +39,7 @@ pub(crate) struct Steps {
     pub(super) pick_clock: Py<PyAny>,
     pub(super) gpu: OnceLock<Gpu>,
     is_over: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LoopState>,
 }
 
 impl Steps {
@@ -52,11 +52,11 @@ impl Steps {
         pick_clock: Py<PyAny>,
     ) -> Steps {
         let first = step.unwrap_or(0);
-        let state = State {
+        let state = LoopState {
             step: first,
             steps_since_recorded: 1,
             is_recorded: every.is_none_or(|every| first.rem_euclid(every) == 0),
-            ..State::default()
+            ..LoopState::default()
         };
         Steps {
             torch,
@@ -72,7 +72,7 @@ impl Steps {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, LoopState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Steps {
         };
         self.gpu.set(gpu).ok();
         // Readings of another clock cannot be subtracted.
-        self.state().idle_since = Moment::Unknown;
+        self.state().idle_since = EventTime::Unknown;
     }
 
     /// Says which step training is at.
@@ -175,7 +175,7 @@ impl Steps {
     }
 
     /// Whether the step after this one is to be recorded.
-    pub(super) fn is_due(&self, state: &State, now_nanos: u64) -> bool {
+    pub(super) fn is_due(&self, state: &LoopState, now_nanos: u64) -> bool {
         match self.every {
             Some(every) => (state.step + 1).rem_euclid(every) == 0,
             None => self.gpu.get().is_none() || state.timing.is_due(now_nanos),

@@ -7,10 +7,10 @@ use nilo_runfile::monotonic_nanos;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::state::{Finished, Moment, State};
+use super::state::{EventTime, Finished, LoopState};
 use super::steps::{Gpu, Steps};
 use crate::phase_timer::Timed;
-use crate::shared::Shared;
+use crate::shared::SharedRun;
 
 /// Phases held back at most; a step of many forwards has more.
 const MOST_HELD_BACK: usize = 64;
@@ -20,14 +20,14 @@ impl Steps {
     pub(super) fn with_now<T>(
         &self,
         py: Python<'_>,
-        note: impl FnOnce(&mut State, Moment) -> T,
+        note: impl FnOnce(&mut LoopState, EventTime) -> T,
     ) -> PyResult<T> {
         let mut state = self.state();
         if !state.is_recorded {
-            return Ok(note(&mut state, Moment::Unknown));
+            return Ok(note(&mut state, EventTime::Unknown));
         }
         let Some(gpu) = self.gpu.get() else {
-            return Ok(note(&mut state, Moment::Cpu(monotonic_nanos())));
+            return Ok(note(&mut state, EventTime::Cpu(monotonic_nanos())));
         };
         drop(state);
         let now = self.look(py, gpu)?;
@@ -35,12 +35,12 @@ impl Steps {
     }
 
     /// Puts an event into the GPU's stream.
-    pub(super) fn look(&self, py: Python<'_>, gpu: &Gpu) -> PyResult<Moment> {
+    pub(super) fn look(&self, py: Python<'_>, gpu: &Gpu) -> PyResult<EventTime> {
         let event = self.on_gpu(|| gpu.clock.call_method0(py, intern!(py, "now")))?;
         Ok(if event.is_none(py) {
-            Moment::Unknown
+            EventTime::Unknown
         } else {
-            Moment::Gpu(event)
+            EventTime::Gpu(event)
         })
     }
 
@@ -62,12 +62,13 @@ impl Steps {
         Ok(())
     }
 
-    pub(super) fn flush(&self, py: Python<'_>, run: &Shared) -> PyResult<()> {
+    pub(super) fn flush(&self, py: Python<'_>, run: &SharedRun) -> PyResult<()> {
         let step_of = |finished: &Finished| self.counts.then_some(finished.step);
         let Some(gpu) = self.gpu.get() else {
             let mut state = self.state();
             let timed = state.finished.drain(..).filter_map(|finished| {
-                let (Moment::Cpu(began), Moment::Cpu(ended)) = (&finished.began, &finished.ended)
+                let (EventTime::Cpu(began), EventTime::Cpu(ended)) =
+                    (&finished.began, &finished.ended)
                 else {
                     return None;
                 };
@@ -85,7 +86,8 @@ impl Steps {
         let finished = std::mem::take(&mut self.state().finished);
         for finished in finished {
             let step = step_of(&finished);
-            if let (Moment::Gpu(began), Moment::Gpu(ended)) = (finished.began, finished.ended) {
+            if let (EventTime::Gpu(began), EventTime::Gpu(ended)) = (finished.began, finished.ended)
+            {
                 let store = (finished.name, began, ended, step, finished.weight);
                 self.on_gpu(|| gpu.clock.call_method1(py, intern!(py, "store"), store))?;
             }
@@ -93,7 +95,7 @@ impl Steps {
         Ok(())
     }
 
-    pub(super) fn count_samples(&self, run: &Shared, now_nanos: u64) {
+    pub(super) fn count_samples(&self, run: &SharedRun, now_nanos: u64) {
         let mut state = self.state();
         let samples = std::mem::take(&mut state.samples);
         let tokens = std::mem::take(&mut state.tokens);

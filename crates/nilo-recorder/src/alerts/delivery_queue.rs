@@ -9,7 +9,7 @@ use std::time::Instant;
 const MOST_WAITING: usize = 16;
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Vec<u8>>,
     /// No more alerts come: the thread ends when none is waiting.
     closed: bool,
@@ -17,20 +17,20 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct QueueInner {
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl QueueInner {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state
             .lock()
             .unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// Waits until the state is as wanted, or the time is over.
-    fn wait_for(&self, until: Instant, wanted: impl Fn(&State) -> bool) {
+    fn wait_for(&self, until: Instant, wanted: impl Fn(&QueueState) -> bool) {
         let mut state = self.lock();
         while !wanted(&state) {
             let rest = until.saturating_duration_since(Instant::now());
@@ -44,7 +44,7 @@ impl Shared {
 }
 
 /// Says that the thread has ended, also when it panics.
-struct EndGuard(Arc<Shared>);
+struct EndGuard(Arc<QueueInner>);
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
@@ -55,13 +55,13 @@ impl Drop for EndGuard {
 
 /// The queue of one destination.
 pub(crate) struct DeliveryQueue {
-    shared: Arc<Shared>,
+    shared: Arc<QueueInner>,
 }
 
 impl DeliveryQueue {
     /// Starts delivering. `deliver` takes one alert, and sees to it that a failure is told; after `false` nothing more is delivered.
     pub(crate) fn start(mut deliver: impl FnMut(&[u8]) -> bool + Send + 'static) -> DeliveryQueue {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(QueueInner::default());
         let theirs = Arc::clone(&shared);
         let work = move || {
             let end = EndGuard(theirs);
@@ -110,7 +110,7 @@ impl DeliveryQueue {
 }
 
 /// The next alert; `None` when there will be none.
-fn next(shared: &Shared) -> Option<Vec<u8>> {
+fn next(shared: &QueueInner) -> Option<Vec<u8>> {
     let mut state = shared.lock();
     loop {
         if let Some(message) = state.waiting.pop_front() {

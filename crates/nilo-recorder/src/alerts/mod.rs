@@ -21,7 +21,7 @@ pub use signal::signal_number;
 pub use webhook::{WebhookError, check_webhook};
 
 pub(crate) use nudge::Nudge;
-pub(crate) use watch::AlertWatch;
+pub(crate) use watch::AlertThread;
 
 /// Whom to tell of what.
 #[derive(Default)]

@@ -38,7 +38,7 @@ pub(crate) struct AlertPreparation {
 }
 
 /// Alerts of a run, from its start to its end.
-pub(crate) struct AlertWatch {
+pub(crate) struct AlertThread {
     wakes: Sender<Wake>,
     ended: Receiver<()>,
 }
@@ -50,7 +50,7 @@ impl AlertPreparation {
     }
 }
 
-impl AlertWatch {
+impl AlertThread {
     /// To be called before the recorder has threads and the job: see [`AlertDelivery::start`].
     pub(crate) fn prepare(settings: AlertSettings, run_dir: &Path) -> AlertPreparation {
         let run_dir = std::path::absolute(run_dir).unwrap_or_else(|_| run_dir.to_owned());
@@ -83,7 +83,7 @@ impl AlertWatch {
         preparation: AlertPreparation,
         folder: &RunFolder,
         description: &RunDescription,
-    ) -> Option<AlertWatch> {
+    ) -> Option<AlertThread> {
         let AlertPreparation {
             settings,
             delivery,
@@ -124,7 +124,7 @@ impl AlertWatch {
         };
         let thread = thread::Builder::new().name("nilo-alerts".to_owned());
         thread.spawn(watch).ok()?;
-        Some(AlertWatch { wakes, ended })
+        Some(AlertThread { wakes, ended })
     }
 
     /// For the sampling loop.

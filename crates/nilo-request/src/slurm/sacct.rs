@@ -129,7 +129,7 @@ pub fn parse_sacct(text: &str) -> Result<Vec<SlurmJob>, SacctError> {
         if is_rule {
             continue;
         }
-        let row = Row {
+        let row = SacctRow {
             line: place + 1,
             names: &names,
             fields: layout.fields(line),
@@ -146,13 +146,13 @@ pub fn parse_sacct(text: &str) -> Result<Vec<SlurmJob>, SacctError> {
     Ok(jobs)
 }
 
-struct Row<'a> {
+struct SacctRow<'a> {
     line: usize,
     names: &'a [String],
     fields: Vec<&'a str>,
 }
 
-impl Row<'_> {
+impl SacctRow<'_> {
     /// A field that is there and not empty.
     fn field(&self, name: &str) -> Option<&str> {
         let place = self

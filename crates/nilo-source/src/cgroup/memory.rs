@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::place::{Level, levels_of};
+use crate::cgroup::place::{CgroupAncestor, levels_of};
 use crate::cgroup::reading::{
     CgroupReading, parse_count, parse_limit, parse_memory_stat, working_set,
 };
@@ -48,15 +48,15 @@ impl MemoryCgroup {
 
     /// The cgroup in this folder. `path` is how it is called.
     pub fn at(folder: &Path, path: &str, version: u8) -> Result<MemoryCgroup, SourceError> {
-        MemoryCgroup::open(Level {
+        MemoryCgroup::open(CgroupAncestor {
             path: path.to_owned(),
             folder: folder.to_owned(),
             version,
         })
     }
 
-    pub(crate) fn open(level: Level) -> Result<MemoryCgroup, SourceError> {
-        let Level {
+    pub(crate) fn open(level: CgroupAncestor) -> Result<MemoryCgroup, SourceError> {
+        let CgroupAncestor {
             path,
             folder,
             version,

@@ -10,6 +10,6 @@ mod reading;
 
 pub use membership::CgroupMembership;
 pub use memory::MemoryCgroup;
-pub(crate) use place::{Level, levels_of};
+pub(crate) use place::{CgroupAncestor, levels_of};
 pub use reading::CgroupReading;
 pub(crate) use reading::parse_limit;

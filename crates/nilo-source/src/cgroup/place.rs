@@ -11,7 +11,7 @@ use crate::roots::Roots;
 
 /// One cgroup on the way to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct CgroupAncestor {
     /// The path below the hierarchy's root, as the kernel names it.
     pub(crate) path: String,
     /// Where its files are.
@@ -30,7 +30,7 @@ struct CgroupMount {
 }
 
 /// The memory cgroups of a process, its own first, for each version that is there.
-pub(crate) fn levels_of(roots: &Roots, pid: u32) -> Vec<Level> {
+pub(crate) fn levels_of(roots: &Roots, pid: u32) -> Vec<CgroupAncestor> {
     let Ok(membership) = read_kernel_file(roots.proc.join(pid.to_string()).join("cgroup")) else {
         return Vec::new();
     };
@@ -119,7 +119,7 @@ fn default_mount(roots: &Roots, version: u8) -> Option<CgroupMount> {
 }
 
 /// From the process's cgroup up to the mount's root.
-fn climb(mount: &CgroupMount, path: &str) -> Vec<Level> {
+fn climb(mount: &CgroupMount, path: &str) -> Vec<CgroupAncestor> {
     let (prefix, below) = match below_root(&mount.root, path) {
         Some(below) => (mount.root.trim_end_matches('/'), below),
         // Seen from another namespace: what is mounted is then the job's own root, unless the path happens to exist in it.
@@ -139,7 +139,7 @@ fn climb(mount: &CgroupMount, path: &str) -> Vec<Level> {
             if !below.is_empty() || path.is_empty() {
                 path = format!("{path}/{below}");
             }
-            Level {
+            CgroupAncestor {
                 path,
                 folder: if below.is_empty() {
                     mount.at.clone()

@@ -10,15 +10,15 @@ const MOST_GENERATIONS: usize = 64;
 
 /// A process and its descendants.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessSubtree {
     proc: Option<ProcFolder>,
     root: u32,
 }
 
-impl Family {
+impl ProcessSubtree {
     /// The family of the process with this PID.
-    pub fn of(roots: &Roots, root: u32) -> Family {
-        Family {
+    pub fn of(roots: &Roots, root: u32) -> ProcessSubtree {
+        ProcessSubtree {
             proc: ProcFolder::open(&roots.proc).ok(),
             root,
         }
@@ -69,7 +69,7 @@ mod tests {
             .spawn()
             .unwrap();
         let own = std::process::id();
-        let family = Family::of(&Roots::default(), own);
+        let family = ProcessSubtree::of(&Roots::default(), own);
         let mut expected = vec![own, child.id()];
         expected.sort_unstable();
         let candidates = [1, child.id(), 4_194_305];

@@ -12,7 +12,7 @@ mod owners;
 mod reader;
 mod visible;
 
-pub use family::Family;
+pub use family::ProcessSubtree;
 pub use nvml::{GpuError, Gpus, NoGpus};
 pub use owners::{GpuOwners, GpuShare};
 pub use reader::{GpuReader, GpuStage, GpuView};

@@ -91,13 +91,13 @@ fn copy_readings(into: &mut Vec<Result<GpuReading, String>>, from: &[Result<GpuR
     }
 }
 
-struct Shared {
+struct LatestView {
     newest: Mutex<GpuView>,
     /// Rung when somebody asks and when there is an answer.
     bell: Condvar,
 }
 
-impl Shared {
+impl LatestView {
     fn lock(&self) -> MutexGuard<'_, GpuView> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,7 +106,7 @@ impl Shared {
 /// A handle on the thread.
 #[derive(Clone)]
 pub struct GpuReader {
-    shared: Arc<Shared>,
+    shared: Arc<LatestView>,
 }
 
 /// The reader of one process; a forked child has another PID.
@@ -153,7 +153,7 @@ impl GpuReader {
             asked_at_nanos: Some(monotonic_nanos()),
             ..GpuView::default()
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LatestView {
             newest: Mutex::new(newest),
             bell: Condvar::new(),
         });
@@ -196,7 +196,7 @@ impl GpuReader {
 }
 
 /// The thread: opens the driver and answers.
-fn serve(shared: &Shared, library: &OsString) {
+fn serve(shared: &LatestView, library: &OsString) {
     leave_signals_to_others();
     let mut gpus = match Gpus::open_library(library) {
         Ok(gpus) => gpus,

@@ -3,7 +3,7 @@
 use super::Newcomer;
 use super::copied_share::CopiedShare;
 use super::family::{FamilyKey, LEARN_FROM_BYTES};
-use super::shared_set::Part;
+use super::shared_set::MemberShare;
 use crate::tracked_process::ProcessReading;
 
 /// Pages that the kernel maps around a fault on a file.
@@ -40,8 +40,8 @@ impl Measured {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holding {
     pub(crate) family: FamilyKey,
-    pub(crate) anon: Part,
-    pub(crate) file: Part,
+    pub(crate) anon: MemberShare,
+    pub(crate) file: MemberShare,
     /// What RSS counts of files that it has mapped more than once.
     mapped_twice_bytes: u64,
     /// Copies that were counted on the word of faults alone.
@@ -64,11 +64,11 @@ impl Holding {
         let anon = reading.rss_bytes.saturating_sub(reading.shared_bytes);
         Holding {
             family,
-            anon: Part {
+            anon: MemberShare {
                 bytes: anon,
                 alone: anon,
             },
-            file: Part {
+            file: MemberShare {
                 bytes: reading.shared_bytes,
                 alone: 0,
             },
@@ -137,7 +137,7 @@ impl Holding {
     }
 
     /// Its pages of files were counted; what RSS has beyond them is mapped twice.
-    pub(crate) fn take_file(&mut self, counted: Part) {
+    pub(crate) fn take_file(&mut self, counted: MemberShare) {
         let all_files = self.file.bytes + self.mapped_twice_bytes;
         self.file.bytes = counted.bytes.min(all_files);
         self.file.alone = counted.alone.min(self.file.bytes);

@@ -373,7 +373,7 @@ fn a_buffer_that_workers_map_later_counts_once() {
     assert_eq!(pages(&mut holdings), 420);
     assert!(holdings.file_doubt_bytes() >= 400 * PAGE);
     // They turn out to be other pages.
-    let part = Part {
+    let part = MemberShare {
         bytes: 400 * PAGE,
         alone: 300 * PAGE,
     };
@@ -396,7 +396,7 @@ fn a_process_that_left_before_it_could_be_counted_takes_nothing_along() {
     let count = |distinct: u64, held: &[u32], alone: u64| CountedFiles {
         distinct_bytes: distinct * PAGE,
         held: HashMap::from_iter(held.iter().map(|pid| {
-            let part = Part {
+            let part = MemberShare {
                 bytes: 400 * PAGE,
                 alone: alone * PAGE,
             };
@@ -426,13 +426,13 @@ fn a_file_that_one_process_maps_twice_counts_once() {
     let mut holdings = Holdings::new(PAGE);
     holdings.join(newcomer(1, ONE, 10, 600, 0));
     holdings.join(newcomer(2, FamilyKey::Layout(2), 10, 0, 0));
-    let half = Part {
+    let half = MemberShare {
         bytes: 300 * PAGE,
         alone: 300 * PAGE,
     };
     let counted = CountedFiles {
         distinct_bytes: 300 * PAGE,
-        held: HashMap::from([(1, half), (2, Part::default())]),
+        held: HashMap::from([(1, half), (2, MemberShare::default())]),
         plain: None,
     };
     holdings.take_files(&counted, holdings.file_doubt());
@@ -457,7 +457,7 @@ fn a_process_alone_is_its_rss_less_what_it_maps_twice() {
     }
     assert_eq!(holdings.family_doubts().next().unwrap().1, 0);
     assert!(holdings.file_doubt_bytes() >= 295 * PAGE);
-    let twice = Part {
+    let twice = MemberShare {
         bytes: 200 * PAGE,
         alone: 200 * PAGE,
     };

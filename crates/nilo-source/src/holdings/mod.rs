@@ -22,8 +22,8 @@ pub(crate) use holding::{Holding, Measured};
 
 use family::Family;
 pub(crate) use family::FamilyKey;
-pub(crate) use shared_set::{Doubt, Part};
-use shared_set::{Pool, SharedSet};
+pub(crate) use shared_set::{Doubt, MemberShare};
+use shared_set::{SharedBytes, SharedSet};
 
 use crate::tracked_process::ProcessReading;
 
@@ -55,7 +55,7 @@ pub(crate) struct CountedFiles {
     /// Each counted once.
     pub(crate) distinct_bytes: u64,
     /// What each process holds of them.
-    pub(crate) held: HashMap<u32, Part>,
+    pub(crate) held: HashMap<u32, MemberShare>,
     /// A process alone that maps no page twice: all that its RSS has of files counts.
     pub(crate) plain: Option<u32>,
 }
@@ -452,7 +452,7 @@ impl Holdings {
         mut each: impl FnMut(usize, u64),
     ) {
         let pools = self.families.iter();
-        let mut pools: HashMap<FamilyKey, Pool> = pools
+        let mut pools: HashMap<FamilyKey, SharedBytes> = pools
             .map(|(key, family)| (*key, family.anon.pool()))
             .collect();
         let mut file_pool = self.files.pool_bytes();

@@ -7,14 +7,14 @@ const MOST_CORRECTED_PART: u64 = 20;
 
 /// What one process holds of a set: some of it alone, the rest with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Part {
+pub(crate) struct MemberShare {
     /// All that it holds.
     pub(crate) bytes: u64,
     /// What nobody else in the tree holds, as far as known.
     pub(crate) alone: u64,
 }
 
-impl Part {
+impl MemberShare {
     /// What others hold too.
     pub(crate) fn pooled(&self) -> u64 {
         self.bytes.saturating_sub(self.alone)
@@ -38,14 +38,14 @@ impl Part {
 
 /// What several processes hold of a set, counted once, while it is handed out.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Pool {
+pub(crate) struct SharedBytes {
     /// Held for certain by somebody.
     held: u64,
     /// Added for the bias: copies that somebody is likely to have made.
     expected: u64,
 }
 
-impl Pool {
+impl SharedBytes {
     /// Hands out at most so much of what is held.
     pub(crate) fn take(&mut self, most: u64) -> u64 {
         let taken = most.min(self.held);
@@ -101,10 +101,10 @@ impl SharedSet {
     }
 
     /// The same, to be handed out.
-    pub(crate) fn pool(&self) -> Pool {
+    pub(crate) fn pool(&self) -> SharedBytes {
         let bytes = self.pool_bytes();
         let expected = u64::try_from(self.corrected_bytes).unwrap_or(0).min(bytes);
-        Pool {
+        SharedBytes {
             held: bytes - expected,
             expected,
         }
@@ -188,7 +188,7 @@ impl SharedSet {
         self.most = 0;
     }
 
-    pub(crate) fn look_at(&mut self, part: &Part) {
+    pub(crate) fn look_at(&mut self, part: &MemberShare) {
         self.sum += part.bytes;
         self.sum_alone += part.alone;
         self.most = self.most.max(part.bytes);

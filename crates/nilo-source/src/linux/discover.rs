@@ -45,14 +45,14 @@ pub(crate) struct Membership {
 
 /// A process that may belong.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+struct CandidateProcess {
     pid: u32,
     parent: u32,
     session: u32,
 }
 
 impl Membership {
-    fn welcomes(&self, candidate: &Candidate) -> bool {
+    fn welcomes(&self, candidate: &CandidateProcess) -> bool {
         self.pids.contains(&candidate.parent)
             || self.reaper == Some(candidate.parent)
             || self.sessions.contains(&candidate.session)
@@ -71,7 +71,7 @@ pub(crate) struct Discovery {
     next_listing_nanos: u64,
     /// Handed out, but not seen yet: between the two the kernel copies the parent.
     unborn: VecDeque<(u32, u8)>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<CandidateProcess>,
     sweep: Sweep,
 }
 
@@ -221,10 +221,10 @@ fn is_own_thread(pid: u32) -> bool {
 }
 
 /// Reads who the parent is; zombies and what cannot be read are nobody.
-fn candidate(proc: &ProcFolder, pid: u32) -> Option<Candidate> {
+fn candidate(proc: &ProcFolder, pid: u32) -> Option<CandidateProcess> {
     let mut buffer = [0; STAT_BYTES];
     let stat = proc.stat_of(pid, &mut buffer)?;
-    (!matches!(stat.state, b'Z' | b'X' | b'x') || stat.threads > 1).then_some(Candidate {
+    (!matches!(stat.state, b'Z' | b'X' | b'x') || stat.threads > 1).then_some(CandidateProcess {
         pid,
         parent: stat.parent,
         session: stat.session,
@@ -269,7 +269,7 @@ impl Sweep {
         proc: &ProcFolder,
         members: &Membership,
         now_nanos: u64,
-        candidates: &mut Vec<Candidate>,
+        candidates: &mut Vec<CandidateProcess>,
     ) {
         let Some(folder) = &self.folder else {
             return;
@@ -333,17 +333,17 @@ mod tests {
             next_listing_nanos: 0,
             unborn: VecDeque::new(),
             candidates: vec![
-                Candidate {
+                CandidateProcess {
                     pid: 7,
                     parent: 60,
                     session: 1,
                 },
-                Candidate {
+                CandidateProcess {
                     pid: 60,
                     parent: 50,
                     session: 1,
                 },
-                Candidate {
+                CandidateProcess {
                     pid: 61,
                     parent: 1,
                     session: 1,
@@ -365,7 +365,7 @@ mod tests {
     fn a_session_of_the_tree_welcomes_orphans_until_its_number_is_reused() {
         let mut members = Membership::default();
         members.sessions.insert(50);
-        assert!(members.welcomes(&Candidate {
+        assert!(members.welcomes(&CandidateProcess {
             pid: 7,
             parent: 1,
             session: 50
@@ -375,7 +375,7 @@ mod tests {
             last_pid: None,
             next_listing_nanos: 0,
             unborn: VecDeque::new(),
-            candidates: vec![Candidate {
+            candidates: vec![CandidateProcess {
                 pid: 50,
                 parent: 1,
                 session: 9,

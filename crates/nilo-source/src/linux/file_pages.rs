@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::holdings::{CountedFiles, Part};
+use crate::holdings::{CountedFiles, MemberShare};
 use crate::kernel_text::words;
 use crate::linux::proc_folder::ProcFolder;
 
@@ -44,7 +44,7 @@ struct Mapping {
 
 /// Who holds a page: the first process that was found to, and the last.
 #[derive(Debug, Clone, Copy, Default)]
-struct Holder {
+struct PageHolder {
     first: u32,
     last: u32,
 }
@@ -52,7 +52,7 @@ struct Holder {
 /// The pages of a tree, process by process.
 #[derive(Debug, Default)]
 pub(crate) struct FilePages {
-    chunks: HashMap<(FileId, u64), Box<[Holder; CHUNK_PAGES as usize]>>,
+    chunks: HashMap<(FileId, u64), Box<[PageHolder; CHUNK_PAGES as usize]>>,
     distinct: u64,
     held: HashMap<u32, HeldPages>,
     plain: Option<u32>,
@@ -128,7 +128,7 @@ impl FilePages {
             let chunk = self
                 .chunks
                 .entry((file, number))
-                .or_insert_with(|| Box::new([Holder::default(); CHUNK_PAGES as usize]));
+                .or_insert_with(|| Box::new([PageHolder::default(); CHUNK_PAGES as usize]));
             for holder in &mut chunk[from..to] {
                 // The same file may be mapped twice.
                 if holder.last == pid {
@@ -160,7 +160,7 @@ impl FilePages {
         let gone = self.held.iter().filter(|(pid, _)| !is_alive(**pid));
         let gone: u64 = gone.map(|(_, held)| held.alone).sum();
         let held = self.held.iter().map(|(pid, held)| {
-            let part = Part {
+            let part = MemberShare {
                 bytes: held.all * page_bytes,
                 alone: held.alone * page_bytes,
             };

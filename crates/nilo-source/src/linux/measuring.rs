@@ -136,7 +136,7 @@ pub(crate) struct Measuring {
     budget: CpuBudget,
     round: Option<Round>,
     /// Why one should begin on this tick.
-    why: Option<Reason>,
+    why: Option<MeasureReason>,
     refused: HashSet<u32>,
     last_doubt: u64,
     doubt_rose_nanos: u64,
@@ -292,20 +292,20 @@ impl Measuring {
         &mut self,
         holdings: &Holdings,
         pids: impl Iterator<Item = u32>,
-        why: Reason,
+        why: MeasureReason,
     ) -> Round {
         let (least, at_peak) = match why {
-            Reason::Doubt {
+            MeasureReason::Doubt {
                 least_bytes,
                 at_peak,
             } => (least_bytes, at_peak),
-            Reason::Claims { least_bytes } => (least_bytes, false),
-            Reason::First | Reason::Rest => (0, false),
+            MeasureReason::Claims { least_bytes } => (least_bytes, false),
+            MeasureReason::First | MeasureReason::Rest => (0, false),
         };
-        let all = matches!(why, Reason::First | Reason::Rest);
+        let all = matches!(why, MeasureReason::First | MeasureReason::Rest);
         // One round for both, where there is time.
         let claims = match why {
-            Reason::Doubt { at_peak: true, .. } => HashMap::new(),
+            MeasureReason::Doubt { at_peak: true, .. } => HashMap::new(),
             _ => holdings.family_claims(),
         };
         let open =
@@ -367,7 +367,7 @@ impl Measuring {
     }
 
     /// Why a round should begin now, if it should.
-    fn reason(&mut self, holdings: &Holdings, scene: Scene) -> Option<Reason> {
+    fn reason(&mut self, holdings: &Holdings, scene: Scene) -> Option<MeasureReason> {
         let now = scene.now_nanos;
         let doubt: u64 = holdings.family_doubts().map(|(_, doubt)| doubt).sum();
         let doubt = doubt + holdings.file_doubt_bytes();
@@ -403,7 +403,7 @@ impl Measuring {
             let unquiet =
                 likely > least && is_old && self.budget.saved_part() > PART_FOR_QUIET_TREES;
             if quiet || unquiet {
-                return Some(Reason::Doubt {
+                return Some(MeasureReason::Doubt {
                     least_bytes: least / 8,
                     at_peak,
                 });
@@ -411,22 +411,22 @@ impl Measuring {
             return None;
         }
         if self.has_unlikely_claims(holdings, scene, least) {
-            return Some(Reason::Claims {
+            return Some(MeasureReason::Claims {
                 least_bytes: least / 8,
             });
         }
         match self.last_round_nanos {
-            None => (since(scene.last_coming_nanos) >= FIRST_NANOS).then_some(Reason::First),
+            None => (since(scene.last_coming_nanos) >= FIRST_NANOS).then_some(MeasureReason::First),
             Some(last) => {
                 let pause = REST_NANOS.max(self.last_cost_nanos.saturating_mul(REST_COST_FACTOR));
-                (since(last) >= pause).then_some(Reason::Rest)
+                (since(last) >= pause).then_some(MeasureReason::Rest)
             }
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
+enum MeasureReason {
     /// Faults of a tree that stands still may have copied more than is in doubt; sets with less than this are left alone.
     Claims { least_bytes: u64 },
     /// Nothing was measured yet.

@@ -43,7 +43,7 @@ fn a_quiet_tree_in_doubt_is_measured_soon() {
     let mut measuring = measuring();
     assert_eq!(measuring.reason(&holdings, scene(0)), None);
     let reason = measuring.reason(&holdings, scene(QUIET_NANOS));
-    assert!(matches!(reason, Some(Reason::Doubt { .. })));
+    assert!(matches!(reason, Some(MeasureReason::Doubt { .. })));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn where_ticks_are_rare_doubt_does_not_wait_for_the_next() {
     let often = measuring().reason(&holdings, found_now(NANOS_PER_SEC / 10));
     assert_eq!(often, None);
     let rare = measuring().reason(&holdings, found_now(3 * NANOS_PER_SEC));
-    assert!(matches!(rare, Some(Reason::Doubt { .. })));
+    assert!(matches!(rare, Some(MeasureReason::Doubt { .. })));
 }
 
 #[test]
@@ -157,7 +157,10 @@ fn unlikely_copies_are_checked_where_a_tree_has_come_to_rest() {
         None
     );
     let reason = measuring.reason(&holdings, scene(SETTLED_NANOS + 2));
-    assert!(matches!(reason, Some(Reason::Claims { .. })), "{reason:?}");
+    assert!(
+        matches!(reason, Some(MeasureReason::Claims { .. })),
+        "{reason:?}"
+    );
     let round = measuring.begin(&holdings, 1..=2, reason.unwrap());
     assert_eq!((round.queue.len(), round.families.len()), (2, 1));
     assert!(!round.all);
@@ -170,12 +173,15 @@ fn a_process_alone_is_measured_once_and_then_rarely() {
     assert_eq!(measuring.reason(&holdings, scene(FIRST_NANOS - 1)), None);
     assert_eq!(
         measuring.reason(&holdings, scene(FIRST_NANOS)),
-        Some(Reason::First)
+        Some(MeasureReason::First)
     );
     measuring.last_round_nanos = Some(FIRST_NANOS);
     assert_eq!(measuring.reason(&holdings, scene(REST_NANOS)), None);
     let later = scene(FIRST_NANOS + REST_NANOS);
-    assert_eq!(measuring.reason(&holdings, later), Some(Reason::Rest));
+    assert_eq!(
+        measuring.reason(&holdings, later),
+        Some(MeasureReason::Rest)
+    );
 }
 
 #[test]

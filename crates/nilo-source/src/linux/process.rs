@@ -330,7 +330,7 @@ impl ProcessFiles {
         let mut outcome = DetailOutcome::default();
         self.detail_after = Some(reading);
         let mut buffer = [0u8; 4096];
-        if let Ok(text) = self.read_file(proc, File::Stat, &mut buffer)
+        if let Ok(text) = self.read_file(proc, ProcFile::Stat, &mut buffer)
             && let Some(stat) = parse_stat(text)
         {
             if stat.start_ticks != self.start_ticks {
@@ -347,14 +347,14 @@ impl ProcessFiles {
             self.comm = comm;
             self.arguments_at = stat.arguments_at;
         }
-        if let Ok(text) = self.read_file(proc, File::Status, &mut buffer) {
+        if let Ok(text) = self.read_file(proc, ProcFile::Status, &mut buffer) {
             let (peak, swap) = parse_status(text);
             // The mark is kept when a dying process has none to show; after `exec` it begins anew, as the kernel's does.
             detail.peak_rss_bytes = peak.or(detail.peak_rss_bytes);
             detail.swap_bytes = swap;
         }
         if !self.io_refused {
-            match self.read_file(proc, File::Io, &mut buffer) {
+            match self.read_file(proc, ProcFile::Io, &mut buffer) {
                 Ok(text) => (detail.read_bytes, detail.written_bytes) = parse_io(text),
                 Err(Errno::ACCESS | Errno::PERM) => {
                     self.io_refused = true;
@@ -381,7 +381,7 @@ impl ProcessFiles {
     /// Reads how many minor faults there were, what was resident at that moment, and whether the address space was replaced.
     pub(crate) fn read_faults(&mut self, proc: &ProcFolder) -> Option<Faults> {
         let mut buffer = [0u8; 4096];
-        let text = self.read_file(proc, File::Stat, &mut buffer).ok()?;
+        let text = self.read_file(proc, ProcFile::Stat, &mut buffer).ok()?;
         let stat = parse_stat(text).filter(|stat| stat.start_ticks == self.start_ticks)?;
         Some(Faults {
             minor: stat.minor_faults,
@@ -406,13 +406,13 @@ impl ProcessFiles {
     fn read_file<'a>(
         &self,
         proc: &ProcFolder,
-        file: File,
+        file: ProcFile,
         buffer: &'a mut [u8; 4096],
     ) -> rustix::io::Result<&'a [u8]> {
         let (kept, name) = match file {
-            File::Stat => (&self.stat, "stat"),
-            File::Status => (&self.status, "status"),
-            File::Io => (&self.io, "io"),
+            ProcFile::Stat => (&self.stat, "stat"),
+            ProcFile::Status => (&self.status, "status"),
+            ProcFile::Io => (&self.io, "io"),
         };
         match kept {
             Some(fd) => read_record(fd, buffer),
@@ -462,7 +462,7 @@ pub(crate) struct Faults {
 }
 
 #[derive(Clone, Copy)]
-enum File {
+enum ProcFile {
     Stat,
     Status,
     Io,

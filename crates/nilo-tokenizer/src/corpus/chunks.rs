@@ -7,7 +7,7 @@
 
 use super::format::{Delimiters, Documents};
 use super::open::OpenSource;
-use super::{Corpus, CorpusError, Position};
+use super::{Corpus, CorpusError, CorpusPosition};
 use crate::pattern::Pattern;
 
 /// Zeros after the text, so that a word can be loaded as sixteen bytes wherever it lies.
@@ -18,16 +18,16 @@ pub(crate) const PADDING_BYTES: usize = 16;
 pub(crate) struct Chunk {
     /// The text of all pieces and the padding.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<FileSpan>,
 }
 
 /// A part of a chunk that comes from one file.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct FileSpan {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Which file, and where in its text the piece begins.
-    pub(crate) from: Position,
+    pub(crate) from: CorpusPosition,
     /// Whether the file ends with it.
     pub(crate) ends_source: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct ChunkReader<'c> {
     most_bytes: usize,
     open: Option<OpenSource>,
     /// Where the next chunk begins.
-    position: Position,
+    position: CorpusPosition,
     /// Text from there on that is already read.
     carried: Vec<u8>,
     taken_bytes: u64,
@@ -54,7 +54,7 @@ impl<'c> ChunkReader<'c> {
         pattern: &'c Pattern,
         delimiters: &'c Delimiters,
         (chunk_bytes, most_bytes): (usize, usize),
-        position: Position,
+        position: CorpusPosition,
     ) -> Self {
         let done = &corpus.files[..position.source.min(corpus.files.len())];
         Self {
@@ -71,7 +71,7 @@ impl<'c> ChunkReader<'c> {
     }
 
     /// Where the next chunk will begin.
-    pub(crate) fn position(&self) -> Position {
+    pub(crate) fn position(&self) -> CorpusPosition {
         self.position
     }
 
@@ -104,7 +104,7 @@ impl<'c> ChunkReader<'c> {
             None => OpenSource::open(file, self.position.offset)?,
         };
         let mut wanted = self.chunk_bytes.max(start + 1);
-        let mut piece = Piece {
+        let mut piece = FileSpan {
             start,
             end: start,
             from: self.position,
@@ -119,7 +119,7 @@ impl<'c> ChunkReader<'c> {
                 piece.end = chunk.bytes.len();
                 piece.ends_source = true;
                 chunk.pieces.push(piece);
-                self.position = Position::start_of(self.position.source + 1);
+                self.position = CorpusPosition::start_of(self.position.source + 1);
                 return Ok(true);
             }
             if let Some((cut, inside_document)) = self.cut(&chunk.bytes[start..]) {

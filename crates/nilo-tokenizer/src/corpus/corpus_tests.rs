@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::*;
-use crate::count::{CountError, CountSettings, Counted, count};
+use crate::count::{CountError, CountOutcome, CountSettings, count};
 use crate::{Quiet, WordSource};
 
 fn find(inputs: &[&Path]) -> Result<Corpus, CorpusError> {
@@ -23,7 +23,7 @@ fn count_words(corpus: &Corpus) -> Result<BTreeMap<String, u64>, CountError> {
         chunk_bytes: 1000,
         ..CountSettings::default()
     };
-    let Counted::Finished(counts) = count(corpus, &settings, &Quiet)? else {
+    let CountOutcome::Finished(counts) = count(corpus, &settings, &Quiet)? else {
         panic!("stopped");
     };
     let mut source = counts.into_words(1);

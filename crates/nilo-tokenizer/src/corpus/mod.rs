@@ -11,7 +11,7 @@ mod corpus_tests;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use chunks::{Chunk, ChunkReader, PADDING_BYTES, Piece};
+pub(crate) use chunks::{Chunk, ChunkReader, FileSpan, PADDING_BYTES};
 pub use error::CorpusError;
 pub use find::SourceFile;
 pub(crate) use format::Delimiters;
@@ -47,7 +47,7 @@ impl Corpus {
 
 /// A place in a corpus at which a chunk begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Position {
+pub(crate) struct CorpusPosition {
     /// Which file.
     pub(crate) source: usize,
     /// Where in its text, after unpacking.
@@ -56,7 +56,7 @@ pub(crate) struct Position {
     pub(crate) inside_document: bool,
 }
 
-impl Position {
+impl CorpusPosition {
     fn start_of(source: usize) -> Self {
         Self {
             source,

@@ -9,12 +9,12 @@ use super::CountError;
 use super::counts::Counts;
 use super::resume::Unfinished;
 use super::spill::Spilled;
-use super::table::Table;
-use super::totals::{Recipe, Totals};
+use super::table::WordTable;
+use super::totals::{CorpusTotals, Recipe};
 use super::worker::Worker;
 use crate::Progress;
 use crate::corpus::{
-    Chunk, ChunkReader, Corpus, CorpusError, Delimiters, PADDING_BYTES, Position, TextFormat,
+    Chunk, ChunkReader, Corpus, CorpusError, CorpusPosition, Delimiters, PADDING_BYTES, TextFormat,
 };
 use crate::pattern::{Pattern, PatternError};
 
@@ -66,15 +66,15 @@ impl CountSettings {
         }
     }
 
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> WordTable {
         let folder = self.spill_folder.clone().unwrap_or_else(std::env::temp_dir);
-        Table::new(self.memory_budget_bytes, folder)
+        WordTable::new(self.memory_budget_bytes, folder)
     }
 }
 
 /// How counting ended.
 #[derive(Debug)]
-pub enum Counted {
+pub enum CountOutcome {
     /// The whole corpus is counted.
     Finished(Counts),
     /// [`Progress::should_stop`] said so; what is counted can be saved.
@@ -86,13 +86,13 @@ pub fn count(
     corpus: &Corpus,
     settings: &CountSettings,
     progress: &dyn Progress,
-) -> Result<Counted, CountError> {
-    let start = Position::default();
+) -> Result<CountOutcome, CountError> {
+    let start = CorpusPosition::default();
     count_from(
         corpus,
         settings,
         settings.table(),
-        Totals::default(),
+        CorpusTotals::default(),
         start,
         progress,
     )
@@ -102,11 +102,11 @@ pub fn count(
 pub(super) fn count_from(
     corpus: &Corpus,
     settings: &CountSettings,
-    table: Table,
-    mut totals: Totals,
-    position: Position,
+    table: WordTable,
+    mut totals: CorpusTotals,
+    position: CorpusPosition,
     progress: &dyn Progress,
-) -> Result<Counted, CountError> {
+) -> Result<CountOutcome, CountError> {
     let delimiters = Delimiters::new(&corpus.format)?;
     let reader = ChunkReader::new(
         corpus,
@@ -115,7 +115,7 @@ pub(super) fn count_from(
         (settings.chunk_bytes, settings.longest_piece()),
         position,
     );
-    let shared = Shared {
+    let shared = CountContext {
         corpus,
         table: &table,
         reader: Mutex::new((reader, Instant::now())),
@@ -144,15 +144,17 @@ pub(super) fn count_from(
         Recipe::new(&settings.pattern, &corpus.format),
     );
     if stopped && position.source < corpus.files.len() {
-        return Ok(Counted::Stopped(Unfinished::new(counts, corpus, position)));
+        return Ok(CountOutcome::Stopped(Unfinished::new(
+            counts, corpus, position,
+        )));
     }
-    Ok(Counted::Finished(counts))
+    Ok(CountOutcome::Finished(counts))
 }
 
 /// What the threads have in common.
-struct Shared<'s> {
+struct CountContext<'s> {
     corpus: &'s Corpus,
-    table: &'s Table,
+    table: &'s WordTable,
     /// Chunks are dealt out under this lock; the time is when progress was last told.
     reader: Mutex<(ChunkReader<'s>, Instant)>,
     stopped: AtomicBool,
@@ -160,8 +162,8 @@ struct Shared<'s> {
     progress: &'s dyn Progress,
 }
 
-impl Shared<'_> {
-    fn work(&self, mut worker: Worker<'_>) -> Result<Totals, CountError> {
+impl CountContext<'_> {
+    fn work(&self, mut worker: Worker<'_>) -> Result<CorpusTotals, CountError> {
         let mut chunk = Chunk::default();
         let worked = loop {
             if self.progress.should_stop() {
@@ -218,8 +220,8 @@ pub struct DocumentCounter {
     settings: CountSettings,
     format: TextFormat,
     delimiters: Delimiters,
-    table: Table,
-    totals: Totals,
+    table: WordTable,
+    totals: CorpusTotals,
     /// Documents that wait until there are enough for every thread.
     waiting: Vec<Vec<u8>>,
     waiting_bytes: usize,
@@ -237,7 +239,7 @@ impl DocumentCounter {
             table: settings.table(),
             settings,
             format,
-            totals: Totals::default(),
+            totals: CorpusTotals::default(),
             waiting: Vec::new(),
             waiting_bytes: 0,
         })
@@ -264,7 +266,7 @@ impl DocumentCounter {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let next = Mutex::new(waiting.into_iter());
-        let work = || -> Result<Totals, PatternError> {
+        let work = || -> Result<CorpusTotals, PatternError> {
             let mut worker = Worker::new(&self.settings.pattern, &self.delimiters, &self.table);
             loop {
                 let Some(document) = next.lock().unwrap_or_else(PoisonError::into_inner).next()

@@ -3,24 +3,24 @@
 use std::path::Path;
 
 use super::CountError;
-use super::file::{Header, write_file};
+use super::file::{CountFileHeader, write_file};
 use super::merge::{Merged, SortedWords};
 use super::shard::{Shard, ShortEntry};
-use super::spill::Run;
-use super::table::Part;
-use super::totals::{Recipe, Totals};
+use super::spill::SpilledRun;
+use super::table::SpillingShard;
+use super::totals::{CorpusTotals, Recipe};
 use crate::WordSource;
 
 /// The words of a corpus with their counts, in memory or, beyond the budget, on disk.
 #[derive(Debug)]
 pub struct Counts {
-    parts: Vec<Part>,
-    totals: Totals,
+    parts: Vec<SpillingShard>,
+    totals: CorpusTotals,
     recipe: Recipe,
 }
 
 impl Counts {
-    pub(super) fn new(parts: Vec<Part>, totals: Totals, recipe: Recipe) -> Self {
+    pub(super) fn new(parts: Vec<SpillingShard>, totals: CorpusTotals, recipe: Recipe) -> Self {
         Self {
             parts,
             totals,
@@ -29,7 +29,7 @@ impl Counts {
     }
 
     /// Sums over the corpus.
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &CorpusTotals {
         &self.totals
     }
 
@@ -73,10 +73,14 @@ impl Counts {
 
     /// Writes a counts file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), CountError> {
-        self.write_with(path, Header::finished(&self.recipe, &self.totals))
+        self.write_with(path, CountFileHeader::finished(&self.recipe, &self.totals))
     }
 
-    pub(super) fn write_with(&self, path: &Path, header: Header) -> Result<(), CountError> {
+    pub(super) fn write_with(
+        &self,
+        path: &Path,
+        header: CountFileHeader,
+    ) -> Result<(), CountError> {
         let streams = self.parts.iter().map(PartWords::new).collect();
         write_file(path, &header, &mut Merged::new(streams))
     }
@@ -84,7 +88,7 @@ impl Counts {
 
 /// The words of [`Counts`], in no particular order.
 pub struct CountedWords {
-    parts: Vec<Part>,
+    parts: Vec<SpillingShard>,
     current: Current,
     word: Vec<u8>,
     least_count: u64,
@@ -98,7 +102,7 @@ enum Current {
         shard: Shard,
         segment: std::vec::IntoIter<ShortEntry>,
     },
-    Disk(Box<Merged<Run>>),
+    Disk(Box<Merged<SpilledRun>>),
 }
 
 impl CountedWords {
@@ -136,11 +140,11 @@ impl CountedWords {
                     give_back_memory();
                     return Ok(None);
                 }
-                Some(Part {
+                Some(SpillingShard {
                     spilled: Some(spilled),
                     ..
                 }) => Current::Disk(Box::new(spilled.read())),
-                Some(Part {
+                Some(SpillingShard {
                     shard,
                     spilled: None,
                 }) => Current::Memory {
@@ -187,11 +191,11 @@ enum PartWords<'p> {
         word: Vec<u8>,
         count: u64,
     },
-    Disk(Box<Merged<Run>>),
+    Disk(Box<Merged<SpilledRun>>),
 }
 
 impl<'p> PartWords<'p> {
-    fn new(part: &'p Part) -> Self {
+    fn new(part: &'p SpillingShard) -> Self {
         match &part.spilled {
             Some(spilled) => Self::Disk(Box::new(spilled.read())),
             None => Self::Memory {

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::CountError;
 use super::merge::SortedWords;
 use super::records::{RecordReader, RecordWriter, damaged};
-use super::resume::Saved;
-use super::totals::{Recipe, Totals};
+use super::resume::CountCheckpoint;
+use super::totals::{CorpusTotals, Recipe};
 use crate::{WholeFile, WordSource};
 
 const MAGIC: &[u8; 8] = b"NILOCNT1";
@@ -23,16 +23,16 @@ const BLOCK_BYTES: usize = 1 << 16;
 
 /// What stands before the words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct CountFileHeader {
     pub(super) recipe: Recipe,
-    pub(super) totals: Totals,
+    pub(super) totals: CorpusTotals,
     /// Where counting was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) interrupted: Option<Saved>,
+    pub(super) interrupted: Option<CountCheckpoint>,
 }
 
-impl Header {
-    pub(super) fn finished(recipe: &Recipe, totals: &Totals) -> Self {
+impl CountFileHeader {
+    pub(super) fn finished(recipe: &Recipe, totals: &CorpusTotals) -> Self {
         Self {
             recipe: recipe.clone(),
             totals: *totals,
@@ -42,7 +42,11 @@ impl Header {
 }
 
 /// Writes the file, whole and on disk or not at all.
-pub(super) fn write_file<S>(path: &Path, header: &Header, words: &mut S) -> Result<(), CountError>
+pub(super) fn write_file<S>(
+    path: &Path,
+    header: &CountFileHeader,
+    words: &mut S,
+) -> Result<(), CountError>
 where
     S: SortedWords<Error = CountError>,
 {
@@ -81,7 +85,7 @@ where
     finish().map_err(failed)
 }
 
-fn write_header(output: &mut impl Write, header: &Header) -> io::Result<()> {
+fn write_header(output: &mut impl Write, header: &CountFileHeader) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     output.write_all(MAGIC)?;
     write_block(output, &header)
@@ -99,7 +103,7 @@ fn write_block(output: &mut impl Write, block: &[u8]) -> io::Result<()> {
 pub struct CountsReader<R> {
     input: R,
     path: PathBuf,
-    header: Header,
+    header: CountFileHeader,
     block: Cursor<Vec<u8>>,
     records: RecordReader,
     words: u64,
@@ -141,7 +145,7 @@ impl<R: Read> CountsReader<R> {
     }
 
     /// Sums over the corpus, as written.
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &CorpusTotals {
         &self.header.totals
     }
 
@@ -150,7 +154,7 @@ impl<R: Read> CountsReader<R> {
         self.header.interrupted.is_some()
     }
 
-    pub(super) fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &CountFileHeader {
         &self.header
     }
 
@@ -192,7 +196,7 @@ impl<R: Read> CountsReader<R> {
     }
 }
 
-fn read_header(input: &mut impl Read) -> io::Result<Header> {
+fn read_header(input: &mut impl Read) -> io::Result<CountFileHeader> {
     let mut magic = [0; 8];
     let seen = input.read_exact(&mut magic);
     if seen.is_err() || magic[..7] != MAGIC[..7] {

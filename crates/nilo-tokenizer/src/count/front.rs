@@ -30,11 +30,11 @@ const BATCH: usize = 512;
 /// A word and its count, aligned so that it lies in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(32))]
-struct Slot(ShortEntry);
+struct FrontSlot(ShortEntry);
 
 #[derive(Debug)]
-pub(crate) struct Front {
-    slots: Vec<Slot>,
+pub(crate) struct FrontCache {
+    slots: Vec<FrontSlot>,
     waiting: Vec<Vec<ShortEntry>>,
     long: Vec<Vec<LongSpan>>,
     pub(crate) words: u64,
@@ -46,10 +46,10 @@ pub(crate) struct Front {
     found: Box<[(ShortWord, u32); BATCH]>,
 }
 
-impl Front {
+impl FrontCache {
     pub(crate) fn new(slots: usize) -> Self {
         Self {
-            slots: vec![Slot::default(); slots.next_power_of_two()],
+            slots: vec![FrontSlot::default(); slots.next_power_of_two()],
             waiting: (0..SHARDS).map(|_| Vec::with_capacity(WAITING)).collect(),
             long: vec![Vec::new(); SHARDS],
             words: 0,
@@ -107,7 +107,7 @@ impl Front {
         self.ready = 0;
         for number in 0..found {
             let (word, place) = self.found[number];
-            let Slot(slot) = &mut self.slots[place as usize & mask];
+            let FrontSlot(slot) = &mut self.slots[place as usize & mask];
             if slot.word == word {
                 slot.count += 1;
             } else {
@@ -143,7 +143,7 @@ impl Front {
     /// Sends on everything.
     pub(crate) fn flush(&mut self, back: &mut impl Back) {
         for place in 0..self.slots.len() {
-            let Slot(entry) = std::mem::take(&mut self.slots[place]);
+            let FrontSlot(entry) = std::mem::take(&mut self.slots[place]);
             if entry.count > 0 {
                 self.send(entry, back);
             }

@@ -5,16 +5,16 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::CountError;
-use super::file::{CountsReader, Header, write_file};
+use super::file::{CountFileHeader, CountsReader, write_file};
 use super::merge::{Merged, SortedWords};
-use super::totals::{Recipe, Totals};
+use super::totals::{CorpusTotals, Recipe};
 use crate::WordSource;
 
 /// The words of one or more counts files, in the order of their bytes.
 pub struct MergedCounts {
     merged: Merged<CountsReader<BufReader<File>>>,
     recipe: Recipe,
-    totals: Totals,
+    totals: CorpusTotals,
     files: usize,
     least_count: u64,
 }
@@ -23,7 +23,7 @@ impl MergedCounts {
     /// Opens the files and refuses those that were counted by different rules or not to the end.
     pub fn open(paths: &[PathBuf], least_count: u64) -> Result<Self, CountError> {
         let mut readers: Vec<CountsReader<_>> = Vec::with_capacity(paths.len());
-        let mut totals = Totals::default();
+        let mut totals = CorpusTotals::default();
         for path in paths {
             let reader = CountsReader::open(path)?;
             if reader.is_unfinished() {
@@ -67,12 +67,12 @@ impl MergedCounts {
     }
 
     /// Sums over all. With several files the numbers of different words are zero: they are known after merging only.
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &CorpusTotals {
         &self.totals
     }
 
     /// Writes one file that stands for all, with every word. Reads them twice: the number of words comes first.
-    pub fn write(paths: &[PathBuf], path: &Path) -> Result<Totals, CountError> {
+    pub fn write(paths: &[PathBuf], path: &Path) -> Result<CorpusTotals, CountError> {
         let mut merged = Self::open(paths, 1)?;
         let (mut words, mut bytes) = (0, 0);
         while merged.merged.advance()? {
@@ -82,7 +82,7 @@ impl MergedCounts {
         let mut merged = Self::open(paths, 1)?;
         merged.totals.distinct_words = words;
         merged.totals.distinct_bytes = bytes;
-        let header = Header::finished(&merged.recipe, &merged.totals);
+        let header = CountFileHeader::finished(&merged.recipe, &merged.totals);
         write_file(path, &header, &mut merged.merged)?;
         Ok(merged.totals)
     }

@@ -25,10 +25,10 @@ mod worker;
 #[cfg(test)]
 mod count_tests;
 
-pub use counter::{CountSettings, Counted, DocumentCounter, count};
+pub use counter::{CountOutcome, CountSettings, DocumentCounter, count};
 pub use counts::{CountedWords, Counts};
 pub use error::CountError;
 pub use file::CountsReader;
 pub use merged_files::MergedCounts;
 pub use resume::{Unfinished, resume};
-pub use totals::{Recipe, Totals};
+pub use totals::{CorpusTotals, Recipe};

@@ -8,32 +8,32 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::CountError;
-use super::counter::{CountSettings, Counted, count_from};
+use super::counter::{CountOutcome, CountSettings, count_from};
 use super::counts::Counts;
-use super::file::{CountsReader, Header};
+use super::file::{CountFileHeader, CountsReader};
 use super::merge::SortedWords;
 use super::totals::Recipe;
 use crate::Progress;
-use crate::corpus::{Corpus, Position, SourceFile, TextFormat};
+use crate::corpus::{Corpus, CorpusPosition, SourceFile, TextFormat};
 
 /// Where counting stood.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Saved {
+pub(super) struct CountCheckpoint {
     files: Vec<SourceFile>,
     format: TextFormat,
-    position: Position,
+    position: CorpusPosition,
 }
 
 /// The counts of a part of the corpus.
 #[derive(Debug)]
 pub struct Unfinished {
     counts: Counts,
-    saved: Saved,
+    saved: CountCheckpoint,
 }
 
 impl Unfinished {
-    pub(super) fn new(counts: Counts, corpus: &Corpus, position: Position) -> Self {
-        let saved = Saved {
+    pub(super) fn new(counts: Counts, corpus: &Corpus, position: CorpusPosition) -> Self {
+        let saved = CountCheckpoint {
             files: corpus.files.clone(),
             format: corpus.format.clone(),
             position,
@@ -56,9 +56,9 @@ impl Unfinished {
         {
             return Err(CountError::NotResumable);
         }
-        let header = Header {
+        let header = CountFileHeader {
             interrupted: Some(self.saved.clone()),
-            ..Header::finished(self.counts.recipe(), self.counts.totals())
+            ..CountFileHeader::finished(self.counts.recipe(), self.counts.totals())
         };
         self.counts.write_with(path, header)
     }
@@ -70,9 +70,9 @@ pub fn resume(
     corpus: &Corpus,
     settings: &CountSettings,
     progress: &dyn Progress,
-) -> Result<Counted, CountError> {
+) -> Result<CountOutcome, CountError> {
     let mut reader = CountsReader::open(path)?;
-    let Header {
+    let CountFileHeader {
         recipe,
         totals,
         interrupted,

@@ -109,9 +109,9 @@ impl Spilled {
     }
 
     /// All runs as one stream. The file stays as long as the stream does.
-    pub(crate) fn read(&self) -> Merged<Run> {
+    pub(crate) fn read(&self) -> Merged<SpilledRun> {
         let buffer = (READ_BYTES / self.runs.len().max(1)).min(1 << 16);
-        let run = |&(offset, end): &(u64, u64)| Run {
+        let run = |&(offset, end): &(u64, u64)| SpilledRun {
             input: BufReader::with_capacity(
                 buffer,
                 At {
@@ -129,13 +129,13 @@ impl Spilled {
 
 /// One run being read.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SpilledRun {
     input: BufReader<At>,
     reader: RecordReader,
     folder: Arc<PathBuf>,
 }
 
-impl SortedWords for Run {
+impl SortedWords for SpilledRun {
     type Error = CountError;
 
     fn advance(&mut self) -> Result<bool, CountError> {

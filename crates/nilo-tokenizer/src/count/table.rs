@@ -11,7 +11,7 @@ use super::spill::Spilled;
 
 /// A shard in memory and the runs it has left behind.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SpillingShard {
     pub(crate) shard: Shard,
     pub(crate) spilled: Option<Spilled>,
 }
@@ -20,18 +20,18 @@ pub(crate) struct Part {
 const LEAST_SHARD_BYTES: usize = 1 << 16;
 
 #[derive(Debug)]
-pub(crate) struct Table {
-    parts: Vec<Mutex<Part>>,
+pub(crate) struct WordTable {
+    parts: Vec<Mutex<SpillingShard>>,
     shard_budget: usize,
     folder: Arc<PathBuf>,
     failed: AtomicBool,
     failure: Mutex<Option<CountError>>,
 }
 
-impl Table {
+impl WordTable {
     /// A table that keeps at most `budget_bytes` in memory and puts the rest into unnamed files in `folder`.
     pub(crate) fn new(budget_bytes: Option<u64>, folder: PathBuf) -> Self {
-        let part = || Part {
+        let part = || SpillingShard {
             shard: Shard::new(),
             spilled: None,
         };
@@ -48,7 +48,7 @@ impl Table {
         }
     }
 
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Part> {
+    fn lock(&self, shard: usize) -> MutexGuard<'_, SpillingShard> {
         self.parts[shard]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -63,7 +63,7 @@ impl Table {
     }
 
     /// Spills a shard that has grown over its share.
-    fn settle(&self, part: &mut Part) {
+    fn settle(&self, part: &mut SpillingShard) {
         if part.shard.memory_bytes() <= self.shard_budget && !part.shard.is_at_its_end() {
             return;
         }
@@ -76,7 +76,7 @@ impl Table {
         part.shard = Shard::new();
     }
 
-    fn spill(&self, part: &mut Part) -> Result<(), CountError> {
+    fn spill(&self, part: &mut SpillingShard) -> Result<(), CountError> {
         if part.spilled.is_none() {
             part.spilled = Some(Spilled::new(&self.folder)?);
         }
@@ -92,7 +92,7 @@ impl Table {
     }
 
     /// The parts, each either in memory or in one run on disk, and how many different words there are.
-    pub(crate) fn finish(self) -> Result<(Vec<Part>, ShardSize), CountError> {
+    pub(crate) fn finish(self) -> Result<(Vec<SpillingShard>, ShardSize), CountError> {
         if let Some(error) = self
             .failure
             .into_inner()
@@ -123,7 +123,7 @@ impl Table {
     }
 }
 
-impl Back for &Table {
+impl Back for &WordTable {
     fn add_short(&mut self, shard: usize, words: &[ShortEntry]) {
         let mut part = self.lock(shard);
         part.shard.add_short(words);

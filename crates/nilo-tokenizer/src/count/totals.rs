@@ -7,7 +7,7 @@ use crate::pattern::{Pattern, UNICODE_VERSION};
 
 /// Sums over a corpus.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
+pub struct CorpusTotals {
     /// Documents that were not empty.
     pub documents: u64,
     /// Bytes of text, without separators and tokens that were cut out.
@@ -22,9 +22,9 @@ pub struct Totals {
     pub invalid_bytes: u64,
 }
 
-impl Totals {
+impl CorpusTotals {
     /// Adds what can be added: different words are not known until they are merged.
-    pub(super) fn add(&mut self, other: &Totals) {
+    pub(super) fn add(&mut self, other: &CorpusTotals) {
         // Sums of a file from outside may be anything.
         for (sum, more) in [
             (&mut self.documents, other.documents),
@@ -95,16 +95,16 @@ mod tests {
 
     #[test]
     fn sums_of_files_from_outside_do_not_overflow() {
-        let mut sums = Totals {
+        let mut sums = CorpusTotals {
             words: 7,
             text_bytes: u64::MAX,
-            ..Totals::default()
+            ..CorpusTotals::default()
         };
-        sums.add(&Totals {
+        sums.add(&CorpusTotals {
             words: u64::MAX,
             text_bytes: 1,
             documents: 2,
-            ..Totals::default()
+            ..CorpusTotals::default()
         });
         assert_eq!(
             (sums.words, sums.text_bytes, sums.documents),

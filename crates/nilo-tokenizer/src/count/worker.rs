@@ -4,10 +4,10 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::CountError;
-use super::front::Front;
-use super::table::Table;
-use super::totals::Totals;
-use crate::corpus::{Chunk, Corpus, CorpusError, Delimiters, Documents, PADDING_BYTES, Piece};
+use super::front::FrontCache;
+use super::table::WordTable;
+use super::totals::CorpusTotals;
+use crate::corpus::{Chunk, Corpus, CorpusError, Delimiters, Documents, FileSpan, PADDING_BYTES};
 use crate::pattern::{Pattern, PatternError};
 
 /// Some editors put it before the first line.
@@ -20,22 +20,22 @@ const FRONT_SLOTS: usize = 1 << 14;
 pub(crate) struct Worker<'t> {
     pattern: Pattern,
     delimiters: &'t Delimiters,
-    table: &'t Table,
-    front: Front,
-    pub(crate) totals: Totals,
+    table: &'t WordTable,
+    front: FrontCache,
+    pub(crate) totals: CorpusTotals,
     /// Documents out of JSON.
     unquoted: Vec<u8>,
 }
 
 impl<'t> Worker<'t> {
-    pub(crate) fn new(pattern: &Pattern, delimiters: &'t Delimiters, table: &'t Table) -> Self {
+    pub(crate) fn new(pattern: &Pattern, delimiters: &'t Delimiters, table: &'t WordTable) -> Self {
         Self {
             // A regular expression has scratch space that threads would wait for.
             pattern: pattern.clone(),
             delimiters,
             table,
-            front: Front::new(FRONT_SLOTS),
-            totals: Totals::default(),
+            front: FrontCache::new(FRONT_SLOTS),
+            totals: CorpusTotals::default(),
             unquoted: Vec::new(),
         }
     }
@@ -83,13 +83,13 @@ impl<'t> Worker<'t> {
     }
 
     /// Sends everything to the table.
-    pub(crate) fn finish(mut self) -> Totals {
+    pub(crate) fn finish(mut self) -> CorpusTotals {
         self.front.flush(&mut self.table);
         self.totals.words = self.front.words;
         self.totals
     }
 
-    fn count_piece(&mut self, text: &[u8], piece: &Piece) -> Result<(), PatternError> {
+    fn count_piece(&mut self, text: &[u8], piece: &FileSpan) -> Result<(), PatternError> {
         let mut has_text = piece.from.inside_document;
         let delimiters = self.delimiters;
         let (start, length) = (piece.start, piece.end - piece.start);
@@ -105,7 +105,7 @@ impl<'t> Worker<'t> {
         Ok(())
     }
 
-    fn count_lines(&mut self, text: &[u8], piece: &Piece) -> Result<(), PatternError> {
+    fn count_lines(&mut self, text: &[u8], piece: &FileSpan) -> Result<(), PatternError> {
         let mut start = piece.start;
         while start < piece.end {
             let line_feed = memchr::memchr(b'\n', &text[start..piece.end]);
@@ -142,7 +142,12 @@ impl<'t> Worker<'t> {
     }
 
     /// Collects the texts of JSON lines, each with its length before it; an error has the place of its line.
-    fn unquote(&mut self, text: &[u8], piece: &Piece, field: &str) -> Result<(), (usize, String)> {
+    fn unquote(
+        &mut self,
+        text: &[u8],
+        piece: &FileSpan,
+        field: &str,
+    ) -> Result<(), (usize, String)> {
         self.unquoted.clear();
         let mut start = piece.start;
         while start < piece.end {

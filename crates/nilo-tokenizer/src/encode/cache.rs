@@ -7,8 +7,8 @@ use crate::prefetch::prefetch;
 /// A word of at most [`LONGEST`] bytes, and its ids.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Slot {
-    /// As in [`Key`]; zero: empty.
+struct CachedWord {
+    /// As in [`CacheKey`]; zero: empty.
     word: u128,
     ids: [u32; MOST_IDS],
     count: u32,
@@ -21,7 +21,7 @@ const LONGEST: usize = 15;
 
 /// A word as the cache knows it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Key {
+pub(super) struct CacheKey {
     /// The bytes, then the length in the highest byte; zero for a word that is too long.
     word: u128,
     slot: usize,
@@ -29,30 +29,30 @@ pub(super) struct Key {
 
 /// Words met before.
 #[derive(Debug)]
-pub(super) struct Cache(Box<[Slot]>);
+pub(super) struct Cache(Box<[CachedWord]>);
 
 impl Default for Cache {
     fn default() -> Self {
-        Self(vec![Slot::default(); SLOTS].into_boxed_slice())
+        Self(vec![CachedWord::default(); SLOTS].into_boxed_slice())
     }
 }
 
 impl Cache {
     /// The key of a word, of which the slot is asked for.
     #[inline(always)]
-    pub(super) fn look_ahead(&self, text: &[u8], start: usize, end: usize) -> Key {
+    pub(super) fn look_ahead(&self, text: &[u8], start: usize, end: usize) -> CacheKey {
         if end - start > LONGEST {
-            return Key::default();
+            return CacheKey::default();
         }
         let word = packed(text, start, end);
         let slot = slot_of(word);
         prefetch(&self.0[slot]);
-        Key { word, slot }
+        CacheKey { word, slot }
     }
 
     /// Appends the ids of a word if it was met before.
     #[inline(always)]
-    pub(super) fn recall(&self, key: Key, ids: &mut Vec<u32>) -> bool {
+    pub(super) fn recall(&self, key: CacheKey, ids: &mut Vec<u32>) -> bool {
         let slot = &self.0[key.slot];
         if slot.word != key.word || key.word == 0 {
             return false;
@@ -70,7 +70,7 @@ impl Cache {
 
     /// Keeps a word's ids.
     #[inline(always)]
-    pub(super) fn remember(&mut self, key: Key, ids: &[u32]) {
+    pub(super) fn remember(&mut self, key: CacheKey, ids: &[u32]) {
         if key.word != 0 && (1..=MOST_IDS).contains(&ids.len()) {
             let slot = &mut self.0[key.slot];
             slot.word = key.word;

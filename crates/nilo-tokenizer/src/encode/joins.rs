@@ -13,12 +13,12 @@ pub(super) struct Joined {
 pub(super) const APART: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct JoinEntry {
     pair: u64,
     joined: Joined,
 }
 
-const EMPTY: Entry = Entry {
+const EMPTY: JoinEntry = JoinEntry {
     pair: u64::MAX,
     joined: Joined { rank: APART, id: 0 },
 };
@@ -26,7 +26,7 @@ const EMPTY: Entry = Entry {
 /// Pairs that join, by open addressing; at most half full.
 #[derive(Debug)]
 pub(super) struct Joins {
-    entries: Box<[Entry]>,
+    entries: Box<[JoinEntry]>,
     shift: u32,
 }
 
@@ -42,7 +42,7 @@ impl Joins {
             let index = table.index(pair);
             let entry = &mut table.entries[index];
             // Of two merges of one pair the last has its rank, as in Hugging Face.
-            *entry = Entry {
+            *entry = JoinEntry {
                 pair,
                 joined: Joined {
                     rank: join.rank,

@@ -17,7 +17,7 @@ use std::hint::select_unpredictable;
 
 use super::joins::Joins;
 use super::making::Making;
-use super::ranks::{NEVER, Ranks};
+use super::ranks::{NEVER, RankTable};
 use crate::model::{Join, Model};
 
 /// The lineage of every token that texts come to.
@@ -25,7 +25,7 @@ use crate::model::{Join, Model};
 pub(super) struct Lineage {
     /// By id.
     makings: Box<[Making]>,
-    ranks: Ranks,
+    ranks: RankTable,
 }
 
 impl Lineage {
@@ -40,7 +40,7 @@ impl Lineage {
         rules.sort_by_key(|join| join.rank);
         let mut lineage = Self {
             makings: vec![Making::default(); model.vocabulary_size()].into_boxed_slice(),
-            ranks: Ranks::new(model.vocabulary_size(), &rules)?,
+            ranks: RankTable::new(model.vocabulary_size(), &rules)?,
         };
         for rule in &rules {
             lineage.makings[rule.left as usize].note_partner(rule.right);

@@ -20,7 +20,7 @@ pub(super) struct LinearWords {
 
 /// Room to work in, kept from word to word.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct LinearWordScratch {
     verdicts: Verdicts,
     /// A bit for each place of the word that led nowhere; all are clear between words.
     dead: Vec<u64>,
@@ -44,7 +44,7 @@ impl LinearWords {
     }
 
     /// Appends the ids of a word, of which every byte has a token.
-    pub(super) fn encode(&self, word: &[u8], room: &mut Room, out: &mut Vec<u32>) {
+    pub(super) fn encode(&self, word: &[u8], room: &mut LinearWordScratch, out: &mut Vec<u32>) {
         let first = out.len();
         let mut dead_ends = false;
         let mut place = 0;
@@ -86,7 +86,7 @@ impl LinearWords {
     }
 
     #[inline(always)]
-    fn stay_apart(&self, left: u32, right: u32, room: &mut Room) -> bool {
+    fn stay_apart(&self, left: u32, right: u32, room: &mut LinearWordScratch) -> bool {
         #[cfg(test)]
         {
             room.steps += 1;
@@ -99,7 +99,7 @@ impl LinearWords {
 /// Rooms larger than this, for words of four megabytes, are given back.
 const KEPT_DEAD: usize = 1 << 16;
 
-impl Room {
+impl LinearWordScratch {
     #[inline(always)]
     fn is_dead(&self, place: usize) -> bool {
         self.dead[place / 64] >> (place % 64) & 1 != 0

@@ -8,14 +8,14 @@ use super::joins::{APART, Joins};
 
 /// Room to work in, kept from word to word.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    nodes: Vec<Node>,
+pub(super) struct LongWordScratch {
+    nodes: Vec<TokenNode>,
     heap: BinaryHeap<Reverse<u64>>,
 }
 
 /// A token of the word, at the place of its first byte.
 #[derive(Debug, Clone, Copy)]
-struct Node {
+struct TokenNode {
     id: u32,
     before: u32,
     behind: u32,
@@ -32,12 +32,12 @@ pub(super) fn encode(
     joins: &Joins,
     byte_ids: &[u32; 256],
     word: &[u8],
-    room: &mut Room,
+    room: &mut LongWordScratch,
     out: &mut Vec<u32>,
 ) {
-    let Room { nodes, heap } = room;
+    let LongWordScratch { nodes, heap } = room;
     nodes.clear();
-    nodes.extend(word.iter().enumerate().map(|(place, &byte)| Node {
+    nodes.extend(word.iter().enumerate().map(|(place, &byte)| TokenNode {
         id: byte_ids[usize::from(byte)],
         before: (place as u32).wrapping_sub(1),
         behind: if place + 1 < word.len() {
@@ -95,7 +95,7 @@ pub(super) fn encode(
         place = nodes[place as usize].behind;
     }
     if nodes.len() > KEPT_NODES {
-        *room = Room::default();
+        *room = LongWordScratch::default();
     }
 }
 

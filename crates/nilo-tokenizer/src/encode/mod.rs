@@ -29,7 +29,7 @@ pub use stream::StreamError;
 
 use crate::model::Model;
 use crate::{Pattern, PatternError};
-use batch::{Batch, Waiting};
+use batch::{QueuedWord, WordBatch};
 use cache::Cache;
 use joins::Joins;
 use linear_word::LinearWords;
@@ -82,14 +82,14 @@ enum WordEncoder {
 #[derive(Debug, Default)]
 pub struct Scratch {
     cache: Cache,
-    room: Room,
+    room: WordScratch,
 }
 
 /// Room to work in.
 #[derive(Debug, Default)]
-struct Room {
-    linear: linear_word::Room,
-    long: long_word::Room,
+struct WordScratch {
+    linear: linear_word::LinearWordScratch,
+    long: long_word::LongWordScratch,
 }
 
 /// A byte without a token.
@@ -161,7 +161,7 @@ impl Encoder {
         scratch: &mut Scratch,
         ids: &mut Vec<u32>,
     ) -> Result<(), EncodeError> {
-        let mut batch = Batch::default();
+        let mut batch = WordBatch::default();
         let mut missing = None;
         self.pattern.for_each_span(text, |start, end| {
             if batch.push(&scratch.cache, text, start, end) {
@@ -177,12 +177,12 @@ impl Encoder {
     fn encode_words(
         &self,
         text: &[u8],
-        words: &[Waiting],
+        words: &[QueuedWord],
         scratch: &mut Scratch,
         ids: &mut Vec<u32>,
     ) -> Option<u8> {
         let mut missing = None;
-        for &Waiting { start, end, key } in words {
+        for &QueuedWord { start, end, key } in words {
             if !scratch.cache.recall(key, ids) {
                 let before = ids.len();
                 let encoded = self.encode_word(&text[start..end], &mut scratch.room, ids);
@@ -194,7 +194,12 @@ impl Encoder {
     }
 
     /// Joins the bytes of one word. An error names a byte without a token.
-    fn encode_word(&self, word: &[u8], room: &mut Room, ids: &mut Vec<u32>) -> Result<(), u8> {
+    fn encode_word(
+        &self,
+        word: &[u8],
+        room: &mut WordScratch,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), u8> {
         if !self.has_all_bytes
             && let Some(&byte) = word
                 .iter()

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::pieces::Piece;
+use super::pieces::TextPiece;
 use super::{EncodeError, Encoder, Scratch, SpecialTokens};
 
 /// Large enough that the caches pay, small enough that no thread waits long for the last.
@@ -31,11 +31,11 @@ impl Encoder {
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         let pieces = self.pieces(text, specials, PIECE_BYTES);
         self.in_order(&pieces, threads, |piece, scratch, ids| match piece {
-            Piece::Special(id) => {
+            TextPiece::Special(id) => {
                 ids.push(*id);
                 Ok(())
             }
-            Piece::Text(range) => self.encode_text(&text[range.clone()], scratch, ids),
+            TextPiece::Text(range) => self.encode_text(&text[range.clone()], scratch, ids),
         })
     }
 

@@ -9,9 +9,9 @@ use std::ops::Range;
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A node: the byte that leads to it, two marks, and its base.
-type Node = u32;
-const TAKEN: Node = 1 << 8;
-const TOKEN_ENDS: Node = 1 << 9;
+type TrieNode = u32;
+const TAKEN: TrieNode = 1 << 8;
+const TOKEN_ENDS: TrieNode = 1 << 9;
 const BASE_SHIFT: u32 = 10;
 
 /// Nodes whose places differ in the last byte alone.
@@ -24,7 +24,7 @@ const MOST_NODES: usize = 1 << (32 - BASE_SHIFT);
 /// All tokens that texts come to.
 #[derive(Debug)]
 pub(super) struct Prefixes {
-    nodes: Vec<Node>,
+    nodes: Vec<TrieNode>,
     root_base: u32,
     /// The token that ends at a node.
     ids: Vec<u32>,

@@ -12,12 +12,12 @@ const EMPTY: u64 = u64::MAX;
 
 /// Ranks by open addressing; at most half full.
 #[derive(Debug)]
-pub(super) struct Ranks {
+pub(super) struct RankTable {
     entries: Box<[u64]>,
     shift: u32,
 }
 
-impl Ranks {
+impl RankTable {
     /// `None` where ids or ranks are too high.
     pub(super) fn new(ids: usize, joins: &[Join]) -> Option<Self> {
         if ids > 1 << ID_BITS {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 
 use super::joins::Joins;
-use super::linear_word::{LinearWords, Room};
+use super::linear_word::{LinearWordScratch, LinearWords};
 use super::{LONGEST_SHORT_WORD, long_word, short_word};
-use crate::merge::{Learned, Merge, MergeOptions, Statistics, Words};
+use crate::merge::{Learned, Merge, MergeOptions, MergeStatistics, Words};
 use crate::model::Model;
 use crate::{Pattern, Quiet, WordSource};
 
@@ -36,7 +36,7 @@ fn model_of(letters: u8, merges: &[(Vec<u8>, Vec<u8>)]) -> Model {
         tokens,
         special_tokens: Vec::new(),
         merges,
-        statistics: Statistics::default(),
+        statistics: MergeStatistics::default(),
     };
     Model::from_learned(learned, Pattern::None)
 }
@@ -98,7 +98,10 @@ fn compare(model: &Model, words: &[Vec<u8>]) -> bool {
     let byte_ids = model.byte_ids().map(|id| id.unwrap_or(u32::MAX));
     let joins = Joins::new(model.joins());
     let linear = LinearWords::new(model, &joins);
-    let (mut heap, mut room) = (long_word::Room::default(), Room::default());
+    let (mut heap, mut room) = (
+        long_word::LongWordScratch::default(),
+        LinearWordScratch::default(),
+    );
     for word in words.iter().filter(|word| !word.is_empty()) {
         let mut expected = Vec::new();
         long_word::encode(&joins, &byte_ids, word, &mut heap, &mut expected);
@@ -252,7 +255,7 @@ fn work_grows_with_the_length_of_a_word_and_no_faster() {
     let steps = |model: &Model, word: &[u8]| {
         let linear =
             LinearWords::new(model, &Joins::new(model.joins())).expect("merges are in order");
-        let mut room = Room::default();
+        let mut room = LinearWordScratch::default();
         linear.encode(word, &mut room, &mut Vec::new());
         room.steps
     };

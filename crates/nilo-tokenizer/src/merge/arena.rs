@@ -3,7 +3,7 @@
 //! A token's id stands in the first and in the last of the slots that its bytes took, so the token after a place is one addition away and the token before it one subtraction.
 //! Words of one count lie together, and a block of slots never mixes two counts: a place's weight is one load.
 
-use super::slot::{Slot, ask_for_large_pages};
+use super::slot::{SymbolSlot, ask_for_large_pages};
 use super::tokens::Tokens;
 use super::words::{Unpack, Words};
 
@@ -28,11 +28,11 @@ pub(super) fn slots_of(words: &Words) -> u64 {
 }
 
 /// Bytes that an arena of so many slots takes.
-pub(super) fn arena_bytes<S: Slot>(slots: u64) -> u64 {
+pub(super) fn arena_bytes<S: SymbolSlot>(slots: u64) -> u64 {
     slots * S::BYTES + slots / BLOCK_SLOTS * 4
 }
 
-impl<S: Slot> Arena<S> {
+impl<S: SymbolSlot> Arena<S> {
     /// Lays out the words, each byte as its token, and gives back the packed words as it goes.
     pub(super) fn new(words: Words, tokens: &Tokens) -> Self {
         let length = slots_of(&words) as usize;

@@ -1,10 +1,10 @@
 //! Making room in the pool and in the table, without going through the words.
 
 use super::merger::Merger;
-use super::order::{Candidate, Order, halves};
-use super::slot::Slot;
+use super::order::{CandidatePair, Order, halves};
+use super::slot::SymbolSlot;
 
-impl<S: Slot> Merger<S> {
+impl<S: SymbolSlot> Merger<S> {
     /// Makes room for lists of this many places if that can be had by sliding lists together and by dropping the rarest pairs.
     pub(super) fn make_room(&mut self, places: usize) {
         // A merge rarely makes more pairs than this; those beyond raise the cutoff.
@@ -61,12 +61,12 @@ impl<S: Slot> Merger<S> {
             tie_break: self.tie_break(),
             texts: &self.tokens.texts,
         };
-        let mut kept: Vec<(Candidate, u32)> = self
+        let mut kept: Vec<(CandidatePair, u32)> = self
             .table
             .iter()
             .map(|entry| {
                 (
-                    Candidate {
+                    CandidatePair {
                         count: entry.count,
                         pair: entry.pair,
                     },
@@ -89,7 +89,7 @@ impl<S: Slot> Merger<S> {
         let cutoff = self.cutoff;
         self.table.retain(|entry| {
             cutoff.keeps(
-                Candidate {
+                CandidatePair {
                     count: entry.count,
                     pair: entry.pair,
                 },
@@ -104,7 +104,7 @@ impl<S: Slot> Merger<S> {
             tie_break: self.tie_break(),
             texts: &self.tokens.texts,
         };
-        let pairs = self.table.iter().map(|entry| Candidate {
+        let pairs = self.table.iter().map(|entry| CandidatePair {
             count: entry.count,
             pair: entry.pair,
         });

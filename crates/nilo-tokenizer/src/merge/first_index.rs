@@ -2,9 +2,9 @@
 
 use super::index::Indexed;
 use super::merger::Merger;
-use super::order::{Candidate, Cutoff, pair_of};
+use super::order::{CandidatePair, Cutoff, pair_of};
 use super::replace::NOT_KEPT;
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 use super::threads::in_parts;
 
 /// A pair of bytes in one part of the words.
@@ -14,7 +14,7 @@ struct BytePair {
     places: u32,
 }
 
-impl<S: Slot> Merger<S> {
+impl<S: SymbolSlot> Merger<S> {
     /// Counts all pairs of bytes and keeps the most frequent ones, as many as there is room for.
     pub(super) fn index_bytes(&mut self) -> Indexed {
         // Ids of bytes in the order of the alphabet, and the other way round.
@@ -54,7 +54,7 @@ impl<S: Slot> Merger<S> {
                 if count >= self.floor {
                     let places: u32 = parts.iter().map(|part| part[at].places).sum();
                     candidates.push((
-                        Candidate {
+                        CandidatePair {
                             count,
                             pair: pair_of(left, right),
                         },

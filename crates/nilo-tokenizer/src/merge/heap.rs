@@ -3,18 +3,18 @@
 //! Counts in it may be out of date: they only ever fall, so the top one is looked up again before it is believed.
 //! The standard heap cannot compare by something outside its items, which ties by text need.
 
-use super::order::{Candidate, Order};
+use super::order::{CandidatePair, Order};
 
 /// A binary heap ordered by an [`Order`] that is handed in each time.
 #[derive(Default)]
-pub(super) struct Heap(Vec<Candidate>);
+pub(super) struct Heap(Vec<CandidatePair>);
 
 impl Heap {
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self(Vec::with_capacity(capacity))
     }
 
-    pub(super) fn peek(&self) -> Option<Candidate> {
+    pub(super) fn peek(&self) -> Option<CandidatePair> {
         self.0.first().copied()
     }
 
@@ -22,7 +22,7 @@ impl Heap {
         self.0.len()
     }
 
-    pub(super) fn push(&mut self, candidate: Candidate, order: &Order<'_>) {
+    pub(super) fn push(&mut self, candidate: CandidatePair, order: &Order<'_>) {
         let mut index = self.0.len();
         self.0.push(candidate);
         while index > 0 {
@@ -45,7 +45,7 @@ impl Heap {
     }
 
     /// Puts another candidate in place of the top one.
-    pub(super) fn replace_top(&mut self, candidate: Candidate, order: &Order<'_>) {
+    pub(super) fn replace_top(&mut self, candidate: CandidatePair, order: &Order<'_>) {
         if !self.0.is_empty() {
             self.sift_down(0, candidate, order);
         }
@@ -54,7 +54,7 @@ impl Heap {
     /// Takes these candidates in place of all it had.
     pub(super) fn refill(
         &mut self,
-        candidates: impl Iterator<Item = Candidate>,
+        candidates: impl Iterator<Item = CandidatePair>,
         order: &Order<'_>,
     ) {
         self.0.clear();
@@ -64,7 +64,7 @@ impl Heap {
         }
     }
 
-    fn sift_down(&mut self, mut index: usize, candidate: Candidate, order: &Order<'_>) {
+    fn sift_down(&mut self, mut index: usize, candidate: CandidatePair, order: &Order<'_>) {
         loop {
             let mut child = 2 * index + 1;
             if child >= self.0.len() {

@@ -4,10 +4,10 @@
 //! If the table is too small for the others, they are counted in several passes, a stretch of the order of ties at a time, and the first of all stretches are kept.
 
 use super::merger::Merger;
-use super::order::{Candidate, Cutoff, Order, Pair, pair_of};
-use super::pair_table::{Entry, spread};
+use super::order::{CandidatePair, Cutoff, Order, SymbolPair, pair_of};
+use super::pair_table::{PairEntry, spread};
 use super::plan::buckets;
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 use super::threads::in_parts;
 
 /// What an index found.
@@ -18,10 +18,10 @@ pub(super) enum Indexed {
     /// The pair to merge next is in the table.
     Ready,
     /// This pair is to be merged next, and its list has no room in the pool.
-    TooLong(Candidate),
+    TooLong(CandidatePair),
 }
 
-impl<S: Slot> Merger<S> {
+impl<S: SymbolSlot> Merger<S> {
     /// Counts all pairs again and keeps those that are merged next.
     pub(super) fn index(&mut self) -> Indexed {
         self.statistics.indexes += 1;
@@ -41,9 +41,9 @@ impl<S: Slot> Merger<S> {
     }
 
     /// All pairs within the cutoff, which is raised to what there is room for.
-    fn count_pairs(&mut self, buckets: &[u64], cutoff: &mut Cutoff) -> Vec<(Candidate, u32)> {
+    fn count_pairs(&mut self, buckets: &[u64], cutoff: &mut Cutoff) -> Vec<(CandidatePair, u32)> {
         let most = (self.table.most() / 4 * 3).max(1);
-        let mut candidates: Vec<(Candidate, u32)> = Vec::new();
+        let mut candidates: Vec<(CandidatePair, u32)> = Vec::new();
         let mut after = None;
         loop {
             let mut stretch = TieStretch { after, last: None };
@@ -52,7 +52,7 @@ impl<S: Slot> Merger<S> {
                 tie_break: self.tie_break(),
                 texts: &self.tokens.texts,
             };
-            let candidate = |entry: &Entry| Candidate {
+            let candidate = |entry: &PairEntry| CandidatePair {
                 count: entry.count,
                 pair: entry.pair,
             };
@@ -68,7 +68,7 @@ impl<S: Slot> Merger<S> {
                 candidates
                     .sort_unstable_by(|(first, _), (second, _)| order.compare(*first, *second));
                 candidates.truncate(most);
-                let Candidate { count, pair } = candidates[most - 1].0;
+                let CandidatePair { count, pair } = candidates[most - 1].0;
                 *cutoff = Cutoff {
                     count,
                     last: Some(pair),
@@ -132,7 +132,11 @@ impl<S: Slot> Merger<S> {
     }
 
     /// Puts into the empty table the pairs that are merged first, as many as there is room for, notes their places, and sets the cutoff: the given one, or higher.
-    fn keep_most_frequent(&mut self, candidates: Vec<(Candidate, u32)>, cutoff: Cutoff) -> Indexed {
+    fn keep_most_frequent(
+        &mut self,
+        candidates: Vec<(CandidatePair, u32)>,
+        cutoff: Cutoff,
+    ) -> Indexed {
         let indexed = self.keep_first(candidates, cutoff);
         let (table, pool) = (&mut self.table, &self.pool);
         for entry in table.iter_mut() {
@@ -156,7 +160,7 @@ impl<S: Slot> Merger<S> {
     /// Puts into the empty table the pairs that are merged first, as many as there is room for, and sets the cutoff: the given one, or higher.
     pub(super) fn keep_first(
         &mut self,
-        mut candidates: Vec<(Candidate, u32)>,
+        mut candidates: Vec<(CandidatePair, u32)>,
         cutoff: Cutoff,
     ) -> Indexed {
         self.table.clear();
@@ -177,14 +181,14 @@ impl<S: Slot> Merger<S> {
                 let Some(last) = last else {
                     return Indexed::TooLong(candidate);
                 };
-                let Candidate { count, pair } = last;
+                let CandidatePair { count, pair } = last;
                 self.cutoff = Cutoff {
                     count,
                     last: Some(pair),
                 };
                 break;
             };
-            self.table.insert(Entry {
+            self.table.insert(PairEntry {
                 pair: candidate.pair,
                 count: candidate.count,
                 start,
@@ -204,35 +208,35 @@ impl<S: Slot> Merger<S> {
 const BEGIN: u32 = 0;
 
 #[inline(always)]
-fn bucket_of(pair: Pair, buckets: usize) -> usize {
+fn bucket_of(pair: SymbolPair, buckets: usize) -> usize {
     (spread(pair) >> 32) as usize & (buckets - 1)
 }
 
 /// A stretch of pairs in the order of ties.
 struct TieStretch {
     /// Pairs up to and with this one are not in it.
-    after: Option<Pair>,
+    after: Option<SymbolPair>,
     /// The last pair that is in it; `None`: no end.
-    last: Option<Pair>,
+    last: Option<SymbolPair>,
 }
 
 impl TieStretch {
-    fn holds(&self, pair: Pair, order: &Order<'_>) -> bool {
+    fn holds(&self, pair: SymbolPair, order: &Order<'_>) -> bool {
         self.after.is_none_or(|after| order.wins_tie(after, pair))
             && self.last.is_none_or(|last| !order.wins_tie(last, pair))
     }
 
     /// Ends the stretch in the middle of what the table holds, and takes the later half out.
     fn halve(&mut self, table: &mut super::pair_table::PairTable, order: &Order<'_>) {
-        let mut pairs: Vec<Pair> = table.iter().map(|entry| entry.pair).collect();
+        let mut pairs: Vec<SymbolPair> = table.iter().map(|entry| entry.pair).collect();
         let middle = pairs.len() / 2;
-        let by_tie = |first: &Pair, second: &Pair| {
+        let by_tie = |first: &SymbolPair, second: &SymbolPair| {
             order.compare(
-                Candidate {
+                CandidatePair {
                     count: 0,
                     pair: *first,
                 },
-                Candidate {
+                CandidatePair {
                     count: 0,
                     pair: *second,
                 },

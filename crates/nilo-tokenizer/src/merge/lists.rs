@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use super::merger::Merger;
-use super::pair_table::Entry;
+use super::pair_table::PairEntry;
 use super::replace::{Merging, Neighbours};
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 use super::threads::in_parts;
 
 /// Lists shorter than this are not worth a second thread.
 const LONG_LIST: u32 = 16_384;
 
-impl<S: Slot> Merger<S> {
+impl<S: SymbolSlot> Merger<S> {
     /// Cuts a long list for the threads, where two places are so far apart that no thread sees what another one changes.
-    pub(super) fn cut(&self, entry: Entry, merging: Merging) -> Vec<Range<u32>> {
+    pub(super) fn cut(&self, entry: PairEntry, merging: Merging) -> Vec<Range<u32>> {
         let end = entry.start + entry.places;
         let mut bounds = vec![entry.start];
         if self.threads > 1 && entry.places >= LONG_LIST {

@@ -6,14 +6,14 @@
 use super::arena::Arena;
 use super::heap::Heap;
 use super::options::{MergeOptions, TieBreak};
-use super::order::{Candidate, Cutoff, Order, Pair, halves};
+use super::order::{CandidatePair, Cutoff, Order, SymbolPair, halves};
 use super::pair_table::PairTable;
-use super::plan::Room;
-use super::pool::Pool;
+use super::plan::IndexCapacity;
+use super::pool::OccurrencePool;
 use super::replace::{Merging, Neighbours};
-use super::slot::Slot;
-use super::tokens::{Target, Tokens};
-use super::{Merge, Statistics};
+use super::slot::SymbolSlot;
+use super::tokens::{MergedToken, Tokens};
+use super::{Merge, MergeStatistics};
 
 /// Counts of merges fall with a power of their number: 1.3 to 1.6 was measured on text, code and many languages, over the last five doublings of 32,000 merges.
 /// Where they fall more steeply, pairs are missed and all pairs are counted once more.
@@ -24,10 +24,10 @@ pub(super) struct Merger<S> {
     pub(super) arena: Arena<S>,
     pub(super) tokens: Tokens,
     pub(super) table: PairTable,
-    pub(super) pool: Pool,
+    pub(super) pool: OccurrencePool,
     pub(super) heap: Heap,
     pub(super) cutoff: Cutoff,
-    pub(super) statistics: Statistics,
+    pub(super) statistics: MergeStatistics,
     pub(super) threads: usize,
     /// Pairs that occur less often are never merged.
     pub(super) floor: u64,
@@ -35,17 +35,22 @@ pub(super) struct Merger<S> {
     pub(super) neighbours: Vec<Neighbours>,
 }
 
-impl<S: Slot> Merger<S> {
-    pub(super) fn new(arena: Arena<S>, tokens: Tokens, room: Room, options: &MergeOptions) -> Self {
+impl<S: SymbolSlot> Merger<S> {
+    pub(super) fn new(
+        arena: Arena<S>,
+        tokens: Tokens,
+        room: IndexCapacity,
+        options: &MergeOptions,
+    ) -> Self {
         let threads = options.threads.max(1);
         Self {
             arena,
             tokens,
             table: PairTable::new(room.pairs as usize),
-            pool: Pool::new(room.places as usize),
+            pool: OccurrencePool::new(room.places as usize),
             heap: Heap::with_capacity(room.pairs as usize),
             cutoff: Cutoff::at(options.min_frequency.max(1)),
-            statistics: Statistics::default(),
+            statistics: MergeStatistics::default(),
             threads,
             floor: options.min_frequency.max(1),
             options: options.clone(),
@@ -84,7 +89,7 @@ impl<S: Slot> Merger<S> {
     }
 
     /// The pair to merge next, out of those that are kept; `None` if none of them is surely the next.
-    pub(super) fn next(&mut self) -> Option<Candidate> {
+    pub(super) fn next(&mut self) -> Option<CandidatePair> {
         let order = Order {
             tie_break: self.options.tie_break,
             texts: &self.tokens.texts,
@@ -97,7 +102,7 @@ impl<S: Slot> Merger<S> {
             match self.table.get(top.pair) {
                 Some(entry) if entry.count == top.count => return Some(top),
                 Some(entry) => self.heap.replace_top(
-                    Candidate {
+                    CandidatePair {
                         count: entry.count,
                         pair: top.pair,
                     },
@@ -109,7 +114,7 @@ impl<S: Slot> Merger<S> {
     }
 
     /// Merges the pair that [`Self::next`] returned.
-    pub(super) fn merge(&mut self, next: Candidate) -> Merge {
+    pub(super) fn merge(&mut self, next: CandidatePair) -> Merge {
         let order = Order {
             tie_break: self.options.tie_break,
             texts: &self.tokens.texts,
@@ -158,7 +163,7 @@ impl<S: Slot> Merger<S> {
     }
 
     /// Merges a pair whose list has no room in the pool: finds its places by going through all words, and forgets all pairs.
-    pub(super) fn merge_by_scan(&mut self, next: Candidate) -> Merge {
+    pub(super) fn merge_by_scan(&mut self, next: CandidatePair) -> Merge {
         let (merging, _) = self.join(next.pair);
         let neighbours = &mut self.neighbours[0];
         let end = self.arena.slots.len() as u32;
@@ -183,11 +188,11 @@ impl<S: Slot> Merger<S> {
         }
     }
 
-    fn join(&mut self, pair: Pair) -> (Merging, bool) {
+    fn join(&mut self, pair: SymbolPair) -> (Merging, bool) {
         let (left, right) = halves(pair);
         let (joined, fresh) = match self.tokens.join(left, right) {
-            Target::Fresh(id) => (id, true),
-            Target::InUse(id) => (id, false),
+            MergedToken::Fresh(id) => (id, true),
+            MergedToken::InUse(id) => (id, false),
         };
         let lengths = &self.tokens.lengths;
         let left_length = lengths[left as usize];

@@ -28,15 +28,15 @@ use std::time::{Duration, Instant};
 
 pub use error::{MergeError, ReadWordsError};
 pub use options::{Alphabet, MergeOptions, TieBreak};
-pub use plan::{Plan, plan_for};
+pub use plan::{MergePlan, plan_for};
 pub use words::Words;
 
 use crate::Progress;
 use arena::Arena;
 use index::Indexed;
 use merger::Merger;
-use plan::Room;
-use slot::Slot;
+use plan::IndexCapacity;
+use slot::SymbolSlot;
 use tokens::Tokens;
 
 /// One merge: two tokens that become one.
@@ -62,12 +62,12 @@ pub struct Learned {
     /// In the order they were learnt.
     pub merges: Vec<Merge>,
     /// How the work went; it differs with memory and threads where the rest does not.
-    pub statistics: Statistics,
+    pub statistics: MergeStatistics,
 }
 
 /// How the work went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct MergeStatistics {
     /// How often all pairs were counted after the first time.
     pub indexes: u64,
     /// How often the lists of places were slid together.
@@ -100,13 +100,13 @@ impl Words {
     }
 }
 
-fn learn<S: Slot>(
+fn learn<S: SymbolSlot>(
     words: Words,
     options: &MergeOptions,
     progress: &dyn Progress,
 ) -> Result<Learned, MergeError> {
     let tokens = Tokens::new(options, &words.seen)?;
-    let room = Room::choose(&words, options)?;
+    let room = IndexCapacity::choose(&words, options)?;
     let arena = Arena::<S>::new(words, &tokens);
     let wanted = (options.vocabulary_size - tokens.len()) as u64;
     let mut merger = Merger::new(arena, tokens, room, options);

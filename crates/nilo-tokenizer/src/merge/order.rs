@@ -3,23 +3,23 @@
 use super::options::TieBreak;
 
 /// Two ids in one number: the left one in the upper half, so that numbers compare as pairs do.
-pub(super) type Pair = u64;
+pub(super) type SymbolPair = u64;
 
 #[inline(always)]
-pub(super) fn pair_of(left: u32, right: u32) -> Pair {
+pub(super) fn pair_of(left: u32, right: u32) -> SymbolPair {
     u64::from(left) << 32 | u64::from(right)
 }
 
 #[inline(always)]
-pub(super) fn halves(pair: Pair) -> (u32, u32) {
+pub(super) fn halves(pair: SymbolPair) -> (u32, u32) {
     ((pair >> 32) as u32, pair as u32)
 }
 
 /// A pair and how often it occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct CandidatePair {
     pub(super) count: u64,
-    pub(super) pair: Pair,
+    pub(super) pair: SymbolPair,
 }
 
 /// The order among candidates; it needs the texts where bytes decide.
@@ -32,7 +32,7 @@ pub(super) struct Order<'a> {
 impl Order<'_> {
     /// Whether `first` is merged before `second`.
     #[inline]
-    pub(super) fn precedes(&self, first: Candidate, second: Candidate) -> bool {
+    pub(super) fn precedes(&self, first: CandidatePair, second: CandidatePair) -> bool {
         if first.count != second.count {
             return first.count > second.count;
         }
@@ -40,7 +40,11 @@ impl Order<'_> {
     }
 
     /// The order of merging: what is merged first is less.
-    pub(super) fn compare(&self, first: Candidate, second: Candidate) -> std::cmp::Ordering {
+    pub(super) fn compare(
+        &self,
+        first: CandidatePair,
+        second: CandidatePair,
+    ) -> std::cmp::Ordering {
         if first.pair == second.pair {
             second.count.cmp(&first.count)
         } else if self.precedes(first, second) {
@@ -52,7 +56,7 @@ impl Order<'_> {
 
     /// Whether the pair `first` is merged before a pair `second` of the same count.
     #[inline]
-    pub(super) fn wins_tie(&self, first: Pair, second: Pair) -> bool {
+    pub(super) fn wins_tie(&self, first: SymbolPair, second: SymbolPair) -> bool {
         match self.tie_break {
             TieBreak::HuggingFace => first < second,
             TieBreak::Gpt2Bytes => {
@@ -70,7 +74,7 @@ pub(super) struct Cutoff {
     /// The lowest count that is kept.
     pub(super) count: u64,
     /// Among pairs of exactly that count, the last in the order of ties that is kept; `None`: all are.
-    pub(super) last: Option<Pair>,
+    pub(super) last: Option<SymbolPair>,
 }
 
 impl Cutoff {
@@ -79,7 +83,7 @@ impl Cutoff {
     }
 
     #[inline]
-    pub(super) fn keeps(&self, candidate: Candidate, order: &Order<'_>) -> bool {
+    pub(super) fn keeps(&self, candidate: CandidatePair, order: &Order<'_>) -> bool {
         candidate.count > self.count
             || candidate.count == self.count
                 && self

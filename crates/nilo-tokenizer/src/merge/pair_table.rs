@@ -2,12 +2,12 @@
 //!
 //! Open addressing with the entries inside, so that a lookup is one miss of the cache; removal shifts back, so that no tombstones pile up.
 
-use super::order::Pair;
+use super::order::SymbolPair;
 
 /// A kept pair. A count of zero marks an empty slot.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Entry {
-    pub(super) pair: Pair,
+pub(super) struct PairEntry {
+    pub(super) pair: SymbolPair,
     pub(super) count: u64,
     /// Where its list begins in the pool.
     pub(super) start: u32,
@@ -20,7 +20,7 @@ pub(super) const ENTRY_BYTES: u64 = 24 * 3 / 2;
 
 /// Kept pairs by their ids.
 pub(super) struct PairTable {
-    entries: Box<[Entry]>,
+    entries: Box<[PairEntry]>,
     len: usize,
     most: usize,
 }
@@ -29,7 +29,7 @@ impl PairTable {
     /// A table that takes `most` pairs.
     pub(super) fn new(most: usize) -> Self {
         Self {
-            entries: vec![Entry::default(); most * 3 / 2 + 1].into_boxed_slice(),
+            entries: vec![PairEntry::default(); most * 3 / 2 + 1].into_boxed_slice(),
             len: 0,
             most,
         }
@@ -48,7 +48,7 @@ impl PairTable {
     }
 
     #[inline(always)]
-    fn home(&self, pair: Pair) -> usize {
+    fn home(&self, pair: SymbolPair) -> usize {
         ((u128::from(spread(pair)) * self.entries.len() as u128) >> 64) as usize
     }
 
@@ -63,7 +63,7 @@ impl PairTable {
 
     /// The index of a pair, or of the empty slot where it would go.
     #[inline]
-    fn find(&self, pair: Pair) -> (usize, bool) {
+    fn find(&self, pair: SymbolPair) -> (usize, bool) {
         let mut index = self.home(pair);
         loop {
             let entry = &self.entries[index];
@@ -77,18 +77,18 @@ impl PairTable {
         }
     }
 
-    pub(super) fn get(&self, pair: Pair) -> Option<&Entry> {
+    pub(super) fn get(&self, pair: SymbolPair) -> Option<&PairEntry> {
         let (index, found) = self.find(pair);
         found.then(|| &self.entries[index])
     }
 
-    pub(super) fn get_mut(&mut self, pair: Pair) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, pair: SymbolPair) -> Option<&mut PairEntry> {
         let (index, found) = self.find(pair);
         found.then(|| &mut self.entries[index])
     }
 
     /// Puts an entry whose pair is not in the table. The table must not be full.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    pub(super) fn insert(&mut self, entry: PairEntry) {
         debug_assert!(!self.is_full() && entry.count > 0);
         let (index, found) = self.find(entry.pair);
         self.entries[index] = entry;
@@ -97,7 +97,7 @@ impl PairTable {
 
     /// Counts one more place of a pair; says no if there is no room for another pair.
     #[inline]
-    pub(super) fn count_place(&mut self, pair: Pair, weight: u64) -> bool {
+    pub(super) fn count_place(&mut self, pair: SymbolPair, weight: u64) -> bool {
         let (index, found) = self.find(pair);
         if found {
             self.entries[index].count += weight;
@@ -107,7 +107,7 @@ impl PairTable {
         if self.is_full() {
             return false;
         }
-        self.entries[index] = Entry {
+        self.entries[index] = PairEntry {
             pair,
             count: weight,
             start: 0,
@@ -119,7 +119,7 @@ impl PairTable {
 
     /// Takes weight from a pair, and the pair out of the table if it falls below the lowest count kept. Returns the places of its list in that case.
     #[inline]
-    pub(super) fn lose(&mut self, pair: Pair, weight: u64, lowest: u64) -> Option<u32> {
+    pub(super) fn lose(&mut self, pair: SymbolPair, weight: u64, lowest: u64) -> Option<u32> {
         let (index, found) = self.find(pair);
         if !found {
             return None;
@@ -134,7 +134,7 @@ impl PairTable {
         Some(places)
     }
 
-    pub(super) fn remove(&mut self, pair: Pair) -> Option<Entry> {
+    pub(super) fn remove(&mut self, pair: SymbolPair) -> Option<PairEntry> {
         let (index, found) = self.find(pair);
         if !found {
             return None;
@@ -170,21 +170,21 @@ impl PairTable {
         self.len -= 1;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PairEntry> {
         self.entries.iter().filter(|entry| entry.count > 0)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PairEntry> {
         self.entries.iter_mut().filter(|entry| entry.count > 0)
     }
 
     pub(super) fn clear(&mut self) {
-        self.entries.fill(Entry::default());
+        self.entries.fill(PairEntry::default());
         self.len = 0;
     }
 
     /// Removes what is not wanted.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Entry) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&PairEntry) -> bool) {
         // An entry that shifts back into the gap is looked at next; one that wraps around the end was looked at before or is looked at again, which does no harm.
         let mut index = 0;
         while index < self.entries.len() {
@@ -199,7 +199,7 @@ impl PairTable {
 
 /// Spreads a pair over 64 bits, the upper ones best.
 #[inline(always)]
-pub(super) fn spread(pair: Pair) -> u64 {
+pub(super) fn spread(pair: SymbolPair) -> u64 {
     let mixed = (pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn pairs_are_found_after_any_removals() {
         let mut table = PairTable::new(500);
-        let entry = |pair| Entry {
+        let entry = |pair| PairEntry {
             pair,
             count: pair + 1,
             start: 0,

@@ -10,12 +10,12 @@ use super::error::MergeError;
 use super::options::MergeOptions;
 use super::pair_table::ENTRY_BYTES;
 use super::replace::NEIGHBOUR_BYTES;
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 use super::words::{Unpack, Words};
 
 /// What merging will take.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct MergePlan {
     /// The most bytes it will have allocated at one time, the packed words included.
     pub peak_bytes: u64,
     /// The smallest budget that works.
@@ -26,7 +26,7 @@ pub struct Plan {
 
 /// Room for the index: what can be chosen freely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct IndexCapacity {
     /// Entries of the lists of places.
     pub(super) places: u64,
     /// Kept pairs.
@@ -94,7 +94,7 @@ impl Sizes {
     }
 
     /// With ample room all pairs are counted once, before there are merges; with less, again and again, and the rarest are sorted out.
-    fn peak(&self, room: Room) -> u64 {
+    fn peak(&self, room: IndexCapacity) -> u64 {
         let mut later = self.tokens;
         if room != self.ample() {
             later += buckets(room.pairs) * 8 * self.threads + room.pairs * SORTED_PAIR_BYTES;
@@ -105,24 +105,24 @@ impl Sizes {
     }
 
     /// With less room nearly every merge would go through all words.
-    fn least(&self) -> Room {
-        Room {
+    fn least(&self) -> IndexCapacity {
+        IndexCapacity {
             places: (self.slots / 8).max(1 << 10),
             pairs: 1 << 9,
         }
     }
 
     /// All places of pairs fit, and those that the first merges make before lists are slid together.
-    fn ample(&self) -> Room {
+    fn ample(&self) -> IndexCapacity {
         let places = (self.slots + self.slots / 4).max(self.least().places);
         let pairs = USUAL_PAIRS.max(self.slots / 256).min(self.slots);
-        Room {
+        IndexCapacity {
             places: places.min(u64::from(u32::MAX) - 1),
             pairs: pairs.max(self.least().pairs),
         }
     }
 
-    fn room(&self, options: &MergeOptions) -> Result<Room, MergeError> {
+    fn room(&self, options: &MergeOptions) -> Result<IndexCapacity, MergeError> {
         let mut room = self.ample();
         let Some(budget) = options.memory_budget_bytes else {
             return Ok(room);
@@ -152,7 +152,7 @@ pub(super) fn buckets(pairs: u64) -> u64 {
     (pairs * 2).next_power_of_two().max(1 << 16)
 }
 
-impl Room {
+impl IndexCapacity {
     pub(super) fn choose(words: &Words, options: &MergeOptions) -> Result<Self, MergeError> {
         Sizes::for_options(slots_of(words), words.packed_bytes(), options).room(options)
     }
@@ -160,11 +160,11 @@ impl Room {
 
 impl Words {
     /// What merging these words will take; an error if it cannot be done within the budget.
-    pub fn plan(&self, options: &MergeOptions) -> Result<Plan, MergeError> {
+    pub fn plan(&self, options: &MergeOptions) -> Result<MergePlan, MergeError> {
         let sizes = Sizes::for_options(slots_of(self), self.packed_bytes(), options);
         let room = sizes.room(options)?;
         let seconds = seconds(&sizes, room, options, self.nanos_per_byte());
-        Ok(Plan {
+        Ok(MergePlan {
             peak_bytes: sizes.peak(room),
             least_bytes: Sizes::least_bytes(slots_of(self), self.packed_bytes(), options),
             seconds,
@@ -192,11 +192,15 @@ impl Words {
 }
 
 /// What merging will take, from the sizes alone: distinct words and the bytes in them.
-pub fn plan_for(distinct: u64, bytes: u64, options: &MergeOptions) -> Result<Plan, MergeError> {
+pub fn plan_for(
+    distinct: u64,
+    bytes: u64,
+    options: &MergeOptions,
+) -> Result<MergePlan, MergeError> {
     let slots = BLOCK_SLOTS + bytes + distinct + distinct / 8;
     let sizes = Sizes::for_options(slots, bytes + distinct * 3, options);
     let room = sizes.room(options)?;
-    Ok(Plan {
+    Ok(MergePlan {
         peak_bytes: sizes.peak(room),
         least_bytes: Sizes::least_bytes(slots, bytes + distinct * 3, options),
         seconds: seconds(&sizes, room, options, USUAL_NANOS),
@@ -207,7 +211,7 @@ pub fn plan_for(distinct: u64, bytes: u64, options: &MergeOptions) -> Result<Pla
 const USUAL_NANOS: f64 = 1.6;
 
 /// Measured with `examples/merge.rs` on one thread, 32,000 tokens: 1.9 million slots in 0.22 s, 10.6 in 0.75 s, 40 in 4 s (larger ones miss the cache more often).
-fn seconds(sizes: &Sizes, room: Room, options: &MergeOptions, nanos_per_byte: f64) -> f64 {
+fn seconds(sizes: &Sizes, room: IndexCapacity, options: &MergeOptions, nanos_per_byte: f64) -> f64 {
     let millions = sizes.slots as f64 / 1e6;
     let replacing = millions * 0.055 * (1.0 + millions / 55.0).min(2.0);
     let bookkeeping = options.vocabulary_size as f64 * 4e-6;

@@ -4,17 +4,17 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 
 /// Lists of places.
-pub(super) struct Pool {
+pub(super) struct OccurrencePool {
     places: Box<[AtomicU32]>,
     used: usize,
     /// Entries of lists that are no longer needed.
     pub(super) garbage: usize,
 }
 
-impl Pool {
+impl OccurrencePool {
     pub(super) fn new(places: usize) -> Self {
         Self {
             places: AtomicU32::zeroed(places),

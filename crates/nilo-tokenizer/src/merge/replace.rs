@@ -3,8 +3,8 @@
 //! Neighbours are added up in arrays with an element for each token, so that the table of pairs is asked once for each different neighbour and not once for each place.
 
 use super::arena::Arena;
-use super::pool::Pool;
-use super::slot::Slot;
+use super::pool::OccurrencePool;
+use super::slot::SymbolSlot;
 
 /// What one neighbour adds up to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,12 +21,12 @@ pub(super) const NEIGHBOUR_BYTES: u64 = 2 * size_of::<Neighbour>() as u64;
 pub(super) const NOT_KEPT: u32 = u32::MAX;
 
 /// All neighbours on one side.
-pub(super) struct Side {
+pub(super) struct SideNeighbours {
     pub(super) by_id: Vec<Neighbour>,
     pub(super) touched: Vec<u32>,
 }
 
-impl Side {
+impl SideNeighbours {
     #[inline(always)]
     fn add(&mut self, id: u32, weight: u64) {
         let neighbour = &mut self.by_id[id as usize];
@@ -46,8 +46,8 @@ impl Side {
 
 /// The neighbours that one thread met.
 pub(super) struct Neighbours {
-    pub(super) left: Side,
-    pub(super) right: Side,
+    pub(super) left: SideNeighbours,
+    pub(super) right: SideNeighbours,
     /// Places where two merged tokens stand side by side.
     pub(super) adjacent: Neighbour,
 }
@@ -64,7 +64,7 @@ pub(super) struct Merging {
 
 impl Neighbours {
     pub(super) fn new(tokens: usize) -> Self {
-        let side = || Side {
+        let side = || SideNeighbours {
             by_id: vec![Neighbour::default(); tokens],
             touched: Vec::new(),
         };
@@ -82,10 +82,10 @@ impl Neighbours {
     }
 
     /// Replaces at the places of a list, in ascending order, and keeps at the list's front those that were not out of date. Returns how many.
-    pub(super) fn replace<S: Slot>(
+    pub(super) fn replace<S: SymbolSlot>(
         &mut self,
         arena: &Arena<S>,
-        pool: &Pool,
+        pool: &OccurrencePool,
         list: std::ops::Range<u32>,
         merging: Merging,
     ) -> u32 {
@@ -101,7 +101,7 @@ impl Neighbours {
     }
 
     #[inline(always)]
-    pub(super) fn replace_at<S: Slot>(
+    pub(super) fn replace_at<S: SymbolSlot>(
         &mut self,
         arena: &Arena<S>,
         place: u32,
@@ -134,10 +134,10 @@ impl Neighbours {
     }
 
     /// Notes the places of the pairs that the merge made, at the cursors.
-    pub(super) fn note_places<S: Slot>(
+    pub(super) fn note_places<S: SymbolSlot>(
         &mut self,
         arena: &Arena<S>,
-        pool: &Pool,
+        pool: &OccurrencePool,
         list: std::ops::Range<u32>,
         merging: Merging,
         lengths: &[u32],
@@ -164,7 +164,7 @@ impl Neighbours {
 }
 
 #[inline(always)]
-fn note(cursor: &mut u32, pool: &Pool, place: u32) {
+fn note(cursor: &mut u32, pool: &OccurrencePool, place: u32) {
     if *cursor != NOT_KEPT {
         pool.set(*cursor, place);
         *cursor += 1;

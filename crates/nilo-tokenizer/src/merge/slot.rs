@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 /// One symbol of the arena.
-pub(super) trait Slot: Send + Sync + Sized + 'static {
+pub(super) trait SymbolSlot: Send + Sync + Sized + 'static {
     /// What a slot takes.
     const BYTES: u64;
     /// Stands between words.
@@ -23,7 +23,7 @@ pub(super) trait Slot: Send + Sync + Sized + 'static {
     fn set(&self, symbol: u32);
 }
 
-impl Slot for AtomicU16 {
+impl SymbolSlot for AtomicU16 {
     const BYTES: u64 = 2;
     const SEPARATOR: u32 = u16::MAX as u32;
     const DEAD: u32 = u16::MAX as u32 - 1;
@@ -45,7 +45,7 @@ impl Slot for AtomicU16 {
     }
 }
 
-impl Slot for AtomicU32 {
+impl SymbolSlot for AtomicU32 {
     const BYTES: u64 = 4;
     const SEPARATOR: u32 = u32::MAX;
     const DEAD: u32 = u32::MAX - 1;
@@ -69,7 +69,7 @@ impl Slot for AtomicU32 {
 
 /// Asks for large pages: places are met in strides, and each page of 4 KiB costs a walk through the page table.
 #[cfg(target_os = "linux")]
-pub(super) fn ask_for_large_pages<S: Slot>(slots: &[S]) {
+pub(super) fn ask_for_large_pages<S: SymbolSlot>(slots: &[S]) {
     const PAGE: usize = 4096;
     let start = slots.as_ptr().addr().next_multiple_of(PAGE);
     let end = slots.as_ptr_range().end.addr() / PAGE * PAGE;
@@ -82,4 +82,4 @@ pub(super) fn ask_for_large_pages<S: Slot>(slots: &[S]) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn ask_for_large_pages<S: Slot>(_slots: &[S]) {}
+pub(super) fn ask_for_large_pages<S: SymbolSlot>(_slots: &[S]) {}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::error::MergeError;
 use super::options::{Alphabet, MergeOptions};
-use super::words::Seen;
+use super::words::ByteSet;
 use crate::byte_level::ByteLevel;
 
 /// Tokens by id.
@@ -19,7 +19,7 @@ pub(super) struct Tokens {
 }
 
 /// Where a merge leads.
-pub(super) enum Target {
+pub(super) enum MergedToken {
     /// A token that no word holds yet.
     Fresh(u32),
     /// A token that stands in words already.
@@ -28,7 +28,7 @@ pub(super) enum Target {
 
 impl Tokens {
     /// Special tokens first, then the alphabet in the order of its stand-ins.
-    pub(super) fn new(options: &MergeOptions, seen: &Seen) -> Result<Self, MergeError> {
+    pub(super) fn new(options: &MergeOptions, seen: &ByteSet) -> Result<Self, MergeError> {
         let level = ByteLevel::default();
         let mut tokens = Self {
             texts: Vec::new(),
@@ -90,7 +90,7 @@ impl Tokens {
     }
 
     /// The token that two tokens make together.
-    pub(super) fn join(&mut self, left: u32, right: u32) -> Target {
+    pub(super) fn join(&mut self, left: u32, right: u32) -> MergedToken {
         let text = [&*self.texts[left as usize], &*self.texts[right as usize]]
             .concat()
             .into_boxed_slice();
@@ -99,9 +99,9 @@ impl Tokens {
             None => self.push(text),
         };
         if std::mem::replace(&mut self.in_use[id as usize], true) {
-            Target::InUse(id)
+            MergedToken::InUse(id)
         } else {
-            Target::Fresh(id)
+            MergedToken::Fresh(id)
         }
     }
 

@@ -1,12 +1,12 @@
 //! What a merge does to the counts of other pairs.
 
 use super::merger::Merger;
-use super::order::{Candidate, Order, Pair, halves, pair_of};
-use super::pair_table::Entry;
+use super::order::{CandidatePair, Order, SymbolPair, halves, pair_of};
+use super::pair_table::PairEntry;
 use super::replace::{Merging, NOT_KEPT, Neighbour, Neighbours};
-use super::slot::Slot;
+use super::slot::SymbolSlot;
 
-impl<S: Slot> Merger<S> {
+impl<S: SymbolSlot> Merger<S> {
     /// Takes from the pairs that were torn apart, and puts in the pairs that were made.
     pub(super) fn update_pairs(&mut self, merging: Merging, used: usize) {
         let Merging {
@@ -57,15 +57,15 @@ impl<S: Slot> Merger<S> {
         self.neighbours = neighbours;
     }
 
-    fn lose(&mut self, pair: Pair, weight: u64) {
+    fn lose(&mut self, pair: SymbolPair, weight: u64) {
         if let Some(places) = self.table.lose(pair, weight, self.cutoff.count) {
             self.pool.garbage += places as usize;
         }
     }
 
     /// Keeps a fresh pair if it is worth it and there is room. Returns where its list begins.
-    fn keep(&mut self, pair: Pair, total: Neighbour) -> u32 {
-        let candidate = Candidate {
+    fn keep(&mut self, pair: SymbolPair, total: Neighbour) -> u32 {
+        let candidate = CandidatePair {
             count: total.weight,
             pair,
         };
@@ -94,7 +94,7 @@ impl<S: Slot> Merger<S> {
             self.cutoff.raise_above(total.weight);
             return NOT_KEPT;
         };
-        self.table.insert(Entry {
+        self.table.insert(PairEntry {
             pair,
             count: total.weight,
             start,

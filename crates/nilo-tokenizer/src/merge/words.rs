@@ -24,7 +24,7 @@ pub struct Words {
     pub(super) chunks: Vec<Vec<u8>>,
     small_slots: Vec<u64>,
     large_slots: BTreeMap<u64, u64>,
-    pub(super) seen: Seen,
+    pub(super) seen: ByteSet,
     distinct: u64,
     bytes: u64,
     text_bytes: u128,
@@ -32,9 +32,9 @@ pub struct Words {
 
 /// The bytes that occur.
 #[derive(Debug, Clone)]
-pub(super) struct Seen(pub(super) [bool; 256]);
+pub(super) struct ByteSet(pub(super) [bool; 256]);
 
-impl Default for Seen {
+impl Default for ByteSet {
     fn default() -> Self {
         Self([false; 256])
     }

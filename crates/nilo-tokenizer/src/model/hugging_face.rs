@@ -67,7 +67,7 @@ impl Model {
                 most: MOST_FILE_BYTES,
             });
         }
-        let file: File =
+        let file: TokenizerJson =
             serde_json::from_slice(text).map_err(|error| malformed(WHAT, error.to_string()))?;
         file.model.check()?;
         if !file.normalizer.is_null() {
@@ -101,7 +101,7 @@ impl Model {
             .model
             .merges
             .into_iter()
-            .map(Pair::halves)
+            .map(MergeEntry::halves)
             .collect::<Option<Vec<_>>>();
         let merges = merges.ok_or_else(|| malformed(WHAT, "a merge is not two tokens"))?;
         from_written(WHAT, &vocabulary, &merges, special_tokens, pattern)
@@ -113,14 +113,14 @@ fn unsupported(what: impl Into<String>) -> ModelError {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct TokenizerJson {
     #[serde(default)]
     added_tokens: Vec<Added>,
     #[serde(default)]
     normalizer: Value,
     #[serde(default)]
     pre_tokenizer: Value,
-    model: BpeModel,
+    model: HuggingFaceModel,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +136,7 @@ struct Added {
 }
 
 #[derive(Deserialize)]
-struct BpeModel {
+struct HuggingFaceModel {
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -152,10 +152,10 @@ struct BpeModel {
     #[serde(default)]
     ignore_merges: bool,
     vocab: HashMap<String, u32>,
-    merges: Vec<Pair>,
+    merges: Vec<MergeEntry>,
 }
 
-impl BpeModel {
+impl HuggingFaceModel {
     fn check(&self) -> Result<(), ModelError> {
         if let Some(kind) = self.kind.as_deref().filter(|&kind| kind != "BPE") {
             let kind: String = kind
@@ -188,16 +188,16 @@ impl BpeModel {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Pair {
+enum MergeEntry {
     Halves([String; 2]),
     Line(String),
 }
 
-impl Pair {
+impl MergeEntry {
     fn halves(self) -> Option<[String; 2]> {
         match self {
-            Pair::Halves(halves) => Some(halves),
-            Pair::Line(line) => line
+            MergeEntry::Halves(halves) => Some(halves),
+            MergeEntry::Line(line) => line
                 .split_once(' ')
                 .map(|(left, right)| [left.to_owned(), right.to_owned()]),
         }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 pub use error::ModelError;
 pub use ranks::RanksInfo;
-pub use save::Saved;
+pub use save::SavedFiles;
 
 use crate::Pattern;
 use crate::byte_level::ByteLevel;

@@ -8,7 +8,7 @@ use crate::WholeFile;
 
 /// What is in a folder after saving.
 #[derive(Debug)]
-pub struct Saved {
+pub struct SavedFiles {
     /// The files that were written.
     pub paths: Vec<PathBuf>,
     /// Why there are no ranks for tiktoken, if there are none.
@@ -20,7 +20,7 @@ const RANKS_INFO: &str = "ranks.json";
 
 impl Model {
     /// Writes every form that another library reads. Ranks of another model, where this one has none, are taken away.
-    pub fn save(&self, folder: &Path) -> Result<Saved, ModelError> {
+    pub fn save(&self, folder: &Path) -> Result<SavedFiles, ModelError> {
         let mut files = vec![
             ("tokenizer.json", self.to_tokenizer_json()),
             ("vocab.json", self.to_vocab_json()),
@@ -39,7 +39,7 @@ impl Model {
         for name in [RANKS, RANKS_INFO].iter().filter(|_| no_ranks.is_some()) {
             std::fs::remove_file(folder.join(name)).ok();
         }
-        Ok(Saved { paths, no_ranks })
+        Ok(SavedFiles { paths, no_ranks })
     }
 
     /// Reads a file, but no more of it than a vocabulary may have.

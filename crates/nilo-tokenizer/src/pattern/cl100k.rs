@@ -5,7 +5,7 @@
 use super::blocks::Masks;
 use super::class::{Class, character_at};
 use super::runs::{class_at, contraction_end, run_end, space_end, symbols_end, three_numbers_end};
-use super::window::{self, Window, filled};
+use super::window::{self, ClassWindow, filled};
 
 #[inline]
 pub(super) fn scan(text: &[u8], visit: impl FnMut(usize, usize)) {
@@ -18,7 +18,7 @@ pub(super) fn scan(text: &[u8], visit: impl FnMut(usize, usize)) {
 /// * A run of letters does, unless white space other than a line end, or one symbol that is such a start, stands before it.
 /// * A contraction takes the letters that it needs from such a symbol's run, and what follows starts a word.
 #[inline(always)]
-fn starts_in(text: &[u8], base: usize, window: Window) -> u64 {
+fn starts_in(text: &[u8], base: usize, window: ClassWindow) -> u64 {
     let Masks {
         letters,
         numbers,

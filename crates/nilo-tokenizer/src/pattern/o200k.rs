@@ -10,7 +10,7 @@
 use super::blocks::Masks;
 use super::class::{Class, character_at};
 use super::runs::{class_at, contraction_end, run_end, space_end, symbols_end, three_numbers_end};
-use super::window::{self, Window, filled};
+use super::window::{self, ClassWindow, filled};
 
 #[inline]
 pub(super) fn scan(text: &[u8], visit: impl FnMut(usize, usize)) {
@@ -25,7 +25,7 @@ pub(super) fn scan(text: &[u8], visit: impl FnMut(usize, usize)) {
 ///   it.
 /// * A capital after a small letter is a start.
 #[inline(always)]
-fn starts_in(text: &[u8], base: usize, mut window: Window) -> u64 {
+fn starts_in(text: &[u8], base: usize, mut window: ClassWindow) -> u64 {
     let Masks {
         capitals,
         numbers,
@@ -65,7 +65,7 @@ fn starts_in(text: &[u8], base: usize, mut window: Window) -> u64 {
 /// The starts among capitals that follow letters without case or marks. After small letters of the same word, which
 /// `small` has, they start another; else only if no other letter follows them.
 #[inline]
-fn capital_starts(window: &mut Window, mut unsure: u64, small: u64) -> u64 {
+fn capital_starts(window: &mut ClassWindow, mut unsure: u64, small: u64) -> u64 {
     let capitals = window.masks.capitals;
     let both = window.caseless | window.marks;
     let others = (window.masks.letters | window.marks) & !capitals;

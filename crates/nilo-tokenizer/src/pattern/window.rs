@@ -10,7 +10,7 @@ use super::class::{Class, wide_character_at};
 
 /// What the bytes of a window are. All bytes of a character have its class.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct ClassWindow {
     /// Letters, numbers and white space, also beyond ASCII, where numbers end the window.
     pub(super) masks: Masks,
     /// Letters without case.
@@ -28,7 +28,7 @@ pub(super) struct Window {
 #[inline(always)]
 pub(super) fn scan(
     text: &[u8],
-    starts_in: impl Fn(&[u8], usize, Window) -> u64,
+    starts_in: impl Fn(&[u8], usize, ClassWindow) -> u64,
     word_end: impl Fn(&[u8], usize) -> usize,
     mut visit: impl FnMut(usize, usize),
 ) {
@@ -37,7 +37,7 @@ pub(super) fn scan(
         let mut starts = 0;
         let mut base = word_start;
         if text.len() - word_start > BLOCK {
-            let window = Window::at(text, word_start);
+            let window = ClassWindow::at(text, word_start);
             starts = starts_in(text, word_start, window) & !1;
         }
         if starts == 0 {
@@ -53,7 +53,7 @@ pub(super) fn scan(
     }
 }
 
-impl Window {
+impl ClassWindow {
     #[inline(always)]
     fn at(text: &[u8], base: usize) -> Self {
         let mut window = Self {

@@ -1,7 +1,7 @@
 //! What a training has to say in the end: notes for people, JSON for programs.
 
 use nilo_answer::bpe_train::{BPE_TRAIN_SCHEMA, BpeTrainAnswer, TextTotals};
-use nilo_tokenizer::Totals;
+use nilo_tokenizer::CorpusTotals;
 
 use super::stages::Stages;
 use super::train::Trained;
@@ -63,7 +63,7 @@ pub(super) fn tell(
     Ok(())
 }
 
-fn totals(totals: &Totals) -> TextTotals {
+fn totals(totals: &CorpusTotals) -> TextTotals {
     TextTotals {
         documents: totals.documents,
         text_bytes: totals.text_bytes,

@@ -1,7 +1,7 @@
 //! `nilo bpe count`: the counting stage alone, for shards on many machines.
 
 use nilo_sample::units::format_bytes;
-use nilo_tokenizer::{CountError, Counted, WholeFile, count};
+use nilo_tokenizer::{CountError, CountOutcome, WholeFile, count};
 
 use super::INTERRUPTED;
 use super::duplicate_input::say_doubled;
@@ -33,8 +33,8 @@ pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure
     let counted = count(&corpus, &settings, &progress);
     progress.0.end();
     let counts = match counted.map_err(count_failure)? {
-        Counted::Finished(counts) => counts,
-        Counted::Stopped(_) => {
+        CountOutcome::Finished(counts) => counts,
+        CountOutcome::Stopped(_) => {
             return Err(Failure::new("interrupted; nothing was written").code(INTERRUPTED));
         }
     };

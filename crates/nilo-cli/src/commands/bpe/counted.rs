@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use nilo_sample::units::format_bytes;
 use nilo_tokenizer::merge::{MergeOptions, ReadWordsError, Words};
 use nilo_tokenizer::{
-    Corpus, CountError, CountSettings, Counted, MergedCounts, Pattern, Totals, WordSource, count,
-    resume,
+    Corpus, CorpusTotals, CountError, CountOutcome, CountSettings, MergedCounts, Pattern,
+    WordSource, count, resume,
 };
 
 use super::INTERRUPTED;
@@ -53,7 +53,7 @@ pub(super) fn read_words(
     input: &Input,
     options: &MergeOptions,
     progress: &BarProgress,
-) -> Result<(Words, Pattern, Totals), Failure> {
+) -> Result<(Words, Pattern, CorpusTotals), Failure> {
     let (corpus, settings) = match input {
         Input::Texts(texts) => &**texts,
         Input::Counts(paths) => return words_from_counts(paths, args, options),
@@ -79,12 +79,12 @@ pub(super) fn read_words(
     };
     progress.0.end();
     match counted.map_err(count_failure)? {
-        Counted::Finished(counts) => {
+        CountOutcome::Finished(counts) => {
             let totals = *counts.totals();
             let words = collect(counts.into_words(1), options)?;
             Ok((words, settings.pattern.clone(), totals))
         }
-        Counted::Stopped(unfinished) => {
+        CountOutcome::Stopped(unfinished) => {
             let done = format_bytes(unfinished.counts().totals().text_bytes as f64);
             let failure = match unfinished.save(&state) {
                 Ok(()) => Failure::new(format!(
@@ -102,7 +102,7 @@ fn words_from_counts(
     paths: &[PathBuf],
     args: &BpeTrainArgs,
     options: &MergeOptions,
-) -> Result<(Words, Pattern, Totals), Failure> {
+) -> Result<(Words, Pattern, CorpusTotals), Failure> {
     let counts = MergedCounts::open(paths, 1).map_err(count_failure)?;
     let recipe = counts.recipe().clone();
     if let Some(asked) = &args.texts.pattern

@@ -6,7 +6,7 @@ use nilo_tokenizer::encode::UnknownIds;
 use nilo_tokenizer::model::Model;
 
 use super::ids::read_ids;
-use super::input_output::{Output, check_apart, reader, status_of};
+use super::input_output::{OutputStream, check_apart, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeDecodeArgs, IdsFormat};
@@ -17,7 +17,7 @@ pub(crate) fn run(args: BpeDecodeArgs) -> Result<u8, Failure> {
     let model = tokenizer::read(&ends.tokenizer, Some("none"))?;
     check_apart(&ends.file, ends.output.as_deref())?;
     let input = reader(&ends.file)?;
-    let output = Output::open(ends.output.as_deref())?;
+    let output = OutputStream::open(ends.output.as_deref())?;
     stop::listen(WaitingReads::BreakOff);
     let when_stopped = output.when_stopped();
     status_of(decode(&model, input, ends.format, output), when_stopped)
@@ -27,7 +27,7 @@ fn decode(
     model: &Model,
     input: impl Read,
     format: IdsFormat,
-    mut output: Output,
+    mut output: OutputStream,
 ) -> Result<(), Failure> {
     let mut decoded = 0;
     read_ids(input, format, |ids| -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use nilo_tokenizer::encode::{Encoder, SpecialTokens, StreamError};
 
 use super::ids::IdsWriter;
-use super::input_output::{Output, check_apart, reader, status_of};
+use super::input_output::{OutputStream, check_apart, reader, status_of};
 use super::stop::{self, WaitingReads};
 use super::tokenizer;
 use crate::args::{BpeEncodeArgs, IdsFormat};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     check_apart(&ends.file, ends.output.as_deref())?;
     check_unpacked(&ends.file)?;
     let input = reader(&ends.file)?;
-    let output = Output::open(ends.output.as_deref())?;
+    let output = OutputStream::open(ends.output.as_deref())?;
     stop::listen(WaitingReads::BreakOff);
     let when_stopped = output.when_stopped();
     let encode = || -> Result<(), Failure> {

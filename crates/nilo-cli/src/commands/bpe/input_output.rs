@@ -67,34 +67,34 @@ impl<R: Read> Read for Stoppable<R> {
 }
 
 /// A file that is there whole or not at all; what is no file (a device, a pipe), as it is; or standard output.
-pub(super) enum Output {
+pub(super) enum OutputStream {
     File(BufWriter<WholeFile>, PathBuf),
     Other(BufWriter<File>, PathBuf),
     Standard(BufWriter<io::StdoutLock<'static>>),
 }
 
-impl Output {
-    pub(super) fn open(path: Option<&Path>) -> Result<Output, Failure> {
+impl OutputStream {
+    pub(super) fn open(path: Option<&Path>) -> Result<OutputStream, Failure> {
         let Some(path) = path else {
-            return Ok(Output::Standard(BufWriter::new(io::stdout().lock())));
+            return Ok(OutputStream::Standard(BufWriter::new(io::stdout().lock())));
         };
         let name = path.to_owned();
         let is_other = |there: std::fs::Metadata| !there.is_file() && !there.is_dir();
         if path.metadata().is_ok_and(is_other) {
             let file = File::options().write(true).open(path);
             let file = file.map_err(|error| refused(path, &error))?;
-            return Ok(Output::Other(BufWriter::new(file), name));
+            return Ok(OutputStream::Other(BufWriter::new(file), name));
         }
         let file = WholeFile::create(path).map_err(|error| refused(path, &error))?;
         let output = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(Output::File(output, name))
+        Ok(OutputStream::File(output, name))
     }
 
     /// What there is to say if the user stops the work before its end.
     pub(super) fn when_stopped(&self) -> &'static str {
         match self {
-            Output::File(..) => "interrupted; nothing was written",
-            Output::Other(..) | Output::Standard(_) => {
+            OutputStream::File(..) => "interrupted; nothing was written",
+            OutputStream::Other(..) | OutputStream::Standard(_) => {
                 "interrupted; what was written breaks off before the end"
             }
         }
@@ -103,11 +103,11 @@ impl Output {
     /// Everything is written: the file appears under its name.
     pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
-            Output::Standard(mut output) => Ok(output.flush()?),
-            Output::Other(mut output, path) => {
+            OutputStream::Standard(mut output) => Ok(output.flush()?),
+            OutputStream::Other(mut output, path) => {
                 output.flush().map_err(|error| refused(&path, &error))
             }
-            Output::File(output, path) => {
+            OutputStream::File(output, path) => {
                 let file = output
                     .into_inner()
                     .map_err(|error| refused(&path, error.error()))?;
@@ -130,20 +130,20 @@ fn refused(path: &Path, error: &io::Error) -> Failure {
         .hint("does its folder exist, and may you write there?")
 }
 
-impl Write for Output {
+impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Output::File(output, _) => output.write(bytes),
-            Output::Other(output, _) => output.write(bytes),
-            Output::Standard(output) => output.write(bytes),
+            OutputStream::File(output, _) => output.write(bytes),
+            OutputStream::Other(output, _) => output.write(bytes),
+            OutputStream::Standard(output) => output.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Output::File(output, _) => output.flush(),
-            Output::Other(output, _) => output.flush(),
-            Output::Standard(output) => output.flush(),
+            OutputStream::File(output, _) => output.flush(),
+            OutputStream::Other(output, _) => output.flush(),
+            OutputStream::Standard(output) => output.flush(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use nilo_tokenizer::Progress;
 
 use super::stop;
-use crate::text::bars::{Bars, Unit};
+use crate::text::bars::{BarUnit, Bars};
 
 /// What the stages report to.
 pub(super) struct BarProgress(pub(super) Bars);
@@ -11,12 +11,12 @@ pub(super) struct BarProgress(pub(super) Bars);
 impl Progress for BarProgress {
     fn scanned(&self, bytes: u64, total_bytes: Option<u64>) {
         self.0
-            .put("Counting words", Unit::Bytes, bytes, total_bytes);
+            .put("Counting words", BarUnit::Bytes, bytes, total_bytes);
     }
 
     fn merged(&self, merges: u64, wanted: u64) {
         self.0
-            .put("Training BPE", Unit::Merges, merges, Some(wanted));
+            .put("Training BPE", BarUnit::Merges, merges, Some(wanted));
     }
 
     fn should_stop(&self) -> bool {

@@ -30,7 +30,7 @@ struct Running {
 }
 
 /// A recording that has ended.
-pub(super) struct Recorded {
+pub(super) struct FinishedRecording {
     run: Option<(RunFolder, Ending)>,
     /// The largest level until the very end, if it is known.
     pub(super) peak_bytes: Option<u64>,
@@ -72,7 +72,7 @@ impl TrainingRecord {
         let peak_bytes = Arc::new(AtomicU64::new(0));
         let highest = Arc::clone(&peak_bytes);
         let mut log_failed = false;
-        let on_tick = move |live: &nilo_recorder::Live| {
+        let on_tick = move |live: &nilo_recorder::LiveReading| {
             highest.store(live.peak_bytes, Ordering::Relaxed);
             let Some(log) = &mut log else { return };
             let written = log.row(live.time_nanos, live.memory_bytes as f64, live.cpu_percent);
@@ -108,9 +108,9 @@ impl TrainingRecord {
     }
 
     /// Takes a last reading and ends the recording with the status that the program will exit with.
-    pub(super) fn finish(self, exit_code: u8) -> Recorded {
+    pub(super) fn finish(self, exit_code: u8) -> FinishedRecording {
         let Some(running) = self.0 else {
-            return Recorded {
+            return FinishedRecording {
                 run: None,
                 peak_bytes: None,
             };
@@ -124,14 +124,14 @@ impl TrainingRecord {
                 note(&format!("Memory log saved to {}", path.display()));
             }
         }
-        Recorded {
+        FinishedRecording {
             run: ending.map(|ending| (running.folder, ending)),
             peak_bytes: Some(peak_bytes),
         }
     }
 }
 
-impl Recorded {
+impl FinishedRecording {
     /// Prints the block of memory figures.
     pub(super) fn report(&self) {
         if let Some((folder, ending)) = &self.run {

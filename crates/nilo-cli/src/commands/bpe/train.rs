@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_sample::units::format_bytes;
 use nilo_sample::words::duration_in_words;
-use nilo_tokenizer::Totals;
+use nilo_tokenizer::CorpusTotals;
 use nilo_tokenizer::merge::MergeOptions;
 use nilo_tokenizer::model::Model;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
 
 /// What was learnt and from what.
 pub(super) struct Trained {
-    pub(super) totals: Totals,
+    pub(super) totals: CorpusTotals,
     pub(super) model: Model,
     pub(super) merges: usize,
     pub(super) files: Vec<PathBuf>,

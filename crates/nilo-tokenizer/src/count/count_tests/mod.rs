@@ -61,10 +61,10 @@ fn settings(pattern: &Pattern) -> CountSettings {
     }
 }
 
-fn finished(counted: Counted) -> Counts {
+fn finished(counted: CountOutcome) -> Counts {
     match counted {
-        Counted::Finished(counts) => counts,
-        Counted::Stopped(_) => panic!("counting was stopped"),
+        CountOutcome::Finished(counts) => counts,
+        CountOutcome::Stopped(_) => panic!("counting was stopped"),
     }
 }
 

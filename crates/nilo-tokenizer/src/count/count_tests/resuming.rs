@@ -46,8 +46,8 @@ fn counting_that_was_interrupted_again_and_again_ends_with_the_same_counts() {
     let mut counted = count(&corpus, &settings, &StopAfter(AtomicU64::new(5))).unwrap();
     let counts = loop {
         match counted {
-            Counted::Finished(counts) => break counts,
-            Counted::Stopped(unfinished) => unfinished.save(&state).unwrap(),
+            CountOutcome::Finished(counts) => break counts,
+            CountOutcome::Stopped(unfinished) => unfinished.save(&state).unwrap(),
         }
         interruptions += 1;
         assert!(matches!(
@@ -94,7 +94,7 @@ fn a_pipe_is_counted_but_not_resumed() {
         plainly(&Pattern::Gpt2, &[&text])
     );
     let feeding = feed(text);
-    let Counted::Stopped(unfinished) =
+    let CountOutcome::Stopped(unfinished) =
         count(&corpus, &settings, &StopAfter(AtomicU64::new(3))).unwrap()
     else {
         panic!("not stopped");
@@ -141,7 +141,7 @@ fn a_state_is_refused_for_another_corpus() {
         chunk_bytes: 1_000,
         ..settings(&Pattern::Gpt2)
     };
-    let Counted::Stopped(unfinished) =
+    let CountOutcome::Stopped(unfinished) =
         count(&corpus, &settings, &StopAfter(AtomicU64::new(3))).unwrap()
     else {
         panic!("not stopped");

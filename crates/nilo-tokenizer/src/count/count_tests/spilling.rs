@@ -102,10 +102,10 @@ fn counts_beyond_32_bits_are_exact() {
     }
     let (parts, _) = table.finish().unwrap();
     let recipe = Recipe::new(&Pattern::Gpt2, &TextFormat::default());
-    let totals = Totals {
+    let totals = CorpusTotals {
         distinct_words: 2,
         distinct_bytes: 4 + 33,
-        ..Totals::default()
+        ..CorpusTotals::default()
     };
     let words = words_of(Counts::new(parts, totals, recipe).into_words(1));
     assert_eq!(
