@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Dependencies between our crates point one way, ARCHITECTURE.md has a row for each crate, and `nilo-source` alone reads `/proc`.
+"""Dependencies between our crates point one way, ARCHITECTURE.md has a row for each crate, `nilo-source` alone reads `/proc`, and no two types share a name.
 
 The order is that of the data flow; a crate may use only the crates named in its row here.
 Inside of the crates named in WITHOUT_CYCLES, modules do not use each other in a circle.
@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from module_cycles import find_cycle
+from type_names import find_duplicates
 
 WITHOUT_CYCLES = ["nilo-answer", "nilo-cli"]
 
@@ -81,6 +82,8 @@ def main():
         if cycle:
             errors.append(f"modules of {name} use each other: {' <- '.join(cycle)}")
     errors += [f"{name} reads /proc, which nilo-source is there for" for name in readers_of_proc(root)]
+    for name, files in find_duplicates([*root.glob("crates/*/src"), *root.glob("bench/*/src")]).items():
+        errors.append(f"{len(files)} types are named {name}: {', '.join(str(file.relative_to(root)) for file in files)}")
     for error in errors:
         print(f"error: {error}", file=sys.stderr)
     print(f"{len(metadata['packages'])} crates, {len(errors)} errors")
