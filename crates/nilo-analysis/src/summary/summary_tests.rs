@@ -1,8 +1,9 @@
 use super::*;
 use crate::ending::{Aftermath, judge_ending};
+use crate::peak::PeakKind;
 use nilo_sample::fixture;
 use nilo_sample::rows::CgroupRow;
-use nilo_sample::{ABSENT, TableSpec, TimedEvent};
+use nilo_sample::{ABSENT, Event, ProcessId, TableSpec, TimedEvent};
 
 fn summary_of(recording: &Recording) -> Summary {
     let ending = judge_ending(

@@ -1,0 +1,131 @@
+//! Memory of the whole tree: peak, mean, limit, and the kernel's account of the job's cgroup.
+
+use nilo_sample::units::to_secs;
+use nilo_sample::{Recording, Subject};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::whole;
+use crate::ending::limit_in_force;
+use crate::held_of_limit::held_of_limit;
+use crate::owned_cgroup::owned_cgroup_table;
+use crate::peak::{PeakKind, tree_peak};
+use crate::rate::{minimum, time_weighted_mean};
+
+/// Memory of the tree.
+#[derive(Debug, Clone, Default, JsonSchema, Serialize)]
+pub struct MemorySummary {
+    /// The largest level, from the kernel where it keeps one.
+    pub peak_bytes: Option<u64>,
+    /// Where the peak comes from.
+    pub peak_kind: Option<PeakKind>,
+    /// When it was reached, as nearly as it is known.
+    pub peak_secs: Option<f64>,
+    /// The largest sampled level, to compare.
+    pub sampled_peak_bytes: Option<u64>,
+    /// Mean over time.
+    pub mean_bytes: Option<u64>,
+    /// The smallest sample.
+    pub min_bytes: Option<u64>,
+    /// Peak less the first sample.
+    pub growth_bytes: Option<i64>,
+    /// How many samples.
+    pub samples: u64,
+    /// What the samples are.
+    pub sample_kind: SampleKind,
+    /// The largest swap.
+    pub swap_peak_bytes: Option<u64>,
+    /// The limit in force.
+    pub limit_bytes: Option<u64>,
+    /// What imposes it.
+    pub limit_source: Option<String>,
+    /// What of it the job held at the peak: the peak may count file pages that are charged to another cgroup.
+    #[serde(skip)]
+    pub limit_used_bytes: Option<u64>,
+    /// The kernel's own peak of the job's cgroup, page cache and kernel memory included.
+    pub cgroup_peak_bytes: Option<u64>,
+    /// The largest sampled working set of the job's cgroup.
+    pub cgroup_working_set_peak_bytes: Option<u64>,
+}
+
+/// What the samples of a tree's memory count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SampleKind {
+    /// Resident memory: of one process, or with shared pages that were not measured.
+    #[default]
+    Rss,
+    /// Every page of the tree once.
+    DistinctPages,
+}
+
+/// The most memory that the job held at once.
+pub fn peak_memory_bytes(recording: &Recording) -> Option<u64> {
+    summarize_memory(recording).peak_bytes
+}
+
+pub(super) fn summarize_memory(recording: &Recording) -> MemorySummary {
+    let limit = limit_in_force(recording);
+    let mut summary = MemorySummary {
+        limit_bytes: limit.as_ref().map(|limit| limit.bytes),
+        limit_source: limit.map(|limit| limit.source.to_string()),
+        ..MemorySummary::default()
+    };
+    let Some(tree) = recording.table(&Subject::Tree) else {
+        return summary;
+    };
+    let Some(level) = tree.series("memory_bytes") else {
+        return summary;
+    };
+    let shared_once = tree
+        .series("pss_processes")
+        .and_then(|series| series.max())
+        .is_some_and(|(_, n)| n > 0.0);
+    summary.sample_kind = match shared_once {
+        true => SampleKind::DistinctPages,
+        false => SampleKind::Rss,
+    };
+    summary.samples = level.present().count() as u64;
+    summary.mean_bytes = time_weighted_mean(level).and_then(whole);
+    summary.min_bytes = minimum(level).and_then(whole);
+    summary.swap_peak_bytes = tree
+        .series("swap_bytes")
+        .and_then(|series| series.max())
+        .and_then(|(_, v)| whole(v));
+
+    summary.sampled_peak_bytes = level.max().and_then(|(_, value)| whole(value));
+    if let Some(owned) = owned_cgroup(recording) {
+        summary.cgroup_peak_bytes = owned.peak.and_then(whole);
+        summary.cgroup_working_set_peak_bytes = owned.working_set_peak.and_then(whole);
+    }
+    if let Some(peak) = tree_peak(recording) {
+        summary.peak_bytes = whole(peak.bytes);
+        summary.limit_used_bytes = whole(held_of_limit(recording, peak.bytes));
+        summary.peak_kind = Some(peak.kind);
+        summary.peak_secs = Some(to_secs(peak.time_nanos));
+        let first = level.present().next();
+        summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
+    }
+    summary
+}
+
+struct OwnedCgroup {
+    peak: Option<f64>,
+    working_set_peak: Option<f64>,
+}
+
+/// The job's own cgroup in figures.
+fn owned_cgroup(recording: &Recording) -> Option<OwnedCgroup> {
+    let table = owned_cgroup_table(recording)?;
+    let peaks = table.series("peak_bytes")?;
+    let first = peaks.present().next().map(|(_, value)| value);
+    // A peak that was there before the run began says nothing about the run.
+    let peak = peaks.last().filter(|last| Some(*last) > first);
+    Some(OwnedCgroup {
+        peak,
+        working_set_peak: table
+            .series("working_set_bytes")
+            .and_then(|series| series.max())
+            .map(|(_, v)| v),
+    })
+}

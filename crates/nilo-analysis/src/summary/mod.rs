@@ -1,0 +1,248 @@
+//! The summary of a run: what `nilo show` and the block after `nilo run` print.
+//!
+//! Its JSON form is a promise (`nilo.show/1`): keys carry their units, and every memory figure says what kind it is.
+
+mod cpu;
+mod events;
+mod memory;
+mod processes;
+mod recorder;
+
+pub use cpu::{CpuSummary, UsageSummary};
+pub use events::{MarkSummary, UndeliveredAlerts};
+pub use memory::{MemorySummary, SampleKind, peak_memory_bytes};
+pub use processes::ProcessSummary;
+pub use recorder::{RecorderSummary, damage};
+
+use std::collections::BTreeMap;
+
+use cpu::{summarize_cpu, summarize_usage};
+use memory::summarize_memory;
+use nilo_sample::units::to_secs;
+use nilo_sample::{Alert, Ending, Recording, RunMode, RunStatus, Severity};
+use processes::summarize_processes;
+use recorder::summarize_recorder;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::assessment::ran_out;
+use crate::bottleneck::{Bottleneck, TimedPhase, find_bottleneck};
+use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
+use crate::failed_rank::{FailedRank, failed_rank};
+use crate::findings::{Finding, JudgedRecording, find};
+use crate::gpus::{GpuSummary, summarize_gpus};
+use crate::metrics::{MetricSummary, summarize_metrics};
+use crate::oom_summary::OomSummary;
+use crate::phases::{PhaseSummary, summarize_phases};
+use crate::settings::settings;
+use crate::slurm_place::SlurmPlace;
+use crate::throughput::{ThroughputSummary, summarize_throughput};
+use crate::torch_memory::{TorchMemorySummary, summarize_torch_memory};
+use crate::tracking::ResourceTracker;
+
+/// A run in figures.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct Summary {
+    /// `nilo.show/1`.
+    #[schemars(extend("const" = SHOW_SCHEMA))]
+    pub schema: &'static str,
+    /// Run id.
+    pub run: String,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The job that it lies in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The run that it continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<String>,
+    /// Where it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<nilo_sample::Provenance>,
+    /// The user's tags.
+    pub tags: BTreeMap<String, String>,
+    /// How it came to be recorded.
+    pub mode: RunMode,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Where it ran.
+    pub cwd: String,
+    /// On which machine.
+    pub host: String,
+    /// The Slurm job that it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmPlace>,
+    /// Nanoseconds since 1970.
+    pub started_unix_nanos: u64,
+    /// How it ended, or that it has not.
+    pub status: RunStatus,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The rank of a distributed run that failed first, unless the first to end was told to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_rank: Option<FailedRank>,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// Memory ran out: the kernel killed, or an exception says so. A kill of which it is not sure that it was the job's is here too.
+    pub oom: Option<OomSummary>,
+    /// The unhandled exception that ended the program, where it uses the Python package.
+    pub exception: Option<ExceptionSummary>,
+    /// Every unhandled exception, those of other threads and processes too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exceptions: Vec<ExceptionSummary>,
+    /// Memory of the whole tree.
+    pub memory: MemorySummary,
+    /// CPU of the whole tree.
+    pub cpu: CpuSummary,
+    /// What the kernel counted for the command and everything that it waited for, as `wait4` tells at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageSummary>,
+    /// Every process seen, the one that added most first.
+    pub processes: Vec<ProcessSummary>,
+    /// GPUs by their driver's account: those that the job held memory on, and those that it might have.
+    pub gpus: Vec<GpuSummary>,
+    /// GPU memory as PyTorch counts it, for each device of each process.
+    pub torch_memory: Vec<TorchMemorySummary>,
+    /// The program's settings, as it told them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, serde_json::Value>,
+    /// What the program logged, in the order of its first values.
+    pub metrics: Vec<MetricSummary>,
+    /// Phases of the training step, inner ones behind their outer one.
+    pub phases: Vec<PhaseSummary>,
+    /// The part of the training step to look at first; absent where its parts were not timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
+    /// Batches, samples and tokens; absent when the program counted none.
+    pub throughput: Option<ThroughputSummary>,
+    /// What was noticed.
+    pub findings: Vec<Finding>,
+    /// What to do about it.
+    pub advice: Vec<serde_json::Value>,
+    /// Alerts as they were raised and cleared.
+    pub alerts: Vec<Alert>,
+    /// Alerts that did not reach the alert command or the webhook, by reason.
+    pub alerts_not_delivered: Vec<UndeliveredAlerts>,
+    /// The user's marks.
+    pub marks: Vec<MarkSummary>,
+    /// Processes that went on after the command ended.
+    pub left_running: Vec<u32>,
+    /// What could not be seen.
+    pub blind_spots: Vec<String>,
+    /// What the recording itself cost and lost.
+    pub recorder: RecorderSummary,
+}
+
+/// The value of [`Summary::schema`].
+pub const SHOW_SCHEMA: &str = "nilo.show/1";
+
+/// Summarizes a recording whose ending has been judged.
+pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
+    let description = &recording.description;
+    let duration_nanos = ending.time_nanos.max(1);
+    let (mut tracker, changes) = ResourceTracker::over(recording);
+    let ran_out = ran_out(recording, ending, &mut tracker);
+    let seen = JudgedRecording {
+        recording,
+        ending,
+        ran_out: ran_out.as_ref(),
+        verdicts: tracker.verdicts(None),
+        changes,
+    };
+    let phases = summarize_phases(recording, duration_nanos);
+    let phase_totals = phases.iter().map(|phase| TimedPhase {
+        name: &phase.name,
+        total_secs: phase.total_secs,
+        count: phase.represented_count,
+    });
+    Summary {
+        schema: SHOW_SCHEMA,
+        run: description.id.to_string(),
+        name: description.name.clone(),
+        parent: description.parent.as_ref().map(ToString::to_string),
+        resumes: description.resumes.as_ref().map(ToString::to_string),
+        provenance: description.provenance.clone(),
+        tags: description.tags.clone(),
+        mode: description.mode.clone(),
+        command: description.command.clone(),
+        cwd: description.cwd.clone(),
+        host: description.host.clone(),
+        slurm: SlurmPlace::of_recording(recording),
+        started_unix_nanos: description.started_unix_nanos,
+        status: ending.status,
+        exit_code: ending.exit_code,
+        signal: ending.signal,
+        failed_rank: failed_rank(recording),
+        duration_secs: to_secs(duration_nanos),
+        oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
+        exception: ending_exception(recording, ending).map(ExceptionSummary::of),
+        exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
+        memory: summarize_memory(recording),
+        cpu: summarize_cpu(recording, duration_nanos),
+        usage: summarize_usage(recording),
+        processes: summarize_processes(recording),
+        gpus: summarize_gpus(recording, ending.time_nanos),
+        torch_memory: summarize_torch_memory(recording),
+        config: settings(recording),
+        metrics: summarize_metrics(recording),
+        bottleneck: find_bottleneck(phase_totals),
+        phases,
+        throughput: summarize_throughput(recording),
+        findings: find(&seen),
+        advice: Vec::new(),
+        alerts: events::alerts(recording),
+        alerts_not_delivered: events::alerts_not_delivered(recording),
+        marks: events::marks(recording),
+        left_running: ending.left_running.clone(),
+        blind_spots: events::blind_spots(recording),
+        recorder: summarize_recorder(recording, duration_nanos),
+    }
+}
+
+impl Summary {
+    /// Whether it ended because memory ran out.
+    pub fn has_run_out(&self) -> bool {
+        let of_something = |oom: &OomSummary| oom.resource.is_some();
+        self.oom.as_ref().is_some_and(of_something)
+    }
+
+    /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
+    pub fn short_ending(&self) -> String {
+        match (self.status, self.exit_code, self.signal) {
+            (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
+            (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
+            (status, _, _) => status.as_str().to_owned(),
+        }
+    }
+
+    /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
+    pub fn ending_severity(&self) -> Option<Severity> {
+        match (self.status, self.exit_code) {
+            _ if self.has_run_out() => Some(Severity::Critical),
+            (RunStatus::OomKilled, _) => Some(Severity::Critical),
+            (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
+            (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
+            _ => None,
+        }
+    }
+
+    /// The metric to draw when nobody names one: the loss, or else the first.
+    pub fn usual_metric(&self) -> Option<String> {
+        let names = || self.metrics.iter().map(|metric| metric.name.as_str());
+        let loss = names().find(|name| *name == "loss");
+        let some_loss = || names().find(|name| name.ends_with("/loss"));
+        let chosen = loss.or_else(some_loss).or_else(|| names().next())?;
+        Some(chosen.to_owned())
+    }
+}
+
+/// A figure as a whole number; nothing for one that is negative or not a number.
+fn whole(value: f64) -> Option<u64> {
+    (value.is_finite() && value >= 0.0).then_some(value as u64)
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;
