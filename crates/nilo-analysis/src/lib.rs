@@ -15,6 +15,7 @@ mod json_number;
 pub mod metric_history;
 pub mod metrics;
 pub mod oom_summary;
+mod outline;
 pub mod owned_cgroup;
 pub mod peak;
 pub mod phases;
@@ -37,6 +38,7 @@ pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
 };
+pub use outline::{RunOutline, outline};
 pub use resumed::add_resumed_metrics;
 pub use slurm_place::SlurmPlace;
 pub use step_clock::StepClock;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nilo_analysis::Summary;
+use nilo_analysis::RunOutline;
 use nilo_analysis::exceptions::ExceptionSummary;
 use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
-use nilo_sample::RunStatus;
+use nilo_sample::{RunDescription, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,22 +69,22 @@ impl RunsAnswer {
 }
 
 impl ListedRun {
-    /// The figures of a summary.
-    pub fn of(summary: &Summary) -> ListedRun {
-        let memory = &summary.memory;
+    /// The entry of a recording.
+    pub fn of(description: &RunDescription, outline: &RunOutline) -> ListedRun {
+        let memory = &outline.memory;
         ListedRun {
-            run: summary.run.clone(),
-            name: summary.name.clone(),
-            parent: summary.parent.clone(),
-            resumes: summary.resumes.clone(),
-            tags: summary.tags.clone(),
-            command: summary.command.clone(),
-            status: summary.status,
-            exit_code: summary.exit_code,
-            oom: summary.oom.clone(),
-            exception: summary.exception.clone(),
-            started_unix_nanos: summary.started_unix_nanos,
-            duration_secs: summary.duration_secs,
+            run: description.id.to_string(),
+            name: description.name.clone(),
+            parent: description.parent.as_ref().map(ToString::to_string),
+            resumes: description.resumes.as_ref().map(ToString::to_string),
+            tags: description.tags.clone(),
+            command: description.command.clone(),
+            status: outline.status,
+            exit_code: outline.exit_code,
+            oom: outline.oom.clone(),
+            exception: outline.exception.clone(),
+            started_unix_nanos: description.started_unix_nanos,
+            duration_secs: outline.duration_secs,
             peak_bytes: memory.peak_bytes,
             peak_kind: memory.peak_kind,
             mean_bytes: memory.mean_bytes,

@@ -1,10 +1,10 @@
 //! What `nilo runs` lists of a run, and the runs of a job. Of finished runs it is kept beside their files: reading a thousand recordings takes a second.
 
-use nilo_analysis::{Summary, summarize};
+use nilo_analysis::outline;
 use nilo_answer::runs::ListedRun;
 use nilo_recorder::after_the_fact;
 use nilo_runfile::{RunFolder, RunfileError, Validity};
-use nilo_sample::{RunStatus, Severity, Subject, TableSpec};
+use nilo_sample::{Ending, Recording, RunStatus, Severity, Subject, TableSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, warn};
@@ -29,15 +29,16 @@ pub(crate) struct RunLine {
 }
 
 impl RunLine {
-    fn of(summary: &Summary, is_shown_as_job: bool) -> RunLine {
-        let mut short_ending = summary.short_ending();
-        if let Some(ended) = &summary.exception {
+    fn of(recording: &Recording, ending: &Ending, is_shown_as_job: bool) -> RunLine {
+        let outline = outline(recording, ending);
+        let mut short_ending = outline.short_ending();
+        if let Some(ended) = &outline.exception {
             short_ending += &format!(" ({})", short_type(&ended.exception));
         }
         RunLine {
-            figures: ListedRun::of(summary),
+            figures: ListedRun::of(&recording.description, &outline),
             short_ending,
-            severity: summary.ending_severity(),
+            severity: outline.ending_severity(),
             is_shown_as_job,
         }
     }
@@ -112,7 +113,7 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;
     let is_shown_as_job = folder.only_run(&recording.description).is_some();
-    let mut listed = vec![RunLine::of(&summarize(&recording, &ending), false)];
+    let mut listed = vec![RunLine::of(&recording, &ending, false)];
     let mut is_complete = true;
     for run in inside {
         let read = run.and_then(|run| Ok((run.load_alone(&|_| false)?, run)));
@@ -127,7 +128,7 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
         let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
         run.add_job(&mut inner, &recording, &keep, None);
         let ending = after_the_fact(&inner);
-        listed.push(RunLine::of(&summarize(&inner, &ending), is_shown_as_job));
+        listed.push(RunLine::of(&inner, &ending, is_shown_as_job));
     }
     Ok((listed, is_complete))
 }

@@ -6,7 +6,7 @@
 mod ran_out;
 mod warning_text;
 
-pub use ran_out::{RanOut, RanOutKind, ran_out};
+pub use ran_out::{RanOut, RanOutKind, has_run_out, ran_out};
 pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::{Resource, ResourceVerdict};

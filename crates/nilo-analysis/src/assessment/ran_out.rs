@@ -71,10 +71,7 @@ pub fn ran_out(
     ending: &Ending,
     tracker: &mut ResourceTracker,
 ) -> Option<RanOut> {
-    let found = of_kill(recording, ending)
-        .or_else(|| of_exception(recording, ending))
-        .or_else(|| of_refusal(recording, ending));
-    let mut ran_out = found?;
+    let mut ran_out = find_ran_out(recording, ending)?;
     tracker.end_with(&ran_out);
     let verdicts = tracker.verdicts(None);
     let led_here = |verdict: &&ResourceVerdict| verdict.led_to_end;
@@ -87,6 +84,17 @@ pub fn ran_out(
         .max_by_key(|(is_own, _)| *is_own)
         .map(|(_, growth)| growth);
     Some(ran_out)
+}
+
+/// Whether the run ended because memory ran out.
+pub fn has_run_out(recording: &Recording, ending: &Ending) -> bool {
+    find_ran_out(recording, ending).is_some()
+}
+
+fn find_ran_out(recording: &Recording, ending: &Ending) -> Option<RanOut> {
+    of_kill(recording, ending)
+        .or_else(|| of_exception(recording, ending))
+        .or_else(|| of_refusal(recording, ending))
 }
 
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {

@@ -64,7 +64,7 @@ pub fn peak_memory_bytes(recording: &Recording) -> Option<u64> {
     summarize_memory(recording).peak_bytes
 }
 
-pub(super) fn summarize_memory(recording: &Recording) -> MemorySummary {
+pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
     let limit = limit_in_force(recording);
     let mut summary = MemorySummary {
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),

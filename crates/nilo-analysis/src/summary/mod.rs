@@ -2,12 +2,14 @@
 //!
 //! Its JSON form is a promise (`nilo.show/1`): keys carry their units, and every memory figure says what kind it is.
 
+mod advice;
 mod cpu;
 mod events;
 mod memory;
 mod processes;
 mod recorder;
 
+pub use advice::Advice;
 pub use cpu::{CpuSummary, UsageSummary};
 pub use events::{MarkSummary, UndeliveredAlerts};
 pub use memory::{MemorySummary, SampleKind, peak_memory_bytes};
@@ -16,8 +18,9 @@ pub use recorder::{RecorderSummary, damage};
 
 use std::collections::BTreeMap;
 
+use advice::collect_advice;
 use cpu::{summarize_cpu, summarize_usage};
-use memory::summarize_memory;
+pub(crate) use memory::summarize_memory;
 use nilo_sample::units::to_secs;
 use nilo_sample::{Alert, Ending, Recording, RunMode, RunStatus, Severity};
 use processes::summarize_processes;
@@ -33,6 +36,7 @@ use crate::findings::{Finding, JudgedRecording, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
+use crate::outline::{ending_severity, short_ending};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::settings::settings;
 use crate::slurm_place::SlurmPlace;
@@ -120,7 +124,7 @@ pub struct Summary {
     /// What was noticed.
     pub findings: Vec<Finding>,
     /// What to do about it.
-    pub advice: Vec<serde_json::Value>,
+    pub advice: Vec<Advice>,
     /// Alerts as they were raised and cleared.
     pub alerts: Vec<Alert>,
     /// Alerts that did not reach the alert command or the webhook, by reason.
@@ -157,6 +161,8 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         total_secs: phase.total_secs,
         count: phase.represented_count,
     });
+    let bottleneck = find_bottleneck(phase_totals);
+    let findings = find(&seen);
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
@@ -187,11 +193,11 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         torch_memory: summarize_torch_memory(recording),
         config: settings(recording),
         metrics: summarize_metrics(recording),
-        bottleneck: find_bottleneck(phase_totals),
+        advice: collect_advice(&findings, bottleneck.as_ref()),
+        bottleneck,
         phases,
         throughput: summarize_throughput(recording),
-        findings: find(&seen),
-        advice: Vec::new(),
+        findings,
         alerts: events::alerts(recording),
         alerts_not_delivered: events::alerts_not_delivered(recording),
         marks: events::marks(recording),
@@ -210,22 +216,12 @@ impl Summary {
 
     /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
-        match (self.status, self.exit_code, self.signal) {
-            (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
-            (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
-            (status, _, _) => status.as_str().to_owned(),
-        }
+        short_ending(self.status, self.exit_code, self.signal)
     }
 
     /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
     pub fn ending_severity(&self) -> Option<Severity> {
-        match (self.status, self.exit_code) {
-            _ if self.has_run_out() => Some(Severity::Critical),
-            (RunStatus::OomKilled, _) => Some(Severity::Critical),
-            (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
-            (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
-            _ => None,
-        }
+        ending_severity(self.status, self.exit_code, self.oom.as_ref())
     }
 
     /// The metric to draw when nobody names one: the loss, or else the first.

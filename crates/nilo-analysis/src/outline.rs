@@ -1,0 +1,87 @@
+//! What a list of runs tells of each: how it ended and how much memory it took, without judging what its curve foretold.
+//!
+//! A summary replays the recording through the forecasts; a list of a thousand runs cannot wait for that.
+
+use nilo_sample::units::to_secs;
+use nilo_sample::{Ending, Recording, RunStatus, Severity};
+
+use crate::assessment::{has_run_out, ran_out};
+use crate::exceptions::{ExceptionSummary, ending_exception};
+use crate::oom_summary::OomSummary;
+use crate::summary::{MemorySummary, summarize_memory};
+use crate::tracking::ResourceTracker;
+
+/// A run in few figures, the same as in its summary.
+#[derive(Debug, Clone)]
+pub struct RunOutline {
+    /// How it ended, or that it has not.
+    pub status: RunStatus,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// From start to end.
+    pub duration_secs: f64,
+    /// Memory ran out, or may have.
+    pub oom: Option<OomSummary>,
+    /// The unhandled exception that ended the program.
+    pub exception: Option<ExceptionSummary>,
+    /// Memory of the whole tree.
+    pub memory: MemorySummary,
+}
+
+/// Outlines a recording whose ending has been judged.
+pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
+    // Only what ran out of memory has a growth that led there.
+    let ran_out = has_run_out(recording, ending)
+        .then(|| ResourceTracker::over(recording).0)
+        .and_then(|mut tracker| ran_out(recording, ending, &mut tracker));
+    RunOutline {
+        status: ending.status,
+        exit_code: ending.exit_code,
+        signal: ending.signal,
+        duration_secs: to_secs(ending.time_nanos.max(1)),
+        oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
+        exception: ending_exception(recording, ending).map(ExceptionSummary::of),
+        memory: summarize_memory(recording),
+    }
+}
+
+impl RunOutline {
+    /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
+    pub fn short_ending(&self) -> String {
+        short_ending(self.status, self.exit_code, self.signal)
+    }
+
+    /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
+    pub fn ending_severity(&self) -> Option<Severity> {
+        ending_severity(self.status, self.exit_code, self.oom.as_ref())
+    }
+}
+
+pub(crate) fn short_ending(
+    status: RunStatus,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+) -> String {
+    match (status, exit_code, signal) {
+        (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
+        (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
+        (status, _, _) => status.as_str().to_owned(),
+    }
+}
+
+pub(crate) fn ending_severity(
+    status: RunStatus,
+    exit_code: Option<i32>,
+    oom: Option<&OomSummary>,
+) -> Option<Severity> {
+    let is_out = oom.is_some_and(|oom| oom.resource.is_some());
+    match (status, exit_code) {
+        _ if is_out => Some(Severity::Critical),
+        (RunStatus::OomKilled, _) => Some(Severity::Critical),
+        (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
+        (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
+        _ => None,
+    }
+}
