@@ -35,7 +35,9 @@ impl<W: Write> CsvRows<W> {
 
     /// A field of text that comes from programs and goes to people.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
-        Ok(self.writer.write_field(harmless(text).as_bytes())?)
+        self.writer
+            .write_field(harmless(text).as_bytes())
+            .map_err(io_error)
     }
 
     /// A field with a number, or with anything else that cannot do harm.
@@ -43,20 +45,22 @@ impl<W: Write> CsvRows<W> {
         self.number.clear();
         // Writing to a String cannot fail.
         let _ = write!(self.number, "{number}");
-        Ok(self.writer.write_field(self.number.as_bytes())?)
+        self.writer
+            .write_field(self.number.as_bytes())
+            .map_err(io_error)
     }
 
     /// The same, or an empty field where nothing was measured.
     pub fn number_if_known(&mut self, number: Option<impl Display>) -> io::Result<()> {
         match number {
             Some(number) => self.number(number),
-            None => Ok(self.writer.write_field([])?),
+            None => self.writer.write_field([]).map_err(io_error),
         }
     }
 
     /// Ends the row.
     pub fn end_row(&mut self) -> io::Result<()> {
-        Ok(self.writer.write_record(None::<&[u8]>)?)
+        self.writer.write_record(None::<&[u8]>).map_err(io_error)
     }
 
     /// Hands over what was written so far, in one piece.
@@ -67,6 +71,14 @@ impl<W: Write> CsvRows<W> {
     /// Ends the output.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()
+    }
+}
+
+/// The error itself: inside of another one, a closed pipe would not be known as such.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 
