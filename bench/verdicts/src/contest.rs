@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::baselines::Maker;
+use crate::baselines::PredictorFactory;
 use crate::score::cost::{Cost, cost, cost_traces};
 use crate::score::{Total, TraceScore, replay, score};
 use crate::trace::Trace;
@@ -25,7 +25,10 @@ pub struct PredictorResult {
 }
 
 /// Plays each trace to each predictor. Traces are taken one at a time: all of them at once would not fit.
-pub fn contest(makers: &[Maker], traces: impl Iterator<Item = Trace>) -> Vec<PredictorResult> {
+pub fn contest(
+    makers: &[PredictorFactory],
+    traces: impl Iterator<Item = Trace>,
+) -> Vec<PredictorResult> {
     let mut entries: Vec<PredictorResult> = makers
         .iter()
         .map(|make| {
@@ -54,7 +57,7 @@ pub fn contest(makers: &[Maker], traces: impl Iterator<Item = Trace>) -> Vec<Pre
 }
 
 /// Measures what each predictor costs.
-pub fn measure_costs(makers: &[Maker], entries: &mut [PredictorResult]) {
+pub fn measure_costs(makers: &[PredictorFactory], entries: &mut [PredictorResult]) {
     let traces = cost_traces();
     for (make, entry) in makers.iter().zip(entries) {
         if entry.forecasts {

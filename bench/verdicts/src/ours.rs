@@ -2,13 +2,13 @@
 
 use nilo_forecast::{Forecast, Forecaster, GrowthKind, Reading, RiskLevel};
 
-use crate::baselines::{Maker, baselines};
+use crate::baselines::{PredictorFactory, baselines};
 use crate::predictor::{HORIZON_SECS, Predictor, PredictorOutput};
 use crate::trace::TracePoint;
 
 /// In the order of the tables.
-pub fn predictors() -> Vec<Maker> {
-    let ours: Maker = Box::new(|| Box::new(Nilometer::default()));
+pub fn predictors() -> Vec<PredictorFactory> {
+    let ours: PredictorFactory = Box::new(|| Box::new(Nilometer::default()));
     std::iter::once(ours).chain(baselines()).collect()
 }
 

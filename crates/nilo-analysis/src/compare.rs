@@ -180,7 +180,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ending::{Aftermath, judge_ending};
+    use crate::ending::{EndingEvidence, judge_ending};
     use crate::summary::summarize;
     use nilo_sample::ABSENT;
     use nilo_sample::fixture;
@@ -193,9 +193,9 @@ mod tests {
         ])];
         let ending = judge_ending(
             &recording,
-            &Aftermath {
+            &EndingEvidence {
                 exit_code: Some(0),
-                ..Aftermath::default()
+                ..EndingEvidence::default()
             },
         );
         summarize(&recording, &ending)

@@ -120,7 +120,7 @@ fn compared(name: &str, figure: &'static str, values: &[Option<f64>]) -> Compare
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ending::{Aftermath, judge_ending};
+    use crate::ending::{EndingEvidence, judge_ending};
     use crate::summary::summarize;
     use nilo_sample::TableSpec;
     use nilo_sample::fixture;
@@ -138,7 +138,7 @@ mod tests {
         let duration_nanos = values.len() as f64 * 1e9;
         fixture::tick(&mut phase, 1, PhaseRow { duration_nanos });
         recording.tables.push(phase);
-        let ending = judge_ending(&recording, &Aftermath::default());
+        let ending = judge_ending(&recording, &EndingEvidence::default());
         summarize(&recording, &ending)
     }
 

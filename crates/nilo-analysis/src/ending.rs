@@ -22,7 +22,7 @@ const SAME_MOMENT_NANOS: u64 = 1_500_000_000;
 
 /// What is known beyond the recording itself.
 #[derive(Debug, Clone, Default)]
-pub struct Aftermath {
+pub struct EndingEvidence {
     /// The recorder still works on this run.
     pub recorder_alive: bool,
     /// Exit code of the command, if somebody waited for it.
@@ -44,7 +44,7 @@ pub struct Aftermath {
 }
 
 /// Says how the run ended.
-pub fn judge_ending(recording: &Recording, aftermath: &Aftermath) -> Ending {
+pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending {
     let time_nanos = aftermath
         .time_nanos
         .unwrap_or_else(|| recording.last_time_nanos());
@@ -75,7 +75,7 @@ struct CgroupKills<'a> {
     owned: bool,
 }
 
-fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
+fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill> {
     let cgroups = counted_cgroups(recording, aftermath);
     let limit = limit_in_force(recording);
     let mut evidence = Vec::new();
@@ -140,7 +140,10 @@ fn find_oom(recording: &Recording, aftermath: &Aftermath) -> Option<OomKill> {
     })
 }
 
-fn counted_cgroups<'a>(recording: &'a Recording, aftermath: &Aftermath) -> Vec<CgroupKills<'a>> {
+fn counted_cgroups<'a>(
+    recording: &'a Recording,
+    aftermath: &EndingEvidence,
+) -> Vec<CgroupKills<'a>> {
     let mut counted = Vec::new();
     for table in &recording.tables {
         let Subject::Cgroup { path } = &table.spec.subject else {
@@ -182,7 +185,7 @@ pub fn limit_in_force(recording: &Recording) -> Option<Limit> {
 
 fn logged_victim(
     recording: &Recording,
-    aftermath: &Aftermath,
+    aftermath: &EndingEvidence,
     evidence: &mut Vec<String>,
 ) -> Option<u32> {
     let ours = |pid: u32| {
@@ -301,7 +304,7 @@ fn counter_rise(recording: &Recording) -> Option<u64> {
     })
 }
 
-fn time_of_kill(recording: &Recording, aftermath: &Aftermath) -> Option<u64> {
+fn time_of_kill(recording: &Recording, aftermath: &EndingEvidence) -> Option<u64> {
     counter_rise(recording)
         .or(aftermath.time_nanos)
         .or_else(|| Some(recording.last_time_nanos()))

@@ -49,9 +49,9 @@ fn sigkill_with_a_counted_kill_in_an_own_cgroup_is_certain() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 99.0, 1.0)], 1.0);
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             signal: Some(9),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!(ending.status, RunStatus::OomKilled);
@@ -65,9 +65,9 @@ fn sigkill_without_any_evidence_is_just_killed() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 20.0, 0.0)], 1.0);
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             signal: Some(9),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!(ending.status, RunStatus::Killed);
@@ -79,9 +79,9 @@ fn kills_before_the_run_do_not_count() {
     let recording = in_cgroup(&[(0, 10.0, 3.0), (100, 20.0, 3.0)], 1.0);
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             signal: Some(9),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!(ending.status, RunStatus::Killed);
@@ -114,9 +114,9 @@ fn a_child_killed_under_a_parent_that_exits_zero_is_an_oom_kill() {
     ];
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             exit_code: Some(0),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!(
@@ -135,9 +135,9 @@ fn a_kill_in_a_shared_cgroup_is_not_blamed_on_a_command_that_succeeded() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 20.0, 1.0)], 0.0);
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             exit_code: Some(0),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!(ending.status, RunStatus::Exited);
@@ -148,10 +148,10 @@ fn a_kill_in_a_shared_cgroup_is_not_blamed_on_a_command_that_succeeded() {
 fn the_kernels_log_outranks_everything() {
     let mut recording = in_cgroup(&[(0, 10.0, 0.0)], 0.0);
     recording.events = vec![started(5, "python train.py")];
-    let aftermath = Aftermath {
+    let aftermath = EndingEvidence {
         signal: Some(9),
         logged_victims: vec![(77, None), (5, Some("/job".into()))],
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     let oom = judge_ending(&recording, &aftermath).oom.unwrap();
     assert_eq!(
@@ -163,7 +163,7 @@ fn the_kernels_log_outranks_everything() {
 #[test]
 fn a_recorder_that_died_at_the_limit_left_an_oom_kill() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 97.0, 0.0)], 1.0);
-    let ending = judge_ending(&recording, &Aftermath::default());
+    let ending = judge_ending(&recording, &EndingEvidence::default());
     assert_eq!(ending.status, RunStatus::OomKilled);
     assert_eq!(ending.oom.unwrap().certainty, Certainty::Likely);
 }
@@ -172,12 +172,12 @@ fn a_recorder_that_died_at_the_limit_left_an_oom_kill() {
 fn a_recorder_that_died_far_from_the_limit_is_lost() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 50.0, 0.0)], 1.0);
     assert_eq!(
-        judge_ending(&recording, &Aftermath::default()).status,
+        judge_ending(&recording, &EndingEvidence::default()).status,
         RunStatus::Lost
     );
-    let alive = Aftermath {
+    let alive = EndingEvidence {
         recorder_alive: true,
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     assert_eq!(judge_ending(&recording, &alive).status, RunStatus::Running);
 }
@@ -185,9 +185,9 @@ fn a_recorder_that_died_far_from_the_limit_is_lost() {
 #[test]
 fn a_counter_read_after_the_end_completes_the_files() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 50.0, 0.0)], 1.0);
-    let aftermath = Aftermath {
+    let aftermath = EndingEvidence {
         counters: vec![("/job".into(), 1)],
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     assert_eq!(
         judge_ending(&recording, &aftermath).status,
@@ -200,9 +200,9 @@ fn an_ordinary_exit_near_the_limit_is_no_oom() {
     let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 99.0, 0.0)], 1.0);
     let ending = judge_ending(
         &recording,
-        &Aftermath {
+        &EndingEvidence {
             exit_code: Some(1),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     assert_eq!((ending.status, ending.oom), (RunStatus::Exited, None));
@@ -221,20 +221,20 @@ fn a_neighbours_kill_is_not_ours() {
             },
         },
     ];
-    let later = Aftermath {
+    let later = EndingEvidence {
         signal: Some(9),
         time_nanos: Some(3_000_000_000),
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     assert_eq!(judge_ending(&recording, &later).status, RunStatus::Killed);
-    let named = Aftermath {
+    let named = EndingEvidence {
         signal: Some(9),
         time_nanos: Some(1_400_000_000),
         logged_victims: vec![(77, Some("/job".into()))],
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     assert_eq!(judge_ending(&recording, &named).status, RunStatus::Killed);
-    let unnamed = Aftermath {
+    let unnamed = EndingEvidence {
         logged_victims: vec![],
         ..named
     };
@@ -256,10 +256,10 @@ fn a_kill_of_another_run_in_the_same_job_is_not_that_of_a_run_that_went_on() {
         },
     }];
     let ended_at = |time_nanos| {
-        let aftermath = Aftermath {
+        let aftermath = EndingEvidence {
             gone: true,
             time_nanos: Some(time_nanos),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         };
         judge_ending(&recording, &aftermath).status
     };

@@ -33,7 +33,7 @@ pub mod torch_memory;
 pub mod tracking;
 
 pub use compare::{Comparison, compare, run_labels};
-pub use ending::{Aftermath, judge_ending};
+pub use ending::{EndingEvidence, judge_ending};
 pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,

@@ -1,7 +1,7 @@
 //! A memory profile: the level and the statistics of every GPU, of the host and of the watched processes.
 //!
 //! The JSON form has the shape of what `nilometer.memory.MemoryProfiler` reports: a device has `current_usage` and `statistics`, with the same keys.
-//! Means are over time; only changes are recorded, so how often somebody looked is told by the recorder ([`Looks`]).
+//! Means are over time; only changes are recorded, so how often somebody looked is told by the recorder ([`ReadCounts`]).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// How often each kind of thing was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Looks {
+pub struct ReadCounts {
     /// The process tree.
     pub processes: u64,
     /// The host.
@@ -97,7 +97,7 @@ pub struct GpuTotals {
 }
 
 /// Profiles what was recorded up to a time.
-pub fn profile(recording: &Recording, end_nanos: u64, looks: Looks) -> Profile {
+pub fn profile(recording: &Recording, end_nanos: u64, looks: ReadCounts) -> Profile {
     let devices = gpus(recording, end_nanos, looks.gpus);
     let total: u64 = devices
         .values()
@@ -235,7 +235,7 @@ mod tests {
     use nilo_sample::rows::{GpuRow, HostRow, TreeRow};
     use nilo_sample::{Event, Limit, LimitSource, TableSpec, TimedEvent};
 
-    const LOOKS: Looks = Looks {
+    const LOOKS: ReadCounts = ReadCounts {
         processes: 40,
         host: 20,
         gpus: 10,

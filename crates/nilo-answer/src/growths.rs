@@ -10,25 +10,25 @@ use crate::diagnosis::Diagnosis;
 
 /// Everything that was looked at, leaks first.
 #[derive(Debug, Default)]
-pub struct Growths {
+pub struct GrowthFindings {
     /// The resources.
-    pub each: Vec<Grown>,
+    pub each: Vec<ResourceGrowth>,
     /// Who holds the growth of the job's memory, as far as that was looked for.
     pub holders: Vec<MemoryHolder>,
 }
 
 /// One resource.
 #[derive(Debug)]
-pub struct Grown {
+pub struct ResourceGrowth {
     /// What was measured and found.
     pub verdict: ResourceVerdict,
     /// What would have been found without the user's threshold.
     pub below_threshold: Option<Growth>,
 }
 
-impl Growths {
+impl GrowthFindings {
     /// What grows in a diagnosis; growth of fewer than `least_bytes` is left out.
-    pub fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> Growths {
+    pub fn of(diagnosis: &Diagnosis, least_bytes: Option<f64>) -> GrowthFindings {
         let mut verdicts = diagnosis.verdicts(least_bytes);
         leave_out_twice_told(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.growth.map(|growth| growth.kind)));
@@ -40,14 +40,14 @@ impl Growths {
             let same = |other: &&ResourceVerdict| other.resource == verdict.resource;
             unasked.iter().find(same)?.growth
         };
-        let each = verdicts.into_iter().map(|verdict| Grown {
+        let each = verdicts.into_iter().map(|verdict| ResourceGrowth {
             below_threshold: match verdict.growth {
                 Some(_) => None,
                 None => below(&verdict),
             },
             verdict,
         });
-        let mut growths = Growths {
+        let mut growths = GrowthFindings {
             each: each.collect(),
             holders: Vec::new(),
         };
@@ -77,7 +77,7 @@ impl Growths {
     }
 
     /// What is sure to leak.
-    pub fn leaks(&self) -> impl Iterator<Item = &Grown> {
+    pub fn leaks(&self) -> impl Iterator<Item = &ResourceGrowth> {
         self.each.iter().filter(|grown| grown.is_leak())
     }
 
@@ -93,7 +93,7 @@ impl Growths {
     }
 
     /// The holders, where it is the job's growth that is spoken of.
-    pub fn holders_of(&self, grown: &Grown) -> &[MemoryHolder] {
+    pub fn holders_of(&self, grown: &ResourceGrowth) -> &[MemoryHolder] {
         let is_jobs = grown.verdict.resource == Resource::Job && grown.verdict.growth.is_some();
         if is_jobs { &self.holders } else { &[] }
     }
@@ -109,7 +109,7 @@ fn leave_out_twice_told(verdicts: &mut Vec<ResourceVerdict>) {
     }
 }
 
-impl Grown {
+impl ResourceGrowth {
     /// Whether what was found is sure to be one.
     pub fn is_leak(&self) -> bool {
         is_leak(self.verdict.growth.as_ref())

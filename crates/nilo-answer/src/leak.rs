@@ -1,13 +1,13 @@
 //! What `nilo leak` answers: what grows without end.
 
 use nilo_analysis::findings::MemoryHolder;
-use nilo_analysis::tracking::{OddPeer, Resource};
+use nilo_analysis::tracking::{GrowingPeer, Resource};
 use nilo_forecast::{Growth, GrowthKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::diagnosis::{DiagnosedSource, Diagnosis};
-use crate::growths::{Grown, Growths};
+use crate::growths::{GrowthFindings, ResourceGrowth};
 
 /// The value of [`LeakAnswer::schema`].
 pub const LEAK_SCHEMA: &str = "nilo.leak/1";
@@ -56,7 +56,7 @@ pub struct LeakResource {
     pub below_threshold: Option<Growth>,
     /// Processes that grow while others that do the same work stand still.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub odd_peers: Vec<OddPeer>,
+    pub odd_peers: Vec<GrowingPeer>,
     /// Whether the growth ended in running out of memory.
     pub led_to_end: bool,
     /// What counts against the limit and cannot be given back.
@@ -73,7 +73,11 @@ pub struct LeakResource {
 
 impl LeakAnswer {
     /// The answer for a diagnosis with its growths.
-    pub fn of(diagnosis: &Diagnosis, growths: &Growths, threshold_mb: Option<f64>) -> LeakAnswer {
+    pub fn of(
+        diagnosis: &Diagnosis,
+        growths: &GrowthFindings,
+        threshold_mb: Option<f64>,
+    ) -> LeakAnswer {
         LeakAnswer {
             schema: LEAK_SCHEMA,
             about: diagnosis.about(),
@@ -87,7 +91,7 @@ impl LeakAnswer {
 
 impl LeakResource {
     /// What is said of a resource.
-    pub fn of(grown: &Grown) -> LeakResource {
+    pub fn of(grown: &ResourceGrowth) -> LeakResource {
         let verdict = &grown.verdict;
         let growth = verdict.growth;
         LeakResource {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::diagnosis::Diagnosis;
-use crate::growths::{Grown, Growths};
+use crate::growths::{GrowthFindings, ResourceGrowth};
 use crate::leak::LeakResource;
 use crate::oom::{OomResource, ResourceRisk};
 use crate::profile::ProfileAnswer;
@@ -88,7 +88,7 @@ pub struct MonitorFindings {
 #[derive(Debug, Default)]
 pub struct MonitoredLeaks {
     /// What leaks at the end, as `nilo leak` would say.
-    pub leaks: Growths,
+    pub leaks: GrowthFindings,
     /// What was told on the way and is over.
     pub over: Vec<Alert>,
     /// Whether there was too little time to find any.
@@ -149,9 +149,9 @@ impl MonitorEnd {
 impl MonitoredLeaks {
     /// What leaks at the end of a diagnosis, and what was told of leaks on the way.
     pub fn of(diagnosis: &Diagnosis, told: Vec<Alert>, least_bytes: Option<f64>) -> MonitoredLeaks {
-        let mut leaks = Growths::of(diagnosis, least_bytes);
+        let mut leaks = GrowthFindings::of(diagnosis, least_bytes);
         let too_short = leaks.is_too_short();
-        leaks.each.retain(Grown::is_leak);
+        leaks.each.retain(ResourceGrowth::is_leak);
         let goes_on = |alert: &Alert| {
             let mut each = leaks.each.iter();
             each.any(|grown| grown.verdict.resource.to_string() == alert.resource)

@@ -1,6 +1,6 @@
 //! What `nilo profile` answers: levels and statistics of a time of watching.
 
-use nilo_analysis::profile::{Looks, Profile, profile};
+use nilo_analysis::profile::{Profile, ReadCounts, profile};
 use nilo_analysis::summarize;
 use nilo_analysis::summary::ProcessSummary;
 use nilo_sample::units::to_secs;
@@ -66,7 +66,7 @@ pub struct Measurement {
     /// How often was measured.
     pub interval_nanos: u64,
     /// How often each kind of thing was read.
-    pub looks: Looks,
+    pub looks: ReadCounts,
     /// The folder of the run, where it is kept.
     pub run: Option<String>,
 }

@@ -1,13 +1,13 @@
 //! Whom to tell when memory runs short: flags over `[alerts]` of `nilo.toml` over what is usual.
 
 use nilo_recorder::alerts::{
-    AlertCallback, AlertNews, AlertSettings, check_webhook, signal_number,
+    AlertCallback, AlertNotice, AlertSettings, check_webhook, signal_number,
 };
 
 use crate::args::AlertArgs;
 use crate::failure::Failure;
 use crate::settings::AlertTable;
-use crate::text::held_back::HeldBack;
+use crate::text::deferred_warnings::DeferredWarnings;
 
 const SIGNALS: &str = "use a name such as USR1, USR2, TERM or INT";
 const ADDRESSES: &str = "write it in full, such as https://hooks.example.org/alerts";
@@ -21,7 +21,7 @@ pub(crate) fn settle_alerts(
     args: &AlertArgs,
     table: &AlertTable,
     quiet: bool,
-    held_back: &HeldBack,
+    deferred: &DeferredWarnings,
 ) -> Result<Option<AlertSettings>, Failure> {
     if args.no_alerts {
         return Ok(None);
@@ -43,15 +43,15 @@ pub(crate) fn settle_alerts(
         command: args.on_alert.clone().or_else(|| table.on_alert.clone()),
         webhook: webhook.cloned(),
         signal,
-        callback: (!quiet).then(|| print_news(table.quiet.unwrap_or(false), held_back.clone())),
+        callback: (!quiet).then(|| print_news(table.quiet.unwrap_or(false), deferred.clone())),
     }))
 }
 
 /// A line on standard error for each alert, unless the user wants none, and for trouble in telling of them.
-fn print_news(quiet: bool, held_back: HeldBack) -> AlertCallback {
+fn print_news(quiet: bool, deferred: DeferredWarnings) -> AlertCallback {
     Box::new(move |news| match news {
-        AlertNews::Alert(alert) if !quiet => held_back.alert(alert),
-        AlertNews::Alert(_) => {}
-        AlertNews::Trouble(text) => held_back.warn(text),
+        AlertNotice::Alert(alert) if !quiet => deferred.alert(alert),
+        AlertNotice::Alert(_) => {}
+        AlertNotice::Trouble(text) => deferred.warn(text),
     })
 }

@@ -18,7 +18,7 @@ pub(crate) use bpe::{
     BpeArgs, BpeCountArgs, BpeDecodeArgs, BpeEncodeArgs, BpeTrainArgs, BpeVerb, IdsFormat,
     MemoryBudget, Texts, TieBreakArg,
 };
-pub(crate) use diagnose::{Judged, LeakArgs, OomArgs};
+pub(crate) use diagnose::{DiagnosisInput, LeakArgs, OomArgs};
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};

@@ -3,7 +3,7 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
-use nilo_analysis::{Aftermath, judge_ending, summarize};
+use nilo_analysis::{EndingEvidence, judge_ending, summarize};
 use nilo_export::{
     CsvColumns, ExportError, write_csv, write_tensorboard, write_tensorboard_folder,
 };
@@ -220,7 +220,7 @@ fn every_view_means_the_same_cgroup_by_the_jobs_own() {
     write_csv(&recording, CsvColumns::Full, &mut csv).unwrap();
     let csv = String::from_utf8(csv).unwrap();
     assert!(csv.contains(",2048.00,"), "{csv}");
-    let ending = judge_ending(&recording, &Aftermath::default());
+    let ending = judge_ending(&recording, &EndingEvidence::default());
     let shown = summarize(&recording, &ending).memory;
     assert_eq!(shown.cgroup_working_set_peak_bytes, Some(2 << 30));
 }

@@ -12,12 +12,12 @@ use crate::schedule::LOOK_EVERY;
 /// Who is told.
 pub trait Subscriber {
     /// After each look, the last one included.
-    fn on_look(&mut self, look: &Look<'_>);
+    fn on_look(&mut self, look: &Observation<'_>);
 }
 
 /// What a look found.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct Observation<'a> {
     /// Every resource as it stands, without a search for leaks.
     pub risks: &'a [ResourceVerdict],
     /// Risks that became another since the last look.
@@ -82,7 +82,7 @@ impl<F: Fn(&Resource) -> bool> Engine<F> {
             };
             wait = self.judge.wait(news.is_some());
             let changes = news.unwrap_or_default();
-            subscriber.on_look(&Look {
+            subscriber.on_look(&Observation {
                 risks: self.judge.risks(),
                 changes,
                 alerts,

@@ -18,7 +18,7 @@ struct Heard {
 }
 
 impl Subscriber for Heard {
-    fn on_look(&mut self, look: &Look<'_>) {
+    fn on_look(&mut self, look: &Observation<'_>) {
         if let Some(sample) = self.sampling.take() {
             sample();
         }

@@ -9,6 +9,6 @@ mod judge;
 mod schedule;
 mod warnings;
 
-pub use engine::{Engine, Look, Subscriber, Wake};
+pub use engine::{Engine, Observation, Subscriber, Wake};
 pub use judge::{FollowSettings, Judge, LeakSearch};
-pub use warnings::{WarningTurn, Warnings};
+pub use warnings::{WarningChange, Warnings};

@@ -25,7 +25,7 @@ struct ActiveWarning {
 
 /// What follows from an alert.
 #[derive(Debug, Clone, PartialEq)]
-pub enum WarningTurn {
+pub enum WarningChange {
     /// Somebody should be told: it begins, or has become worse.
     Raised(Box<(ResourceVerdict, Assessment)>),
     /// Its last reason is gone.
@@ -47,14 +47,14 @@ impl Warnings {
         subject: &str,
         alert: &Alert,
         risks: &[ResourceVerdict],
-    ) -> Option<WarningTurn> {
+    ) -> Option<WarningChange> {
         let standing = self.standing.entry(subject.to_owned()).or_default();
         let reason = (alert.resource.clone(), alert.kind);
         if !alert.raised {
             standing.reasons.remove(&reason);
             return standing.reasons.is_empty().then(|| {
                 standing.level = RiskLevel::Low;
-                WarningTurn::Over
+                WarningChange::Over
             });
         }
         standing.reasons.insert(reason);
@@ -65,7 +65,7 @@ impl Warnings {
             return None;
         }
         standing.level = assessment.level;
-        Some(WarningTurn::Raised(Box::new((risk.clone(), assessment))))
+        Some(WarningChange::Raised(Box::new((risk.clone(), assessment))))
     }
 }
 
@@ -94,8 +94,10 @@ mod tests {
             let risks = [at(Resource::Job, job), at(Resource::Host, host)];
             for alert in evaluator.look(&risks) {
                 match warnings.on_alert("memory", &alert, &risks) {
-                    Some(WarningTurn::Raised(raised)) => told.push((second, Some(raised.1.level))),
-                    Some(WarningTurn::Over) => told.push((second, None)),
+                    Some(WarningChange::Raised(raised)) => {
+                        told.push((second, Some(raised.1.level)))
+                    }
+                    Some(WarningChange::Over) => told.push((second, None)),
                     None => {}
                 }
             }

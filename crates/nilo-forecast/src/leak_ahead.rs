@@ -13,7 +13,7 @@ const FALLEN: f64 = 0.5;
 ///
 /// A forecast that rests on this growth tells its rate and for how long it has lasted, so that there is one figure for it.
 /// One that sees a risk keeps its level and its times, and calls a leak one. Of one that sees none a leak makes a moderate risk within half an hour,
-/// and a time further ahead. It never makes an alarm: that takes the care of `course.rs`.
+/// and a time further ahead. It never makes an alarm: that takes the care of `scenario.rs`.
 pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Reading) -> Forecast {
     let is_on_its_line = |growth: &&Growth| {
         let least = |level: f64| level - FALLEN * growth.grown_bytes;

@@ -3,11 +3,10 @@
 //! `reading.rs` is what goes in, `risk.rs` what comes out, `forecaster.rs` the way between:
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
-//! `stairs.rs` finds growth in steps, and `course.rs` weighs these ways to the limit;
+//! `stairs.rs` finds growth in steps, and `scenario.rs` weighs these ways to the limit;
 //! `growth.rs` tells a leak from growth that ends, `leak_ahead.rs` where a leak leads, `level_trend.rs` where a level went in one word, and `words.rs` says all of it in sentences.
 
 mod calibration;
-mod course;
 mod envelope;
 mod forecaster;
 mod gate;
@@ -16,6 +15,7 @@ mod leak_ahead;
 mod level_trend;
 mod reading;
 mod risk;
+mod scenario;
 mod stairs;
 mod swings;
 mod theil_sen;

@@ -32,11 +32,11 @@ pub(crate) enum ParsedTime {
 pub(crate) struct TimeParser {
     /// Seconds in one unit, when the column's name says it.
     unit_secs: Option<f64>,
-    settled: Option<Settled>,
+    settled: Option<TimeScale>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Settled {
+struct TimeScale {
     /// Seconds in one of the file's numbers.
     scale: f64,
     /// Since 1970, and not since the start.
@@ -82,7 +82,7 @@ impl TimeParser {
                 (None, None) => return ParsedTime::Bad,
             },
         };
-        let settled = *self.settled.get_or_insert(Settled {
+        let settled = *self.settled.get_or_insert(TimeScale {
             scale,
             unix,
             zero: if unix { nanos } else { nanos.min(0) },

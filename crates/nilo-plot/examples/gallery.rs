@@ -5,7 +5,7 @@ mod synthetic;
 use std::error::Error;
 use std::path::PathBuf;
 
-use nilo_plot::{Across, Chart, ChartOptions, PeakMark, Theme, compare_chart, memory_chart};
+use nilo_plot::{Chart, ChartOptions, PeakMark, Theme, XAxisKind, compare_chart, memory_chart};
 use nilo_sample::Event;
 use synthetic::*;
 
@@ -51,8 +51,8 @@ fn charts() -> Vec<(&'static str, Chart)> {
         ("compare-killed", compare_killed()),
         ("cpu", cpu()),
         ("million", million()),
-        ("metrics", metrics(Across::Time)),
-        ("metrics-by-step", metrics(Across::Steps)),
+        ("metrics", metrics(XAxisKind::Time)),
+        ("metrics-by-step", metrics(XAxisKind::Steps)),
     ]
 }
 
@@ -217,7 +217,7 @@ fn compare(training: &nilo_sample::Recording) -> Chart {
 }
 
 /// A run that was resumed, with a loss that spikes and a gradient that is NaN once.
-fn metrics(across: Across) -> Chart {
+fn metrics(across: XAxisKind) -> Chart {
     let mut recording = training(0.88);
     add_mark(&mut recording, 45.0, "resumed");
     let loss = |step: i64| {

@@ -13,7 +13,7 @@ use crate::legend::{LegendEntry, Swatch, legend, legend_width};
 use crate::levels::{PeakLabel, draw_limit, draw_peak, limit_on_scale, limit_text, peak_of};
 use crate::marks::{draw_gaps, draw_moments, hatch, moments};
 use crate::metric_lines::{chosen, metric_lines, step_range};
-use crate::options::{Across, ChartOptions};
+use crate::options::{ChartOptions, XAxisKind};
 use crate::panel::{
     MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panel_colour,
     panels_height,
@@ -155,7 +155,7 @@ fn x_axis(
     histories: &[(&str, MetricHistory)],
     options: &ChartOptions,
 ) -> XAxis {
-    if options.across == Across::Steps
+    if options.across == XAxisKind::Steps
         && let Some(mut axis) = XAxis::steps(&StepClock::of(recording))
     {
         for range in histories

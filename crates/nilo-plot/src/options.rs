@@ -20,7 +20,7 @@ pub struct PeakMark {
 
 /// What lies across.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Across {
+pub enum XAxisKind {
     /// Time since the run began.
     #[default]
     Time,
@@ -38,7 +38,7 @@ pub struct ChartOptions {
     /// Metrics to draw below the memory, by their names; at most 8 are drawn.
     pub metrics: Vec<String>,
     /// What lies across; several runs are always drawn over time.
-    pub across: Across,
+    pub across: XAxisKind,
     /// The headline; the run's name or id without one.
     pub title: Option<String>,
     /// The peak to mark; the highest sample without one.
@@ -61,7 +61,7 @@ impl Default for ChartOptions {
             width: 960,
             height: 540,
             metrics: Vec::new(),
-            across: Across::Time,
+            across: XAxisKind::Time,
             title: None,
             peak: None,
             cpu: None,

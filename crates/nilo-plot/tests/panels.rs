@@ -6,7 +6,7 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
-use nilo_plot::{Across, Chart, ChartOptions, compare_chart, memory_chart};
+use nilo_plot::{Chart, ChartOptions, XAxisKind, compare_chart, memory_chart};
 use proptest::prelude::*;
 use resvg::usvg::roxmltree::{Document, Node};
 use synthetic::*;
@@ -102,7 +102,7 @@ fn one_spike_among_a_million_values_is_drawn() {
         .collect();
     rows[612_345].2 = 50.0;
     add_metric(&mut recording, "python-1", "loss", &rows);
-    for across in [Across::Time, Across::Steps] {
+    for across in [XAxisKind::Time, XAxisKind::Steps] {
         let options = ChartOptions {
             across,
             ..with_metrics(&["loss"])
@@ -133,7 +133,7 @@ fn steps_that_restart_are_pieces_of_their_own_across_steps() {
         .map(|i| (i * SECOND, (i % 10) as i64, 1.0 / (i + 1) as f64))
         .collect();
     add_metric(&mut recording, "python-1", "loss", &epochs);
-    let pieces = |across: Across| {
+    let pieces = |across: XAxisKind| {
         let options = ChartOptions {
             across,
             ..with_metrics(&["loss"])
@@ -147,8 +147,8 @@ fn steps_that_restart_are_pieces_of_their_own_across_steps() {
         let path = panel.unwrap().descendants().find(is_curve).unwrap();
         path.attribute("d").unwrap().matches('M').count()
     };
-    assert_eq!(pieces(Across::Time), 1);
-    assert_eq!(pieces(Across::Steps), 4);
+    assert_eq!(pieces(XAxisKind::Time), 1);
+    assert_eq!(pieces(XAxisKind::Steps), 4);
 }
 
 #[test]
@@ -202,7 +202,7 @@ proptest! {
         rows.sort_by_key(|row| row.0);
         add_metric(&mut recording, "python-1", "any", &rows);
         let options = ChartOptions {
-            across: if steps { Across::Steps } else { Across::Time },
+            across: if steps { XAxisKind::Steps } else { XAxisKind::Time },
             ..with_metrics(&["any"])
         };
         let chart = memory_chart(&recording, &options);

@@ -20,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 const FAMILY_NANOS: u64 = 1_000_000_000;
 
 /// What is kept between two looks.
-struct Looker {
+struct GpuSampler {
     pid: u32,
     reader: GpuReader,
     view: GpuView,
@@ -31,12 +31,12 @@ struct Looker {
 }
 
 /// A forked child finds the parent's, or finds it locked for good: either way it makes its own.
-static LOOKER: Mutex<Option<Looker>> = Mutex::new(None);
+static LOOKER: Mutex<Option<GpuSampler>> = Mutex::new(None);
 
-impl Looker {
-    fn new(reader: GpuReader) -> Looker {
+impl GpuSampler {
+    fn new(reader: GpuReader) -> GpuSampler {
         let pid = std::process::id();
-        Looker {
+        GpuSampler {
             pid,
             reader,
             view: GpuView::default(),
@@ -97,7 +97,7 @@ pub(crate) fn gpu_readings(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let (looker, own_bytes) = py.detach(|| {
         let kept = LOOKER.try_lock().ok().and_then(|mut kept| kept.take());
         let kept = kept.filter(|looker| looker.pid == std::process::id());
-        let mut looker = kept.unwrap_or_else(|| Looker::new(reader));
+        let mut looker = kept.unwrap_or_else(|| GpuSampler::new(reader));
         let own_bytes = looker.look();
         (looker, own_bytes)
     });

@@ -32,10 +32,10 @@ mod run_folder;
 mod scores;
 mod series;
 mod shared;
-mod strand;
 mod stream;
 mod termination;
 mod text;
+mod thread_or_task;
 mod throughput;
 mod tracker;
 mod trouble;
@@ -77,7 +77,7 @@ mod _native {
     #[pymodule_export]
     use super::series::describe;
     #[pymodule_export]
-    use super::strand::current_strand;
+    use super::thread_or_task::current_strand;
     #[pymodule_export]
     use super::throughput::Throughput;
     #[pymodule_export]

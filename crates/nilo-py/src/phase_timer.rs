@@ -16,8 +16,8 @@ use crate::destination::Destination;
 use crate::run::Run;
 use crate::series::{Series, SeriesStatistics, summary_dict};
 use crate::shared::SharedRun;
-use crate::strand::Strand;
 use crate::text::{Text, text_of};
+use crate::thread_or_task::ThreadOrTask;
 use crate::trouble::report;
 
 /// Phases open at once; more is a start that is never stopped.
@@ -71,7 +71,7 @@ struct Phase {
 #[derive(Default)]
 struct TimedPhases {
     /// What is open, by who opened it; nobody with nothing.
-    open: Vec<(Strand, Vec<Open>)>,
+    open: Vec<(ThreadOrTask, Vec<Open>)>,
     phases: Vec<Phase>,
     /// Phases seen outside any other.
     outermost: Vec<usize>,
@@ -98,8 +98,8 @@ impl PhaseTimer {
     /// Begins a phase.
     fn start(&self, name: &Bound<'_, PyString>) -> PyResult<()> {
         let text = text_of(name);
-        let strand = Strand::current(name.py());
-        let problem = self.locked().open(strand, &text);
+        let caller = ThreadOrTask::current(name.py());
+        let problem = self.locked().open(caller, &text);
         match problem {
             None => Ok(()),
             Some(problem) => report(
@@ -115,10 +115,10 @@ impl PhaseTimer {
         let now = monotonic_nanos();
         let text = name.map(text_of);
         let run = self.destination.get(py)?;
-        let strand = Strand::current(py);
+        let caller = ThreadOrTask::current(py);
         let (seconds, unclosed) = {
             let mut phases = self.locked();
-            let (closed, unclosed) = phases.close(strand, text.as_deref(), now);
+            let (closed, unclosed) = phases.close(caller, text.as_deref(), now);
             let seconds = closed.map(|(phase, nanos)| {
                 let duration = Duration {
                     nanos: nanos as f64,
@@ -154,8 +154,8 @@ impl PhaseTimer {
 
     /// Gives up a phase, and whatever is open inside it: nothing is stored.
     fn cancel(&self, py: Python<'_>, name: Text) {
-        let strand = Strand::current(py);
-        self.locked().close(strand, Some(&name), 0);
+        let caller = ThreadOrTask::current(py);
+        self.locked().close(caller, Some(&name), 0);
     }
 
     /// Adds a phase that somebody else timed; nested below what is open. Without a step it is the one that training is at.
@@ -170,9 +170,9 @@ impl PhaseTimer {
         weight: u64,
     ) -> PyResult<()> {
         let run = self.destination.get(py)?;
-        let strand = Strand::current(py);
+        let caller = ThreadOrTask::current(py);
         let mut phases = self.locked();
-        if let Some(phase) = phases.find(strand, &name) {
+        if let Some(phase) = phases.find(caller, &name) {
             let duration = Duration {
                 nanos: (seconds * 1e9).round(),
                 ended_nanos: monotonic_nanos(),
@@ -192,8 +192,8 @@ impl PhaseTimer {
 
     /// The full name that a phase started now would have.
     fn path_of(&self, py: Python<'_>, name: Text) -> String {
-        let strand = Strand::current(py);
-        self.locked().path(strand, &name)
+        let caller = ThreadOrTask::current(py);
+        self.locked().path(caller, &name)
     }
 
     /// The part of the step to look at first: `part`, `phase`, `share`, `text` and `advice`; None where its parts were not timed.
@@ -265,7 +265,7 @@ impl PhaseTimer {
     pub(crate) fn add_all(&self, run: &SharedRun, timed: impl Iterator<Item = Timed>) {
         let mut phases = self.locked();
         for timed in timed {
-            if let Some(phase) = phases.find(Strand::of_thread(), timed.name) {
+            if let Some(phase) = phases.find(ThreadOrTask::of_thread(), timed.name) {
                 let duration = Duration {
                     nanos: timed.nanos as f64,
                     ended_nanos: timed.ended_nanos,
@@ -284,21 +284,21 @@ impl PhaseTimer {
 
 impl TimedPhases {
     /// The innermost phase that is open.
-    fn innermost(&self, strand: Strand) -> Option<usize> {
-        let (_, open) = self.open.iter().find(|(owner, _)| *owner == strand)?;
+    fn innermost(&self, caller: ThreadOrTask) -> Option<usize> {
+        let (_, open) = self.open.iter().find(|(owner, _)| *owner == caller)?;
         open.last().map(|open| open.phase)
     }
 
-    fn path(&self, strand: Strand, name: &str) -> String {
-        match self.innermost(strand) {
+    fn path(&self, caller: ThreadOrTask, name: &str) -> String {
+        match self.innermost(caller) {
             Some(outer) => format!("{}/{name}", self.phases[outer].path),
             None => name.to_owned(),
         }
     }
 
     /// The phase's place; `None` when there are too many.
-    fn find(&mut self, strand: Strand, name: &str) -> Option<usize> {
-        let outer = self.innermost(strand);
+    fn find(&mut self, caller: ThreadOrTask, name: &str) -> Option<usize> {
+        let outer = self.innermost(caller);
         let siblings = match outer {
             Some(outer) => &self.phases[outer].inner,
             None => &self.outermost,
@@ -315,7 +315,7 @@ impl TimedPhases {
         let place = self.phases.len();
         self.phases.push(Phase {
             name: name.to_owned(),
-            path: self.path(strand, name),
+            path: self.path(caller, name),
             seconds: Series::default(),
             total_secs: 0.0,
             represented_count: 0,
@@ -331,8 +331,8 @@ impl TimedPhases {
     }
 
     /// Begins a phase, or says why not.
-    fn open(&mut self, strand: Strand, name: &str) -> Option<String> {
-        let mine = self.open.iter().find(|(owner, _)| *owner == strand);
+    fn open(&mut self, caller: ThreadOrTask, name: &str) -> Option<String> {
+        let mine = self.open.iter().find(|(owner, _)| *owner == caller);
         let open = mine.map_or(&[][..], |(_, open)| open);
         if open.len() >= MOST_OPEN {
             return Some(format!("more than {MOST_OPEN} phases are open"));
@@ -345,16 +345,16 @@ impl TimedPhases {
                 "phases of more than {MOST_STRANDS} threads and tasks are open"
             ));
         }
-        let Some(phase) = self.find(strand, name) else {
+        let Some(phase) = self.find(caller, name) else {
             return Some(format!("more than {MOST_PHASES} different phases"));
         };
         let begun = Open {
             phase,
             started_nanos: monotonic_nanos(),
         };
-        match self.open.iter_mut().find(|(owner, _)| *owner == strand) {
+        match self.open.iter_mut().find(|(owner, _)| *owner == caller) {
             Some((_, open)) => open.push(begun),
-            None => self.open.push((strand, vec![begun])),
+            None => self.open.push((caller, vec![begun])),
         }
         None
     }
@@ -362,11 +362,11 @@ impl TimedPhases {
     /// Ends a phase and whatever is open inside it; gives its place and duration, and the names of the inner ones.
     fn close(
         &mut self,
-        strand: Strand,
+        caller: ThreadOrTask,
         name: Option<&str>,
         now: u64,
     ) -> (Option<(usize, u64)>, Vec<String>) {
-        let Some(mine) = self.open.iter().position(|(owner, _)| *owner == strand) else {
+        let Some(mine) = self.open.iter().position(|(owner, _)| *owner == caller) else {
             return (None, Vec::new());
         };
         let open = &mut self.open[mine].1;

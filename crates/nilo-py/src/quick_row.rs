@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 const QUICK_VALUES: usize = 32;
 
 /// Room for a row on the stack, none of it written yet.
-pub(crate) struct QuickRoom {
+pub(crate) struct QuickRowBuffer {
     addresses: [MaybeUninit<usize>; QUICK_VALUES],
     values: [MaybeUninit<f64>; QUICK_VALUES],
 }
@@ -22,10 +22,10 @@ pub(crate) struct QuickRow<'a> {
     pub(crate) values: &'a [f64],
 }
 
-impl QuickRoom {
+impl QuickRowBuffer {
     #[inline]
-    pub(crate) fn new() -> QuickRoom {
-        QuickRoom {
+    pub(crate) fn new() -> QuickRowBuffer {
+        QuickRowBuffer {
             addresses: [MaybeUninit::uninit(); QUICK_VALUES],
             values: [MaybeUninit::uninit(); QUICK_VALUES],
         }

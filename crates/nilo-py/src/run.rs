@@ -21,7 +21,7 @@ use crate::number;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, Quick, SharedRun, Sink, lock};
+use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, lock};
 use crate::stream::Stream;
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
@@ -219,7 +219,7 @@ impl Run {
         let step = step_of("log", step)?;
         if let Ok(dict) = values.cast::<PyDict>() {
             let quick = self.shared.log_quickly(METRICS, dict, step);
-            if quick != Quick::NeedsCare {
+            if quick != QuickOutcome::NeedsCare {
                 return self.shared.after_quick_row(py, quick);
             }
         }

@@ -10,7 +10,7 @@ use nilo_source::{Roots, process_id};
 use pyo3::prelude::*;
 
 /// A folder, whether it was made here, and why it is not where it was asked for.
-type Begun = (RunFolder, bool, Option<RunfileError>);
+type OpenedFolder = (RunFolder, bool, Option<RunfileError>);
 
 /// Makes the folder, or finds the one that another rank has made: `ranks` is a text that all ranks of one run have in common,
 /// and whether no later launch can have it.
@@ -19,7 +19,7 @@ pub(crate) fn begin_folder(
     inside: Option<&Path>,
     ranks: Option<(&str, bool)>,
     description: &mut RunDescription,
-) -> Result<Begun, RunfileError> {
+) -> Result<OpenedFolder, RunfileError> {
     let job = inside.map(RunFolder::open).transpose()?;
     // Behind a link that is not approved nothing is written, and nothing found there is joined.
     let Some((ranks, is_unique)) = ranks.filter(|_| job.is_some() || check_root(root).is_ok())
@@ -53,7 +53,7 @@ fn make(
     root: &Path,
     job: Option<&RunFolder>,
     description: &mut RunDescription,
-) -> Result<Begun, RunfileError> {
+) -> Result<OpenedFolder, RunfileError> {
     match job {
         Some(job) => Ok((create_run_inside(job, description)?, true, None)),
         None => {

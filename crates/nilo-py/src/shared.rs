@@ -16,7 +16,7 @@ use pyo3::types::PyDict;
 use crate::flatten::FlatValues;
 use crate::key_sets::{InvalidName, LONGEST_NAME, MOST_NAMES};
 use crate::pending::{Pending, PendingQueue};
-use crate::quick_row::QuickRoom;
+use crate::quick_row::QuickRowBuffer;
 use crate::rank_end::RankEnd;
 use crate::stream::Stream;
 use crate::termination::EndsBySigterm;
@@ -34,7 +34,7 @@ pub(crate) enum Sink {
 
 /// What became of a row on the quick way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quick {
+pub(crate) enum QuickOutcome {
     Stored,
     /// Not stored, and counted: it is not to be tried again.
     Lost,
@@ -221,13 +221,13 @@ impl SharedRun {
         group: &str,
         dict: &Bound<'_, PyDict>,
         step: Option<i64>,
-    ) -> Quick {
+    ) -> QuickOutcome {
         if self.path.is_none() {
-            return Quick::Stored; // Recording is switched off.
+            return QuickOutcome::Stored; // Recording is switched off.
         }
-        let mut room = QuickRoom::new();
+        let mut room = QuickRowBuffer::new();
         let Some(row) = room.fill(dict) else {
-            return Quick::NeedsCare;
+            return QuickOutcome::NeedsCare;
         };
         let stored = self.with_stream(|stream| {
             let table = stream.key_sets(group).find(row.addresses)?;
@@ -239,19 +239,19 @@ impl SharedRun {
             Some(stream.append(table, Some(step), row.values))
         });
         match stored.flatten() {
-            Some(true) => Quick::Stored,
+            Some(true) => QuickOutcome::Stored,
             Some(false) => {
                 self.count_lost_call();
-                Quick::Lost
+                QuickOutcome::Lost
             }
-            None => Quick::NeedsCare,
+            None => QuickOutcome::NeedsCare,
         }
     }
 
     /// What is due after a row that took the quick way, stored or lost.
     #[inline]
-    pub(crate) fn after_quick_row(&self, py: Python<'_>, quick: Quick) -> PyResult<()> {
-        if quick == Quick::Lost {
+    pub(crate) fn after_quick_row(&self, py: Python<'_>, quick: QuickOutcome) -> PyResult<()> {
+        if quick == QuickOutcome::Lost {
             self.say_loss(py)?;
         }
         self.settle(py, false)

@@ -88,7 +88,7 @@ pub(crate) struct Throughput {
 }
 
 /// Seconds, batches, samples, tokens.
-type Stretch = (f64, u64, f64, f64);
+type WindowTotals = (f64, u64, f64, f64);
 
 #[pymethods]
 impl Throughput {
@@ -141,14 +141,14 @@ impl Throughput {
     }
 
     /// The last `window_size` batches, up to the last one.
-    fn current(&self) -> Stretch {
+    fn current(&self) -> WindowTotals {
         let window = self.locked();
         let first = window.marks.front().copied().unwrap_or_default();
         between(&first, &window.last_mark())
     }
 
     /// Everything since the clock began, up to the last batch.
-    fn overall(&self) -> Stretch {
+    fn overall(&self) -> WindowTotals {
         let window = self.locked();
         between(&window.first, &window.last_mark())
     }
@@ -160,7 +160,7 @@ impl Throughput {
     }
 }
 
-fn between(from: &ThroughputTotals, to: &ThroughputTotals) -> Stretch {
+fn between(from: &ThroughputTotals, to: &ThroughputTotals) -> WindowTotals {
     (
         to.counted_nanos.saturating_sub(from.counted_nanos) as f64 / 1e9,
         to.batches - from.batches,

@@ -16,7 +16,7 @@ use crate::number::{self, LoggedValue};
 use crate::pending::DeviceNumber;
 use crate::run::{Run, step_of};
 use crate::series::{Series, SeriesStatistics, finite, mean_and_std, metric_summary};
-use crate::shared::{Quick, SharedRun};
+use crate::shared::{QuickOutcome, SharedRun};
 use crate::text::{Text, text_of};
 use crate::trouble::report;
 
@@ -29,7 +29,7 @@ pub(crate) struct Tracker {
     /// The run that it writes to and its group there.
     place: Mutex<Option<(Arc<SharedRun>, Group)>>,
     metrics: Mutex<HashMap<String, Series>>,
-    later: Mutex<Vec<Later>>,
+    later: Mutex<Vec<PendingValue>>,
 }
 
 /// The group that a tracker's tables belong to.
@@ -49,7 +49,7 @@ impl Group {
 }
 
 /// A place in a series whose number is still on a device.
-struct Later {
+struct PendingValue {
     name: String,
     index: usize,
     number: DeviceNumber,
@@ -244,7 +244,7 @@ impl Tracker {
         let group = self.group_in(&run);
         if run.is_stored() {
             let quick = run.log_quickly(&group, dict, step);
-            if quick != Quick::NeedsCare {
+            if quick != QuickOutcome::NeedsCare {
                 self.keep_plain(dict);
                 return run.after_quick_row(py, quick);
             }
@@ -287,7 +287,7 @@ impl Tracker {
         self.push(name, ABSENT);
         let index = self.locked().get(name).map_or(0, Series::len);
         if index > 0 {
-            let place = Later {
+            let place = PendingValue {
                 name: name.to_owned(),
                 index: index - 1,
                 number: number.clone_ref(py),

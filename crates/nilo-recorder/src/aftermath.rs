@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use nilo_analysis::{Aftermath, judge_ending, with_failed_rank};
+use nilo_analysis::{EndingEvidence, judge_ending, with_failed_rank};
 use nilo_runfile::RunFolder;
 use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, Subject, TableSpec};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
@@ -14,7 +14,7 @@ const SIGKILL: i32 = 9;
 pub(crate) fn conclude(
     folder: &RunFolder,
     description: RunDescription,
-    mut aftermath: Aftermath,
+    mut aftermath: EndingEvidence,
 ) -> Ending {
     let mut recording = folder
         .load_where(&needed)
@@ -37,20 +37,20 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         return with_failed_rank(recording, ending.clone());
     }
     if recorder_is_alive(description) {
-        let aftermath = Aftermath {
+        let aftermath = EndingEvidence {
             recorder_alive: true,
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         };
         return judge_ending(recording, &aftermath);
     }
     let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
     let ended_nanos = ended_in_job(recording);
-    let mut aftermath = Aftermath {
+    let mut aftermath = EndingEvidence {
         exit_code,
         signal,
         gone: ended_nanos.is_some(),
         time_nanos: ended_nanos,
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     if same_boot(description) {
         // Of a run inside a job, what the job's recorder counted in its time is all: later kills are those of others.
@@ -139,7 +139,7 @@ fn empty(description: RunDescription) -> Recording {
 }
 
 /// The kernel's log is read only when somebody may have been killed: it can be long.
-fn suspicious(recording: &Recording, aftermath: &Aftermath) -> bool {
+fn suspicious(recording: &Recording, aftermath: &EndingEvidence) -> bool {
     let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
     killed || judge_ending(recording, aftermath).oom.is_some()
 }

@@ -1,6 +1,6 @@
 //! `nilo watch` and the live verbs: the loop around processes that already run, or around the machine where none is named.
 
-use nilo_analysis::Aftermath;
+use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, RunDescription};
 use nilo_source::Roots;
@@ -12,8 +12,8 @@ use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Included, Recorder, open_tree};
-use crate::signals::{Arrived, SignalPipe};
+use crate::recorder::{Recorder, TreeScope, open_tree};
+use crate::signals::{ReceivedSignal, SignalPipe};
 use crate::surroundings::Surroundings;
 
 /// Whom to watch and how.
@@ -95,7 +95,7 @@ fn watch_in(
     ];
     let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
     nilo_source::raise_own_fd_limit().ok();
-    let mut tree = open_tree(&roots, Included::Others)?;
+    let mut tree = open_tree(&roots, TreeScope::Others)?;
     for &pid in &pids {
         tree.add_root(pid)?;
     }
@@ -147,7 +147,8 @@ fn watch_in(
         }
         let rest = until.map_or(u64::MAX, |until| until.saturating_sub(monotonic_nanos()));
         let wait = pace.wait_nanos(monotonic_nanos()).min(rest);
-        let ends = |arrived: &Arrived| !matches!(arrived.signal, libc::SIGXFSZ | libc::SIGCONT);
+        let ends =
+            |arrived: &ReceivedSignal| !matches!(arrived.signal, libc::SIGXFSZ | libc::SIGCONT);
         if recorder.sleep(wait, &signals) && signals.take().iter().any(ends) {
             break WatchEnd::Interrupted;
         }
@@ -163,12 +164,12 @@ fn watch_in(
             true,
         );
     }
-    let aftermath = Aftermath {
+    let aftermath = EndingEvidence {
         detached: end != WatchEnd::AllGone,
         gone: end == WatchEnd::AllGone,
         time_nanos: Some(end_nanos.saturating_sub(description.started_monotonic_nanos)),
         counters: recorder.surroundings().counters(),
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     recorder.end(None);
     let dropped = recorder.dropped().0;

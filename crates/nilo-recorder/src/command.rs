@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::Child;
 use std::time::Duration;
 
-use nilo_analysis::Aftermath;
+use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RowSink, RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, Event, ProcessId, RunDescription};
 use nilo_source::Roots;
@@ -19,7 +19,7 @@ use crate::live::Observer;
 use crate::pace::Pace;
 use crate::provenance::work_tree;
 use crate::reap::{Reaped, Reaper};
-use crate::recorder::{Included, Recorder, open_tree};
+use crate::recorder::{Recorder, TreeScope, open_tree};
 use crate::sentinel::Sentinel;
 use crate::signals::SignalPipe;
 use crate::surroundings::Surroundings;
@@ -78,7 +78,7 @@ pub fn run_command(
     let helper = sentinel.as_ref().map(Sentinel::pid);
     let system = |what| move |source| RecorderError::System { what, source };
     let roots = Roots::default();
-    let mut tree = open_tree(&roots, Included::OthersAndOrphans)?;
+    let mut tree = open_tree(&roots, TreeScope::OthersAndOrphans)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let mut reaper = Reaper::new();
 
@@ -157,13 +157,13 @@ pub fn run_command(
         },
         interrupted_by,
     } = ended;
-    let aftermath = Aftermath {
+    let aftermath = EndingEvidence {
         exit_code,
         signal,
         time_nanos: Some(end_nanos.saturating_sub(description.started_monotonic_nanos)),
         counters: recorder.surroundings().counters(),
         left_running,
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     if let Some(limit) = recorder.limit() {
         description.limit.get_or_insert_with(|| limit.clone());

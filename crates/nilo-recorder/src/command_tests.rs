@@ -29,7 +29,7 @@ impl Observer for Told {
 }
 
 fn recorder(job: &CapturedJob, now_nanos: u64) -> Recorder<RowBuffer> {
-    let mut tree = open_tree(&job.roots(), Included::Others).unwrap();
+    let mut tree = open_tree(&job.roots(), TreeScope::Others).unwrap();
     tree.add_root(JOB).unwrap();
     let surroundings = Surroundings::of_own_process(job.roots(), now_nanos, JOB);
     let buffer = RowBuffer::new("recorder", now_nanos);

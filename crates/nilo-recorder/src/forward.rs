@@ -9,7 +9,7 @@ use std::process::Child;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::sentinel::Sentinel;
-use crate::signals::Arrived;
+use crate::signals::ReceivedSignal;
 
 /// How long a signal to the whole group may take to reach everybody.
 const SETTLE_NANOS: u64 = 100_000_000;
@@ -71,7 +71,7 @@ impl Forwarder {
     }
 
     /// Takes a signal that arrived here.
-    pub(crate) fn take(&mut self, arrived: Arrived, now_nanos: u64) {
+    pub(crate) fn take(&mut self, arrived: ReceivedSignal, now_nanos: u64) {
         let due_nanos = match (&self.sentinel, arrived.from_kernel) {
             (Some(_), _) => now_nanos + SETTLE_NANOS,
             // Without a sentinel: a key on the terminal reaches the whole foreground group.

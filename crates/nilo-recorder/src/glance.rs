@@ -12,7 +12,7 @@ const PATIENCE: u32 = 4;
 
 /// What was seen of the tree's level, on ticks and between them.
 #[derive(Debug, Default)]
-pub(crate) struct Climb {
+pub(crate) struct ClimbTracker {
     highest_bytes: u64,
     /// How many more looks may find no rise.
     patience: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Climb {
     between: Option<(u64, u64)>,
 }
 
-impl Climb {
+impl ClimbTracker {
     /// When to look again, if before the next tick.
     pub(crate) fn wait_nanos(&self, processes: usize) -> Option<u64> {
         (self.patience > 0 && processes > 1).then_some(EVERY_NANOS)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn looks_end_with_the_climb() {
-        let mut climb = Climb::default();
+        let mut climb = ClimbTracker::default();
         assert_eq!(climb.tick(1000), None);
         assert!(climb.wait_nanos(2).is_some());
         climb.glance(1, 1200);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_the_tick_sees_itself_is_not_told_twice() {
-        let mut climb = Climb::default();
+        let mut climb = ClimbTracker::default();
         climb.glance(1, 500);
         assert_eq!(climb.tick(500), None);
         assert_eq!(climb.tick(400), None);

@@ -10,7 +10,7 @@ use nilo_source::TrackedProcess;
 
 /// What is remembered of a process between ticks.
 #[derive(Debug, Clone, Copy)]
-struct Remembered {
+struct KnownMark {
     /// The high-water mark when last read; `None` before the first reading of a mark that may be older than the process in the tree.
     mark_bytes: Option<u64>,
     /// The largest RSS seen on a tick.
@@ -23,7 +23,7 @@ struct Remembered {
 /// The marks of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct HighWater {
-    remembered: HashMap<ProcessId, Remembered>,
+    remembered: HashMap<ProcessId, KnownMark>,
 }
 
 impl HighWater {
@@ -37,7 +37,7 @@ impl HighWater {
         };
         self.remembered.insert(
             process.id,
-            Remembered {
+            KnownMark {
                 mark_bytes,
                 sampled_peak_bytes: process.reading.rss_bytes,
                 least_others_bytes: u64::MAX,

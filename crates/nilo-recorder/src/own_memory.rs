@@ -7,7 +7,7 @@ use nilo_source::{Roots, SourceError};
 
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Included, OwnCost, Recorder, open_tree};
+use crate::recorder::{OwnCost, Recorder, TreeScope, open_tree};
 use crate::surroundings::Surroundings;
 
 /// One look at ourselves.
@@ -43,7 +43,7 @@ impl OwnMemory {
     pub fn new() -> Result<OwnMemory, SourceError> {
         let roots = Roots::default();
         let pid = std::process::id();
-        let mut tree = open_tree(&roots, Included::WithOurselves)?;
+        let mut tree = open_tree(&roots, TreeScope::WithOurselves)?;
         tree.add_root(pid)?;
         let started_nanos = monotonic_nanos();
         let surroundings = Surroundings::of_own_process(roots, started_nanos, pid);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use nilo_analysis::Aftermath;
+use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, ProcessId, RunDescription};
 use nilo_source::{Roots, local_ranks, own_rank, process_id};
@@ -21,7 +21,7 @@ use crate::command::{run_tick, sharpen_timers};
 use crate::live::{LiveReading, Observer};
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Included, OwnCost, Recorder, open_tree};
+use crate::recorder::{OwnCost, Recorder, TreeScope, open_tree};
 use crate::surroundings::Surroundings;
 
 /// How often other ranks are looked for.
@@ -35,7 +35,7 @@ pub struct OwnRecorder {
     stop: Arc<OwnedFd>,
     shared: Arc<Mutex<LiveReading>>,
     with_local_ranks: Arc<AtomicBool>,
-    thread: JoinHandle<Aftermath>,
+    thread: JoinHandle<EndingEvidence>,
 }
 
 /// Hands the latest reading to whoever asks, from another thread.
@@ -67,7 +67,7 @@ pub fn record_own_process(
     let system = |what| move |source: io::Error| RecorderError::System { what, source };
     let pid = std::process::id();
     let roots = Roots::default();
-    let mut tree = open_tree(&roots, Included::WithOurselves)?;
+    let mut tree = open_tree(&roots, TreeScope::WithOurselves)?;
     tree.add_root(pid)?;
     let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
     let now = monotonic_nanos();
@@ -175,7 +175,7 @@ fn sample_until_stopped(
     mut ranks: Option<LocalRanks>,
     stop: &OwnedFd,
     observer: &mut dyn Observer,
-) -> Aftermath {
+) -> EndingEvidence {
     let mut pace = Pace::new(monotonic_nanos(), interval_nanos);
     let mut reaper = Reaper::default();
     sharpen_timers(interval_nanos);
@@ -204,11 +204,11 @@ fn sample_until_stopped(
         true,
     );
     recorder.end(None);
-    let aftermath = Aftermath {
+    let aftermath = EndingEvidence {
         gone: true,
         time_nanos: Some(end_nanos.saturating_sub(started_nanos)),
         counters: recorder.surroundings().counters(),
-        ..Aftermath::default()
+        ..EndingEvidence::default()
     };
     recorder.close();
     aftermath

@@ -21,7 +21,7 @@ pub(crate) struct PaceChange {
 
 /// How a tick arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct TickArrival {
     /// How long after its deadline.
     pub(crate) lateness_nanos: u64,
 }
@@ -73,7 +73,7 @@ impl Pace {
     }
 
     /// A tick begins: counts it and sets the deadline of the next.
-    pub(crate) fn arrive(&mut self, now_nanos: u64) -> Arrival {
+    pub(crate) fn arrive(&mut self, now_nanos: u64) -> TickArrival {
         let lateness_nanos = now_nanos.saturating_sub(self.next_nanos);
         self.ticks += 1;
         self.ticks_since_change += 1;
@@ -83,7 +83,7 @@ impl Pace {
         self.late_ticks += late;
         self.late_since_change += late.min(1);
         self.next_nanos += (skipped + 1) * self.interval_nanos;
-        Arrival { lateness_nanos }
+        TickArrival { lateness_nanos }
     }
 
     /// The recorder was stopped and goes on: what it could not sample meanwhile is a gap, and no tick is late for it.

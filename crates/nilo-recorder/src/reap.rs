@@ -27,7 +27,7 @@ pub(crate) struct Reaper {
 
 /// Who is left of our children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum RemainingChildren {
     Somebody,
     Nobody,
 }
@@ -46,16 +46,16 @@ impl Reaper {
     /// This needs no list of them: whoever lost its parent is our child, and whoever has one lives below our children.
     pub(crate) fn all_ended(&mut self) -> bool {
         match self.collect() {
-            Left::Nobody => true,
-            Left::Somebody if self.strangers.is_empty() => false,
-            Left::Somebody => own_children(&Roots::default())
+            RemainingChildren::Nobody => true,
+            RemainingChildren::Somebody if self.strangers.is_empty() => false,
+            RemainingChildren::Somebody => own_children(&Roots::default())
                 .iter()
                 .all(|child| self.strangers.contains(child)),
         }
     }
 
     /// Waits, without blocking, for every child that has ended.
-    pub(crate) fn collect(&mut self) -> Left {
+    pub(crate) fn collect(&mut self) -> RemainingChildren {
         loop {
             let mut status = 0;
             // SAFETY: wait4 fills the two structures, for which zero is a valid state.
@@ -69,8 +69,8 @@ impl Reaper {
             if pid <= 0 {
                 let error = io::Error::last_os_error().raw_os_error();
                 return match pid < 0 && error == Some(libc::ECHILD) {
-                    true => Left::Nobody,
-                    false => Left::Somebody,
+                    true => RemainingChildren::Nobody,
+                    false => RemainingChildren::Somebody,
                 };
             }
             let exited = libc::WIFEXITED(status);

@@ -14,8 +14,8 @@ use nilo_source::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::alerts::{AlertThread, Nudge};
-use crate::glance::Climb;
+use crate::alerts::{AlertThread, AlertWaker};
+use crate::glance::ClimbTracker;
 use crate::high_water::HighWater;
 use crate::live::LiveReading;
 use crate::pace::Pace;
@@ -42,7 +42,7 @@ pub fn describe_machine() -> (String, String) {
 
 /// Whom the tree holds beside the roots and their descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Included {
+pub(crate) enum TreeScope {
     /// Not us.
     Others,
     /// Not us, but the processes that fall to us when their parents die.
@@ -52,11 +52,11 @@ pub(crate) enum Included {
 }
 
 /// Opens the tree of processes.
-pub(crate) fn open_tree(roots: &Roots, included: Included) -> Result<ProcessTree, SourceError> {
+pub(crate) fn open_tree(roots: &Roots, included: TreeScope) -> Result<ProcessTree, SourceError> {
     let own_pid = std::process::id();
     let options = TreeOptions {
-        include_orphans_of: (included == Included::OthersAndOrphans).then_some(own_pid),
-        exclude_pid: (included != Included::WithOurselves).then_some(own_pid),
+        include_orphans_of: (included == TreeScope::OthersAndOrphans).then_some(own_pid),
+        exclude_pid: (included != TreeScope::WithOurselves).then_some(own_pid),
         ..TreeOptions::default()
     };
     ProcessTree::new(roots, options)
@@ -78,7 +78,7 @@ pub(crate) struct Recorder<W = RunWriter> {
     surroundings: Surroundings,
     rows: ProcessRows,
     marks: HighWater,
-    climb: Climb,
+    climb: ClimbTracker,
     changes: Vec<Change>,
     blind_said: usize,
     tree_table: TableId,
@@ -98,7 +98,7 @@ pub(crate) struct Recorder<W = RunWriter> {
     /// The command that we started ourselves.
     command_pid: Option<u32>,
     live: LiveReading,
-    alerts: Option<Nudge>,
+    alerts: Option<AlertWaker>,
 }
 
 impl<W: RowSink> Recorder<W> {
@@ -117,7 +117,7 @@ impl<W: RowSink> Recorder<W> {
             surroundings,
             rows: ProcessRows::default(),
             marks: HighWater::default(),
-            climb: Climb::default(),
+            climb: ClimbTracker::default(),
             changes: Vec::new(),
             blind_said: 0,
             own_next_nanos: 0,
@@ -137,7 +137,7 @@ impl<W: RowSink> Recorder<W> {
 
     /// Tells the alerts when a look cannot wait.
     pub(crate) fn waking(mut self, alerts: Option<&AlertThread>) -> Recorder<W> {
-        self.alerts = alerts.map(AlertThread::nudge);
+        self.alerts = alerts.map(AlertThread::waker);
         self
     }
 
@@ -208,7 +208,7 @@ impl<W: RowSink> Recorder<W> {
             let now_nanos = monotonic_nanos();
             self.surroundings
                 .on_notice(&mut self.writer, now_nanos, self.tree.processes());
-            self.nudge_alerts(now_nanos);
+            self.wake_alerts(now_nanos);
         } else if glance.is_some() && !signalled {
             let now_nanos = monotonic_nanos();
             let memory_bytes = self.tree.glance(now_nanos);
@@ -262,7 +262,7 @@ impl<W: RowSink> Recorder<W> {
         self.live.limit_bytes = self.surroundings.limit().map(|limit| limit.bytes);
         self.live.ticks += 1;
         (self.live.host_readings, self.live.gpu_readings) = self.surroundings.readings();
-        self.nudge_alerts(now_nanos);
+        self.wake_alerts(now_nanos);
         if self.surroundings.is_of_machine() {
             self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
         }
@@ -280,7 +280,7 @@ impl<W: RowSink> Recorder<W> {
         }
     }
 
-    fn nudge_alerts(&mut self, now_nanos: u64) {
+    fn wake_alerts(&mut self, now_nanos: u64) {
         if let Some(alerts) = &mut self.alerts {
             let of_cgroup = self.surroundings.held_of_limit_bytes().unwrap_or(0);
             let level_bytes = self.live.memory_bytes.max(of_cgroup);

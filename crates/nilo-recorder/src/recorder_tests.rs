@@ -22,7 +22,7 @@ impl Ticking {
     fn new(attached: bool) -> Ticking {
         let job = CapturedJob::at(0);
         let roots = job.roots();
-        let mut tree = open_tree(&roots, Included::Others).unwrap();
+        let mut tree = open_tree(&roots, TreeScope::Others).unwrap();
         tree.add_root(JOB).unwrap();
         let surroundings = Surroundings::of_own_process(roots, START, JOB);
         let buffer = RowBuffer::new("recorder", START);

@@ -10,7 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedSignal {
     pub(crate) signal: i32,
     /// It came from the kernel, as for a key on the terminal.
     pub(crate) from_kernel: bool,
@@ -120,17 +120,21 @@ impl SignalPipe {
     }
 
     /// What arrived since the last call.
-    pub(crate) fn take(&self) -> Vec<Arrived> {
+    pub(crate) fn take(&self) -> Vec<ReceivedSignal> {
         let mut arrived = Vec::new();
         let mut buffer = [0u8; 64];
         while let Ok(length) = rustix::io::read(&self.reader, &mut buffer) {
             if length == 0 {
                 break;
             }
-            arrived.extend(buffer[..length].chunks_exact(2).map(|message| Arrived {
-                signal: i32::from(message[0]),
-                from_kernel: message[1] == 1,
-            }));
+            arrived.extend(
+                buffer[..length]
+                    .chunks_exact(2)
+                    .map(|message| ReceivedSignal {
+                        signal: i32::from(message[0]),
+                        from_kernel: message[1] == 1,
+                    }),
+            );
         }
         arrived
     }

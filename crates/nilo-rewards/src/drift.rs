@@ -43,13 +43,13 @@ struct ScoreBatch {
 
 /// The first updates and the newest.
 #[derive(Debug, Clone)]
-pub struct DriftWatch {
+pub struct DriftMonitor {
     updates: usize,
     reference: VecDeque<ScoreBatch>,
     current: VecDeque<ScoreBatch>,
 }
 
-impl DriftWatch {
+impl DriftMonitor {
     /// Compares the newest `updates` updates with the first as many.
     pub fn new(updates: usize) -> Self {
         Self {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn scores_that_stay_do_not_drift() {
-        let mut watch = DriftWatch::new(2);
+        let mut watch = DriftMonitor::new(2);
         for _ in 0..2 {
             watch.push(&[0.0, 0.5, 1.0], 1);
             assert_eq!(watch.summary(), None);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_updates_are_compared_with_the_first() {
-        let mut watch = DriftWatch::new(1);
+        let mut watch = DriftMonitor::new(1);
         for score in [0.0, 1.0, 0.0] {
             watch.push(&[score], 0);
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn updates_without_valid_scores_have_no_distance() {
-        let mut watch = DriftWatch::new(1);
+        let mut watch = DriftMonitor::new(1);
         watch.push(&[], 3);
         watch.push(&[1.0], 0);
         let drift = watch.summary().unwrap();

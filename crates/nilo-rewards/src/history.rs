@@ -5,7 +5,7 @@ use super::batch::GroupBatch;
 use super::distribution::{RewardDistribution, describe};
 use super::levels::{Levels, Observed};
 use super::moments::finite_sorted;
-use super::prompts::{PromptBook, PromptRecord};
+use super::prompts::{PromptRecord, PromptTable};
 use super::settings::RewardSettings;
 use super::sheet::Sheet;
 
@@ -15,7 +15,7 @@ pub struct RewardHistory {
     settings: RewardSettings,
     sheet: Sheet,
     observed: Observed,
-    prompts: PromptBook,
+    prompts: PromptTable,
     groups_forgotten: usize,
     newest_batch: usize,
 }

@@ -61,11 +61,11 @@ pub struct DifficultyBand {
 
 /// Every prompt's record, in a few dozen bytes besides its name.
 #[derive(Debug, Clone, Default)]
-pub struct PromptBook {
+pub struct PromptTable {
     records: HashMap<String, PromptRecord>,
 }
 
-impl PromptBook {
+impl PromptTable {
     /// Notes a visit to a prompt.
     pub fn visit(&mut self, prompt: &str, scored: &[f64], levels: &Levels) {
         if scored.is_empty() {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_prompt_that_is_lost_again_is_counted() {
         let levels = Levels::resolve(&RewardSettings::default(), Observed::default());
-        let mut book = PromptBook::default();
+        let mut book = PromptTable::default();
         assert_eq!(book.summary(), None);
         for rewards in [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]] {
             book.visit("p1", &rewards, &levels);

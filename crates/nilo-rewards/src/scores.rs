@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::drift::{Drift, DriftWatch};
+use super::drift::{Drift, DriftMonitor};
 use super::latency::{Latencies, Latency};
 use super::moments::{finite, share};
 
@@ -138,7 +138,7 @@ pub struct ScoreHistory {
     squares: f64,
     range: Option<(f64, f64)>,
     latencies: Latencies,
-    drift: DriftWatch,
+    drift: DriftMonitor,
 }
 
 impl Default for ScoreHistory {
@@ -156,7 +156,7 @@ impl ScoreHistory {
             drift_updates: settings.drift_updates.max(1),
         };
         Self {
-            drift: DriftWatch::new(settings.drift_updates),
+            drift: DriftMonitor::new(settings.drift_updates),
             settings,
             counts: BTreeMap::new(),
             bins: None,

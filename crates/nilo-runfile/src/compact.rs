@@ -132,7 +132,7 @@ fn return_memory() {
 
 /// A table's rows by column.
 #[derive(Default)]
-struct Gathered {
+struct GatheredTable {
     spec_json: Vec<u8>,
     columns: Vec<Vec<f64>>,
     times: Vec<u64>,
@@ -140,7 +140,7 @@ struct Gathered {
     has_steps: bool,
 }
 
-impl Gathered {
+impl GatheredTable {
     fn add(&mut self, row: &RowView<'_>) {
         self.times.push(row.time_nanos);
         self.steps.push(row.step.unwrap_or(NO_STEP));
@@ -170,7 +170,7 @@ pub(crate) fn encode_block(file: &File) -> Option<(SegmentHeader, Vec<u8>)> {
     }
 
     let mut order: Vec<u32> = Vec::new();
-    let mut gathered: HashMap<u32, Gathered> = HashMap::new();
+    let mut gathered: HashMap<u32, GatheredTable> = HashMap::new();
     let mut loose: Vec<u8> = Vec::new();
     let mut scratch = Vec::new();
     let (mut rows, mut events) = (0u32, 0u32);
@@ -183,10 +183,10 @@ pub(crate) fn encode_block(file: &File) -> Option<(SegmentHeader, Vec<u8>)> {
             match spec {
                 Some(spec) if is_large && !gathered.contains_key(&table) => {
                     order.push(table);
-                    let fresh = Gathered {
+                    let fresh = GatheredTable {
                         spec_json: spec_json.to_vec(),
                         columns: vec![Vec::new(); spec.columns.len()],
-                        ..Gathered::default()
+                        ..GatheredTable::default()
                     };
                     gathered.insert(table, fresh);
                 }
@@ -238,7 +238,7 @@ pub(crate) fn encode_block(file: &File) -> Option<(SegmentHeader, Vec<u8>)> {
 }
 
 /// Packs a table's columns, freeing each as it goes.
-fn store_table(table: u32, gathered: Gathered, columns: &mut Vec<u8>) -> TableEntry {
+fn store_table(table: u32, gathered: GatheredTable, columns: &mut Vec<u8>) -> TableEntry {
     let times = BlockPosition::put(columns, &pack(&gathered.times));
     let time_pyramid = BlockPosition::put(columns, &pyramid::pack_times(&gathered.times));
     let steps = gathered

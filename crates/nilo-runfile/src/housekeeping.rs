@@ -18,29 +18,29 @@ use crate::options::WriterOptions;
 /// How long closing a writer may wait for compaction. What is left over stays readable as it is.
 const FINISH_WITHIN: Duration = Duration::from_secs(2);
 
-struct Sealed {
+struct SealedSegment {
     number: u32,
     path: PathBuf,
     compact: bool,
 }
 
 #[derive(Default)]
-struct Work {
-    sealed: VecDeque<Sealed>,
+struct PendingWork {
+    sealed: VecDeque<SealedSegment>,
     live: Option<Arc<File>>,
     finish_by: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Desk {
-    work: Mutex<Work>,
+struct WorkQueue {
+    work: Mutex<PendingWork>,
     bell: Condvar,
     /// Held while the thread has the live file open to sync it.
     syncing: Mutex<()>,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Work> {
+impl WorkQueue {
+    fn lock(&self) -> MutexGuard<'_, PendingWork> {
         lock(&self.work)
     }
 }
@@ -52,7 +52,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A handle on the thread, started or not.
 pub(crate) struct Housekeeper {
-    desk: Arc<Desk>,
+    desk: Arc<WorkQueue>,
     /// Used by the thread, and by the writer itself when the disk is full.
     compactor: Arc<Mutex<Compactor>>,
     compact: bool,
@@ -85,7 +85,7 @@ impl Housekeeper {
 
     /// A segment is full.
     pub(crate) fn sealed(&mut self, number: u32, path: PathBuf) {
-        self.hand_over(Sealed {
+        self.hand_over(SealedSegment {
             number,
             path,
             compact: self.compact,
@@ -94,14 +94,14 @@ impl Housekeeper {
 
     /// The last segment of a stream that ends.
     pub(crate) fn sealed_last(&mut self, number: u32, path: PathBuf, is_large: bool) {
-        self.hand_over(Sealed {
+        self.hand_over(SealedSegment {
             number,
             path,
             compact: self.compact && is_large,
         });
     }
 
-    fn hand_over(&mut self, sealed: Sealed) {
+    fn hand_over(&mut self, sealed: SealedSegment) {
         if !sealed.compact && self.sync_every.is_none() {
             return;
         }
@@ -118,7 +118,7 @@ impl Housekeeper {
         // Waits for the one that the thread is at.
         let mut compactor = lock(&self.compactor);
         let sealed = std::mem::take(&mut self.desk.lock().sealed);
-        for Sealed { number, path, .. } in sealed {
+        for SealedSegment { number, path, .. } in sealed {
             compactor.compact(number, path);
         }
         compactor.compact_left_over();
@@ -172,7 +172,7 @@ impl Housekeeper {
     }
 }
 
-fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Duration>) {
+fn keep_house(desk: &WorkQueue, compactor: &Mutex<Compactor>, sync_every: Option<Duration>) {
     lower_priority();
     let mut next_sync = sync_every.map(|every| Instant::now() + every);
     let mut run_is_synced = false;
@@ -219,7 +219,7 @@ fn keep_house(desk: &Desk, compactor: &Mutex<Compactor>, sync_every: Option<Dura
     }
 }
 
-fn sync_live(desk: &Desk) {
+fn sync_live(desk: &WorkQueue) {
     let _syncing = lock(&desk.syncing);
     let live = desk.lock().live.clone();
     if let Some(file) = live {

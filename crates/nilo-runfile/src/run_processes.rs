@@ -6,7 +6,7 @@ use nilo_sample::{Event, ProcessId, Recording};
 
 /// When the recorder first saw a process, and when it saw that the process had ended.
 #[derive(Debug, Clone, Copy)]
-struct Life {
+struct ProcessLifetime {
     started_nanos: u64,
     ended_nanos: Option<u64>,
 }
@@ -15,12 +15,12 @@ struct Life {
 #[derive(Debug)]
 pub(crate) struct RunProcesses<'a> {
     writers: &'a [ProcessId],
-    lives: BTreeMap<ProcessId, Life>,
+    lives: BTreeMap<ProcessId, ProcessLifetime>,
 }
 
 impl<'a> RunProcesses<'a> {
     pub(crate) fn find(job: &Recording, writers: &'a [ProcessId]) -> RunProcesses<'a> {
-        let mut lives: BTreeMap<ProcessId, Life> = BTreeMap::new();
+        let mut lives: BTreeMap<ProcessId, ProcessLifetime> = BTreeMap::new();
         // Who has a PID at the time; processes start after their parents.
         let mut holders: HashMap<u32, ProcessId> = HashMap::new();
         for timed in &job.events {
@@ -28,7 +28,7 @@ impl<'a> RunProcesses<'a> {
                 Event::ProcessStarted { id, info } => {
                     let parent = holders.get(&info.parent);
                     if writers.contains(id) || parent.is_some_and(|it| lives.contains_key(it)) {
-                        let life = Life {
+                        let life = ProcessLifetime {
                             started_nanos: timed.time_nanos,
                             ended_nanos: None,
                         };

@@ -95,11 +95,11 @@ pub struct RunWriter {
     /// The segment that was compacted because the disk was full.
     compacted_when_full: Option<u32>,
     /// The next segment, while there is none that takes records.
-    awaited: Option<Awaited>,
+    awaited: Option<DelayedSegment>,
 }
 
 /// A segment that could not be opened after the one before it became a block.
-struct Awaited {
+struct DelayedSegment {
     number: u32,
     capacity: u64,
     dropped_rows: u64,
@@ -560,7 +560,7 @@ impl RunWriter {
             let _ = std::fs::remove_file(path);
         }
         self.housekeeper.forget_live();
-        self.awaited = Some(Awaited {
+        self.awaited = Some(DelayedSegment {
             number: number + 1,
             // Half as large as this one, so that there is room for its block.
             capacity: capacity / 4,

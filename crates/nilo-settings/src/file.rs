@@ -58,7 +58,7 @@ impl From<io::Error> for UntrustedFile {
 
 /// Whose files are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum FileOrigin {
     /// Found by searching: ours or root's, no link, not writable by others.
     Found,
     /// In the user's own configuration folder: the same, but it may be a link, as dotfile managers make them.
@@ -69,7 +69,7 @@ pub(crate) enum Whose {
 
 /// Reads a file that was found by searching; `None` when there is none.
 pub fn read_found(path: &Path) -> Result<Option<SettingsFile>, UntrustedFile> {
-    read(path, Whose::Found)
+    read(path, FileOrigin::Found)
 }
 
 /// A link in the place of the default folder of runs, for an approval: its content is where it leads. `None` for anything else.
@@ -84,10 +84,10 @@ pub fn read_linked_root(path: &Path) -> Option<SettingsFile> {
     })
 }
 
-pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, UntrustedFile> {
+pub(crate) fn read(path: &Path, whose: FileOrigin) -> Result<Option<SettingsFile>, UntrustedFile> {
     // Non-blocking: a FIFO of this name must not hold us up.
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if whose == Whose::Found {
+    if whose == FileOrigin::Found {
         flags |= OFlags::NOFOLLOW;
     }
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -100,7 +100,7 @@ pub(crate) fn read(path: &Path, whose: Whose) -> Result<Option<SettingsFile>, Un
     if !metadata.is_file() {
         return Ok(None);
     }
-    if whose != Whose::Named {
+    if whose != FileOrigin::Named {
         let (uid, ours) = (metadata.uid(), rustix::process::geteuid().as_raw());
         if uid != ours && uid != 0 {
             return Err(UntrustedFile::Stranger { uid });

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::approvals::{Approvals, absolute_variable};
 use crate::contents::{KNOWN_ALERTS, Settings};
-use crate::file::{SettingsFile, UntrustedFile, Whose, read, read_found, read_linked_root};
+use crate::file::{FileOrigin, SettingsFile, UntrustedFile, read, read_found, read_linked_root};
 
 /// The name that is searched for.
 const FILE_NAME: &str = "nilo.toml";
@@ -62,14 +62,14 @@ fn read_all() -> Result<Loaded, SettingsError> {
     let mut notice = None;
     let mut settings = Settings::default();
     if let Some(path) = own_file() {
-        match read(&path, Whose::Own) {
+        match read(&path, FileOrigin::Own) {
             Ok(Some(file)) => settings = parse_or_notice(&file, &mut notice).unwrap_or_default(),
             Ok(None) => {}
             Err(refusal) => notice = Some(about_ignored(&path, refusal)),
         }
     }
     if let Some(path) = named_file() {
-        let what = match read(&path, Whose::Named) {
+        let what = match read(&path, FileOrigin::Named) {
             Ok(Some(file)) => {
                 let settings = parse(&file)?.or(settings);
                 return Ok(Loaded { settings, notice });

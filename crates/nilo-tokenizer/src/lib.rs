@@ -2,7 +2,6 @@
 //!
 //! The stages meet in two places: a [`WordSource`] hands counted words to the merger, and a [`Progress`] hears how far each stage has come.
 
-mod allowance;
 pub mod byte_level;
 mod corpus;
 mod count;
@@ -12,10 +11,10 @@ pub mod model;
 mod pattern;
 mod prefetch;
 mod progress;
+mod resource_limits;
 mod whole_file;
 mod words;
 
-pub use allowance::Allowance;
 pub use corpus::{Corpus, CorpusError, Documents, SourceFile, TextFormat};
 pub use count::{
     CorpusTotals, CountError, CountOutcome, CountSettings, CountedWords, Counts, CountsReader,
@@ -25,5 +24,6 @@ pub use pattern::{
     CL100K_REGEX, CustomPattern, GPT2_REGEX, O200K_REGEX, Pattern, PatternError, UNICODE_VERSION,
 };
 pub use progress::{Progress, Quiet};
+pub use resource_limits::ResourceLimits;
 pub use whole_file::WholeFile;
 pub use words::WordSource;

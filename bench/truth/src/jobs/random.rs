@@ -21,7 +21,7 @@ const MOST_OWN_BYTES: usize = 160 * MIB;
 const FILE_BYTES: usize = 64 * MIB;
 
 /// One process of the tree.
-struct Actor<'a> {
+struct TreeProcess<'a> {
     job: &'a JobArgs,
     random: fastrand::Rng,
     census: Region,
@@ -38,7 +38,7 @@ pub(super) fn perform(job: &JobArgs) -> io::Result<()> {
         None => (new_census()?, true),
     };
     let census = Region::shared_descriptor(census_descriptor, PAGE_BYTES)?;
-    let mut actor = Actor {
+    let mut actor = TreeProcess {
         random: fastrand::Rng::with_seed(job.seed),
         census,
         census_descriptor,
@@ -77,7 +77,7 @@ fn new_census() -> io::Result<i32> {
     Ok(descriptor)
 }
 
-impl Actor<'_> {
+impl TreeProcess<'_> {
     fn count(&self) -> &AtomicU32 {
         // SAFETY: the page is shared memory of every process of the job, and the counter lies at its start.
         unsafe { &*(self.census.address() as *const AtomicU32) }

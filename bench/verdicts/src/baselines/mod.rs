@@ -18,14 +18,14 @@ pub use threshold::Threshold;
 use crate::predictor::Predictor;
 
 /// Makes a fresh predictor for each trace.
-pub type Maker = Box<dyn Fn() -> Box<dyn Predictor>>;
+pub type PredictorFactory = Box<dyn Fn() -> Box<dyn Predictor>>;
 
-fn maker<P: Predictor + 'static>(make: impl Fn() -> P + 'static) -> Maker {
+fn maker<P: Predictor + 'static>(make: impl Fn() -> P + 'static) -> PredictorFactory {
     Box::new(move || Box::new(make()))
 }
 
 /// Every rival, in the order of the tables.
-pub fn baselines() -> Vec<Maker> {
+pub fn baselines() -> Vec<PredictorFactory> {
     vec![
         maker(Threshold::default),
         maker(|| Linear::new("OLS 60 s", 60.0)),

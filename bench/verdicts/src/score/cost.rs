@@ -3,7 +3,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::baselines::Maker;
+use crate::baselines::PredictorFactory;
 use crate::predictor::Predictor;
 use crate::shapes::{SHAPES, draw};
 use crate::trace::Trace;
@@ -43,7 +43,7 @@ pub fn cost_traces() -> Vec<Trace> {
 }
 
 /// Measures one predictor on a thousand series that take turns.
-pub fn cost(make: &Maker, traces: &[Trace]) -> Cost {
+pub fn cost(make: &PredictorFactory, traces: &[Trace]) -> Cost {
     let mut series: Vec<(Box<dyn Predictor>, &Trace)> = (0..SERIES)
         .map(|number| (make(), &traces[number % traces.len()]))
         .collect();

@@ -7,13 +7,13 @@ use crate::sketch::{Sketch, TraceEnding};
 
 /// One training step: up during the forward pass, down during the backward pass.
 #[derive(Debug, Clone, Copy)]
-struct Tooth {
+struct SawtoothStep {
     period_secs: f64,
     rising_share: f64,
     height: f64,
 }
 
-impl Tooth {
+impl SawtoothStep {
     fn draw(random: &mut Random, pace: f64) -> Self {
         Self {
             period_secs: (random.factor_between(6.0, 150.0) * pace).max(2.0),
@@ -35,7 +35,7 @@ impl Tooth {
 
 /// Shape 3: the peaks reach the limit in six of seven, the others are cut off.
 pub(super) fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
-    let tooth = Tooth::draw(random, sampling.pace);
+    let tooth = SawtoothStep::draw(random, sampling.pace);
     let base = random.between(0.08, 0.45);
     let reached_at = if random.chance(0.85) {
         random.between(0.3, 0.95)
@@ -59,7 +59,7 @@ pub(super) fn leaking(random: &mut Random, sampling: SamplingTimes) -> Sketch {
 
 /// Shape 4: the same teeth on flat ground.
 pub(super) fn flat(random: &mut Random, sampling: SamplingTimes) -> Sketch {
-    let tooth = Tooth::draw(random, sampling.pace);
+    let tooth = SawtoothStep::draw(random, sampling.pace);
     let base = random.between(0.08, 0.92 - tooth.height);
     let warm_up = WarmUp::draw(random, sampling.pace);
     let sketch = Sketch::new(random, sampling, move |seconds| {

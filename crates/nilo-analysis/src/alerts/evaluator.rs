@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use super::latch::{Latch, LatchChange, Sign};
+use super::latch::{AlarmState, Latch, LatchChange};
 use super::rules::AlertRules;
 use super::wording::{AlertReason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
@@ -110,9 +110,9 @@ impl AlertEvaluator {
         let level = Thresholds { high, critical }.level(share);
         for ((kind, threshold), (alarm, severity)) in thresholds.into_iter().zip(STEPS) {
             let sign = match share {
-                _ if level >= alarm => Sign::Alarm,
-                share if share < threshold - CALM_BELOW => Sign::Calm,
-                _ => Sign::Between,
+                _ if level >= alarm => AlarmState::Alarm,
+                share if share < threshold - CALM_BELOW => AlarmState::Calm,
+                _ => AlarmState::Between,
             };
             let reason = AlertReason::Level(threshold);
             self.turn(kind, severity, risk, sign, &reason, alerts);
@@ -122,9 +122,9 @@ impl AlertEvaluator {
     fn look_at_risk(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let level = risk.forecast.level;
         let sign = |alarm: RiskLevel| match level {
-            level if level >= alarm => Sign::Alarm,
-            RiskLevel::Low => Sign::Calm,
-            _ => Sign::Between,
+            level if level >= alarm => AlarmState::Alarm,
+            RiskLevel::Low => AlarmState::Calm,
+            _ => AlarmState::Between,
         };
         let severity = match level {
             RiskLevel::Critical => Severity::Critical,
@@ -158,9 +158,9 @@ impl AlertEvaluator {
         match leak {
             Some(growth) => {
                 let sign = if *looks >= LEAK_LOOKS {
-                    Sign::Alarm
+                    AlarmState::Alarm
                 } else {
-                    Sign::Between
+                    AlarmState::Between
                 };
                 self.turn(
                     kind,
@@ -175,7 +175,7 @@ impl AlertEvaluator {
                 kind,
                 severity,
                 verdict,
-                Sign::Calm,
+                AlarmState::Calm,
                 &AlertReason::Level(1.0),
                 alerts,
             ),
@@ -187,7 +187,7 @@ impl AlertEvaluator {
         kind: AlertKind,
         severity: Severity,
         verdict: &ResourceVerdict,
-        sign: Sign,
+        sign: AlarmState,
         reason: &AlertReason<'_>,
         alerts: &mut Vec<Alert>,
     ) {

@@ -10,7 +10,7 @@ const LONGEST_CALM_NANOS: u64 = 3_600_000_000_000;
 
 /// How an alarm stands at one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum AlarmState {
     /// The reason is there.
     Alarm,
     /// Neither: a raised alarm stays raised, a quiet one quiet.
@@ -36,17 +36,17 @@ pub(crate) struct Latch {
 
 impl Latch {
     /// Takes a look at a time that does not go back.
-    pub(crate) fn look(&mut self, time_nanos: u64, sign: Sign) -> Option<LatchChange> {
-        if sign != Sign::Calm {
+    pub(crate) fn look(&mut self, time_nanos: u64, sign: AlarmState) -> Option<LatchChange> {
+        if sign != AlarmState::Calm {
             self.calm_since_nanos = None;
         }
         match sign {
-            Sign::Alarm if !self.raised => {
+            AlarmState::Alarm if !self.raised => {
                 self.raised = true;
                 self.times_raised += 1;
                 Some(LatchChange::Raised)
             }
-            Sign::Calm if self.raised => {
+            AlarmState::Calm if self.raised => {
                 let since = *self.calm_since_nanos.get_or_insert(time_nanos);
                 if time_nanos.saturating_sub(since) < self.calm_needed_nanos() {
                     return None;
@@ -71,7 +71,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn turns(signs: impl IntoIterator<Item = Sign>) -> Vec<(u64, LatchChange)> {
+    fn turns(signs: impl IntoIterator<Item = AlarmState>) -> Vec<(u64, LatchChange)> {
         let mut latch = Latch::default();
         let looks = signs.into_iter().zip(0..);
         looks
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_alarm_is_raised_once_and_cleared_after_calm() {
-        let signs = std::iter::repeat_n(Sign::Alarm, 50).chain([Sign::Calm; 60]);
+        let signs = std::iter::repeat_n(AlarmState::Alarm, 50).chain([AlarmState::Calm; 60]);
         assert_eq!(
             turns(signs),
             [(0, LatchChange::Raised), (80, LatchChange::Cleared)]
@@ -92,13 +92,19 @@ mod tests {
     fn swinging_around_the_threshold_alarms_once() {
         let signs = (0..1000).map(|i| {
             if i % 2 == 0 {
-                Sign::Alarm
+                AlarmState::Alarm
             } else {
-                Sign::Between
+                AlarmState::Between
             }
         });
         assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
-        let signs = (0..1000).map(|i| if i % 20 < 5 { Sign::Alarm } else { Sign::Calm });
+        let signs = (0..1000).map(|i| {
+            if i % 20 < 5 {
+                AlarmState::Alarm
+            } else {
+                AlarmState::Calm
+            }
+        });
         assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
     }
 
@@ -107,9 +113,9 @@ mod tests {
         // A peak of ten seconds every two minutes, for a day.
         let signs = (0..86_400).map(|i| {
             if i % 120 < 10 {
-                Sign::Alarm
+                AlarmState::Alarm
             } else {
-                Sign::Calm
+                AlarmState::Calm
             }
         });
         assert!(turns(signs).len() <= 6);
@@ -117,8 +123,10 @@ mod tests {
 
     #[test]
     fn what_lies_between_neither_raises_nor_clears() {
-        assert_eq!(turns([Sign::Between; 100]), []);
-        let signs = [Sign::Alarm].into_iter().chain([Sign::Between; 100]);
+        assert_eq!(turns([AlarmState::Between; 100]), []);
+        let signs = [AlarmState::Alarm]
+            .into_iter()
+            .chain([AlarmState::Between; 100]);
         assert_eq!(turns(signs), [(0, LatchChange::Raised)]);
     }
 }

@@ -4,7 +4,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::words::rate_in_words;
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::tracking::{OddPeer, Resource};
+use crate::tracking::{GrowingPeer, Resource};
 use nilo_forecast::words::{self, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, Reading};
 
@@ -41,7 +41,7 @@ fn blank(
 pub(crate) enum AlertReason<'a> {
     /// A threshold, as a share of the limit.
     Level(f64),
-    Leak(&'a Growth, &'a [OddPeer]),
+    Leak(&'a Growth, &'a [GrowingPeer]),
     Risk(&'a Forecast),
 }
 

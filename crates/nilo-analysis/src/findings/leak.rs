@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Finding, phase_share};
 use crate::step_clock::StepClock;
-use crate::tracking::{OddPeer, Resource, ResourceVerdict};
+use crate::tracking::{GrowingPeer, Resource, ResourceVerdict};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_until_the_end};
 use nilo_forecast::{Growth, GrowthKind};
 
@@ -64,7 +64,7 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
             last - first
         ));
     }
-    evidence.extend(verdict.odd_peers.iter().map(OddPeer::to_string));
+    evidence.extend(verdict.odd_peers.iter().map(GrowingPeer::to_string));
     evidence.extend(phase_share::largest(recording, resource, since, end));
     evidence.extend(holders);
     if verdict.led_to_end && verdict.may_be_loading {

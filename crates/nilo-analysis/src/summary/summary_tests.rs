@@ -1,5 +1,5 @@
 use super::*;
-use crate::ending::{Aftermath, judge_ending};
+use crate::ending::{EndingEvidence, judge_ending};
 use crate::peak::PeakKind;
 use nilo_sample::fixture;
 use nilo_sample::rows::CgroupRow;
@@ -8,9 +8,9 @@ use nilo_sample::{ABSENT, Event, ProcessId, TableSpec, TimedEvent};
 fn summary_of(recording: &Recording) -> Summary {
     let ending = judge_ending(
         recording,
-        &Aftermath {
+        &EndingEvidence {
             exit_code: Some(0),
-            ..Aftermath::default()
+            ..EndingEvidence::default()
         },
     );
     summarize(recording, &ending)

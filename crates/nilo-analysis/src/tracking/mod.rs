@@ -12,7 +12,7 @@ mod rows;
 mod tear_down;
 mod tracker;
 
-pub use peers::OddPeer;
+pub use peers::GrowingPeer;
 pub use processes::over_processes;
 pub use program_gpu::ProgramGpu;
 pub use resources::Resource;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// A process that grows while its peers do not.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
-pub struct OddPeer {
+pub struct GrowingPeer {
     /// Its PID.
     pub pid: u32,
     /// Its name.
@@ -37,7 +37,7 @@ pub struct OddPeer {
     pub others: usize,
 }
 
-impl OddPeer {
+impl GrowingPeer {
     /// Who: `python train.py (PID 4711, rank 3)`.
     pub fn who(&self) -> String {
         match self.rank {
@@ -47,7 +47,7 @@ impl OddPeer {
     }
 }
 
-impl fmt::Display for OddPeer {
+impl fmt::Display for GrowingPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = format_bytes(self.bytes_per_sec * 60.0);
         let others = self.others;
@@ -88,7 +88,7 @@ pub(crate) struct Peers {
     processes: BTreeMap<ProcessId, PeerProcess>,
     now_nanos: u64,
     /// Odd ones of groups that have begun to end: the job may end before anybody asks.
-    ended: Vec<OddPeer>,
+    ended: Vec<GrowingPeer>,
 }
 
 #[derive(Debug, Clone)]
@@ -113,8 +113,9 @@ impl Peers {
                     let odd = self.odd_of(&self.peers_of(&process.info), None);
                     // The first of them to end saw them all.
                     let known =
-                        |peer: &OddPeer| self.ended.iter().any(|known| known.pid == peer.pid);
-                    let fresh: Vec<OddPeer> = odd.into_iter().filter(|peer| !known(peer)).collect();
+                        |peer: &GrowingPeer| self.ended.iter().any(|known| known.pid == peer.pid);
+                    let fresh: Vec<GrowingPeer> =
+                        odd.into_iter().filter(|peer| !known(peer)).collect();
                     self.ended.extend(fresh);
                     self.ended.truncate(MOST_ENDED);
                 }
@@ -162,7 +163,7 @@ impl Peers {
 
     /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
     /// Without it, growth counts from a share of the process's own level on.
-    pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<OddPeer> {
+    pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<GrowingPeer> {
         let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &PeerProcess)>> = BTreeMap::new();
         for (id, process) in &self.processes {
             if !process.lows.slices.is_empty() {
@@ -170,7 +171,7 @@ impl Peers {
                 groups.entry(key).or_default().push((id, process));
             }
         }
-        let mut found: Vec<OddPeer> = groups
+        let mut found: Vec<GrowingPeer> = groups
             .into_values()
             .flat_map(|group| self.odd_of(&group, least_bytes))
             .collect();
@@ -188,7 +189,7 @@ impl Peers {
         &self,
         group: &[(&ProcessId, &PeerProcess)],
         least_bytes: Option<f64>,
-    ) -> Vec<OddPeer> {
+    ) -> Vec<GrowingPeer> {
         if group.len() < PEERS_FOR_EACH_ODD {
             return Vec::new();
         }
@@ -234,7 +235,7 @@ impl Peers {
         let described = odd.into_iter().map(|place| {
             let (id, process) = group[place];
             let rise = &rises[place];
-            OddPeer {
+            GrowingPeer {
                 pid: id.pid,
                 name: process.info.name.clone(),
                 rank: process.info.rank,

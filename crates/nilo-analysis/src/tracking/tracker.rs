@@ -6,7 +6,7 @@ use nilo_sample::units::{MIB, NANOS_PER_SEC, to_secs};
 use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
-use super::peers::{OddPeer, Peers};
+use super::peers::{GrowingPeer, Peers};
 use super::resources::{LatestReadings, Resource, RowValues};
 use super::rows::{RowOrEvent, in_order};
 use super::tear_down;
@@ -76,7 +76,7 @@ pub struct ResourceVerdict {
     pub growth: Option<Growth>,
     /// Processes of the job that grow while others of their kind stand still.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub odd_peers: Vec<OddPeer>,
+    pub odd_peers: Vec<GrowingPeer>,
     /// Whether it was watched for too short a time to call any growth a leak.
     pub too_young: bool,
     /// Whether the program may still be loading what it works with.
@@ -394,11 +394,11 @@ impl ResourceVerdict {
     }
 
     /// One process that grows among peers that do not is a leak, even where the sum of all does not show it yet.
-    fn compare_peers(&mut self, odd_peers: Vec<OddPeer>) {
+    fn compare_peers(&mut self, odd_peers: Vec<GrowingPeer>) {
         let Some(fastest) = odd_peers.first() else {
             return;
         };
-        let theirs = |sum: fn(&OddPeer) -> f64| odd_peers.iter().map(sum).sum::<f64>();
+        let theirs = |sum: fn(&GrowingPeer) -> f64| odd_peers.iter().map(sum).sum::<f64>();
         let grown_bytes = theirs(|odd| odd.grown_bytes);
         match &mut self.growth {
             Some(growth) if grown_bytes >= 0.5 * growth.grown_bytes => {

@@ -207,7 +207,7 @@ Examples:\n  nilo bpe encode -t tokenizer corpus.txt -o corpus.bin --format u16\
 )]
 pub(crate) struct BpeEncodeArgs {
     #[command(flatten)]
-    pub(crate) ends: CodingEnds,
+    pub(crate) ends: CodingArgs,
 
     /// Treat special tokens in the text like any other text
     #[arg(long)]
@@ -228,12 +228,12 @@ pub(crate) struct BpeEncodeArgs {
 )]
 pub(crate) struct BpeDecodeArgs {
     #[command(flatten)]
-    pub(crate) ends: CodingEnds,
+    pub(crate) ends: CodingArgs,
 }
 
 /// Between text and ids, whichever way it goes.
 #[derive(Debug, Args)]
-pub(crate) struct CodingEnds {
+pub(crate) struct CodingArgs {
     /// What is read; - or nothing is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,

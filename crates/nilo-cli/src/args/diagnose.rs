@@ -17,7 +17,7 @@ const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
 
 /// What is judged.
 #[derive(Debug, Args)]
-pub(crate) struct Judged {
+pub(crate) struct DiagnosisInput {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
@@ -55,7 +55,7 @@ nilo oom --csv trace.csv --column reserved --column allocated --limit 24GiB\n  n
 )]
 pub(crate) struct OomArgs {
     #[command(flatten)]
-    pub(crate) judged: Judged,
+    pub(crate) judged: DiagnosisInput,
 
     #[command(flatten)]
     pub(crate) live: LiveArgs,
@@ -101,7 +101,7 @@ nilo leak --csv memory.csv --column rss --unit mb --format json"
 )]
 pub(crate) struct LeakArgs {
     #[command(flatten)]
-    pub(crate) judged: Judged,
+    pub(crate) judged: DiagnosisInput,
 
     #[command(flatten)]
     pub(crate) live: LiveArgs,

@@ -19,7 +19,7 @@ use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_table};
-use crate::text::wrap::Wrapped;
+use crate::text::wrap::WrappingWriter;
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);
@@ -47,7 +47,7 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
         OutputFormat::Csv => write_csv(&mut out, &comparison)?,
         OutputFormat::Text => {
             let screen = Screen::stdout();
-            let mut out = Wrapped::new(out, screen);
+            let mut out = WrappingWriter::new(out, screen);
             write_runs(&mut out, &comparison)?;
             for run in &comparison.runs {
                 if let Some(earlier) = &run.resumes {

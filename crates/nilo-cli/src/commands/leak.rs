@@ -1,7 +1,7 @@
 //! `nilo leak`: what grows without end.
 
 use nilo_answer::diagnosis::Diagnosis;
-use nilo_answer::growths::Growths;
+use nilo_answer::growths::GrowthFindings;
 use nilo_answer::leak::LeakAnswer;
 use nilo_sample::units::MIB;
 use nilo_sample::words::duration_in_words;
@@ -15,7 +15,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::{write_json, write_json_line};
 use crate::text::leak::{write_check, write_leaks};
-use crate::text::wrap::Wrapped;
+use crate::text::wrap::WrappingWriter;
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let least_bytes = least_bytes(args.threshold)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
         return leak_live::run(&args, least_bytes, settings);
     }
     let diagnosis = diagnose(&args.judged, settings)?;
-    let growths = Growths::of(&diagnosis, least_bytes);
+    let growths = GrowthFindings::of(&diagnosis, least_bytes);
     if args.check && growths.is_too_short() {
         let secs = duration_in_words(growths.watched_secs());
         let sentence = format!("a recording of {secs} is too short to detect a leak");
@@ -56,14 +56,18 @@ pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Fai
 /// Says what grows; the status is 1 for a leak.
 pub(crate) fn answer(
     diagnosis: &Diagnosis,
-    growths: &Growths,
+    growths: &GrowthFindings,
     args: &LeakArgs,
 ) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match (args.format, args.check) {
         (TextOrJson::Text, true) => write_check(&mut out, growths)?,
         (TextOrJson::Text, false) => {
-            write_leaks(&mut Wrapped::new(out, Screen::stdout()), diagnosis, growths)?;
+            write_leaks(
+                &mut WrappingWriter::new(out, Screen::stdout()),
+                diagnosis,
+                growths,
+            )?;
         }
         (TextOrJson::Json, check) => {
             let answer = LeakAnswer::of(diagnosis, growths, args.threshold);

@@ -3,7 +3,7 @@
 //! Of several programs each process is judged by itself too: together, one that swings would hide one that leaks.
 
 use nilo_analysis::tracking::over_processes;
-use nilo_answer::growths::{Grown, Growths};
+use nilo_answer::growths::{GrowthFindings, ResourceGrowth};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::duration_in_words;
 
@@ -58,11 +58,11 @@ pub(crate) fn run(
     })?;
     let mut diagnosis = seen.diagnosis();
     diagnosis.recording = Some(seen.load()?.0);
-    let mut growths = Growths::of(&diagnosis, least_bytes);
+    let mut growths = GrowthFindings::of(&diagnosis, least_bytes);
     if let (2.., Some(recording)) = (seen.target.pids.len(), &diagnosis.recording) {
         let each = over_processes(recording).verdicts(least_bytes);
         let grown = each.into_iter().filter(|verdict| verdict.growth.is_some());
-        growths.each.extend(grown.map(|verdict| Grown {
+        growths.each.extend(grown.map(|verdict| ResourceGrowth {
             verdict,
             below_threshold: None,
         }));

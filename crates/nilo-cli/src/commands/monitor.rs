@@ -24,16 +24,16 @@ const TEXT_CHARS: usize = 400;
 
 /// Which parts are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parts {
+struct MonitorParts {
     oom: bool,
     leak: bool,
     profile: bool,
 }
 
-impl Parts {
-    fn of(args: &MonitorArgs) -> Parts {
+impl MonitorParts {
+    fn of(args: &MonitorArgs) -> MonitorParts {
         let all = args.all || !(args.oom || args.leak || args.profile);
-        Parts {
+        MonitorParts {
             oom: all || args.oom,
             leak: all || args.leak,
             profile: all || args.profile || args.output.is_some(),
@@ -44,7 +44,7 @@ impl Parts {
 pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure> {
     check_threshold(args.threshold)?;
     let least_bytes = least_bytes(args.leak_threshold)?;
-    let parts = Parts::of(&args);
+    let parts = MonitorParts::of(&args);
     let target = WatchTarget::settle(&args.live)?;
     check_writable(args.output.as_deref(), "report")?;
     let session = Session {
@@ -96,7 +96,7 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
 fn write_text(
     end: &MonitorEnd,
     found: &MonitoredLeaks,
-    parts: Parts,
+    parts: MonitorParts,
     output: Option<&Path>,
 ) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();

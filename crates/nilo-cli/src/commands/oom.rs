@@ -11,7 +11,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::oom::write_diagnosis;
-use crate::text::wrap::Wrapped;
+use crate::text::wrap::WrappingWriter;
 
 pub(crate) fn run(args: OomArgs, settings: &Settings) -> Result<u8, Failure> {
     check_threshold(args.threshold)?;
@@ -40,7 +40,11 @@ pub(crate) fn answer(diagnosis: &Diagnosis, args: &OomArgs) -> Result<u8, Failur
             write_json(&mut out, &answer)?;
         }
         TextOrJson::Text => {
-            write_diagnosis(&mut Wrapped::new(out, Screen::stdout()), diagnosis, &risks)?;
+            write_diagnosis(
+                &mut WrappingWriter::new(out, Screen::stdout()),
+                diagnosis,
+                &risks,
+            )?;
         }
     }
     Ok(oom_exit_status(&risks))

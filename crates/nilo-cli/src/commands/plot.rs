@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nilo_analysis::{StepClock, Summary, add_resumed_metrics, metric_group, run_labels, summarize};
-use nilo_plot::{Across, ChartOptions, Theme, compare_chart, memory_chart};
+use nilo_plot::{ChartOptions, Theme, XAxisKind, compare_chart, memory_chart};
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, XAxisArg};
@@ -142,11 +142,11 @@ fn known_names(runs: &[(Recording, Summary)]) -> String {
     }
 }
 
-fn across(asked: XAxisArg, runs: &[(Recording, Summary)]) -> Result<Across, Failure> {
+fn across(asked: XAxisArg, runs: &[(Recording, Summary)]) -> Result<XAxisKind, Failure> {
     match (asked, runs) {
-        (XAxisArg::Time, _) => Ok(Across::Time),
+        (XAxisArg::Time, _) => Ok(XAxisKind::Time),
         (XAxisArg::Step, [(recording, _)]) if StepClock::of(recording).has_steps() => {
-            Ok(Across::Steps)
+            Ok(XAxisKind::Steps)
         }
         (XAxisArg::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
         (XAxisArg::Step, _) => Err(Failure::new("several runs are drawn over time only")

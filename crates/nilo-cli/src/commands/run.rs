@@ -14,7 +14,7 @@ use crate::recording::{
     check_writable, create_folder, describe, explain, interval, open_log, program_name, report,
 };
 use crate::settings::{Settings, decide_privacy};
-use crate::text::held_back::HeldBack;
+use crate::text::deferred_warnings::DeferredWarnings;
 use crate::text::live_line::LiveLine;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
@@ -26,8 +26,8 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
     let log = open_log(sampling.memory_log.as_deref())?;
     check_writable(sampling.json.as_deref(), "summary")?;
-    let held_back = HeldBack::for_command();
-    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &held_back)?;
+    let deferred = DeferredWarnings::for_command();
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &deferred)?;
     let words: Vec<String> = args
         .command
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         return Err(run_unrecorded(&args.command));
     };
 
-    let mut live = LiveLine::commands_terminal(sampling.live, quiet, log, held_back.clone());
+    let mut live = LiveLine::commands_terminal(sampling.live, quiet, log, deferred.clone());
     let outcome = run_command(
         CommandSettings {
             command: args.command.clone(),
@@ -54,7 +54,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         &mut live,
     );
     drop(live);
-    held_back.release();
+    deferred.release();
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {

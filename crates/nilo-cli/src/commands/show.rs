@@ -18,7 +18,7 @@ use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::summary::{FEW, write_summary};
 use crate::text::table::{left, right, write_table};
-use crate::text::wrap::Wrapped;
+use crate::text::wrap::WrappingWriter;
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
         }
         OutputFormat::Text => {
             let screen = Screen::stdout();
-            let mut out = Wrapped::new(out, screen);
+            let mut out = WrappingWriter::new(out, screen);
             let title = summary.name.as_deref().unwrap_or(&summary.run);
             writeln!(out, "{}", printable(title))?;
             let command: String = summary.command.join(" ").chars().take(200).collect();

@@ -15,7 +15,7 @@ use crate::recording::{
 };
 use crate::settings::{Settings, decide_privacy};
 use crate::target_match::{ALL_TOGETHER, match_name};
-use crate::text::held_back::HeldBack;
+use crate::text::deferred_warnings::DeferredWarnings;
 use crate::text::live_line::LiveLine;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 1_000_000_000;
@@ -25,8 +25,8 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = sampling.quiet || settings.is_quiet();
     decide_privacy(settings, sampling.privacy());
     let interval_nanos = interval(sampling, settings, DEFAULT_INTERVAL_NANOS)?;
-    let held_back = HeldBack::default();
-    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &held_back)?;
+    let deferred = DeferredWarnings::default();
+    let alerts = settle_alerts(&args.alerts, &settings.alerts, quiet, &deferred)?;
     let roots = Roots::default();
     let listing = list_processes(&roots);
     let pids = match &args.name_pattern {

@@ -9,13 +9,13 @@ use nilo_forecast::Reading;
 use nilo_import::{ImportError, ImportOptions, MemorySeries};
 use nilo_sample::is_absent;
 
-use crate::args::Judged;
+use crate::args::DiagnosisInput;
 use crate::failure::{Failure, warn};
 
 /// A column with a larger share of rows without a number is worth a word.
 const MANY_MISSING: f64 = 0.1;
 
-pub(super) fn read(path: &Path, judged: &Judged) -> Result<Diagnosis, Failure> {
+pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Failure> {
     let options = ImportOptions {
         columns: judged.columns.clone(),
         unit: judged.unit,

@@ -8,20 +8,20 @@ use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_sample::{Subject, TableSpec};
 
-use crate::args::Judged;
+use crate::args::DiagnosisInput;
 use crate::failure::Failure;
 use crate::folder::{find_run, load_where, runs_root};
 use crate::settings::Settings;
 
 /// Reads what the user asked for.
-pub(crate) fn diagnose(judged: &Judged, settings: &Settings) -> Result<Diagnosis, Failure> {
+pub(crate) fn diagnose(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Failure> {
     match &judged.csv {
         Some(path) => file::read(path, judged),
         None => of_run(judged, settings),
     }
 }
 
-fn of_run(judged: &Judged, settings: &Settings) -> Result<Diagnosis, Failure> {
+fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Failure> {
     let folder = find_run(&runs_root(&judged.place, settings), judged.run.as_deref())?;
     let needed = |spec: &TableSpec| {
         !matches!(

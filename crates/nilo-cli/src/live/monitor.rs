@@ -12,7 +12,7 @@ use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskCh
 use nilo_answer::oom::ResourceRisk;
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_follow::{
-    Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake, WarningTurn, Warnings,
+    Engine, FollowSettings, LeakSearch, Observation, Subscriber, Wake, WarningChange, Warnings,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::{Alert, AlertKind};
@@ -108,7 +108,7 @@ impl LiveMonitor {
         self
     }
 
-    fn report(&mut self, look: &Look<'_>) -> io::Result<()> {
+    fn report(&mut self, look: &Observation<'_>) -> io::Result<()> {
         for alert in &look.alerts {
             if alert.kind == AlertKind::MemoryLeak {
                 self.plan.reporter.leak(alert)?;
@@ -126,8 +126,8 @@ impl LiveMonitor {
     fn on_danger(&mut self, alert: &Alert, risks: &[ResourceVerdict]) -> io::Result<()> {
         match self.standing.on_alert(&alert.resource, alert, risks) {
             None => Ok(()),
-            Some(WarningTurn::Over) => self.plan.reporter.over(alert),
-            Some(WarningTurn::Raised(raised)) => {
+            Some(WarningChange::Over) => self.plan.reporter.over(alert),
+            Some(WarningChange::Raised(raised)) => {
                 let (verdict, assessment) = *raised;
                 self.warnings += 1;
                 let risk = ResourceRisk {
@@ -154,7 +154,7 @@ impl LiveMonitor {
 }
 
 impl Subscriber for LiveMonitor {
-    fn on_look(&mut self, look: &Look<'_>) {
+    fn on_look(&mut self, look: &Observation<'_>) {
         self.changes.extend(look.changes.iter().cloned());
         // A pipe that nobody reads is noticed at once, not with the next warning, which may take days.
         if self.report(look).is_err() || !Reporter::is_heard() {

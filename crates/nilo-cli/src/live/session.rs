@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use nilo_analysis::assessment::{RanOut, ran_out};
-use nilo_analysis::profile::Looks;
+use nilo_analysis::profile::ReadCounts;
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
 use nilo_answer::monitor::MonitorEnd;
 use nilo_answer::profile::{Measurement, ProfileAnswer};
@@ -49,9 +49,9 @@ pub(crate) struct WatchedSession {
     pub(crate) target: WatchTarget,
     pub(crate) monitor: LiveMonitor,
     outcome: WatchOutcome,
-    looks: Looks,
+    looks: ReadCounts,
     interval_nanos: u64,
-    shelf: Shelf,
+    shelf: RecordingFolder,
 }
 
 impl Session<'_> {
@@ -76,8 +76,8 @@ impl Session<'_> {
         );
         description.interval_nanos = interval_nanos;
         let shelf = match is_kept {
-            true => Shelf::kept(&runs_root(self.place, self.settings), &mut description)?,
-            false => Shelf::temporary(&description)?,
+            true => RecordingFolder::kept(&runs_root(self.place, self.settings), &mut description)?,
+            false => RecordingFolder::temporary(&description)?,
         };
         if !quiet {
             let long = match self.duration_nanos {
@@ -102,7 +102,7 @@ impl Session<'_> {
         let thread = std::thread::Builder::new()
             .name("nilo-monitor".to_owned())
             .spawn(move || monitor.follow(&followed, &wait_for))?;
-        let mut onlooker = Onlooker {
+        let mut onlooker = TickObserver {
             live: LiveReading::default(),
             wakes,
             enough,
@@ -134,7 +134,7 @@ impl Session<'_> {
             target,
             monitor,
             outcome,
-            looks: Looks {
+            looks: ReadCounts {
                 processes: live.ticks,
                 host: live.host_readings,
                 gpus: live.gpu_readings,
@@ -251,15 +251,15 @@ fn local_time() -> String {
 }
 
 /// Where the recording lies: in a run's folder, or in one that is thrown away.
-struct Shelf {
+struct RecordingFolder {
     folder: RunFolder,
     scrap: Option<PathBuf>,
 }
 
-impl Shelf {
-    fn kept(root: &Path, description: &mut RunDescription) -> Result<Shelf, Failure> {
+impl RecordingFolder {
+    fn kept(root: &Path, description: &mut RunDescription) -> Result<RecordingFolder, Failure> {
         match create_folder(root, description) {
-            Some(folder) => Ok(Shelf {
+            Some(folder) => Ok(RecordingFolder {
                 folder,
                 scrap: None,
             }),
@@ -270,7 +270,7 @@ impl Shelf {
         }
     }
 
-    fn temporary(description: &RunDescription) -> Result<Shelf, Failure> {
+    fn temporary(description: &RunDescription) -> Result<RecordingFolder, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         let name = format!("nilo-look-{}-{}", std::process::id(), unix_nanos());
         let scrap = std::env::temp_dir().join(name);
@@ -283,7 +283,7 @@ impl Shelf {
         let folder = RunFolder::create(&scrap, description).inspect_err(|_| {
             std::fs::remove_dir_all(&scrap).ok();
         })?;
-        Ok(Shelf {
+        Ok(RecordingFolder {
             folder,
             scrap: Some(scrap),
         })
@@ -295,7 +295,7 @@ impl Shelf {
     }
 }
 
-impl Drop for Shelf {
+impl Drop for RecordingFolder {
     fn drop(&mut self) {
         if let Some(scrap) = &self.scrap {
             std::fs::remove_dir_all(scrap).ok();
@@ -304,14 +304,14 @@ impl Drop for Shelf {
 }
 
 /// Sits beside the recorder: starts the monitor at the first tick, and ends watching when nobody listens any more.
-struct Onlooker {
+struct TickObserver {
     live: LiveReading,
     wakes: Sender<Wake>,
     enough: Arc<AtomicBool>,
     quiet: bool,
 }
 
-impl Observer for Onlooker {
+impl Observer for TickObserver {
     fn on_tick(&mut self, live: &LiveReading) {
         if self.live.ticks == 0 {
             self.wakes.send(Wake::Look).ok();

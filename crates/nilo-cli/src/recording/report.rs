@@ -10,7 +10,7 @@ use crate::failure::{self, Failure};
 use crate::screen::Screen;
 use crate::text::fresh_line::begin_line;
 use crate::text::summary::{FEW, write_summary};
-use crate::text::wrap::Wrapped;
+use crate::text::wrap::WrappingWriter;
 
 /// Prints the summary and writes it where asked; trouble here never changes the command's status.
 ///
@@ -49,7 +49,7 @@ pub(crate) fn report(
     if !quiet {
         let mut text = Vec::new();
         write_summary(
-            &mut Wrapped::new(&mut text, Screen::stderr()),
+            &mut WrappingWriter::new(&mut text, Screen::stderr()),
             Screen::stderr(),
             &summary,
             &folder.path().display().to_string(),

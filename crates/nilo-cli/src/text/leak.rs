@@ -5,7 +5,7 @@ use std::io::{Result, Write};
 use nilo_analysis::findings::MemoryHolder;
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::Diagnosis;
-use nilo_answer::growths::{Grown, Growths};
+use nilo_answer::growths::{GrowthFindings, ResourceGrowth};
 use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
 use nilo_sample::words::{bytes_in_words, rate_in_words};
 
@@ -22,7 +22,7 @@ const GROWTH_CHARS: usize = 400;
 pub(crate) fn write_leaks(
     out: &mut dyn Write,
     diagnosis: &Diagnosis,
-    growths: &Growths,
+    growths: &GrowthFindings,
 ) -> Result<()> {
     writeln!(out, "{}", heading(diagnosis))?;
     writeln!(out)?;
@@ -56,7 +56,7 @@ fn place(holders: &[MemoryHolder]) -> String {
 }
 
 /// Writes one line: the leaks, or that there is none.
-pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> {
+pub(crate) fn write_check(out: &mut dyn Write, growths: &GrowthFindings) -> Result<()> {
     let leaks: Vec<String> = growths
         .leaks()
         .map(|grown| leak_in_words(growths, grown))
@@ -65,7 +65,7 @@ pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> 
         let found = Screen::stdout().paint("warning", "leak found:");
         return writeln!(out, "{found} {}", leaks.join("; "));
     }
-    let is_below = |grown: &&Grown| grown.below_threshold.is_some();
+    let is_below = |grown: &&ResourceGrowth| grown.below_threshold.is_some();
     match growths.each.iter().find(is_below) {
         Some(grown) => {
             let name = name(&grown.verdict);
@@ -76,7 +76,7 @@ pub(crate) fn write_check(out: &mut dyn Write, growths: &Growths) -> Result<()> 
 }
 
 /// `job memory leaks 30 MiB/min ..., in train.py (PID 4711)`
-pub(crate) fn leak_in_words(growths: &Growths, grown: &Grown) -> String {
+pub(crate) fn leak_in_words(growths: &GrowthFindings, grown: &ResourceGrowth) -> String {
     let place = place(growths.holders_of(grown));
     format!("{} {}{place}", name(&grown.verdict), growth(grown))
 }
@@ -90,7 +90,7 @@ fn name(verdict: &ResourceVerdict) -> String {
     }
 }
 
-fn growth(grown: &Grown) -> String {
+fn growth(grown: &ResourceGrowth) -> String {
     let verdict = &grown.verdict;
     match (&verdict.growth, &grown.below_threshold) {
         (Some(growth), _) => {

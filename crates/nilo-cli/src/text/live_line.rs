@@ -10,7 +10,7 @@ use nilo_export::CsvLog;
 use nilo_recorder::{LiveReading, Observer};
 use nilo_sample::units::{format_bytes, to_secs};
 
-use super::held_back::HeldBack;
+use super::deferred_warnings::DeferredWarnings;
 use super::terminal_title::TerminalTitle;
 use crate::args::LiveMode as When;
 use crate::failure::write_line;
@@ -39,7 +39,7 @@ pub(crate) struct LiveLine {
     log_failed: bool,
     /// Whether notices are wanted.
     quiet: bool,
-    held_back: HeldBack,
+    deferred: DeferredWarnings,
 }
 
 impl LiveLine {
@@ -54,7 +54,7 @@ impl LiveLine {
             When::Always => LiveLineStyle::Lines,
             When::Auto => LiveLineStyle::Off,
         };
-        LiveLine::new(style, quiet, log, HeldBack::default())
+        LiveLine::new(style, quiet, log, DeferredWarnings::default())
     }
 
     /// For a terminal that our command writes to.
@@ -62,7 +62,7 @@ impl LiveLine {
         when: When,
         quiet: bool,
         log: Option<CsvLog<File>>,
-        held_back: HeldBack,
+        deferred: DeferredWarnings,
     ) -> LiveLine {
         let title = match when {
             When::Auto | When::Always if !quiet => TerminalTitle::open(),
@@ -73,14 +73,14 @@ impl LiveLine {
             (None, When::Always) if !quiet => LiveLineStyle::Lines,
             _ => LiveLineStyle::Off,
         };
-        LiveLine::new(style, quiet, log, held_back)
+        LiveLine::new(style, quiet, log, deferred)
     }
 
     fn new(
         style: LiveLineStyle,
         quiet: bool,
         log: Option<CsvLog<File>>,
-        held_back: HeldBack,
+        deferred: DeferredWarnings,
     ) -> LiveLine {
         LiveLine {
             every_nanos: match style {
@@ -93,7 +93,7 @@ impl LiveLine {
             log,
             log_failed: false,
             quiet,
-            held_back,
+            deferred,
         }
     }
 
@@ -117,7 +117,7 @@ impl LiveLine {
         match &mut self.style {
             LiveLineStyle::InPlace(line) if may_draw() => line.draw(&live_text(live, columns())),
             LiveLineStyle::Lines => write_line(&live_text(live, usize::MAX)),
-            LiveLineStyle::Title(_) => self.title = Some(title_text(live, &self.held_back)),
+            LiveLineStyle::Title(_) => self.title = Some(title_text(live, &self.deferred)),
             _ => {}
         }
     }
@@ -129,7 +129,7 @@ impl LiveLine {
             && !std::mem::replace(&mut self.log_failed, true)
         {
             let text = format!("the memory log has gaps from here on: {error}");
-            self.held_back.warn(&text);
+            self.deferred.warn(&text);
         }
     }
 }
@@ -151,7 +151,7 @@ impl Observer for LiveLine {
     fn on_notice(&mut self, text: &str) {
         if !self.quiet {
             self.clear();
-            self.held_back.warn(text);
+            self.deferred.warn(text);
         }
     }
 }
@@ -222,8 +222,8 @@ pub(crate) fn live_text(live: &LiveReading, most: usize) -> String {
 }
 
 /// As for the line, with what matters most where the title is cut.
-fn title_text(live: &LiveReading, held_back: &HeldBack) -> String {
-    let alert = held_back.current_alert();
+fn title_text(live: &LiveReading, deferred: &DeferredWarnings) -> String {
+    let alert = deferred.current_alert();
     format!(
         "{}Memory: {} | Peak: {} | CPU: {:.1}% | Time: {:.0}s",
         alert.map_or(String::new(), |alert| format!("[{alert}] ")),

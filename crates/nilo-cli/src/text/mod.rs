@@ -3,10 +3,10 @@
 pub(crate) mod alerts;
 pub(crate) mod bars;
 pub(crate) mod compared;
+pub(crate) mod deferred_warnings;
 pub(crate) mod exception;
 pub(crate) mod fresh_line;
 pub(crate) mod gpus;
-pub(crate) mod held_back;
 pub(crate) mod json;
 pub(crate) mod leak;
 pub(crate) mod live_line;

@@ -8,7 +8,7 @@ use crate::screen::Screen;
 
 /// Which side a column's cells lean to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lean {
+enum Alignment {
     Left,
     Right,
 }
@@ -17,7 +17,7 @@ enum Lean {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextColumn<'a> {
     head: &'a str,
-    lean: Lean,
+    lean: Alignment,
     /// Whether its cells may lose their ends.
     is_text: bool,
     /// Columns with the highest number are left out first; those with 0 stay.
@@ -28,7 +28,7 @@ pub(crate) struct TextColumn<'a> {
 pub(crate) const fn left(head: &str) -> TextColumn<'_> {
     TextColumn {
         head,
-        lean: Lean::Left,
+        lean: Alignment::Left,
         is_text: true,
         drop_order: 0,
     }
@@ -45,7 +45,7 @@ pub(crate) const fn whole(head: &str) -> TextColumn<'_> {
 /// A column of numbers.
 pub(crate) const fn right(head: &str) -> TextColumn<'_> {
     TextColumn {
-        lean: Lean::Right,
+        lean: Alignment::Right,
         ..whole(head)
     }
 }
@@ -83,10 +83,10 @@ pub(crate) fn write_coloured_table(
     rows: &[Vec<String>],
     severity: &dyn Fn(usize, usize) -> Option<&'static str>,
 ) -> std::io::Result<Vec<usize>> {
-    let sizes: Vec<Size> = columns
+    let sizes: Vec<ColumnWidth> = columns
         .iter()
         .enumerate()
-        .map(|of| Size::of(of, rows))
+        .map(|of| ColumnWidth::of(of, rows))
         .collect();
     let shown = fit(columns, &sizes, screen.columns);
     let heads: Vec<String> = columns
@@ -108,12 +108,12 @@ pub(crate) fn write_coloured_table(
 fn write_row(
     out: &mut dyn Write,
     columns: &[TextColumn<'_>],
-    shown: &[Shown],
+    shown: &[ShownColumn],
     row: &[String],
     paint: &dyn Fn(usize, &str) -> String,
 ) -> std::io::Result<()> {
     let mut line = String::new();
-    for (place, Shown { column, width }) in shown.iter().enumerate() {
+    for (place, ShownColumn { column, width }) in shown.iter().enumerate() {
         let cell = shorten(&row[*column], *width);
         let padding = " ".repeat(width - width_of(&cell));
         let cell = paint(*column, &cell);
@@ -121,8 +121,8 @@ fn write_row(
             line.push_str(&" ".repeat(GAP));
         }
         match columns[*column].lean {
-            Lean::Left => line.extend([cell, padding]),
-            Lean::Right => line.extend([padding, cell]),
+            Alignment::Left => line.extend([cell, padding]),
+            Alignment::Right => line.extend([padding, cell]),
         }
     }
     writeln!(out, "{}", line.trim_end())
@@ -130,20 +130,20 @@ fn write_row(
 
 /// How wide a column would be, and how narrow it may become.
 #[derive(Debug, Clone, Copy)]
-struct Size {
+struct ColumnWidth {
     natural: usize,
     /// The widest cell that stays whole; headings may be shortened.
     least: usize,
 }
 
-impl Size {
-    fn of((index, column): (usize, &TextColumn<'_>), rows: &[Vec<String>]) -> Size {
+impl ColumnWidth {
+    fn of((index, column): (usize, &TextColumn<'_>), rows: &[Vec<String>]) -> ColumnWidth {
         let widest = rows
             .iter()
             .map(|row| width_of(&row[index]))
             .max()
             .unwrap_or(0);
-        Size {
+        ColumnWidth {
             natural: widest.max(width_of(column.head)),
             least: match column.is_text {
                 true => 0,
@@ -155,18 +155,18 @@ impl Size {
 
 /// A column that is shown, with its width.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
+struct ShownColumn {
     column: usize,
     width: usize,
 }
 
 /// The columns for which there is room.
-fn fit(columns: &[TextColumn<'_>], sizes: &[Size], room: Option<usize>) -> Vec<Shown> {
-    let natural = |column: usize| Shown {
+fn fit(columns: &[TextColumn<'_>], sizes: &[ColumnWidth], room: Option<usize>) -> Vec<ShownColumn> {
+    let natural = |column: usize| ShownColumn {
         column,
         width: sizes[column].natural,
     };
-    let mut shown: Vec<Shown> = (0..columns.len()).map(natural).collect();
+    let mut shown: Vec<ShownColumn> = (0..columns.len()).map(natural).collect();
     let Some(room) = room else { return shown };
     loop {
         let orders = shown.iter().map(|shown| columns[shown.column].drop_order);
@@ -179,7 +179,7 @@ fn fit(columns: &[TextColumn<'_>], sizes: &[Size], room: Option<usize>) -> Vec<S
             return shown;
         }
         // Of several that are equally important the last one goes.
-        let goes = |shown: &Shown| Some(columns[shown.column].drop_order) == next;
+        let goes = |shown: &ShownColumn| Some(columns[shown.column].drop_order) == next;
         let Some(place) = shown.iter().rposition(goes) else {
             return shown;
         };
@@ -191,7 +191,7 @@ fn fit(columns: &[TextColumn<'_>], sizes: &[Size], room: Option<usize>) -> Vec<S
 }
 
 /// Shortens texts, the last column's first; says whether the table fits.
-fn shrink(sizes: &[Size], shown: &mut [Shown], room: usize, shortest: usize) -> bool {
+fn shrink(sizes: &[ColumnWidth], shown: &mut [ShownColumn], room: usize, shortest: usize) -> bool {
     let gaps = GAP * shown.len().saturating_sub(1);
     let taken: usize = shown.iter().map(|shown| shown.width).sum::<usize>() + gaps;
     let mut over = taken.saturating_sub(room);

@@ -15,15 +15,15 @@ const UNITS: [&str; 16] = [
 const INDENT: usize = 2;
 
 /// Writes to a screen, line by line.
-pub(crate) struct Wrapped<W: Write> {
+pub(crate) struct WrappingWriter<W: Write> {
     out: W,
     columns: Option<usize>,
     line: Vec<u8>,
 }
 
-impl<W: Write> Wrapped<W> {
-    pub(crate) fn new(out: W, screen: Screen) -> Wrapped<W> {
-        Wrapped {
+impl<W: Write> WrappingWriter<W> {
+    pub(crate) fn new(out: W, screen: Screen) -> WrappingWriter<W> {
+        WrappingWriter {
             out,
             columns: screen.columns,
             line: Vec::new(),
@@ -31,7 +31,7 @@ impl<W: Write> Wrapped<W> {
     }
 }
 
-impl<W: Write> Write for Wrapped<W> {
+impl<W: Write> Write for WrappingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(columns) = self.columns else {
             return self.out.write(bytes);
@@ -177,7 +177,7 @@ mod tests {
         };
         let mut out = Vec::new();
         let long = "word ".repeat(100);
-        write!(Wrapped::new(&mut out, screen), "{long}").unwrap();
+        write!(WrappingWriter::new(&mut out, screen), "{long}").unwrap();
         assert_eq!(out, long.as_bytes());
     }
 }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::failure::BpeFailure;
-use super::job::{self, Reached};
+use super::job::{self, JobProgress};
 use super::model::BpeModel;
 use super::options::BpeOptions;
 use super::texts;
@@ -195,7 +195,7 @@ impl BpeCounts {
         }
     }
 
-    fn learn(&self, options: &MergeOptions, reached: &Reached) -> Result<Model, BpeFailure> {
+    fn learn(&self, options: &MergeOptions, reached: &JobProgress) -> Result<Model, BpeFailure> {
         let pattern: Pattern = self.recipe.pattern.parse()?;
         if held(&self.totals).text_bytes == 0 {
             let hint = Some("there is nothing to learn from");

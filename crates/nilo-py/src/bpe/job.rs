@@ -22,14 +22,14 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&Reached) -> Result<T, BpeFailure> + Send,
+    work: impl FnOnce(&JobProgress) -> Result<T, BpeFailure> + Send,
 ) -> PyResult<T> {
-    let reached = Reached::default();
+    let reached = JobProgress::default();
     let mut told = None;
     let mut raised = None;
     let done = std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let _at_the_end = Bell(&reached);
+            let _at_the_end = EndNotifier(&reached);
             work(&reached)
         });
         while !py.detach(|| reached.wait()) {
@@ -63,7 +63,7 @@ pub(super) fn run<T: Send>(
 
 /// How far the work has come, and whether it should stop.
 #[derive(Default)]
-pub(super) struct Reached {
+pub(super) struct JobProgress {
     scanned: Stage,
     merged: Stage,
     stop: AtomicBool,
@@ -97,7 +97,7 @@ impl Stage {
     }
 }
 
-impl Reached {
+impl JobProgress {
     /// Waits for the end or the next look; whether it was the end.
     fn wait(&self) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ impl Reached {
     }
 }
 
-impl Progress for Reached {
+impl Progress for JobProgress {
     fn scanned(&self, bytes: u64, total_bytes: Option<u64>) {
         self.scanned.set(bytes, total_bytes);
     }
@@ -139,9 +139,9 @@ impl Progress for Reached {
 }
 
 /// Rings when the work ends, also by a panic.
-struct Bell<'r>(&'r Reached);
+struct EndNotifier<'r>(&'r JobProgress);
 
-impl Drop for Bell<'_> {
+impl Drop for EndNotifier<'_> {
     fn drop(&mut self) {
         *self.0.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.bell.notify_all();

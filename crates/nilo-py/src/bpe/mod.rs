@@ -3,7 +3,7 @@
 mod counts;
 mod failure;
 mod job;
-mod means;
+mod memory_size;
 mod model;
 mod options;
 mod texts;

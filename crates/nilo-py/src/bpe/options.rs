@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
-use nilo_tokenizer::{Allowance, CountSettings, Documents, TextFormat};
+use nilo_tokenizer::{CountSettings, Documents, ResourceLimits, TextFormat};
 use pyo3::prelude::*;
 
 use super::failure::BpeFailure;
-use super::means::{MemorySize, allowance};
+use super::memory_size::{MemorySize, allowance};
 
 const BYTES: usize = 256;
 
@@ -30,7 +30,7 @@ pub(super) struct BpeOptions {
 }
 
 impl BpeOptions {
-    fn allowance(&self) -> Result<Allowance, BpeFailure> {
+    fn allowance(&self) -> Result<ResourceLimits, BpeFailure> {
         allowance(self.threads, self.memory_budget.as_ref())
     }
 

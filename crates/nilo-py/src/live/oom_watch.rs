@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::{Assessment, Thresholds};
-use nilo_follow::{FollowSettings, LeakSearch, WarningTurn, Warnings};
+use nilo_follow::{FollowSettings, LeakSearch, WarningChange, Warnings};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -79,8 +79,8 @@ impl OomWatch {
                 };
                 match warnings.on_alert(&device.name(), alert, risks) {
                     None => {}
-                    Some(WarningTurn::Over) => turns.push((device, None)),
-                    Some(WarningTurn::Raised(raised)) => {
+                    Some(WarningChange::Over) => turns.push((device, None)),
+                    Some(WarningChange::Raised(raised)) => {
                         let limit_source = judge.limit_source(&raised.0);
                         let assessment = raised.1;
                         turns.push((

@@ -8,7 +8,7 @@ use nilo_sample::Alert;
 
 /// What there is to hear.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AlertNews {
+pub enum AlertNotice {
     /// An alert was raised or cleared.
     Alert(Box<Alert>),
     /// Somebody could not be told; said once for each reason.
@@ -16,20 +16,20 @@ pub enum AlertNews {
 }
 
 /// The function.
-pub type AlertCallback = Box<dyn FnMut(&AlertNews) + Send>;
+pub type AlertCallback = Box<dyn FnMut(&AlertNotice) + Send>;
 
 /// News that may wait for a function that is busy.
 const MOST_WAITING: usize = 64;
 
 /// Hands news over without waiting.
-pub(crate) struct Teller {
-    news: SyncSender<AlertNews>,
+pub(crate) struct AlertNotifier {
+    news: SyncSender<AlertNotice>,
     ended: Receiver<()>,
     dropped: u64,
 }
 
-impl Teller {
-    pub(crate) fn start(mut callback: AlertCallback) -> Option<Teller> {
+impl AlertNotifier {
+    pub(crate) fn start(mut callback: AlertCallback) -> Option<AlertNotifier> {
         let (news, waiting) = sync_channel(MOST_WAITING);
         let (ending, ended) = channel::<()>();
         let told = move || {
@@ -39,14 +39,14 @@ impl Teller {
         };
         let thread = thread::Builder::new().name("nilo-alert-call".to_owned());
         thread.spawn(told).ok()?;
-        Some(Teller {
+        Some(AlertNotifier {
             news,
             ended,
             dropped: 0,
         })
     }
 
-    pub(crate) fn tell(&mut self, news: AlertNews) {
+    pub(crate) fn tell(&mut self, news: AlertNotice) {
         match self.news.try_send(news) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(_)) => self.dropped += 1,
@@ -55,7 +55,7 @@ impl Teller {
 
     /// Waits this long for the function to hear the rest; gives the number of news for which there was no room.
     pub(crate) fn finish(self, limit: Duration) -> u64 {
-        let Teller {
+        let AlertNotifier {
             news,
             ended,
             dropped,
@@ -70,14 +70,14 @@ impl Teller {
 mod tests {
     use super::*;
 
-    fn trouble(text: &str) -> AlertNews {
-        AlertNews::Trouble(text.to_owned())
+    fn trouble(text: &str) -> AlertNotice {
+        AlertNotice::Trouble(text.to_owned())
     }
 
     #[test]
     fn everything_is_heard_in_order_before_the_end() {
         let (heard, hearing) = channel();
-        let mut teller = Teller::start(Box::new(move |news| {
+        let mut teller = AlertNotifier::start(Box::new(move |news| {
             heard.send(news.clone()).ok();
         }))
         .unwrap();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_function_that_never_returns_holds_nobody_up() {
-        let mut teller = Teller::start(Box::new(|_| {
+        let mut teller = AlertNotifier::start(Box::new(|_| {
             loop {
                 thread::park();
             }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_function_that_panics_takes_nobody_along() {
-        let mut teller = Teller::start(Box::new(|_| panic!("on purpose"))).unwrap();
+        let mut teller = AlertNotifier::start(Box::new(|_| panic!("on purpose"))).unwrap();
         for _ in 0..10 {
             teller.tell(trouble("x"));
         }

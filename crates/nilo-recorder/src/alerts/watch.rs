@@ -7,15 +7,15 @@ use std::thread;
 use std::time::Duration;
 
 use nilo_analysis::tracking::Resource;
-use nilo_follow::{Engine, FollowSettings, LeakSearch, Look, Subscriber, Wake};
+use nilo_follow::{Engine, FollowSettings, LeakSearch, Observation, Subscriber, Wake};
 use nilo_runfile::{RunFolder, append_event, append_event_at};
 use nilo_sample::{Alert, Event, RunDescription};
 
 use super::AlertSettings;
-use super::callback::{AlertNews, Teller};
+use super::alert_waker::AlertWaker;
+use super::callback::{AlertNotice, AlertNotifier};
 use super::delivery::{AlertDelivery, Destinations, LONGEST_FINISH, count_undelivered};
 use super::message::message;
-use super::nudge::Nudge;
 use super::signal::SignalTargets;
 
 /// Looks come this often while nothing is near a limit or on its way there.
@@ -111,7 +111,7 @@ impl AlertThread {
             run_dir,
             delivery,
             signal,
-            teller: settings.callback.and_then(Teller::start),
+            teller: settings.callback.and_then(AlertNotifier::start),
             said: BTreeSet::new(),
         };
         let (wakes, heard) = channel();
@@ -128,8 +128,8 @@ impl AlertThread {
     }
 
     /// For the sampling loop.
-    pub(crate) fn nudge(&self) -> Nudge {
-        Nudge::new(self.wakes.clone())
+    pub(crate) fn waker(&self) -> AlertWaker {
+        AlertWaker::new(self.wakes.clone())
     }
 
     /// Takes a last look at what was written, and lets what is under way arrive, within bounds.
@@ -147,13 +147,13 @@ struct AlertMonitor {
     run_dir: PathBuf,
     delivery: Option<AlertDelivery>,
     signal: Option<SignalTargets>,
-    teller: Option<Teller>,
+    teller: Option<AlertNotifier>,
     /// Trouble that was told already.
     said: BTreeSet<String>,
 }
 
 impl Subscriber for AlertMonitor {
-    fn on_look(&mut self, look: &Look<'_>) {
+    fn on_look(&mut self, look: &Observation<'_>) {
         for alert in &look.alerts {
             self.tell(alert.clone());
         }
@@ -184,7 +184,7 @@ impl AlertMonitor {
             }
         }
         if let Some(teller) = &mut self.teller {
-            teller.tell(AlertNews::Alert(Box::new(alert)));
+            teller.tell(AlertNotice::Alert(Box::new(alert)));
         }
     }
 
@@ -193,7 +193,7 @@ impl AlertMonitor {
             && let Some(teller) = &mut self.teller
             && self.said.insert(text.clone())
         {
-            teller.tell(AlertNews::Trouble(text));
+            teller.tell(AlertNotice::Trouble(text));
         }
     }
 

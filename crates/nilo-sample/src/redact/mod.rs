@@ -25,7 +25,7 @@ pub const REDACTED: &str = "***";
 
 /// An argument list without its secrets.
 pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
-    let mut hider = Hider::default();
+    let mut hider = Redactor::default();
     arguments
         .iter()
         .map(|argument| {
@@ -43,7 +43,7 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
 
 /// A command line as one text, without its secrets.
 pub fn redact_text(text: &str) -> String {
-    Hider::default().argument(text)
+    Redactor::default().argument(text)
 }
 
 /// A program's settings without their secrets: texts under secret names, and those that services mark as theirs. Numbers stay.
@@ -84,12 +84,12 @@ enum Expects {
 }
 
 #[derive(Default)]
-struct Hider {
+struct Redactor {
     expects: Expects,
     program: Program,
 }
 
-impl Hider {
+impl Redactor {
     /// One argument; a script after `-c` or a header has several words, whose gaps are kept.
     fn argument(&mut self, argument: &str) -> String {
         if !argument.contains(char::is_whitespace) {

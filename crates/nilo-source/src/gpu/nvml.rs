@@ -54,11 +54,11 @@ pub struct GpuError {
 
 /// The GPUs of this machine, as far as this process may see them.
 pub struct Gpus {
-    opened: Vec<Opened>,
+    opened: Vec<OpenDevice>,
     devices: Vec<GpuDevice>,
 }
 
-struct Opened {
+struct OpenDevice {
     device: Device<'static>,
     /// The used memory when the processes were last listed, and when that was.
     listed: Option<(Option<u64>, Instant)>,
@@ -149,7 +149,7 @@ impl Gpus {
             reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
             part_of,
         });
-        self.opened.push(Opened {
+        self.opened.push(OpenDevice {
             device,
             listed: None,
         });

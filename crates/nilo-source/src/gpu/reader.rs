@@ -110,13 +110,13 @@ pub struct GpuReader {
 }
 
 /// The reader of one process; a forked child has another PID.
-struct OfProcess {
+struct ProcessReader {
     pid: u32,
     reader: OnceLock<Option<GpuReader>>,
 }
 
 /// No lock: a fork while another thread holds one would leave the child waiting forever.
-static CURRENT: AtomicPtr<OfProcess> = AtomicPtr::new(ptr::null_mut());
+static CURRENT: AtomicPtr<ProcessReader> = AtomicPtr::new(ptr::null_mut());
 
 impl GpuReader {
     /// This process's reader; `None` without a driver, which is looked for once.
@@ -131,7 +131,7 @@ impl GpuReader {
                 let start = || GpuReader::start(&library()?);
                 return of_process.reader.get_or_init(start).clone();
             }
-            let fresh = Box::into_raw(Box::new(OfProcess {
+            let fresh = Box::into_raw(Box::new(ProcessReader {
                 pid,
                 reader: OnceLock::new(),
             }));

@@ -1,6 +1,6 @@
 //! What one process holds, and what is not proved about it.
 
-use super::Newcomer;
+use super::NewProcess;
 use super::copied_share::CopiedShare;
 use super::family::{FamilyKey, LEARN_FROM_BYTES};
 use super::shared_set::MemberShare;
@@ -87,7 +87,7 @@ impl Holding {
     ///
     /// The faults of a newborn are copies; of one that has lived for some time before it was seen, nobody knows.
     pub(crate) fn forked(
-        newcomer: &Newcomer,
+        newcomer: &NewProcess,
         parent: &mut Holding,
         copied: CopiedShare,
         page_bytes: u64,

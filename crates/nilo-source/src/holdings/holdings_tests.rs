@@ -18,8 +18,8 @@ fn newcomer(
     anon_pages: u64,
     file_pages: u64,
     faults: u64,
-) -> Newcomer {
-    Newcomer {
+) -> NewProcess {
+    NewProcess {
         pid,
         parent: 1,
         family,
@@ -273,7 +273,7 @@ fn who_is_found_right_after_a_measurement_may_have_divided_the_shares() {
             holdings.end_look();
         }
         let before = family_doubt(&holdings);
-        let grandchild = Newcomer {
+        let grandchild = NewProcess {
             parent: 2,
             ..newcomer(3, ONE, 400, 0, 0)
         };

@@ -38,7 +38,7 @@ const SMALL_REST_PART: u64 = 20;
 
 /// A process that joins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Newcomer {
+pub(crate) struct NewProcess {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     pub(crate) family: FamilyKey,
@@ -87,7 +87,7 @@ impl Holdings {
     }
 
     /// A process joined: by `fork` when a relative is in the tree, otherwise with memory of its own.
-    pub(crate) fn join(&mut self, newcomer: Newcomer) {
+    pub(crate) fn join(&mut self, newcomer: NewProcess) {
         let key = newcomer.family;
         let family = self.families.entry(key).or_default();
         let relatives = self.processes.iter_mut();

@@ -54,7 +54,7 @@ const PAGE_BYTES: f64 = 4096.0;
 
 /// What the tree looks like on this tick.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene {
+pub(crate) struct TreeState {
     pub(crate) now_nanos: u64,
     pub(crate) since_last_tick_nanos: u64,
     /// The last time a process joined or left.
@@ -64,7 +64,7 @@ pub(crate) struct Scene {
 
 /// A measurement of the tree that is under way.
 #[derive(Debug, Default)]
-struct Round {
+struct MeasuringRound {
     queue: Vec<u32>,
     /// Families as they were at the beginning.
     families: HashMap<FamilyKey, FamilyState>,
@@ -83,7 +83,7 @@ struct Round {
     resident_bytes: u64,
 }
 
-impl Round {
+impl MeasuringRound {
     /// Reads how many faults the processes have had that may share memory with others.
     fn count_faults(&mut self, proc: &ProcFolder, holdings: &Holdings) {
         for &pid in &self.queue {
@@ -134,7 +134,7 @@ pub(crate) struct Findings {
 #[derive(Debug)]
 pub(crate) struct Measuring {
     budget: CpuBudget,
-    round: Option<Round>,
+    round: Option<MeasuringRound>,
     /// Why one should begin on this tick.
     why: Option<MeasureReason>,
     refused: HashSet<u32>,
@@ -194,7 +194,7 @@ impl Measuring {
     }
 
     /// Whether a round is under way, or begins with this tick.
-    pub(crate) fn is_due(&mut self, holdings: &Holdings, scene: Scene) -> bool {
+    pub(crate) fn is_due(&mut self, holdings: &Holdings, scene: TreeState) -> bool {
         self.budget.refill(scene.now_nanos);
         self.why = match self.round {
             None => self.reason(holdings, scene),
@@ -211,7 +211,7 @@ impl Measuring {
         proc: &ProcFolder,
         holdings: &Holdings,
         pids: impl Iterator<Item = u32>,
-        scene: Scene,
+        scene: TreeState,
         mut refused: impl FnMut(u32),
     ) -> Option<Findings> {
         let mut began_now = false;
@@ -293,7 +293,7 @@ impl Measuring {
         holdings: &Holdings,
         pids: impl Iterator<Item = u32>,
         why: MeasureReason,
-    ) -> Round {
+    ) -> MeasuringRound {
         let (least, at_peak) = match why {
             MeasureReason::Doubt {
                 least_bytes,
@@ -327,7 +327,7 @@ impl Measuring {
             true => holdings.file_bytes(*pid),
             false => holdings.resident_bytes(*pid),
         });
-        Round {
+        MeasuringRound {
             resident_bytes: resident.sum(),
             is_alone: !holdings.is_shared(),
             queue,
@@ -336,12 +336,12 @@ impl Measuring {
             at_peak,
             files: files.then(FilePages::default),
             file_doubt: holdings.file_doubt(),
-            ..Round::default()
+            ..MeasuringRound::default()
         }
     }
 
     /// Whether the laws were confirmed not long ago, for the processes that are there. Doubt of so many times the least shortens the pause.
-    fn is_pausing(&self, scene: Scene, times_the_least: u64) -> bool {
+    fn is_pausing(&self, scene: TreeState, times_the_least: u64) -> bool {
         let pause_nanos = self.pause_nanos / times_the_least.max(1);
         self.last_round_nanos.is_some_and(|last| {
             scene.last_coming_nanos <= last && scene.now_nanos.saturating_sub(last) < pause_nanos
@@ -349,7 +349,7 @@ impl Measuring {
     }
 
     /// Whether a tree that stands still may hold more copies than are in doubt.
-    fn has_unlikely_claims(&mut self, holdings: &Holdings, scene: Scene, least: u64) -> bool {
+    fn has_unlikely_claims(&mut self, holdings: &Holdings, scene: TreeState, least: u64) -> bool {
         if scene.now_nanos < self.next_claims_nanos {
             return false;
         }
@@ -367,7 +367,7 @@ impl Measuring {
     }
 
     /// Why a round should begin now, if it should.
-    fn reason(&mut self, holdings: &Holdings, scene: Scene) -> Option<MeasureReason> {
+    fn reason(&mut self, holdings: &Holdings, scene: TreeState) -> Option<MeasureReason> {
         let now = scene.now_nanos;
         let doubt: u64 = holdings.family_doubts().map(|(_, doubt)| doubt).sum();
         let doubt = doubt + holdings.file_doubt_bytes();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::holdings::{Measured, Newcomer};
+use crate::holdings::{Measured, NewProcess};
 use crate::tracked_process::ProcessReading;
 
 const MIB: u64 = 1 << 20;
@@ -7,7 +7,7 @@ const MIB: u64 = 1 << 20;
 fn tree(members: u32) -> Holdings {
     let mut holdings = Holdings::new(4096);
     for pid in 1..=members {
-        holdings.join(Newcomer {
+        holdings.join(NewProcess {
             pid,
             parent: 1,
             family: FamilyKey::Layout(7),
@@ -24,8 +24,8 @@ fn tree(members: u32) -> Holdings {
     holdings
 }
 
-fn scene(now_nanos: u64) -> Scene {
-    Scene {
+fn scene(now_nanos: u64) -> TreeState {
+    TreeState {
         now_nanos,
         since_last_tick_nanos: NANOS_PER_SEC / 10,
         last_coming_nanos: 0,
@@ -49,7 +49,7 @@ fn a_quiet_tree_in_doubt_is_measured_soon() {
 #[test]
 fn where_ticks_are_rare_doubt_does_not_wait_for_the_next() {
     let holdings = tree(2);
-    let found_now = |since_last_tick_nanos| Scene {
+    let found_now = |since_last_tick_nanos| TreeState {
         last_coming_nanos: 3 * NANOS_PER_SEC,
         since_last_tick_nanos,
         ..scene(3 * NANOS_PER_SEC)
@@ -64,7 +64,7 @@ fn where_ticks_are_rare_doubt_does_not_wait_for_the_next() {
 fn a_tree_that_never_is_quiet_is_measured_all_the_same() {
     let holdings = tree(2);
     let mut measuring = measuring();
-    let busy = |now_nanos| Scene {
+    let busy = |now_nanos| TreeState {
         last_coming_nanos: now_nanos,
         ..scene(now_nanos)
     };
@@ -109,7 +109,7 @@ fn doubts_wait_while_measurements_confirm_the_laws() {
     let after = scene(NANOS_PER_SEC * 2);
     assert!(measuring.reason(&holdings, after).is_some());
     // Whoever comes or goes changes what the laws are worth.
-    let changed = Scene {
+    let changed = TreeState {
         last_coming_nanos: 2,
         ..soon
     };

@@ -25,7 +25,7 @@ const STEADY_LOOKS: u32 = 5;
 
 /// How much of a process is kept open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeping {
+pub(crate) enum OpenFiles {
     /// All its files.
     Everything,
     /// `statm`, for the tick.
@@ -34,13 +34,13 @@ pub(crate) enum Keeping {
     Nothing,
 }
 
-impl Keeping {
+impl OpenFiles {
     /// Descriptors that one process takes.
     pub(crate) fn descriptors(self) -> usize {
         match self {
-            Keeping::Everything => 5,
-            Keeping::OnlyTick => 1,
-            Keeping::Nothing => 0,
+            OpenFiles::Everything => 5,
+            OpenFiles::OnlyTick => 1,
+            OpenFiles::Nothing => 0,
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) enum Attention {
 
 /// What a tick found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Vital {
+pub(crate) enum TickOutcome {
     /// Alive.
     Alive(ProcessReading),
     /// Gone or a zombie.
@@ -70,7 +70,7 @@ pub(crate) enum Vital {
 pub(crate) struct ProcessFiles {
     pid: u32,
     start_ticks: u64,
-    keeping: Keeping,
+    keeping: OpenFiles,
     statm: Option<OwnedFd>,
     stat: Option<OwnedFd>,
     status: Option<OwnedFd>,
@@ -105,17 +105,17 @@ impl ProcessFiles {
         proc: &ProcFolder,
         pid: u32,
         stat: &Stat<'_>,
-        keeping: Keeping,
+        keeping: OpenFiles,
         now_nanos: u64,
     ) -> ProcessFiles {
-        let everything = keeping == Keeping::Everything;
+        let everything = keeping == OpenFiles::Everything;
         let keep =
             |name: &str, wanted: bool| wanted.then(|| proc.open_of(pid, name).ok()).flatten();
         ProcessFiles {
             pid,
             start_ticks: stat.start_ticks,
             keeping,
-            statm: keep("statm", keeping != Keeping::Nothing),
+            statm: keep("statm", keeping != OpenFiles::Nothing),
             stat: keep("stat", everything),
             status: keep("status", everything),
             io: keep("io", everything),
@@ -150,7 +150,7 @@ impl ProcessFiles {
         self.next_command_nanos = now_nanos;
     }
 
-    pub(crate) fn keeping(&self) -> Keeping {
+    pub(crate) fn keeping(&self) -> OpenFiles {
         self.keeping
     }
 
@@ -167,12 +167,12 @@ impl ProcessFiles {
         last: ProcessReading,
         now_nanos: u64,
         attention: Attention,
-    ) -> Vital {
+    ) -> TickOutcome {
         if self.is_other {
-            return Vital::Ended;
+            return TickOutcome::Ended;
         }
         if attention == Attention::Patient && now_nanos < self.next_clock_nanos {
-            return Vital::Alive(last);
+            return TickOutcome::Alive(last);
         }
         let clock_nanos = if proc.is_live {
             process_cpu_nanos(self.pid)
@@ -201,7 +201,7 @@ impl ProcessFiles {
                 self.next_memory_nanos = self.next_memory_nanos.min(soon);
             }
             let cpu_nanos = clock_nanos.max(last.cpu_nanos);
-            return Vital::Alive(ProcessReading { cpu_nanos, ..last });
+            return TickOutcome::Alive(ProcessReading { cpu_nanos, ..last });
         }
         let every = match (stood_still, attention) {
             (true, Attention::Patient) => PATIENT_SLEEPER_EVERY_NANOS,
@@ -225,7 +225,7 @@ impl ProcessFiles {
                 } else {
                     0
                 };
-                Vital::Alive(ProcessReading {
+                TickOutcome::Alive(ProcessReading {
                     rss_bytes,
                     shared_bytes: shared.saturating_mul(proc.page_bytes),
                     // Nothing that reads it may ever see it fall.
@@ -233,27 +233,27 @@ impl ProcessFiles {
                 })
             }
             Ok(Some(_)) => self.read_without_memory(proc, last),
-            Ok(None) | Err(_) => Vital::Ended,
+            Ok(None) | Err(_) => TickOutcome::Ended,
         }
     }
 
     /// `statm` says that there is no memory: a zombie, a process about to be one, or one whose first thread ended before the others.
-    fn read_without_memory(&mut self, proc: &ProcFolder, last: ProcessReading) -> Vital {
+    fn read_without_memory(&mut self, proc: &ProcFolder, last: ProcessReading) -> TickOutcome {
         let mut buffer = [0; STAT_BYTES];
         let Some(stat) = proc.stat_of(self.pid, &mut buffer) else {
-            return Vital::Ended;
+            return TickOutcome::Ended;
         };
         if stat.start_ticks != self.start_ticks {
-            return Vital::Ended;
+            return TickOutcome::Ended;
         }
         if !matches!(stat.state, b'Z' | b'X' | b'x') {
             // Giving its memory back can take a second; until then the last figure is nearer than zero.
-            return Vital::Alive(last);
+            return TickOutcome::Alive(last);
         }
         if stat.threads > 1 && self.reopen_through_another_thread(proc) {
-            return Vital::Alive(last);
+            return TickOutcome::Alive(last);
         }
-        Vital::Ended
+        TickOutcome::Ended
     }
 
     /// After `pthread_exit` in `main`, the process lives on in its other threads, and only their files show its memory.
@@ -286,17 +286,17 @@ impl ProcessFiles {
         proc: &ProcFolder,
         last: ProcessReading,
         clock_nanos: Option<u64>,
-    ) -> Vital {
+    ) -> TickOutcome {
         let mut buffer = [0; STAT_BYTES];
         let Some(stat) = proc.stat_of(self.pid, &mut buffer) else {
-            return Vital::Ended;
+            return TickOutcome::Ended;
         };
         let zombie = matches!(stat.state, b'Z' | b'X' | b'x') && stat.threads <= 1;
         if stat.start_ticks != self.start_ticks || zombie {
-            return Vital::Ended;
+            return TickOutcome::Ended;
         }
         let cpu_nanos = clock_nanos.unwrap_or_else(|| ticks_to_nanos(proc, stat.cpu_ticks));
-        Vital::Alive(ProcessReading {
+        TickOutcome::Alive(ProcessReading {
             rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
             shared_bytes: last.shared_bytes,
             cpu_nanos: cpu_nanos.max(last.cpu_nanos),

@@ -11,7 +11,7 @@ use nilo_sample::process::ProcessId;
 
 use crate::descriptors::descriptor_allowance;
 use crate::error::SourceError;
-use crate::holdings::{FamilyKey, Holdings, Newcomer};
+use crate::holdings::{FamilyKey, Holdings, NewProcess};
 use crate::linux::blind::BlindSpots;
 use crate::linux::budget::CpuBudget;
 use crate::linux::cpu_clock::own_thread_nanos;
@@ -19,7 +19,7 @@ use crate::linux::describe::{Command, command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
 use crate::linux::measuring::Measuring;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
-use crate::linux::process::{Attention, Keeping, ProcessFiles, Vital};
+use crate::linux::process::{Attention, OpenFiles, ProcessFiles, TickOutcome};
 use crate::roots::Roots;
 use crate::tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};
 
@@ -165,7 +165,7 @@ impl ProcessTree {
         while index < self.processes.len() {
             let process = &mut self.processes[index];
             match self.files[index].read(&self.proc, process.reading, self.now_nanos, attention) {
-                Vital::Alive(reading) => {
+                TickOutcome::Alive(reading) => {
                     let before = std::mem::replace(&mut process.reading, reading);
                     if before.rss_bytes != reading.rss_bytes
                         || before.shared_bytes != reading.shared_bytes
@@ -174,7 +174,7 @@ impl ProcessTree {
                     }
                     index += 1;
                 }
-                Vital::Ended => self.remove(index),
+                TickOutcome::Ended => self.remove(index),
             }
         }
     }
@@ -202,7 +202,7 @@ impl ProcessTree {
         };
         let keeping = self.keeping_for_one_more();
         let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
-        let Vital::Alive(reading) = files.read(
+        let TickOutcome::Alive(reading) = files.read(
             &self.proc,
             ProcessReading::default(),
             self.now_nanos,
@@ -229,7 +229,7 @@ impl ProcessTree {
         let family = family_of(stat.layout(), pid, family);
         self.notice_exec_of(info.parent, family);
         self.read_again(info.parent);
-        self.holdings.join(Newcomer {
+        self.holdings.join(NewProcess {
             pid,
             parent: info.parent,
             family,
@@ -258,25 +258,25 @@ impl ProcessTree {
     }
 
     /// As much is kept open as the limit allows: first come, first served.
-    fn keeping_for_one_more(&mut self) -> Keeping {
+    fn keeping_for_one_more(&mut self) -> OpenFiles {
         if !self.proc.is_live {
-            return Keeping::Nothing;
+            return OpenFiles::Nothing;
         }
         let allowance = self
             .options
             .max_kept_files
             .unwrap_or_else(descriptor_allowance);
         // Half of the room goes to full sets, the rest to the files of the tick.
-        let after = |keeping: Keeping| self.kept_files + keeping.descriptors();
-        if after(Keeping::Everything) <= allowance / 2 {
-            Keeping::Everything
-        } else if after(Keeping::OnlyTick) <= allowance {
-            Keeping::OnlyTick
+        let after = |keeping: OpenFiles| self.kept_files + keeping.descriptors();
+        if after(OpenFiles::Everything) <= allowance / 2 {
+            OpenFiles::Everything
+        } else if after(OpenFiles::OnlyTick) <= allowance {
+            OpenFiles::OnlyTick
         } else {
             self.blind.say_once("descriptors", || {
                 format!("only {allowance} files may be kept open: reading the processes beyond that costs more")
             });
-            Keeping::Nothing
+            OpenFiles::Nothing
         }
     }
 

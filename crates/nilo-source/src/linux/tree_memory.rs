@@ -2,8 +2,8 @@
 
 use super::{ProcessTree, family_of};
 use crate::holdings::{FamilyKey, Measured};
-use crate::linux::measuring::{Findings, Scene};
-use crate::linux::process::{Attention, Vital};
+use crate::linux::measuring::{Findings, TreeState};
+use crate::linux::process::{Attention, TickOutcome};
 use crate::tracked_process::ProcessReading;
 
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
@@ -38,7 +38,7 @@ impl ProcessTree {
         let before = self.processes[index].reading;
         let files = &mut self.files[index];
         // One that is gone by now is noticed on the next tick.
-        if let Vital::Alive(reading) =
+        if let TickOutcome::Alive(reading) =
             files.read(&self.proc, before, self.now_nanos, Attention::Thorough)
             && reading != before
         {
@@ -117,7 +117,7 @@ impl ProcessTree {
 
     /// Measures what is in doubt, as far as the budget goes.
     pub(super) fn measure(&mut self, since_last_tick_nanos: u64) {
-        let scene = Scene {
+        let scene = TreeState {
             now_nanos: self.now_nanos,
             since_last_tick_nanos,
             last_coming_nanos: self.last_coming_nanos,

@@ -19,7 +19,7 @@ pub(crate) fn shard_of(hash: u64) -> usize {
 }
 
 /// Where words go that the front does not keep.
-pub(crate) trait Back {
+pub(crate) trait WordSink {
     fn add_short(&mut self, shard: usize, words: &[ShortEntry]);
     fn add_long(&mut self, shard: usize, text: &[u8], words: &[LongSpan]);
 }
@@ -67,7 +67,7 @@ impl FrontCache {
 
     /// Counts the next word, which ends at `end`, of a text with sixteen more bytes after it.
     #[inline(always)]
-    pub(crate) fn count(&mut self, text: &[u8], end: usize, back: &mut impl Back) {
+    pub(crate) fn count(&mut self, text: &[u8], end: usize, back: &mut impl WordSink) {
         self.ends[self.ready] = end as u32;
         self.ready += 1;
         if self.ready == BATCH {
@@ -78,7 +78,7 @@ impl FrontCache {
     /// Looks up the words that wait. In two passes: the first knows every slot that the second will touch, so that none
     /// is waited for, and a wrong guess of the processor's about one word does not hold up the next.
     #[inline(never)]
-    pub(crate) fn count_batch(&mut self, text: &[u8], back: &mut impl Back) {
+    pub(crate) fn count_batch(&mut self, text: &[u8], back: &mut impl WordSink) {
         let mut start = self.start;
         let mut found = 0;
         let mask = self.slots.len() - 1;
@@ -120,7 +120,7 @@ impl FrontCache {
     }
 
     #[inline]
-    fn send(&mut self, entry: ShortEntry, back: &mut impl Back) {
+    fn send(&mut self, entry: ShortEntry, back: &mut impl WordSink) {
         let shard = shard_of(entry.word.hash());
         let waiting = &mut self.waiting[shard];
         waiting.push(entry);
@@ -131,7 +131,7 @@ impl FrontCache {
     }
 
     /// Sends on the long words of `text`, which is about to go away.
-    pub(crate) fn flush_long(&mut self, text: &[u8], back: &mut impl Back) {
+    pub(crate) fn flush_long(&mut self, text: &[u8], back: &mut impl WordSink) {
         for (shard, words) in self.long.iter_mut().enumerate() {
             if !words.is_empty() {
                 back.add_long(shard, text, words);
@@ -141,7 +141,7 @@ impl FrontCache {
     }
 
     /// Sends on everything.
-    pub(crate) fn flush(&mut self, back: &mut impl Back) {
+    pub(crate) fn flush(&mut self, back: &mut impl WordSink) {
         for place in 0..self.slots.len() {
             let FrontSlot(entry) = std::mem::take(&mut self.slots[place]);
             if entry.count > 0 {

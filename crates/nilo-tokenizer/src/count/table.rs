@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::CountError;
-use super::front::{Back, SHARDS, shard_of};
+use super::front::{SHARDS, WordSink, shard_of};
 use super::shard::{LongSpan, Shard, ShardSize, ShortEntry, hash_of};
 use super::spill::Spilled;
 
@@ -123,7 +123,7 @@ impl WordTable {
     }
 }
 
-impl Back for &WordTable {
+impl WordSink for &WordTable {
     fn add_short(&mut self, shard: usize, words: &[ShortEntry]) {
         let mut part = self.lock(shard);
         part.shard.add_short(words);

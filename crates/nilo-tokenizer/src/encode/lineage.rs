@@ -16,7 +16,7 @@
 use std::hint::select_unpredictable;
 
 use super::joins::Joins;
-use super::making::Making;
+use super::last_join::LastJoin;
 use super::ranks::{NEVER, RankTable};
 use crate::model::{Join, Model};
 
@@ -24,7 +24,7 @@ use crate::model::{Join, Model};
 #[derive(Debug)]
 pub(super) struct Lineage {
     /// By id.
-    makings: Box<[Making]>,
+    makings: Box<[LastJoin]>,
     ranks: RankTable,
 }
 
@@ -39,7 +39,7 @@ impl Lineage {
         });
         rules.sort_by_key(|join| join.rank);
         let mut lineage = Self {
-            makings: vec![Making::default(); model.vocabulary_size()].into_boxed_slice(),
+            makings: vec![LastJoin::default(); model.vocabulary_size()].into_boxed_slice(),
             ranks: RankTable::new(model.vocabulary_size(), &rules)?,
         };
         for rule in &rules {
@@ -86,7 +86,7 @@ impl Lineage {
     }
 
     #[inline(always)]
-    fn making(&self, id: u32) -> Making {
+    fn making(&self, id: u32) -> LastJoin {
         self.makings[id as usize]
     }
 

@@ -8,7 +8,7 @@
 use super::joins::Joins;
 use super::lineage::Lineage;
 use super::prefixes::{NONE, Prefixes};
-use super::verdicts::Verdicts;
+use super::verdict_cache::VerdictCache;
 use crate::model::Model;
 
 /// What a model's merges come to.
@@ -21,7 +21,7 @@ pub(super) struct LinearWords {
 /// Room to work in, kept from word to word.
 #[derive(Debug, Default)]
 pub(super) struct LinearWordScratch {
-    verdicts: Verdicts,
+    verdicts: VerdictCache,
     /// A bit for each place of the word that led nowhere; all are clear between words.
     dead: Vec<u64>,
     /// Tokens that were tried, and bytes that were looked at for them.

@@ -7,17 +7,17 @@ mod batch;
 mod cache;
 mod decode;
 mod joins;
+mod last_join;
 mod lineage;
 mod linear_word;
 mod long_word;
-mod making;
 mod parallel;
 mod pieces;
 mod prefixes;
 mod ranks;
 mod short_word;
 mod stream;
-mod verdicts;
+mod verdict_cache;
 
 #[cfg(test)]
 mod word_tests;

@@ -33,7 +33,7 @@ pub(super) fn reader(path: &Path) -> Result<impl Read + use<>, Failure> {
         true => Box::new(io::stdin().lock()),
         false => Box::new(open(path).map_err(|error| unreadable(path, &error))?),
     };
-    Ok(Stoppable(input))
+    Ok(InterruptibleReader(input))
 }
 
 fn open(path: &Path) -> io::Result<impl Read + use<>> {
@@ -54,9 +54,9 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// A reader that fails once the user has asked to stop.
-struct Stoppable<R>(R);
+struct InterruptibleReader<R>(R);
 
-impl<R: Read> Read for Stoppable<R> {
+impl<R: Read> Read for InterruptibleReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(buffer);
         match stop::is_asked() {

@@ -1,7 +1,7 @@
 //! What is to be learnt, as the user asked for it, and why it cannot be.
 
 use nilo_sample::units::format_bytes;
-use nilo_tokenizer::Allowance;
+use nilo_tokenizer::ResourceLimits;
 use nilo_tokenizer::merge::{Alphabet, MergeError, MergeOptions, TieBreak};
 
 use super::INTERRUPTED;
@@ -15,7 +15,7 @@ const BYTES: usize = 256;
 /// The options of the merging stage; an error says before anything is counted that nothing could be learnt.
 pub(super) fn merge_options(
     args: &BpeTrainArgs,
-    allowance: Allowance,
+    allowance: ResourceLimits,
 ) -> Result<MergeOptions, Failure> {
     let special_tokens = args.texts.special_tokens.clone();
     check_special_tokens(&special_tokens)?;

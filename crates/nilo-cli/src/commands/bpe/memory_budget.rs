@@ -1,7 +1,7 @@
 //! The means that the user gave, or those that this machine has.
 
 use nilo_source::{Roots, usual_budget};
-use nilo_tokenizer::{Allowance, CountSettings, Pattern};
+use nilo_tokenizer::{CountSettings, Pattern, ResourceLimits};
 
 use super::texts::count_failure;
 use crate::args::MemoryBudget;
@@ -12,12 +12,12 @@ const PROGRAM_BYTES: u64 = 12 << 20;
 
 impl MemoryBudget {
     /// With what means the stages work.
-    pub(super) fn allowance(&self) -> Allowance {
+    pub(super) fn allowance(&self) -> ResourceLimits {
         let threads = self.threads.map(usize::from);
         let budget_bytes = self
             .memory_budget
             .or_else(|| usual_budget(&Roots::default()));
-        Allowance::new(threads, budget_bytes, PROGRAM_BYTES)
+        ResourceLimits::new(threads, budget_bytes, PROGRAM_BYTES)
     }
 
     /// How to count with them; an error if the folder for what does not fit cannot be written into.

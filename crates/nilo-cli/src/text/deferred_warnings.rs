@@ -9,22 +9,22 @@ use crate::failure;
 use crate::text::fresh_line::begin_line;
 
 #[derive(Debug, Default)]
-struct Held {
+struct PendingMessages {
     warnings: Vec<String>,
     alert: Option<String>,
 }
 
 /// Keeps warnings back where a command shares our terminal, and prints them at once elsewhere.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HeldBack {
-    held: Option<Arc<Mutex<Held>>>,
+pub(crate) struct DeferredWarnings {
+    held: Option<Arc<Mutex<PendingMessages>>>,
 }
 
-impl HeldBack {
+impl DeferredWarnings {
     /// For a command that inherits our standard error.
-    pub(crate) fn for_command() -> HeldBack {
+    pub(crate) fn for_command() -> DeferredWarnings {
         let shares = std::io::stderr().is_terminal();
-        HeldBack {
+        DeferredWarnings {
             held: shares.then(Arc::default),
         }
     }
@@ -60,7 +60,7 @@ impl HeldBack {
         }
     }
 
-    fn lock(&self) -> Option<MutexGuard<'_, Held>> {
+    fn lock(&self) -> Option<MutexGuard<'_, PendingMessages>> {
         let held = self.held.as_ref()?;
         Some(held.lock().unwrap_or_else(|broken| broken.into_inner()))
     }

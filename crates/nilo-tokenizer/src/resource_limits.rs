@@ -7,7 +7,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 
 /// With what means the stages work. None of it changes the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub struct ResourceLimits {
     /// Threads of each stage.
     pub threads: usize,
     /// Bytes for everything; `None` for no bound.
@@ -16,7 +16,7 @@ pub struct Allowance {
     pub program_bytes: u64,
 }
 
-impl Allowance {
+impl ResourceLimits {
     /// Threads as asked for, or one for each core.
     pub fn new(threads: Option<usize>, budget_bytes: Option<u64>, program_bytes: u64) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -51,21 +51,21 @@ mod tests {
 
     #[test]
     fn counting_leaves_room_for_the_program_and_the_buffers_of_threads() {
-        let allowance = Allowance::new(Some(2), Some(100 << 20), 12 << 20);
+        let allowance = ResourceLimits::new(Some(2), Some(100 << 20), 12 << 20);
         assert_eq!(allowance.for_counting(), Some(80 << 20));
         assert_eq!(allowance.for_merging(), Some(88 << 20));
     }
 
     #[test]
     fn a_stage_gets_something_however_small_the_budget() {
-        let allowance = Allowance::new(Some(8), Some(1), 0);
+        let allowance = ResourceLimits::new(Some(8), Some(1), 0);
         assert_eq!(allowance.for_counting(), Some(LEAST_BYTES));
         assert_eq!(allowance.for_merging(), Some(LEAST_BYTES));
     }
 
     #[test]
     fn without_a_budget_there_is_no_bound() {
-        let allowance = Allowance::new(None, None, 12 << 20);
+        let allowance = ResourceLimits::new(None, None, 12 << 20);
         assert!(allowance.threads >= 1);
         assert_eq!(allowance.for_counting(), None);
         assert_eq!(allowance.for_merging(), None);

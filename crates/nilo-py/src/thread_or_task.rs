@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 
 /// One line of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Strand {
+pub(crate) struct ThreadOrTask {
     /// The address of something that each thread has one of.
     thread: usize,
     /// The address of the running task; 0 outside of one.
@@ -21,19 +21,19 @@ static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 static CURRENT_TASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-impl Strand {
+impl ThreadOrTask {
     /// The one that calls.
-    pub(crate) fn current(py: Python<'_>) -> Strand {
-        Strand {
+    pub(crate) fn current(py: Python<'_>) -> ThreadOrTask {
+        ThreadOrTask {
             // A task that cannot be asked for is none.
             task: task(py).unwrap_or(0),
-            ..Strand::of_thread()
+            ..ThreadOrTask::of_thread()
         }
     }
 
     /// The calling thread outside of tasks.
-    pub(crate) fn of_thread() -> Strand {
-        Strand {
+    pub(crate) fn of_thread() -> ThreadOrTask {
+        ThreadOrTask {
             thread: MARK.with(|mark| std::ptr::from_ref(mark) as usize),
             task: 0,
         }
@@ -66,6 +66,6 @@ fn task(py: Python<'_>) -> PyResult<usize> {
 /// The thread and the asyncio task that call, as two numbers.
 #[pyfunction]
 pub(crate) fn current_strand(py: Python<'_>) -> (usize, usize) {
-    let strand = Strand::current(py);
+    let strand = ThreadOrTask::current(py);
     (strand.thread, strand.task)
 }

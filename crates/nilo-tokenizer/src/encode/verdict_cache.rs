@@ -9,15 +9,15 @@ const TAG_BITS: u32 = PAIR_BITS - SLOT_BITS;
 
 /// A quarter of a megabyte; a pair takes the slot that it falls to, whoever had it. A slot holds tag and verdict plus one.
 #[derive(Debug)]
-pub(super) struct Verdicts(Box<[u32]>);
+pub(super) struct VerdictCache(Box<[u32]>);
 
-impl Default for Verdicts {
+impl Default for VerdictCache {
     fn default() -> Self {
         Self(vec![0; 1 << SLOT_BITS].into_boxed_slice())
     }
 }
 
-impl Verdicts {
+impl VerdictCache {
     /// The verdict on two ids; `find` is asked where it is not known.
     #[inline(always)]
     pub(super) fn get(&mut self, left: u32, right: u32, find: impl FnOnce() -> bool) -> bool {

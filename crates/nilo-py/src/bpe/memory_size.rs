@@ -4,7 +4,7 @@
 
 use nilo_sample::units::parse_bytes;
 use nilo_source::{Roots, usual_budget};
-use nilo_tokenizer::Allowance;
+use nilo_tokenizer::ResourceLimits;
 use pyo3::prelude::*;
 
 use super::failure::BpeFailure;
@@ -22,7 +22,7 @@ pub(super) enum MemorySize {
 pub(super) fn allowance(
     threads: Option<usize>,
     budget: Option<&MemorySize>,
-) -> Result<Allowance, BpeFailure> {
+) -> Result<ResourceLimits, BpeFailure> {
     let budget_bytes = match budget {
         None => usual_budget(&Roots::default()),
         Some(MemorySize::Bytes(bytes)) => Some(*bytes),
@@ -31,5 +31,5 @@ pub(super) fn allowance(
             Some(bytes.map_err(|error| BpeFailure::value(error.to_string(), None))?)
         }
     };
-    Ok(Allowance::new(threads, budget_bytes, 0))
+    Ok(ResourceLimits::new(threads, budget_bytes, 0))
 }

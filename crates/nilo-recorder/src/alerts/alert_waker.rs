@@ -15,15 +15,15 @@ const ANEW_NANOS: u64 = 1_000_000_000;
 
 /// Held by the sampling loop.
 #[derive(Debug)]
-pub(crate) struct Nudge {
+pub(crate) struct AlertWaker {
     wakes: Sender<Wake>,
     highest_step: u64,
     woken_nanos: u64,
 }
 
-impl Nudge {
-    pub(super) fn new(wakes: Sender<Wake>) -> Nudge {
-        Nudge {
+impl AlertWaker {
+    pub(super) fn new(wakes: Sender<Wake>) -> AlertWaker {
+        AlertWaker {
             wakes,
             highest_step: FIRST_STEP,
             woken_nanos: 0,
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn each_step_towards_the_limit_wakes_once_and_again_after_a_second_far_from_it() {
         let (words, heard) = std::sync::mpsc::channel();
-        let mut nudge = Nudge::new(words);
+        let mut waker = AlertWaker::new(words);
         let mut see = |millis: u64, level_bytes, limit_bytes| {
-            nudge.see(millis * 1_000_000, level_bytes, limit_bytes);
+            waker.see(millis * 1_000_000, level_bytes, limit_bytes);
             heard.try_iter().count()
         };
         assert_eq!(see(0, 90, None), 0);

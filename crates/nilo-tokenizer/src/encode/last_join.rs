@@ -4,7 +4,7 @@ use super::ranks::{ID_BITS, RANK_BITS};
 
 /// The last join of a token.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Making {
+pub(super) struct LastJoin {
     /// The rank plus one, which is 0 for a byte, then the right half, then the left.
     join: u64,
     /// A bit for each group of tokens that it may join on its right; the highest says that texts come to this token.
@@ -17,7 +17,7 @@ const GROUPS: u64 = 63;
 
 const _: () = assert!(2 * ID_BITS + RANK_BITS == 64);
 
-impl Making {
+impl LastJoin {
     pub(super) fn set_byte(&mut self) {
         self.partners |= KNOWN;
     }
