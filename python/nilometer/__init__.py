@@ -1,4 +1,4 @@
-"""Nilometer: the flood gauge for machine-learning training jobs.
+"""Nilometer: a memory gauge and run recorder for machine-learning training jobs.
 
     import nilometer
 

@@ -29,7 +29,7 @@ pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;
 pub(crate) use values::interval;
 
-/// The flood gauge for training jobs: how much memory a job takes, who takes it, and how it ended.
+/// The memory gauge for training jobs: how much memory a job uses, which process uses it, and how the job ended.
 #[derive(Debug, Parser)]
 #[command(
     name = "nilo",
@@ -37,8 +37,8 @@ pub(crate) use values::interval;
     propagate_version = false,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Exit status: that of the command for `nilo run` (128+signal when killed); \
-otherwise 0 nothing found, 1 something found, 2 could not do it.\n\n\
+    after_help = "Exit status: `nilo run` returns the status of its command (128+signal if it was killed). \
+Other commands return 0 if nothing was found, 1 if something was found, 2 on errors.\n\n\
 Examples:\n  nilo run -- python train.py\n  nilo watch --pid 4711\n  nilo show\n  nilo plot last -o memory.svg"
 )]
 pub(crate) struct Cli {
@@ -52,48 +52,48 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Attach to running processes and record them
     Watch(WatchArgs),
-    /// List processes that could be watched
+    /// List processes that can be watched
     Ps(PsArgs),
-    /// Set a mark in the run that this is called from
+    /// Mark a moment in the current run
     Mark(MarkArgs),
     /// List recorded runs
     Runs(RunsArgs),
     /// Show the memory use of a run, its processes and how it ended
     Show(ShowArgs),
-    /// Compare runs with the first of them
+    /// Compare runs with a baseline run
     Compare(CompareArgs),
-    /// Say how much memory to ask a scheduler for, from recorded runs of a job
+    /// Recommend how much memory to request from a scheduler, based on recorded runs
     Request(RequestArgs),
-    /// Predict whether and when memory runs out
+    /// Predict whether and when memory will run out
     Oom(OomArgs),
     /// Find memory leaks
     Leak(LeakArgs),
     /// Measure GPUs, the host and processes for a while and write a report
     Profile(ProfileArgs),
-    /// Look on while something runs: levels, warnings, leaks, and a report at the end
+    /// Monitor a running job: memory use, warnings, leaks, and a report at the end
     Monitor(MonitorArgs),
-    /// Train a tokenizer (byte-level BPE) within a stated memory, encode and decode with it
+    /// Train a byte-level BPE tokenizer within a memory budget; encode and decode text
     Bpe(BpeArgs),
-    /// Draw the memory and the metrics of one run, or of several over each other
+    /// Plot memory and metrics of one run, or of several runs for comparison
     Plot(PlotArgs),
-    /// Write a run as CSV, JSON, Parquet or for TensorBoard
+    /// Export a run as CSV, JSON, Parquet or TensorBoard events
     Export(ExportArgs),
-    /// Check the files of a run
+    /// Check the files of a run for damage
     Verify(VerifyArgs),
     /// Delete runs
     Rm(RmArgs),
     /// Delete old runs
     Prune(PruneArgs),
-    /// Approve the settings file of a project, so that all of it takes effect
+    /// Approve the settings file of a project so that all its settings take effect
     Trust(TrustArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// Print the manual page, or write all of them into a folder
+    /// Print the manual page, or write all manual pages into a folder
     Man(ManArgs),
 }
 
 /// Which run is meant.
-const RUN_HELP: &str = "Run: its id or the beginning of it, its name, a folder, `last`, or `last~1` for the one before [default: last]";
+const RUN_HELP: &str = "Run: an id or its first characters, a name, a folder, `last`, or `last~1` for the one before [default: last]";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {

@@ -17,13 +17,13 @@ pub(crate) struct BpeArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BpeVerb {
-    /// Learn a vocabulary from texts, in the memory that it is given
+    /// Train a tokenizer within a memory budget
     Train(Box<BpeTrainArgs>),
-    /// Count the words of texts, to be trained from later or elsewhere
+    /// Count words, to train from the counts later or on another machine
     Count(Box<BpeCountArgs>),
-    /// Turn text into token ids
+    /// Encode text as token ids
     Encode(BpeEncodeArgs),
-    /// Turn token ids into text
+    /// Decode token ids to text
     Decode(BpeDecodeArgs),
 }
 
@@ -31,50 +31,50 @@ const TEXTS: &str = "Texts";
 const LEARNING: &str = "Learning";
 const RECORDING: &str = "Recording";
 
-/// What is counted, and how it falls apart into words.
+/// What is counted, and how it is split into words.
 #[derive(Debug, Args)]
 pub(crate) struct Texts {
-    /// Files, folders or patterns such as 'data/*.txt'; gzip and zstd are read as they are; - is standard input
+    /// Files, folders or patterns such as 'data/*.txt', also compressed with gzip or zstd; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// How text falls apart into words: gpt2, cl100k, o200k, none, or a regular expression [default: gpt2]
+    /// How text is split into words: gpt2, cl100k, o200k, none, or a regular expression [default: gpt2]
     #[arg(long, help_heading = TEXTS, value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
 
-    /// A token that is never taken apart; may be given several times. Its ids come first
+    /// A token that is never split; may be given several times. Special tokens get the first ids
     #[arg(long = "special-token", help_heading = TEXTS, value_name = "TOKEN")]
     pub(crate) special_tokens: Vec<String>,
 
-    /// Count special tokens that stand in the text like any other text, as Hugging Face does, instead of cutting them out
+    /// Count special tokens in the text like any other text, as Hugging Face does, instead of skipping them
     #[arg(long, help_heading = TEXTS)]
     pub(crate) keep_special_tokens: bool,
 
-    /// Documents are separated by this text, which is not counted; \n and \0 are understood
+    /// Text between documents, which is not counted; \n and \0 are understood
     #[arg(long, help_heading = TEXTS, value_name = "TEXT", conflicts_with_all = ["lines", "jsonl"])]
     pub(crate) separator: Option<String>,
 
-    /// Each line is a document of its own, as Hugging Face treats files
+    /// Treat each line as a document, as Hugging Face does
     #[arg(long, help_heading = TEXTS, conflicts_with = "jsonl")]
     pub(crate) lines: bool,
 
-    /// Files are JSON lines; the text is in this field
+    /// Read JSON lines and take the text from this field
     #[arg(long, help_heading = TEXTS, value_name = "FIELD")]
     pub(crate) jsonl: Option<String>,
 }
 
-/// With what means.
+/// Memory, threads and temporary files.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryBudget {
-    /// Memory that it may take, such as 2GiB; what does not fit goes to disk. The result is the same [default: 80 % of what is free]
+    /// Memory to use at most, such as 2GiB; what does not fit is kept on disk, and the result is the same [default: 80 % of free memory]
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub(crate) memory_budget: Option<u64>,
 
-    /// Threads [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 
-    /// Folder for what does not fit into memory [default: that of temporary files]
+    /// Folder for temporary files [default: the system's]
     #[arg(long, value_name = "DIR")]
     pub(crate) temp_dir: Option<PathBuf>,
 
@@ -89,7 +89,7 @@ pub(crate) struct OwnRecording {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    /// Time between samples of memory [default: 0.1]
+    /// Time between memory samples [default: 0.1]
     #[arg(long, short, help_heading = RECORDING, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true)]
     pub(crate) interval: Option<u64>,
 
@@ -97,11 +97,11 @@ pub(crate) struct OwnRecording {
     #[arg(long, help_heading = RECORDING, value_name = "FILE.csv")]
     pub(crate) memory_log: Option<PathBuf>,
 
-    /// As --memory-log, to a file named memory_log_<vocabulary size>.csv
+    /// Like --memory-log, but write to memory_log_<vocabulary size>.csv
     #[arg(long, help_heading = RECORDING, conflicts_with = "memory_log")]
     pub(crate) save_memory_log: bool,
 
-    /// Say at the end how much time each stage took, on the clock and of the processor
+    /// Print the wall time and CPU time of each stage at the end
     #[arg(long, help_heading = RECORDING)]
     pub(crate) cpu_profile: bool,
 
@@ -109,11 +109,11 @@ pub(crate) struct OwnRecording {
     #[arg(long, help_heading = RECORDING, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// A tag of the run; may be given several times
+    /// Tag for the run; may be given several times
     #[arg(long = "tag", help_heading = RECORDING, value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Record no run
+    /// Do not record a run
     #[arg(long, help_heading = RECORDING, conflicts_with_all = ["memory_log", "save_memory_log", "name", "tags"])]
     pub(crate) no_record: bool,
 }
@@ -129,9 +129,9 @@ impl OwnRecording {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Special tokens are cut out of the text before counting, unless --keep-special-tokens is given. \
-Ctrl-C while counting keeps what was counted; the same command with --resume goes on from there.\n\n\
-Exit status: 0 trained, 2 could not, 130 interrupted.\n\n\
+    after_help = "Special tokens in the text are not counted unless --keep-special-tokens is given. \
+Ctrl+C while counting keeps the counts so far; the same command with --resume continues from there.\n\n\
+Exit status: 0 trained, 2 error, 130 interrupted.\n\n\
 Examples:\n  nilo bpe train corpus/ --vocab-size 32000 --special-token '<|endoftext|>' -o tokenizer\n  \
 nilo bpe train 'shards/*.jsonl.zst' --jsonl text --vocab-size 50000 --memory-budget 2GiB\n  \
 nilo bpe train --from-counts node1.counts node2.counts --vocab-size 32000"
@@ -140,39 +140,39 @@ pub(crate) struct BpeTrainArgs {
     #[command(flatten)]
     pub(crate) texts: Texts,
 
-    /// Train from these files of `nilo bpe count` instead of from texts
+    /// Train from files written by `nilo bpe count` instead of from text
     #[arg(long, value_name = "COUNTS", num_args = 1.., conflicts_with = "files")]
     pub(crate) from_counts: Vec<PathBuf>,
 
-    /// Tokens in the vocabulary: special tokens, 256 bytes, and merges
+    /// Size of the vocabulary: special tokens, 256 bytes and merges
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) vocab_size: u32,
 
-    /// Folder for the result: tokenizer.json, vocab.json and merges.txt, ranks.tiktoken
+    /// Folder for tokenizer.json, vocab.json, merges.txt and ranks.tiktoken
     #[arg(long, short, default_value = "tokenizer", value_name = "DIR")]
     pub(crate) output: PathBuf,
 
-    /// Which of several pairs with the same count is merged first
+    /// Which pair to merge first if several have the same count
     #[arg(long, help_heading = LEARNING, value_enum, default_value_t = TieBreakArg::Hf, value_name = "RULE")]
     pub(crate) tie_break: TieBreakArg,
 
-    /// Merge no pair that occurs less often
+    /// Do not merge pairs that occur less often than this
     #[arg(long, help_heading = LEARNING, default_value_t = 0, value_name = "N")]
     pub(crate) min_frequency: u64,
 
-    /// Make no token of this many bytes or more
+    /// Only create tokens shorter than this many bytes
     #[arg(long, help_heading = LEARNING, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_token_length: Option<u32>,
 
-    /// Give only bytes that occur a token, as Hugging Face does without an initial alphabet
+    /// Only give tokens to bytes that occur in the text, as Hugging Face does without an initial alphabet
     #[arg(long, help_heading = LEARNING)]
     pub(crate) seen_bytes_only: bool,
 
-    /// Form of the result that is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 
-    /// Go on with the counting that was interrupted
+    /// Continue counting where it was interrupted
     #[arg(long)]
     pub(crate) resume: bool,
 
@@ -185,7 +185,7 @@ pub(crate) struct BpeTrainArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Files of counts add up: count each shard where it lies, then train from all of them.\n\n\
+    after_help = "Counts of several files add up: count each shard where it is stored, then train from all counts.\n\n\
 Examples:\n  nilo bpe count shard-07.txt.zst -o 07.counts\n  nilo bpe train --from-counts *.counts --vocab-size 32000"
 )]
 pub(crate) struct BpeCountArgs {
@@ -202,7 +202,7 @@ pub(crate) struct BpeCountArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ids are written as they come, so texts larger than memory can be encoded.\n\n\
+    after_help = "Ids are written while the text is read, so the text may be larger than memory.\n\n\
 Examples:\n  nilo bpe encode -t tokenizer corpus.txt -o corpus.bin --format u16\n  echo hello | nilo bpe encode -t tokenizer"
 )]
 pub(crate) struct BpeEncodeArgs {
@@ -213,11 +213,11 @@ pub(crate) struct BpeEncodeArgs {
     #[arg(long)]
     pub(crate) no_special_tokens: bool,
 
-    /// How the tokenizer's text falls apart, where its file does not say so (tiktoken ranks)
+    /// How text is split into words, if the tokenizer's file does not say (tiktoken ranks)
     #[arg(long, value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
 
-    /// Threads [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 }
@@ -231,48 +231,48 @@ pub(crate) struct BpeDecodeArgs {
     pub(crate) ends: CodingArgs,
 }
 
-/// Between text and ids, whichever way it goes.
+/// What encoding and decoding have in common.
 #[derive(Debug, Args)]
 pub(crate) struct CodingArgs {
-    /// What is read; - or nothing is standard input
+    /// File to read; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
 
-    /// The tokenizer: a folder of `nilo bpe train`, a tokenizer.json, or a file of tiktoken ranks
+    /// Tokenizer: a folder written by `nilo bpe train`, a tokenizer.json, or a file of tiktoken ranks
     #[arg(long, short, value_name = "PATH")]
     pub(crate) tokenizer: PathBuf,
 
-    /// Where the result goes [default: standard output]
+    /// File to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// The form of the ids: numbers of 16 or 32 bits, least byte first, or one JSON array
+    /// Format of the ids
     #[arg(long, value_enum, default_value_t = IdsFormat::Json, value_name = "FORMAT")]
     pub(crate) format: IdsFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TieBreakArg {
-    /// The smallest ids, as Hugging Face
+    /// The pair with the smallest ids, as Hugging Face does
     Hf,
-    /// The greatest byte strings
+    /// The pair with the greatest bytes
     Gpt2Bytes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdsFormat {
-    /// One array of numbers
+    /// One JSON array of numbers
     Json,
-    /// Two bytes each
+    /// 16-bit little-endian integers
     U16,
-    /// Four bytes each
+    /// 32-bit little-endian integers
     U32,
 }
 
 fn budget(text: &str) -> Result<u64, String> {
     const LEAST: u64 = 16 << 20;
     match parse_bytes(text).map_err(|error| error.to_string())? {
-        bytes if bytes < LEAST => Err("at least 16MiB are needed".to_owned()),
+        bytes if bytes < LEAST => Err("at least 16MiB is needed".to_owned()),
         bytes => Ok(bytes),
     }
 }

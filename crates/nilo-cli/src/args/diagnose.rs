@@ -15,7 +15,7 @@ use crate::folder::RunsDir;
 /// What only makes sense of something that runs.
 const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
 
-/// What is judged.
+/// What to diagnose.
 #[derive(Debug, Args)]
 pub(crate) struct DiagnosisInput {
     #[command(flatten)]

@@ -13,7 +13,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Write one page for each verb into this folder instead
+    /// Write one page per command into this folder instead
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
 }

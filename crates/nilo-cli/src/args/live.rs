@@ -1,4 +1,4 @@
-//! What the live verbs take: whom to look at, for how long, and what to do with it.
+//! What the live commands take: which processes to monitor, for how long, and what to do with it.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::folder::RunsDir;
 
 const LIVE: &str = "Monitoring running processes";
 
-/// Whom to look at while it runs. Without a process it is the machine: the host, the cgroup that this is started in, and the GPUs.
+/// Which processes to monitor. Without a process it is the machine: the host, the cgroup that this is started in, and the GPUs.
 #[derive(Debug, Args)]
 pub(crate) struct LiveArgs {
     /// Processes to monitor, with all their descendants
@@ -29,7 +29,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', help_heading = LIVE)]
     pub(crate) devices: Vec<u32>,
 
-    /// How long: seconds, or with a unit such as 5m; 0 is until Ctrl+C
+    /// How long: seconds, or with a unit such as 5m; 0 means until Ctrl+C
     #[arg(long, short, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) duration: Option<u64>,
 
@@ -37,7 +37,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, short, env = "NILO_INTERVAL", value_name = "TIME", value_parser = interval, allow_hyphen_values = true, help_heading = LIVE)]
     pub(crate) interval: Option<u64>,
 
-    /// Do not keep a run; without a process none is kept anyway
+    /// Do not record a run; without --pid or --name none is recorded anyway
     #[arg(long, help_heading = LIVE)]
     pub(crate) no_record: bool,
 
@@ -60,10 +60,10 @@ impl LiveArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The report has the shape of the Python package's MemoryProfiler: `devices` holds each GPU's current_usage and statistics, \
-`summary` all of them; `host` is the machine's memory and `processes` what --pid or --name chose. \
-Ctrl+C ends the measurement early and the report is written all the same.\n\n\
-It takes 60 seconds, or --duration. With --pid or --name it is kept as a run, as `nilo watch` does.\n\n\
-Exit status: 0 measured, 2 could not.\n\n\
+`summary` the totals, `host` the memory of the machine, and `processes` those chosen by --pid or --name. \
+Ctrl+C stops early; the report is still written.\n\n\
+It measures for 60 seconds, or for --duration. With --pid or --name it also records a run, as `nilo watch` does.\n\n\
+Exit status: 0 measured, 2 error.\n\n\
 Examples:\n  nilo profile --duration 60 --output profile.json\n  nilo profile --devices 0 1 --duration 0\n  \
 nilo profile --pid 4711 --format json"
 )]
@@ -85,10 +85,10 @@ pub(crate) struct ProfileArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Everything at once: levels, warnings as of `nilo oom --monitor`, growth as of `nilo leak`, and at the end a profile as of `nilo profile`. \
-The level is one line on a terminal and a line every five seconds elsewhere. A leak is told after half a minute, and at the end when there were ten seconds.\n\n\
-With --pid or --name what is seen is kept as a run, as `nilo watch` does.\n\n\
-Exit status: 0 nothing to warn of, 1 a warning or a leak, 2 could not.\n\n\
+    after_help = "Combines `nilo oom --monitor`, `nilo leak` and `nilo profile`: memory use, warnings, leaks, and a profile at the end. \
+Memory use is shown in one line on a terminal, and as a new line every five seconds elsewhere. Leaks are reported after 30 seconds, or at the end of a shorter session of at least ten.\n\n\
+With --pid or --name it also records a run, as `nilo watch` does.\n\n\
+Exit status: 0 no warning, 1 a warning or a leak, 2 error.\n\n\
 Examples:\n  nilo monitor --all\n  nilo monitor --all --duration 300 --output profile.json\n  \
 nilo monitor --oom --pid 4711 --format json"
 )]
@@ -135,7 +135,7 @@ pub(crate) struct MonitorArgs {
 /// Zero is until somebody ends it.
 fn duration_or_zero(text: &str) -> Result<u64, String> {
     if text.trim_start().starts_with('-') {
-        return Err("a duration cannot be negative; 0 is until Ctrl+C".to_owned());
+        return Err("a duration cannot be negative; 0 means until Ctrl+C".to_owned());
     }
     parse_duration(text).map_err(|error| error.to_string())
 }

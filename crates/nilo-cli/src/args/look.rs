@@ -34,7 +34,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
     pub(crate) format: OutputFormat,
 
-    /// Show every process and every metric, not only the biggest and the first
+    /// Show all processes and metrics, not only the largest processes and the first metrics
     #[arg(long, short)]
     pub(crate) all: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    /// Runs; the first is the baseline
+    /// Runs to compare; the first is the baseline
     #[arg(value_name = "RUN", add = run_names(), num_args = 2.., required = true)]
     pub(crate) runs: Vec<String>,
 

@@ -11,8 +11,8 @@ use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A run whose program logged metrics gets its loss (or its first metric) below the memory; \
---metric says which, and `--metric none` leaves them out.\n\n\
+    after_help = "If the program logged metrics, the loss (or else the first metric) is drawn below the memory; \
+--metric chooses others, and `--metric none` draws memory only.\n\n\
 Examples:\n  nilo plot last -o memory.svg\n  nilo plot last --metric loss --metric reward -x step -o run.png\n  \
 nilo plot base bigger -o compare.png"
 )]
@@ -31,7 +31,7 @@ pub(crate) struct PlotArgs {
     #[arg(long = "metric", value_name = "NAME")]
     pub(crate) metrics: Vec<String>,
 
-    /// What lies across: time since the run began, or training steps
+    /// X axis: time since the start of the run, or training steps
     #[arg(short, long = "x-axis", value_enum, default_value_t = XAxisArg::Time, value_name = "AXIS")]
     pub(crate) x_axis: XAxisArg,
 
@@ -43,11 +43,11 @@ pub(crate) struct PlotArgs {
     #[arg(long, default_value_t = 960, value_parser = clap::value_parser!(u32).range(320..=8000))]
     pub(crate) width: u32,
 
-    /// Height in pixels, without the panels of metrics
+    /// Height in pixels, not counting the metric panels
     #[arg(long, default_value_t = 540, value_parser = clap::value_parser!(u32).range(200..=8000))]
     pub(crate) height: u32,
 
-    /// Light text on a dark ground
+    /// Light text on a dark background
     #[arg(long)]
     pub(crate) dark: bool,
 }
@@ -69,10 +69,10 @@ pub(crate) enum ExportFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "CSV begins with timestamp_seconds,memory_mb,cpu_percent; an mb is 2^20 bytes. \
-Metrics, phases and throughput are in --long, JSON and Parquet, with their steps, and in a distributed run with their ranks.\n\n\
+    after_help = "CSV starts with the columns timestamp_seconds,memory_mb,cpu_percent; one MB is 2^20 bytes. \
+Metrics, phases and throughput are in --long, JSON and Parquet, with step and, for distributed runs, rank.\n\n\
 TensorBoard gets a folder with metrics, phases, throughput and memory as scalars. It stores them as 32-bit floats \
-(seven digits), and of steps that were trained twice only the newest; the other formats have everything.\n\n\
+(seven digits) and keeps only the latest value of a step that was trained twice; the other formats keep everything.\n\n\
 Examples:\n  nilo export last -o run.csv\n  nilo export last --format parquet -o run.parquet\n  \
 nilo export last --format tensorboard -o logs/last && tensorboard --logdir logs"
 )]
@@ -83,15 +83,15 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
-    /// Format [default: by the file's ending, else csv]
+    /// Format [default: from the file extension, or else csv]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ExportFormat>,
 
-    /// File to write, for tensorboard a folder [default: standard output]
+    /// File to write, or a folder for tensorboard [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// CSV with one line for each value of every table
+    /// Write CSV with one line per value, of all tables
     #[arg(long)]
     pub(crate) long: bool,
 }

@@ -1,4 +1,4 @@
-//! What `nilo run`, `watch`, `ps` and `mark` take: whom to record, how often, and whom to tell.
+//! What `nilo run`, `watch`, `ps` and `mark` take: which processes to record, how often, and where alerts go.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// A tag of the run; may be given several times
+    /// Tag for the run; may be given several times
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
@@ -33,11 +33,11 @@ pub(crate) struct SamplingArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Record command lines and the program's settings as they are; tokens, keys and passwords in them are hidden otherwise (also NILO_KEEP_SECRETS=1)
+    /// Do not redact tokens, keys and passwords in command lines and settings (also NILO_KEEP_SECRETS=1)
     #[arg(long)]
     pub(crate) keep_secrets: bool,
 
-    /// Let others read the run folder, as your umask allows; it is private otherwise (also NILO_SHARED=1)
+    /// Let other users read the run folder, as your umask allows; by default it is private (also NILO_SHARED=1)
     #[arg(long)]
     pub(crate) shared: bool,
 
@@ -58,14 +58,14 @@ impl SamplingArgs {
 
 const ALERTS: &str = "Alerts";
 
-/// Whom to tell when memory runs short.
+/// Where alerts go.
 #[derive(Debug, Args)]
 pub(crate) struct AlertArgs {
-    /// Run this shell command for each alert, which it gets as JSON on its standard input; 5 seconds after the job it is ended
+    /// Run this shell command for each alert, with the alert as JSON on standard input; it is stopped 5 seconds after the job ends
     #[arg(long, help_heading = ALERTS, value_name = "CMD")]
     pub(crate) on_alert: Option<String>,
 
-    /// Post each alert as JSON to this address
+    /// Post each alert as JSON to this URL
     #[arg(
         long,
         help_heading = ALERTS,
@@ -75,7 +75,7 @@ pub(crate) struct AlertArgs {
     )]
     pub(crate) alert_webhook: Option<String>,
 
-    /// Send this signal, such as USR1, to the job's root process with each alert that is raised
+    /// Send this signal, such as USR1, to the job's root process when an alert is raised
     #[arg(long, help_heading = ALERTS, value_name = "NAME")]
     pub(crate) alert_signal: Option<String>,
 
@@ -86,11 +86,11 @@ pub(crate) struct AlertArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveMode {
-    /// On a terminal: `watch` draws a line; `run` leaves the text to the command and sets the window title, in pauses of its output
+    /// On a terminal: `watch` prints a status line; `run` sets the window title while the command prints nothing
     Auto,
-    /// Also into pipes and files, one line per second
+    /// Also in pipes and files, one line per second
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct WatchArgs {
     )]
     pub(crate) name_pattern: Option<String>,
 
-    /// Watch every process that the pattern matches, instead of refusing when there are several
+    /// Watch every process that matches; without this, several matches are an error
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -177,7 +177,7 @@ pub(crate) struct PsArgs {
     #[arg(long)]
     pub(crate) python: bool,
 
-    /// Every process of every user, not only your own larger ones
+    /// All processes of all users, not only your own large ones
     #[arg(long, short)]
     pub(crate) all: bool,
 
@@ -189,11 +189,11 @@ pub(crate) struct PsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example, inside a job started by `nilo run`:\n  nilo mark \"epoch 3\"")]
 pub(crate) struct MarkArgs {
-    /// What to write at this moment
+    /// Text of the mark
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
 
-    /// Folder of the run [default: the one this is called from]
+    /// Folder of the run [default: the current run]
     #[arg(long, env = "NILO_RUN_DIR", value_name = "RUN_DIR")]
     pub(crate) run_dir: Option<PathBuf>,
 }

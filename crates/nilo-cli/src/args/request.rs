@@ -12,10 +12,10 @@ use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each run is one node. Runs belong to one job when program, script and options are the same; \
-paths, seeds, learning rates, output folders and names do not count, batch sizes do.\n\n\
-One run gives low confidence, three medium, eight that hardly differ high. A run that was killed for lack of memory \
-shows only that it needed more: what follows from it is a guess.\n\n\
+    after_help = "Each run stands for one node. Runs belong to the same job if program, script and options are the same; \
+paths, seeds, learning rates, output folders and names may differ, batch sizes may not.\n\n\
+Confidence is low with one run, medium with three, high with eight that hardly differ. A run that was killed for lack of memory \
+only shows that it needed more, so a recommendation based on it is a guess.\n\n\
 Examples:\n  nilo request\n  nilo request --all --cpus 8 --time 12:00:00\n  nilo request base base-2 base-3 --format json\n  \
 sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,AllocTRES,TRESUsageInMax -j $SLURM_JOB_ID | nilo request --sacct -"
 )]
@@ -27,15 +27,15 @@ pub(crate) struct RequestArgs {
     #[arg(value_name = "RUN", add = run_names())]
     pub(crate) runs: Vec<String>,
 
-    /// Also every run of this name
+    /// Also use all runs with this name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Also every run with this tag; may be given several times
+    /// Also use all runs with this tag; may be given several times
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Also every other run of the same job; with --mix, of every job
+    /// Also use all other runs of the same job; with --mix, of any job
     #[arg(long, short)]
     pub(crate) all: bool,
 
@@ -43,19 +43,19 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "TIME", value_parser = planned_time)]
     pub(crate) time: Option<u64>,
 
-    /// CPUs on a node, for --mem-per-cpu
+    /// CPUs per node, for --mem-per-cpu
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) cpus: Option<u32>,
 
-    /// GPUs on a node, for --mem-per-gpu [default: as many as a run used]
+    /// GPUs per node, for --mem-per-gpu [default: as many as the runs used]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) gpus: Option<u32>,
 
-    /// Take runs of different jobs as one
+    /// Treat runs of different jobs as one job
     #[arg(long)]
     pub(crate) mix: bool,
 
-    /// Explain what `sacct -P` says of these runs; - reads standard input
+    /// Explain the output of `sacct -P` for these runs; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) sacct: Option<PathBuf>,
 

@@ -10,9 +10,9 @@ use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 nothing is damaged, 1 something is, 2 a run or one of its files could not be checked \
-(it is not there, may not be read, or comes from a later version).\n\n\
-A run that lost rows for lack of space is incomplete, not damaged: what was stored is whole."
+    after_help = "Exit status: 0 no damage, 1 damage found, 2 a run or one of its files could not be checked \
+(not found, not readable, or written by a later version).\n\n\
+A run that lost rows because the disk was full is incomplete, not damaged: what was stored is intact."
 )]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct VerifyArgs {
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
-    /// Check every run of the folder
+    /// Check all runs in the folder
     #[arg(long, conflicts_with = "run")]
     pub(crate) all: bool,
 
@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Only folders of runs are deleted; links are neither deleted nor followed. Nothing is deleted when one of the names is wrong.\n\n\
+    after_help = "Only run folders are deleted; symbolic links are neither deleted nor followed. If one of the names is wrong, nothing is deleted.\n\n\
 Examples:\n  nilo rm last\n  nilo rm base 20261115-0755"
 )]
 pub(crate) struct RmArgs {
@@ -62,15 +62,15 @@ pub(crate) struct PruneArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    /// Keep the newest this many
+    /// Keep the newest N runs
     #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
 
-    /// Delete only what is older than this, such as 30d
+    /// Delete only runs older than this, such as 30d
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) older_than: Option<u64>,
 
-    /// Only say what would be deleted
+    /// Only print what would be deleted
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 

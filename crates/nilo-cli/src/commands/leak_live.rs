@@ -33,7 +33,7 @@ pub(crate) fn run(
             let secs = duration_in_words(to_secs(nanos));
             return Err(
                 Failure::new(format!("{secs} is too short to detect a leak"))
-                    .hint("it takes at least 10 seconds, and 30 are better; 0 is until Ctrl+C"),
+                    .hint("use at least 10 seconds, better 30; 0 means until Ctrl+C"),
             );
         }
         Some(nanos) => Some(nanos),

@@ -25,7 +25,7 @@ use std::str::FromStr;
 pub use custom::{CustomPattern, PatternError};
 pub use tables::UNICODE_VERSION;
 
-/// The rule by which text falls apart into words, which merges never cross.
+/// The rule that splits text into words, which merges never cross.
 #[derive(Debug, Clone, Default)]
 pub enum Pattern {
     /// GPT-2's, the one behind Hugging Face's `ByteLevel`.

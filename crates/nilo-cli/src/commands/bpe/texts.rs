@@ -8,7 +8,7 @@ use crate::args::Texts;
 use crate::failure::Failure;
 
 impl Texts {
-    /// How text falls apart into words.
+    /// How text is split into words.
     pub(super) fn pattern(&self) -> Result<Pattern, Failure> {
         pattern(self.pattern.as_deref().unwrap_or("gpt2"))
     }

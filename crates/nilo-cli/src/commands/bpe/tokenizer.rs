@@ -34,14 +34,14 @@ pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
                 "{} does not belong to ranks: {error}",
                 beside.display()
             ))
-            .hint("say with --pattern how text falls apart, such as --pattern cl100k")
+            .hint("name the pattern that splits text into words, such as --pattern cl100k")
         })?;
         let pattern = Pattern::from_ranks(&info.pat_str)?;
         return Model::from_ranks(&bytes, &info.special_tokens, pattern).map_err(about);
     }
     let Some(asked) = asked else {
         return Err(
-            Failure::new("a file of ranks does not say how text falls apart into words")
+            Failure::new("a file of ranks does not say how text is split into words")
                 .hint("say it with --pattern, such as --pattern cl100k"),
         );
     };
