@@ -57,6 +57,16 @@ def test_no_such_pid(nilo):
     assert not (nilo.folder / ".nilo").exists() or nilo.runs() == []
 
 
+@pytest.mark.parametrize("verb", ["watch", "oom", "leak", "profile"])
+def test_a_zombie_is_no_process_and_nothing_is_announced(nilo, job, verb):
+    ended = job("true")
+    wait_until(lambda: open(f"/proc/{ended.pid}/stat").read().split(") ")[1][0] == "Z", "the end of a process")
+    result = nilo(verb, "--pid", ended.pid, "--duration", "1")
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: no such process: PID {ended.pid}\n"), result.stderr
+
+
+
 def test_a_pid_that_ends_while_we_attach(nilo):
     """Many short processes: each watch either records or says that there is no such process; none hangs."""
     for _ in range(20):

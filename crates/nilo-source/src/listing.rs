@@ -33,12 +33,13 @@ pub struct ProcessListing {
     pub is_nilo: bool,
 }
 
-/// The identity of the process that has this PID at the moment.
+/// The identity of the process that has this PID at the moment. A zombie has ended, and only its parent does not know yet.
 pub fn process_id(roots: &Roots, pid: u32) -> Result<ProcessId, SourceError> {
     let proc = ProcFolder::open(&roots.proc)?;
     let mut buffer = [0; STAT_BYTES];
     let stat = proc
         .stat_of(pid, &mut buffer)
+        .filter(|stat| stat.state != b'Z' || stat.threads > 1)
         .ok_or(SourceError::NoSuchProcess { pid })?;
     Ok(ProcessId {
         pid,
