@@ -61,7 +61,7 @@ def test_no_such_pid(nilo):
 def test_a_zombie_is_no_process_and_nothing_is_announced(nilo, job, verb):
     ended = job("true")
     wait_until(lambda: open(f"/proc/{ended.pid}/stat").read().split(") ")[1][0] == "Z", "the end of a process")
-    result = nilo(verb, "--pid", ended.pid, "--duration", "1")
+    result = nilo(verb, "--pid", ended.pid, "--duration", "10")
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: no such process: PID {ended.pid}\n"), result.stderr
 

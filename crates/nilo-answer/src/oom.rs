@@ -208,13 +208,15 @@ impl OomResource {
         let assessment = &risk.assessment;
         // Also times that text leaves out as unlikely: the confidence says how likely they are.
         let is_ahead = assessment.ran_out.is_none();
+        // What has run out is told at its peak, as its share of the limit is.
+        let ran_out_at = assessment.ran_out.as_ref().and_then(|it| it.peak_bytes);
         let history = risk.history.iter();
         OomResource {
             name: assessment.name.clone(),
             resource: verdict.resource.clone(),
             warned: risk.is_warning(),
             level: assessment.level,
-            used_bytes: verdict.reading.needed_bytes(),
+            used_bytes: ran_out_at.map_or(verdict.reading.needed_bytes(), |bytes| bytes as f64),
             limit_bytes: verdict.reading.limit_bytes,
             used_percent: assessment.used_percent,
             predicted_secs: forecast.seconds.filter(|_| is_ahead),

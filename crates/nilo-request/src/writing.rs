@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::duration::TimeRequest;
-use crate::facts::RunFacts;
+use crate::facts::{Completeness, RunFacts};
 use crate::rounding::{round_up_bytes, share_bytes};
 
 /// Options of `sbatch`. Of the three for memory one is given: Slurm refuses two.
@@ -44,7 +44,7 @@ impl SlurmRequest {
 /// Memory of a container.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct KubernetesRequest {
-    /// For `resources.requests.memory`, by which pods are placed: below this memory stays 95 % of the time.
+    /// For `resources.requests.memory`, by which pods are placed: below this memory stays 95 % of the time; the limit, where a run was killed for memory.
     pub requests: String,
     /// For `resources.limits.memory`, at which the kernel kills.
     pub limits: String,
@@ -52,7 +52,10 @@ pub struct KubernetesRequest {
 
 impl KubernetesRequest {
     pub(crate) fn new(bytes: u64, runs: &[RunFacts]) -> KubernetesRequest {
+        // The level of a run that was killed for memory was cut off by its limit: it says nothing of what is usual.
+        let is_cut_off = |run: &RunFacts| run.completeness == Completeness::OomKilled;
         let usual = runs.iter().filter_map(|run| run.usual_bytes).max();
+        let usual = usual.filter(|_| !runs.iter().any(is_cut_off));
         let requests = usual.map_or(bytes, |usual| round_up_bytes(usual as f64).min(bytes));
         KubernetesRequest {
             requests: in_units(requests, "i"),
@@ -98,6 +101,13 @@ mod tests {
             ("10Gi", "20Gi")
         );
         let found = KubernetesRequest::new(20 * GIB, &[run("a", 16)]);
+        assert_eq!(found.requests, "20Gi");
+        let killed = RunFacts {
+            usual_bytes: Some(9 * GIB),
+            completeness: Completeness::OomKilled,
+            ..run("a", 16)
+        };
+        let found = KubernetesRequest::new(20 * GIB, &[killed]);
         assert_eq!(found.requests, "20Gi");
     }
 }
