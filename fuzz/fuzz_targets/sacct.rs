@@ -5,8 +5,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nilo_analysis::SlurmPlace;
 use nilo_request::{Completeness, RunFacts};
-use nilo_request::slurm::{SlurmPlace, compare_with_slurm, parse_sacct};
+use nilo_request::slurm::{compare_with_slurm, parse_sacct};
 
 /// A run that may be any job of the listing.
 fn run(job: Option<&str>, peak_bytes: u64) -> RunFacts {
