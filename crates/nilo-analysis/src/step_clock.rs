@@ -85,6 +85,13 @@ impl StepClock {
         lasting
     }
 
+    /// Whether steps had begun at a time.
+    pub fn begin_by(&self, time_nanos: u64) -> bool {
+        self.changes
+            .first()
+            .is_some_and(|(first, _)| *first <= time_nanos)
+    }
+
     /// The last step at a time; before the first step, that one.
     pub fn step(&self, time_nanos: u64) -> Option<i64> {
         let after = self

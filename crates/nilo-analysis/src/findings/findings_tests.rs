@@ -171,6 +171,23 @@ fn a_leak_is_found_with_its_rate_and_its_processes() {
 }
 
 #[test]
+fn growth_before_the_first_step_is_not_told_by_the_step() {
+    let said = |first_step_secs: u64| {
+        let mut logged = table(TableSpec::metrics("log", ["loss"]));
+        for (step, secs) in (first_step_secs..900).enumerate() {
+            nilo_sample::fixture::tick_values(&mut logged, secs * SECOND, &[1.0]);
+            logged.steps.push(step as i64);
+        }
+        let mut run = recording();
+        run.tables = vec![tree(|t| 700.0 + t * 0.5, 900), logged];
+        let leak = one(&run, 900, "leak");
+        format!("{} {}", leak.text, leak.evidence.join(" "))
+    };
+    assert!(said(10).contains(" a step over "), "{}", said(10));
+    assert!(!said(600).contains("step"), "{}", said(600));
+}
+
+#[test]
 fn a_leak_from_the_first_sample_on_began_at_the_start() {
     // How far back the growth is followed depends on the length.
     let texts: Vec<String> = (100..200)

@@ -23,6 +23,9 @@ pub(super) fn find(recording: &Recording, verdicts: &[ResourceVerdict]) -> Vec<F
     grown.collect()
 }
 
+/// Growth is told by the step where steps begin in the first of so many parts of it.
+const LOADED_PART: u64 = 10;
+
 fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -> Finding {
     let resource = &verdict.resource;
     let end = verdict.reading.time_nanos;
@@ -37,8 +40,8 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
     // When growth began is known to about a hundredth of the run.
     let at = |time: u64| match steps.step(time) {
         _ if time < (end / 100).max(2 * NANOS_PER_SEC) => "the start".to_owned(),
-        Some(step) => format!("step {step} ({})", format_duration(time)),
-        None => format_duration(time),
+        Some(step) if steps.begin_by(time) => format!("step {step} ({})", format_duration(time)),
+        _ => format_duration(time),
     };
     let holders: Vec<String> = leak_holders(recording, verdict)
         .iter()
@@ -54,8 +57,10 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
         format_bytes(growth.grown_bytes),
         at(since),
     )];
+    // What grew while the program loaded did not grow from step to step.
     if let (Some(first), Some(last)) = (steps.step(since), steps.step(end))
         && last > first
+        && steps.begin_by(since + lasted / LOADED_PART)
     {
         let per_step = growth.grown_bytes / (last - first) as f64;
         evidence.push(format!(
