@@ -297,4 +297,26 @@ mod tests {
         assert_eq!(of(96.0), (Some(Severity::Critical), 1));
         assert_eq!(oom_exit_status(&[at(10.0), at(90.0)]), 1);
     }
+
+    #[test]
+    fn what_ran_out_has_the_bytes_of_its_share() {
+        let ran_out = RanOut {
+            resource: Resource::Job,
+            kind: RanOutKind::OomKill,
+            time_nanos: 0,
+            pid: None,
+            name: None,
+            limit_bytes: Some(100),
+            peak_bytes: Some(99),
+            certainty: Certainty::Certain,
+            growth: None,
+            evidence: Vec::new(),
+        };
+        // The last sample saw less than the peak.
+        let verdict = at(60.0).verdict;
+        let thresholds = Thresholds::from_percent(80.0);
+        let risk = ResourceRisk::now(verdict, &thresholds, Some(&ran_out));
+        let told = OomResource::of(&risk, 0);
+        assert_eq!((told.used_bytes, told.used_percent), (99.0, Some(99.0)));
+    }
 }

@@ -118,9 +118,8 @@ pub fn growth_in_words(growth: &Growth) -> String {
     }
 }
 
-/// Said of growth in the first minute of a program without steps, by everybody who speaks of it.
-pub const MAY_BE_LOADING: &str =
-    "in the first minute of a program without steps this may be loading";
+/// Said of growth in the first minute of a program that has made fewer than 50 steps, by everybody who speaks of it.
+pub const MAY_BE_LOADING: &str = "in the first minute and the first 50 steps this may be loading";
 
 /// What a growth was that led to the end: `leaked 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds, until memory ran out`.
 pub fn growth_until_the_end(growth: &Growth) -> String {

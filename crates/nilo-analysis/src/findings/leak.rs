@@ -74,7 +74,7 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
     evidence.extend(holders);
     if verdict.led_to_end && verdict.may_be_loading {
         evidence.push(
-            "in its first minute and without steps, it may have been loading more than fits"
+            "in its first minute and its first 50 steps, it may have been loading more than fits"
                 .to_owned(),
         );
     }
