@@ -12,10 +12,10 @@
 //! Files are read line by line; what is kept is bounded by [`ImportOptions::most_rows`].
 //!
 //! ```
-//! use nilo_import::{Options, read};
+//! use nilo_import::{ImportOptions, read};
 //!
 //! let file = "t_s,step,allocated,reserved\n0.0,1,100,400\n0.5,2,150,400\n";
-//! let import = read(file.as_bytes(), &Options::default())?;
+//! let import = read(file.as_bytes(), &ImportOptions::default())?;
 //! let tracks = import.tracks();
 //! assert_eq!(tracks.len(), 1);
 //! assert_eq!(tracks[0].name, "reserved");
