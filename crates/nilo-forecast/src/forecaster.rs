@@ -8,6 +8,7 @@ use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
 use super::stairs::StairsFinder;
+use super::standstill::TrainingTimes;
 use super::track::LevelHistory;
 
 /// Nearer than this is critical.
@@ -48,6 +49,8 @@ pub struct Forecaster {
     pub(super) first_step: Option<i64>,
     /// When the first training step ended.
     pub(super) training_since_secs: Option<f64>,
+    /// When the newest training step ended.
+    newest_step_secs: Option<f64>,
     pub(super) stairs: StairsFinder,
     pub(super) gate: Gate,
     pub(super) next_judgement_secs: f64,
@@ -75,7 +78,11 @@ impl Forecaster {
             self.ignored += 1;
             return;
         };
+        let has_stepped = self.last.step.is_some() && self.last.step != reading.step;
         self.last = *reading;
+        if has_stepped {
+            self.newest_step_secs = Some(secs);
+        }
         let interval = self.clock.interval_secs();
         if interval == 0.0 {
             return;
@@ -151,7 +158,7 @@ impl Forecaster {
     /// The lasting growth of what is held, if there is one of at least `least_bytes`.
     pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
         let track = self.own.as_ref().unwrap_or(&self.need);
-        let found = growth(track, least_bytes, self.steps_seen());
+        let found = growth(track, least_bytes, &self.training_times());
         // A trend may rise further than what grew.
         let found = found.or_else(|| self.growth_of_alarm());
         let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
@@ -218,7 +225,7 @@ impl Forecaster {
             ..Forecast::default()
         };
         if self.last.needed_bytes() > ABOVE * limit {
-            self.gate.pass(true);
+            self.gate.pass(true, false);
             return Forecast {
                 level: RiskLevel::Critical,
                 cause: Some(Cause::AboveLimit),
@@ -233,11 +240,14 @@ impl Forecaster {
             (Some(line), _) => line,
             (None, Some(steps)) => steps,
             (None, None) => {
-                self.gate.pass(false);
+                self.gate.pass(false, false);
                 return quiet;
             }
         };
-        let alarm = self.gate.pass(course.dangerous);
+        let alarm = self.gate.pass(course.dangerous, course.is_over);
+        if course.is_over && !alarm {
+            return quiet;
+        }
         self.is_leak_alarm = alarm && (course.is_leak || was_leak_alarm && course.dangerous);
         let confidence = confidence(course.likelihood);
         let level = match course.times.expected {
@@ -257,6 +267,14 @@ impl Forecaster {
             lasted_secs: Some(course.lasted_secs),
             peak_height_bytes: course.height_bytes,
             ..quiet
+        }
+    }
+
+    pub(super) fn training_times(&self) -> TrainingTimes {
+        TrainingTimes {
+            steps: self.steps_seen(),
+            since_secs: self.training_since_secs,
+            newest_secs: self.newest_step_secs,
         }
     }
 

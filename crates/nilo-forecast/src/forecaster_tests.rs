@@ -276,6 +276,97 @@ fn uneven_growth_has_a_wider_interval_than_a_line() {
     assert!(bent > 1.1 * line, "{bent} {line}");
 }
 
+/// What is said of growth after ten readings a second.
+fn kind_after(
+    secs: f64,
+    level: impl Fn(f64) -> f64,
+    step: impl Fn(f64) -> Option<i64>,
+) -> Option<GrowthKind> {
+    let mut forecaster = Forecaster::new();
+    for at in 0..(secs * 10.0) as u32 {
+        let t = f64::from(at) / 10.0;
+        forecaster.observe(&Reading {
+            step: step(t),
+            ..reading(t, level(t))
+        });
+    }
+    forecaster.growth(0.16 * GIB).map(|growth| growth.kind)
+}
+
+/// Loading at 20 MiB a second, then nothing more.
+fn loaded(t: f64, loading_secs: f64) -> f64 {
+    1.0 + 0.02 * t.min(loading_secs)
+}
+
+#[test]
+fn loading_that_is_over_is_no_leak_once_the_level_stands_still() {
+    for (loading_secs, still_secs) in [
+        (12.0, 4.0),
+        (30.0, 8.0),
+        (60.0, 10.0),
+        (100.0, 20.0),
+        (600.0, 120.0),
+        (600.0, 90.0),
+        (300.0, 300.0),
+    ] {
+        let kind = kind_after(
+            loading_secs + still_secs,
+            |t| loaded(t, loading_secs),
+            |_| None,
+        );
+        assert_eq!(kind, None, "{loading_secs} s, then {still_secs} s");
+    }
+}
+
+#[test]
+fn loading_is_no_leak_once_training_brings_nothing() {
+    for (loading_secs, training_secs, step_secs) in [
+        (12.0, 3.0, 0.02),
+        (30.0, 8.0, 0.02),
+        (60.0, 3.0, 0.02),
+        (100.0, 5.0, 0.05),
+        (600.0, 20.0, 0.2),
+    ] {
+        let step = |t: f64| (t >= loading_secs).then(|| ((t - loading_secs) / step_secs) as i64);
+        let kind = kind_after(
+            loading_secs + training_secs,
+            |t| loaded(t, loading_secs),
+            step,
+        );
+        assert_eq!(
+            kind, None,
+            "{loading_secs} s, then {training_secs} s of steps"
+        );
+    }
+}
+
+#[test]
+fn a_leak_that_pauses_stays_one() {
+    // Grows for 30 s, pauses for 10.
+    let level = |t: f64| 1.0 + 0.02 * (30.0 * (t / 40.0).floor() + (t % 40.0).min(30.0));
+    for secs in (100..600).step_by(7) {
+        let kind = kind_after(f64::from(secs), level, |_| None);
+        assert_eq!(kind, Some(GrowthKind::Leak), "after {secs} s");
+    }
+}
+
+#[test]
+fn a_leak_is_one_after_the_last_evaluation_too() {
+    let level = |t: f64| 1.0 + 0.02 * t.min(300.0);
+    let step = |t: f64| Some((t.min(300.0) / 0.25) as i64);
+    assert_eq!(kind_after(360.0, level, step), Some(GrowthKind::Leak));
+    // The same with steps that go on: the leak is over.
+    let step = |t: f64| Some((t / 0.25) as i64);
+    assert_eq!(kind_after(360.0, level, step), None);
+}
+
+#[test]
+fn a_leak_slower_than_the_loading_before_it_is_found() {
+    let level = |t: f64| loaded(t, 60.0) + 0.002 * (t - 60.0).max(0.0);
+    let step = |t: f64| (t >= 60.0).then(|| ((t - 60.0) / 0.25) as i64);
+    assert_eq!(kind_after(300.0, level, step), Some(GrowthKind::Leak));
+}
+
 #[test]
 fn empty_single_and_constant_series_say_nothing() {
     let mut forecaster = Forecaster::new();

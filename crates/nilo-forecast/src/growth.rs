@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::standstill::{TrainingTimes, is_over};
 use super::track::LevelHistory;
 use super::trend::{Trend, TrendFinder};
 
@@ -131,8 +132,12 @@ pub(crate) fn leak_lasted_secs(
 }
 
 /// The lasting growth of a track, of at least `least_bytes`.
-pub(crate) fn growth(track: &LevelHistory, least_bytes: f64, steps: f64) -> Option<Growth> {
-    if is_too_young(track, steps) {
+pub(crate) fn growth(
+    track: &LevelHistory,
+    least_bytes: f64,
+    training: &TrainingTimes,
+) -> Option<Growth> {
+    if is_too_young(track, training.steps) {
         return None;
     }
     let age = track.age_secs();
@@ -146,6 +151,9 @@ pub(crate) fn growth(track: &LevelHistory, least_bytes: f64, steps: f64) -> Opti
                 continue;
             };
             if trend.span_secs < PART_OF_LIFE * age || trend.pace < DYING {
+                continue;
+            }
+            if is_over(track, &trend, training) {
                 continue;
             }
             let sure = is_leak(track, &trend);

@@ -69,6 +69,8 @@ pub(super) struct Scenario {
     pub(super) dangerous: bool,
     /// Whether that is because it is an established leak.
     pub(super) is_leak: bool,
+    /// Whether the growth was seen to end.
+    pub(super) is_over: bool,
     pub(super) cause: Cause,
     pub(super) bytes_per_sec: f64,
     pub(super) lasted_secs: f64,
@@ -125,6 +127,7 @@ impl Forecaster {
             likelihood: projection.likelihood,
             dangerous,
             is_leak,
+            is_over: projection.is_over,
             cause: self.told(cause, &projection),
             bytes_per_sec: projection.trend.line.slope,
             lasted_secs: projection.lasted_secs,
@@ -169,6 +172,7 @@ impl Forecaster {
             likelihood,
             dangerous: likelihood >= ALARM_FROM && times.expected <= HORIZON_SECS,
             is_leak: false,
+            is_over: false,
             cause: Cause::Stairs,
             bytes_per_sec: rate,
             lasted_secs: stairs.lasted_secs,
@@ -184,7 +188,8 @@ impl Forecaster {
         limit: f64,
         in_steps: bool,
     ) -> Option<f64> {
-        if !matches!(cause, Cause::Growth | Cause::Peaks) || projection.seen_before {
+        let is_news = !projection.seen_before && !projection.is_over;
+        if !matches!(cause, Cause::Growth | Cause::Peaks) || !is_news {
             return None;
         }
         let now_secs = self.need.now_secs;
@@ -237,21 +242,22 @@ impl Forecaster {
 
     /// The likeliest way to the limit, and what it is.
     fn projection(&mut self, limit: f64) -> Option<(Projection, Cause)> {
+        let training = self.training_times();
         // Full memory kills nobody while there is swap to go to; full swap does.
         if let (Some(swap), Some((_, total))) = (&mut self.swap, self.last.swap()) {
             let projection = self
                 .last
                 .is_swapping()
-                .then(|| swap.projection(total))
+                .then(|| swap.projection(total, &training))
                 .flatten();
             return projection.map(|projection| (projection, Cause::Swap));
         }
-        let growth = self.need.projection(limit);
+        let growth = self.need.projection(limit, &training);
         let growth = growth.map(|projection| (projection, self.cause(&projection)));
         let creep = self
             .cache
             .as_mut()
-            .and_then(|cache| cache.projection(limit));
+            .and_then(|cache| cache.projection(limit, &training));
         let creep = creep.map(|projection| (projection, Cause::Fragmentation));
         let weighed = [growth, creep]
             .into_iter()

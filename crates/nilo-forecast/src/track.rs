@@ -1,6 +1,7 @@
 //! One level on its way to the limit: where it goes if it goes on like this, and how likely it goes on.
 
 use super::envelope::Envelope;
+use super::standstill::{TrainingTimes, is_over};
 use super::swings::{OngoingRise, Swings};
 use super::transient::{Transient, transient};
 use super::trend::{Trend, TrendFinder};
@@ -32,6 +33,8 @@ pub(crate) struct Projection {
     pub(crate) transient: Transient,
     /// It rose like this before, as high, and was released.
     pub(crate) seen_before: bool,
+    /// It has ended.
+    pub(crate) is_over: bool,
     /// How likely it goes on to the limit, before calibration.
     pub(crate) likelihood: f64,
 }
@@ -84,7 +87,11 @@ impl LevelHistory {
     }
 
     /// The most likely way to the limit, if the level is on one.
-    pub(crate) fn projection(&mut self, limit: f64) -> Option<Projection> {
+    pub(crate) fn projection(
+        &mut self,
+        limit: f64,
+        training: &TrainingTimes,
+    ) -> Option<Projection> {
         self.trends.clear();
         for scale in self.envelope.scales() {
             let rise = self.finder.rise(scale, LEAST_RISE * limit, 0);
@@ -96,11 +103,17 @@ impl LevelHistory {
         let projections = self
             .trends
             .iter()
-            .filter_map(|trend| self.follow(trend, transient, limit));
+            .filter_map(|trend| self.follow(trend, transient, limit, training));
         projections.max_by(|a, b| a.likelihood.total_cmp(&b.likelihood))
     }
 
-    fn follow(&self, trend: &Trend, transient: Transient, limit: f64) -> Option<Projection> {
+    fn follow(
+        &self,
+        trend: &Trend,
+        transient: Transient,
+        limit: f64,
+        training: &TrainingTimes,
+    ) -> Option<Projection> {
         // What was measured at the end counts where the line runs below it.
         let level = trend.level_at(self.now_secs);
         // What fell far below its line is not on it any more, whatever the windows still show.
@@ -122,10 +135,15 @@ impl LevelHistory {
         let seen_before = self.swings.seen_before(&rise, NEWS * limit, f64::INFINITY);
         // What has lasted for some time lasts as long again with even odds.
         let lasting = lasted_secs / (lasted_secs + secs).max(1e-9);
+        let is_over = is_over(self, trend, training);
+        let going_on_now = match is_over {
+            true => STOPPED,
+            false => (trend.fresh / FRESH).clamp(STOPPED, 1.0),
+        };
         let likelihood = lasting
             * (0.3 + 0.7 * trend.skill)
             * (0.5 + 0.5 * going_on)
-            * (trend.fresh / FRESH).clamp(STOPPED, 1.0)
+            * going_on_now
             * if trend.pace > SUDDEN { 0.6 } else { 1.0 }
             * if seen_before { SEEN_BEFORE } else { 1.0 };
         Some(Projection {
@@ -134,6 +152,7 @@ impl LevelHistory {
             lasted_secs,
             transient,
             seen_before,
+            is_over,
             likelihood,
         })
     }
