@@ -1,7 +1,8 @@
-//! From a metric to the lines that are drawn: one for each writer, broken where a value is not finite, as many points as there are pixels.
+//! From a metric to the lines that are drawn: one for each writer or those that follow one another, broken where a value is not finite, as many points as there are pixels.
 
 use nilo_analysis::{Metric, MetricHistory, MetricPoint};
 
+use crate::joined_pieces::join_pieces;
 use crate::m4::m4;
 use crate::x_axis::XAxis;
 
@@ -56,7 +57,7 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
         let place = axis.share_of(point).map(|share| (share, point.value));
         by_writer[writer].extend(place);
     }
-    let mut pieces = Vec::new();
+    let mut laps: Vec<Vec<PlotPoint>> = Vec::new();
     for mut line in by_writer {
         // Steps that begin again begin a new piece. More of them than pixels (threads that share a metric) are one cloud.
         let goes_on = |a: &PlotPoint, b: &PlotPoint| a.0 <= b.0;
@@ -68,7 +69,6 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
         {
             line.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
         let breaks = line
             .windows(2)
             .filter(|pair| !pair[1].1.is_finite())
@@ -77,10 +77,16 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
             // More breaks than pixels cannot be seen as such, and would only make a large picture.
             line.retain(|place| place.1.is_finite());
         }
-        for lap in line.chunk_by(goes_on) {
-            let split = lap.split(|place| !place.1.is_finite());
-            pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
-        }
+        laps.extend(line.chunk_by(goes_on).map(<[PlotPoint]>::to_vec));
+    }
+    if axis.is_steps() {
+        laps = join_pieces(laps);
+    }
+    let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
+    let mut pieces = Vec::new();
+    for lap in &laps {
+        let split = lap.split(|place| !place.1.is_finite());
+        pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
     }
     pieces
 }
