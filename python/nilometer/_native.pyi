@@ -192,8 +192,8 @@ def warning_text(
     name: str,
     level: str,
     used_percent: float | None = None,
-    seconds: float | None = None,
-    confidence: float | None = None,
+    prediction: tuple[float, tuple[float, float] | None, float] | None = None,
+    cause: str | None = None,
     recommendations: Sequence[str] = ...,
     reason: str = "",
 ) -> str: ...
