@@ -167,14 +167,13 @@ def test_a_resumed_experiment_is_a_resumed_run(nilo, begin, under):
             run_program(code, nilo.folder)
         else:
             assert nilo("run", "--", *python(textwrap.dedent(code))).returncode == 0
-    newest, middle, oldest = nilo.runs()
-    assert oldest.get("resumes") is None
-    for later, earlier in ((newest, middle), (middle, oldest)):
-        resumed = later["resumes"]
-        assert nilometer.read_run(resumed, dir=nilo.folder / ".nilo").series("loss").step.tolist() == [3 - 1 - nilo.runs().index(earlier)]
-        assert nilo.show(later["id"])["resumes"] == resumed
-    assert newest["resumes"] != middle["resumes"]
-    assert "resumes" in nilo("runs").stdout.splitlines()[0].lower()
+    mine = [one for one in nilo.runs() if under == "alone" or one["parent"] is not None]
+    assert [one["resumes"] for one in mine] == [None, mine[0]["run"], mine[1]["run"]]
+    assert nilo.show("mine")["resumes"] == nilo.show("last")["resumes"] == mine[1]["run"]
+    head, *_ = nilo("runs").stdout.splitlines()
+    assert "RESUMED FROM" in head
+    drawn = nilo("plot", "last", "-x", "step", "--metric", "loss", "-o", "curve.svg")
+    assert drawn.returncode == 0, drawn.stderr
 
 
 def test_an_experiment_whose_earlier_run_is_gone_begins_without_it(folder):

@@ -7,6 +7,7 @@ import threading
 import nilometer
 import pytest
 from nilometer import NilometerWarning
+from nilometer.integrations._recorder import StepRecorder
 from nilometer.metrics import GRPOMetricsTracker, MetricTracker
 from nilometer.profiling import ComprehensiveProfiler
 
@@ -122,6 +123,18 @@ def test_the_step_that_training_is_said_to_be_at_counts_for_all(run):
         profiler.end_iteration()
     assert steps(run, "loss") == steps(run, "x") == [7, 8]
     assert steps(run, "twice") == [7, 7, 8, 8]
+
+
+def test_after_a_framework_has_trained_the_program_counts_by_itself_again(run):
+    recorder, tracker = StepRecorder(run), MetricTracker()
+    run.set_step(7)
+    run.log({"loss": 1.0}, step=7)
+    recorder.end()
+    for _ in range(3):
+        tracker.update("reward", 1.0)
+        run.log({"loss": 1.0})
+    assert steps(run, "reward") == [0, 1, 2]
+    assert steps(run, "loss") == [7, 8, 9, 10]
 
 
 def test_threads_and_tasks_that_share_a_tracker_take_each_step_once(run):
