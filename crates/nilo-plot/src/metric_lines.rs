@@ -107,3 +107,50 @@ pub(crate) fn chosen<'a>(
         Some((name.as_str(), found.history()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of the steps 2 and 3, and the one of 0 and 1 that it resumes, whose times are not known.
+    fn resumed() -> MetricHistory {
+        let point = |step: i64, writer: u32, time_nanos: u64| MetricPoint {
+            time_nanos,
+            step: Some(step),
+            value: step as f64,
+            writer,
+            lap: 0,
+            rank: None,
+        };
+        MetricHistory {
+            points: vec![
+                point(0, 1, 0),
+                point(1, 1, 0),
+                point(2, 0, 5),
+                point(3, 0, 10),
+            ],
+            ..MetricHistory::default()
+        }
+    }
+
+    #[test]
+    fn a_resumed_run_is_one_line_over_steps() {
+        let axis = XAxis::Steps {
+            knots: vec![(0, 2.0), (10, 3.0)],
+            first: 0.0,
+            last: 3.0,
+        };
+        let drawn = metric_lines(&resumed(), &axis, 300.0).lines;
+        let places: Vec<Vec<f64>> = drawn
+            .iter()
+            .map(|line| line.iter().map(|place| place.1).collect())
+            .collect();
+        assert_eq!(places, [[0.0, 1.0, 2.0, 3.0]]);
+    }
+
+    #[test]
+    fn over_time_each_process_has_its_own_line() {
+        let drawn = metric_lines(&resumed(), &XAxis::time(10), 300.0).lines;
+        assert_eq!(drawn.len(), 2);
+    }
+}

@@ -122,14 +122,17 @@ impl PyForecaster {
     }
 }
 
-/// The block that is printed for a warning. `prediction` is when it runs out, between which times, and how sure that is.
+/// Seconds until something runs out, between which that is in four of five cases, and how sure it is.
+type PredictionParts = (f64, Option<(f64, f64)>, f64);
+
+/// The block that is printed for a warning.
 #[pyfunction]
 #[pyo3(signature = (name, level, used_percent=None, prediction=None, cause=None, recommendations=Vec::new(), reason=""))]
 pub(crate) fn warning_text(
     name: &str,
     level: &str,
     used_percent: Option<f64>,
-    prediction: Option<(f64, Option<(f64, f64)>, f64)>,
+    prediction: Option<PredictionParts>,
     cause: Option<&str>,
     recommendations: Vec<String>,
     reason: &str,
