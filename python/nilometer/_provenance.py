@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from ._notebook import notebook_file
+
 # Those that change results or memory. Only what is imported by then counts: looking up the others would take longer than the rest.
 _PACKAGES = (
     "torch",
@@ -54,7 +56,7 @@ def _gpus() -> list[str]:
 
 def command() -> list[str]:
     """The program with its arguments; in a notebook, the notebook."""
-    notebook = _notebook()
+    notebook = notebook_file()
     if notebook is not None:
         return [notebook]
     return [word if isinstance(word, str) else str(word) for word in (sys.argv or ["python"])]
@@ -62,17 +64,5 @@ def command() -> list[str]:
 
 def notebook_name() -> str | None:
     """The name of a run that a notebook begins without giving one; None in other programs."""
-    notebook = _notebook()
+    notebook = notebook_file()
     return os.path.basename(notebook).removesuffix(".ipynb") if notebook is not None else None
-
-
-def _notebook() -> str | None:
-    """The notebook's file, as far as its front end says it."""
-    if "ipykernel" not in sys.modules:
-        return None
-    main = sys.modules.get("__main__")
-    path = getattr(main, "__vsc_ipynb_file__", None) or os.environ.get("JPY_SESSION_NAME")
-    if isinstance(path, str) and path.endswith(".ipynb"):
-        return path
-    return "notebook"
-

@@ -97,9 +97,4 @@ def begun_by_first_rank(path: str) -> dict[str, Any] | None:
 
 def _process(pid: int) -> str:
     """A process, told apart from others that had its number."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            started = file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        started = ""
-    return f"{os.uname().nodename} {pid} {started}"
+    return f"{os.uname().nodename} {pid} {_native.process_started(pid) or ''}"

@@ -310,6 +310,18 @@ def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | Non
         return None
 
 
+def continue_run(run: Run, earlier: str) -> None:
+    """Says of a run, after it began, that it continues the one in this folder; nothing where that is gone, or another one was said before."""
+    if run.path is None or run.resumes is not None or os.fspath(run.path) == earlier or not os.path.isdir(earlier):
+        return
+    try:
+        run.resumes = _id_of_resumed(earlier, None, os.path.dirname(earlier))
+    except OSError as error:
+        return report(f"nothing to resume: {error}")
+    if run.resumes is not None:
+        run.set_resumed(run.resumes)
+
+
 def current_run() -> Run:
     """The run that points go to: the one that this thread or asyncio task began, or else the latest; made or joined when there is none.
 
@@ -360,7 +372,7 @@ def current_step() -> int | None:
 
 
 def log(values: Mapping[str, Any], step: int | None = None) -> None:
-    """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`."""
+    """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`. Without a step, each call is one more than the last."""
     current_run().log(values, step)
 
 

@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise ImportError("nilometer.torch needs PyTorch: pip install torch") from error
 
-from . import _native
+from . import _native, _open_runs
 from ._trouble import is_strict, report, require, require_type
 from .profiling import GPUMemoryProfiler, ThroughputTracker, TrainingTimer
 from .run import Run, _settle_before_finish
@@ -118,6 +118,7 @@ class Watch:
         step: int | None,
     ) -> None:
         self._run = run
+        self._counts = step is not None
         self.timer = TrainingTimer(run=run)
         self.throughput = ThroughputTracker(run=run)
         self.memory: GPUMemoryProfiler | None = None
@@ -174,6 +175,10 @@ class Watch:
         if loader is not None:
             vars(loader).pop("_get_iterator", None)
         self._steps.close()
+        run = self._run if self._run is not None else _open_runs.current()
+        if self._counts and run is not None:
+            # What the program logs from here on counts by itself again.
+            run.set_step(None)
 
     def settle(self) -> None:
         """Stores what is held back until the end of the step, and waits for phases that the GPU is still at."""

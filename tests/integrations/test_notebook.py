@@ -1,6 +1,8 @@
 """A real kernel: the run is named after its notebook, and an error in an earlier cell is not how it ended."""
 
 import json
+import subprocess
+import sys
 
 import nbformat
 from conftest import subprocess_environment
@@ -50,6 +52,40 @@ def test_a_kernel_that_is_shut_down_ends_its_run_without_an_error(tmp_path, monk
     told = run.summary()
     assert not told.get("exception") and (told["status"], told["exit_code"]) == ("exited", 0)
     assert [raised["cell"] for raised in told["exceptions"]] == [2]
+
+
+def execute_file(folder, *command):
+    """By a program of its own, as `jupyter execute` does; nobody tells the kernel."""
+    cells = [nbformat.v4.new_code_cell("import nilometer; nilometer.log({'loss': 1.0}, step=0)")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, folder / "train model.ipynb")
+    environment = subprocess_environment(NILO_DIR=str(folder / "runs"))
+    environment.pop("JPY_SESSION_NAME", None)
+    subprocess.run([sys.executable, *command], cwd=folder, env=environment, check=True, timeout=120)
+    (found,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
+    return nilometer.read_run(found)
+
+
+def test_a_notebook_that_a_command_executes_has_the_name_of_its_file(tmp_path):
+    # `jupyter execute` is this module.
+    by_command = ["-c", "from nbclient.cli import main; main()", "train model.ipynb"]
+    run = execute_file(tmp_path, *by_command)
+    assert run.description["name"] == "train model"
+    assert run.description["command"] == ["train model.ipynb"]
+    assert run.summary()["exit_code"] == 0
+
+
+BY_A_PROGRAM = """
+import glob, nbformat
+from nbclient import NotebookClient
+NotebookClient(nbformat.read(glob.glob("*.ipynb")[0], as_version=4), timeout=120).execute()
+"""
+
+
+def test_a_notebook_of_which_nobody_says_the_file_has_a_plain_name(tmp_path):
+    run = execute_file(tmp_path, "-c", BY_A_PROGRAM)
+    assert run.description["name"] == "notebook"
 
 
 def test_the_cell_that_begins_a_run_and_those_that_are_interrupted(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch_training import adam, batches, small_model, train
 
+import nilometer
 from nilometer.torch import watch
 
 
@@ -336,6 +337,18 @@ def test_a_removed_watch_records_nothing_more(recorded):
     run = recorded()
     assert run.phase("optimizer").step.tolist() == [0, 1]
     assert run.phase("backward").step.tolist() == [0, 1]
+
+
+def test_after_a_removed_watch_the_program_counts_by_itself_again(recorded):
+    model = small_model()
+    optimizer = adam(model)
+    with watch(model, optimizer):
+        for batch in batches(3):
+            train(model, optimizer, [batch])
+            nilometer.log({"loss": 1.0})
+    for _ in range(3):
+        nilometer.log({"loss": 2.0})
+    assert recorded().series("loss").step.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_graph_that_is_used_twice_counts_its_samples_once(recorded):

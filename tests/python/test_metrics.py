@@ -2,10 +2,13 @@
 
 import json
 import math
+import shutil
 import signal
+import textwrap
 
 import numpy
 import pytest
+from conftest import python
 from package import run_program
 
 import nilometer
@@ -147,6 +150,41 @@ def test_a_third_attempt_sees_the_two_before(folder):
     exported = json.loads((folder / "logs/exp_metrics.json").read_text())
     assert len(exported["attempts"]) == 3
     assert exported["steps"]["loss"] == list(range(30))
+
+
+@pytest.mark.parametrize("begin", ["", "nilometer.init('mine', memory=False)", "nilometer.init('mine')"])
+@pytest.mark.parametrize("under", ["alone", "nilo run"])
+def test_a_resumed_experiment_is_a_resumed_run(nilo, begin, under):
+    code = f"""
+        import nilometer
+        from nilometer.metrics import TrainingLogger
+        {begin}
+        logger = TrainingLogger("logs", "mine", resume=True)
+        logger.log_step(len(logger._earlier), {{"loss": 1.0}})
+    """
+    for _ in range(3):
+        if under == "alone":
+            run_program(code, nilo.folder)
+        else:
+            assert nilo("run", "--", *python(textwrap.dedent(code))).returncode == 0
+    mine = [one for one in nilo.runs() if under == "alone" or one["parent"] is not None]
+    assert [one["resumes"] for one in mine] == [None, mine[0]["run"], mine[1]["run"]]
+    assert nilo.show("mine")["resumes"] == nilo.show("last")["resumes"] == mine[1]["run"]
+    head, *_ = nilo("runs").stdout.splitlines()
+    assert "RESUMED FROM" in head
+    drawn = nilo("plot", "last", "-x", "step", "--metric", "loss", "-o", "curve.svg")
+    assert drawn.returncode == 0, drawn.stderr
+
+
+def test_an_experiment_whose_earlier_run_is_gone_begins_without_it(folder):
+    first = TrainingLogger("logs", "exp").run
+    first.finish(0)
+    shutil.rmtree(first.path)
+    second = TrainingLogger("logs", "exp", resume=True).run
+    assert second.resumes is None
+    second.finish(0)
+    third = TrainingLogger("logs", "exp", resume=True).run
+    assert third.resumes == second.id == nilometer.read_run(third.path).description["resumes"]
 
 
 def test_two_experiments_in_one_run_do_not_mix(folder):

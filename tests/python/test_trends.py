@@ -113,7 +113,7 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     assert lines[3] == f"   Predicted OOM Time: {told['seconds']:.1f}seconds later"
     assert lines[4] == f"   Confidence: {told['confidence']:.2f}"
     assert [line.removeprefix("   Recommendation: ") for line in lines[5:-1]] == told["advice"]
-    assert lines[-1] == f"   Reason: {told['reason']}"
+    assert lines[-1].startswith(f"   Reason: {told['reason']}; full in ")
 
 
 def test_a_warning_prints_as_in_its_document():
@@ -128,6 +128,15 @@ def test_a_warning_prints_as_in_its_document():
    Recommendation: Consider reducing batch size
 """
     assert str(OOMPrediction(0, RiskLevel.HIGH, 87.3, "A GPU", 45.2, 0.82, advice)) == block.strip()
+
+
+def test_a_warning_is_the_block_that_the_command_prints():
+    def lines(*known, **more):
+        return str(OOMPrediction("host", RiskLevel.HIGH, 90.0, "a limit", *known, reason="it grows", **more)).split("\n")[3:]
+
+    assert lines(480.0, 0.8, predicted_oom_range=(360.0, 660.0))[-1] == "   Reason: it grows; full in 8 minutes (6–11)"
+    assert lines() == ["   Predicted OOM Time: not in sight", "   Reason: it grows"]
+    assert lines(cause="above-limit") == ["   Predicted OOM Time: not known", "   Reason: it grows"]
 
 
 def gpu(allocated, reserved=None, total=80 * GIB, others=0):

@@ -23,6 +23,16 @@ pub enum GrowthKind {
     Leak,
 }
 
+impl GrowthKind {
+    /// As it is written in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GrowthKind::Growth => "growth",
+            GrowthKind::Leak => "leak",
+        }
+    }
+}
+
 /// A lasting rise of what is held.
 #[derive(Debug, Clone, Copy, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Growth {

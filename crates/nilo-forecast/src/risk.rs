@@ -19,6 +19,20 @@ pub enum RiskLevel {
 }
 
 impl RiskLevel {
+    /// All of them, the least first.
+    pub const ALL: [RiskLevel; 4] = [
+        RiskLevel::Low,
+        RiskLevel::Moderate,
+        RiskLevel::High,
+        RiskLevel::Critical,
+    ];
+
+    /// The one that is written so.
+    pub fn from_name(name: &str) -> Option<RiskLevel> {
+        let mut all = RiskLevel::ALL.into_iter();
+        all.find(|level| level.as_str() == name)
+    }
+
     /// As it is written in JSON and in warnings.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,6 +68,42 @@ pub enum Cause {
     AboveLimit,
 }
 
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 9] = [
+        Cause::Growth,
+        Cause::Leak,
+        Cause::Workers,
+        Cause::Peaks,
+        Cause::Stairs,
+        Cause::Fragmentation,
+        Cause::Swap,
+        Cause::Neighbour,
+        Cause::AboveLimit,
+    ];
+
+    /// As it is written in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cause::Growth => "growth",
+            Cause::Leak => "leak",
+            Cause::Workers => "workers",
+            Cause::Peaks => "peaks",
+            Cause::Stairs => "stairs",
+            Cause::Fragmentation => "fragmentation",
+            Cause::Swap => "swap",
+            Cause::Neighbour => "neighbour",
+            Cause::AboveLimit => "above-limit",
+        }
+    }
+
+    /// The one that is written so.
+    pub fn from_name(name: &str) -> Option<Cause> {
+        let mut all = Cause::ALL.into_iter();
+        all.find(|cause| cause.as_str() == name)
+    }
+}
+
 /// The projection of one resource at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Forecast {
@@ -77,4 +127,30 @@ pub struct Forecast {
     pub lasted_secs: Option<f64>,
     /// Height above the base that comes again and again.
     pub peak_height_bytes: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GrowthKind;
+
+    #[test]
+    fn words_are_those_of_the_json() {
+        fn json(value: impl Serialize) -> String {
+            let text = serde_json::to_string(&value).unwrap();
+            text.trim_matches('"').to_owned()
+        }
+        for level in RiskLevel::ALL {
+            assert_eq!(level.as_str(), json(level));
+            assert_eq!(RiskLevel::from_name(level.as_str()), Some(level));
+        }
+        for cause in Cause::ALL {
+            assert_eq!(cause.as_str(), json(cause));
+            assert_eq!(Cause::from_name(cause.as_str()), Some(cause));
+        }
+        for kind in [GrowthKind::Growth, GrowthKind::Leak] {
+            assert_eq!(kind.as_str(), json(kind));
+        }
+        assert_eq!(Cause::from_name("unknown"), None);
+    }
 }

@@ -10,6 +10,7 @@ mod curve;
 mod font;
 mod frame;
 mod gpu_lines;
+mod joined_pieces;
 mod legend;
 mod levels;
 mod m4;

@@ -1,7 +1,8 @@
-//! From a metric to the lines that are drawn: one for each writer, broken where a value is not finite, as many points as there are pixels.
+//! From a metric to the lines that are drawn: one for each writer or those that follow one another, broken where a value is not finite, as many points as there are pixels.
 
 use nilo_analysis::{Metric, MetricHistory, MetricPoint};
 
+use crate::joined_pieces::join_pieces;
 use crate::m4::m4;
 use crate::x_axis::XAxis;
 
@@ -56,7 +57,7 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
         let place = axis.share_of(point).map(|share| (share, point.value));
         by_writer[writer].extend(place);
     }
-    let mut pieces = Vec::new();
+    let mut laps: Vec<Vec<PlotPoint>> = Vec::new();
     for mut line in by_writer {
         // Steps that begin again begin a new piece. More of them than pixels (threads that share a metric) are one cloud.
         let goes_on = |a: &PlotPoint, b: &PlotPoint| a.0 <= b.0;
@@ -68,7 +69,6 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
         {
             line.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
         let breaks = line
             .windows(2)
             .filter(|pair| !pair[1].1.is_finite())
@@ -77,10 +77,16 @@ fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoi
             // More breaks than pixels cannot be seen as such, and would only make a large picture.
             line.retain(|place| place.1.is_finite());
         }
-        for lap in line.chunk_by(goes_on) {
-            let split = lap.split(|place| !place.1.is_finite());
-            pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
-        }
+        laps.extend(line.chunk_by(goes_on).map(<[PlotPoint]>::to_vec));
+    }
+    if axis.is_steps() {
+        laps = join_pieces(laps);
+    }
+    let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
+    let mut pieces = Vec::new();
+    for lap in &laps {
+        let split = lap.split(|place| !place.1.is_finite());
+        pieces.extend(split.filter(|piece| !piece.is_empty()).map(thin));
     }
     pieces
 }
@@ -100,4 +106,51 @@ pub(crate) fn chosen<'a>(
         let found = metrics.iter().find(|metric| metric.name == *name)?;
         Some((name.as_str(), found.history()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of the steps 2 and 3, and the one of 0 and 1 that it resumes, whose times are not known.
+    fn resumed() -> MetricHistory {
+        let point = |step: i64, writer: u32, time_nanos: u64| MetricPoint {
+            time_nanos,
+            step: Some(step),
+            value: step as f64,
+            writer,
+            lap: 0,
+            rank: None,
+        };
+        MetricHistory {
+            points: vec![
+                point(0, 1, 0),
+                point(1, 1, 0),
+                point(2, 0, 5),
+                point(3, 0, 10),
+            ],
+            ..MetricHistory::default()
+        }
+    }
+
+    #[test]
+    fn a_resumed_run_is_one_line_over_steps() {
+        let axis = XAxis::Steps {
+            knots: vec![(0, 2.0), (10, 3.0)],
+            first: 0.0,
+            last: 3.0,
+        };
+        let drawn = metric_lines(&resumed(), &axis, 300.0).lines;
+        let places: Vec<Vec<f64>> = drawn
+            .iter()
+            .map(|line| line.iter().map(|place| place.1).collect())
+            .collect();
+        assert_eq!(places, [[0.0, 1.0, 2.0, 3.0]]);
+    }
+
+    #[test]
+    fn over_time_each_process_has_its_own_line() {
+        let drawn = metric_lines(&resumed(), &XAxis::time(10), 300.0).lines;
+        assert_eq!(drawn.len(), 2);
+    }
 }

@@ -13,6 +13,7 @@ use crate::text::text_of;
 const DEEPEST: usize = 16;
 
 /// What a dictionary held.
+#[derive(Default)]
 pub(crate) struct FlatValues {
     pub(crate) numbers: Vec<(String, f64)>,
     pub(crate) on_device: Vec<(String, DeviceNumber)>,

@@ -3,11 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_analysis::assessment::{
-    WarningText, growth_while_loading, is_warning as is_warning_level,
+    Prediction, WarningText, growth_while_loading, is_warning as is_warning_level,
 };
-use nilo_forecast::{
-    Cause, Forecaster as Following, GrowthKind, Reading, RiskLevel, level_trend as trend_of,
-};
+use nilo_forecast::{Cause, Forecaster as Following, Reading, RiskLevel, level_trend as trend_of};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -78,7 +76,7 @@ impl PyForecaster {
         dict.set_item("seconds_low", forecast.seconds_low)?;
         dict.set_item("seconds_high", forecast.seconds_high)?;
         dict.set_item("confidence", forecast.confidence)?;
-        dict.set_item("cause", forecast.cause.map(cause_word))?;
+        dict.set_item("cause", forecast.cause.map(Cause::as_str))?;
         dict.set_item("bytes_per_sec", forecast.bytes_per_sec)?;
         dict.set_item("lasted_secs", forecast.lasted_secs)?;
         Ok(dict)
@@ -100,7 +98,7 @@ impl PyForecaster {
             growth = growth_while_loading(growth);
         }
         let dict = PyDict::new(py);
-        dict.set_item("kind", growth_word(growth.kind))?;
+        dict.set_item("kind", growth.kind.as_str())?;
         dict.set_item("bytes_per_sec", growth.bytes_per_sec)?;
         dict.set_item("bytes_per_sec_low", growth.bytes_per_sec_low)?;
         dict.set_item("bytes_per_sec_high", growth.bytes_per_sec_high)?;
@@ -124,27 +122,36 @@ impl PyForecaster {
     }
 }
 
+/// Seconds until something runs out, between which that is in four of five cases, and how sure it is.
+type PredictionParts = (f64, Option<(f64, f64)>, f64);
+
 /// The block that is printed for a warning.
 #[pyfunction]
-#[pyo3(signature = (name, level, used_percent=None, seconds=None, confidence=None, recommendations=Vec::new(), reason=""))]
+#[pyo3(signature = (name, level, used_percent=None, prediction=None, cause=None, recommendations=Vec::new(), reason=""))]
 pub(crate) fn warning_text(
     name: &str,
     level: &str,
     used_percent: Option<f64>,
-    seconds: Option<f64>,
-    confidence: Option<f64>,
+    prediction: Option<PredictionParts>,
+    cause: Option<&str>,
     recommendations: Vec<String>,
     reason: &str,
 ) -> PyResult<String> {
     let level = risk_level(level)?;
     let recommendations: Vec<&str> = recommendations.iter().map(String::as_str).collect();
+    let prediction = prediction.map(|(seconds, range, confidence)| Prediction {
+        seconds,
+        seconds_low: range.map(|range| range.0),
+        seconds_high: range.map(|range| range.1),
+        confidence,
+    });
     let text = WarningText {
         name,
         level,
         used_percent,
-        seconds,
-        confidence,
-        without_time: "not in sight",
+        prediction,
+        cause: cause.and_then(Cause::from_name),
+        has_run_out: false,
         recommendations: &recommendations,
         reason,
     };
@@ -158,14 +165,8 @@ pub(crate) fn is_warning(level: &str) -> PyResult<bool> {
 }
 
 fn risk_level(name: &str) -> PyResult<RiskLevel> {
-    let levels = [
-        RiskLevel::Low,
-        RiskLevel::Moderate,
-        RiskLevel::High,
-        RiskLevel::Critical,
-    ];
-    let known = levels.into_iter().find(|known| known.as_str() == name);
-    known.ok_or_else(|| value_error(format!("no risk level is called {name:?}")))
+    RiskLevel::from_name(name)
+        .ok_or_else(|| value_error(format!("no risk level is called {name:?}")))
 }
 
 /// Where a level went that was read at these seconds: `increasing`, `decreasing` or `stable`; None when it was read too seldom.
@@ -174,27 +175,4 @@ pub(crate) fn level_trend(seconds: Vec<f64>, bytes: Vec<f64>) -> Option<&'static
     let end = seconds.last().copied()?;
     let trend = trend_of(&seconds, &bytes, end, seconds.len() as u64)?;
     Some(trend.as_str())
-}
-
-/// As it is written in JSON.
-pub(crate) fn cause_word(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Growth => "growth",
-        Cause::Leak => "leak",
-        Cause::Workers => "workers",
-        Cause::Peaks => "peaks",
-        Cause::Stairs => "stairs",
-        Cause::Fragmentation => "fragmentation",
-        Cause::Swap => "swap",
-        Cause::Neighbour => "neighbour",
-        Cause::AboveLimit => "above-limit",
-    }
-}
-
-/// As it is written in JSON.
-pub(crate) fn growth_word(kind: GrowthKind) -> &'static str {
-    match kind {
-        GrowthKind::Growth => "growth",
-        GrowthKind::Leak => "leak",
-    }
 }

@@ -14,6 +14,7 @@ mod flatten;
 mod forecaster;
 mod gpus;
 mod key_sets;
+mod launcher;
 mod live;
 mod nested;
 mod number;
@@ -37,6 +38,7 @@ mod termination;
 mod text;
 mod thread_or_task;
 mod throughput;
+mod tracked_metrics;
 mod tracker;
 mod trouble;
 mod watch;
@@ -54,6 +56,8 @@ mod _native {
     use super::forecaster::{PyForecaster, is_warning, level_trend, warning_text};
     #[pymodule_export]
     use super::gpus::gpu_readings;
+    #[pymodule_export]
+    use super::launcher::{process_arguments, process_started};
     #[pymodule_export]
     use super::live::{AlertWatch, LeakWatch, MemoryMonitor, OomWatch};
     #[pymodule_export]

@@ -22,7 +22,7 @@ use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
 use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, lock};
-use crate::stream::Stream;
+use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
 use crate::trouble::report;
@@ -191,6 +191,13 @@ impl Run {
         outcome
     }
 
+    /// Says that this run continues another one, by its id; nothing where another process made this run.
+    fn set_resumed(&self, id: &str) {
+        if let (Some(owned), Ok(id)) = (&mut *lock(&self.shared.owned), id.parse()) {
+            owned.set_resumed(id);
+        }
+    }
+
     /// Tells the run when this process fails, if it is a rank: whoever made the run knows only of itself.
     fn tell_rank_end(&self) {
         if let (Some(path), Some(place)) = (&self.shared.path, own_rank()) {
@@ -216,7 +223,7 @@ impl Run {
     #[pyo3(signature = (values, step=None))]
     fn log(&self, values: &Bound<'_, PyAny>, step: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = values.py();
-        let step = step_of("log", step)?;
+        let step = RowStep::Logged(step_of("log", step)?);
         if let Ok(dict) = values.cast::<PyDict>() {
             let quick = self.shared.log_quickly(METRICS, dict, step);
             if quick != QuickOutcome::NeedsCare {
@@ -224,7 +231,10 @@ impl Run {
             }
         }
         match as_dict(values) {
-            Some(dict) => self.shared.log_found(py, METRICS, flatten(&dict)?, step),
+            Some(dict) => {
+                let row = (step, flatten(&dict)?);
+                self.shared.log_found(py, METRICS, vec![row])
+            }
             None => report(
                 py,
                 "log: the values are not a dictionary of names and numbers",

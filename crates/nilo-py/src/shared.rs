@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_recorder::OwnRecorder;
 use nilo_runfile::{RunFolder, monotonic_nanos};
-use nilo_sample::{Ending, RunDescription, RunStatus};
+use nilo_sample::{Ending, RunDescription, RunId, RunStatus};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,7 +18,7 @@ use crate::key_sets::{InvalidName, LONGEST_NAME, MOST_NAMES};
 use crate::pending::{Pending, PendingQueue};
 use crate::quick_row::QuickRowBuffer;
 use crate::rank_end::RankEnd;
-use crate::stream::Stream;
+use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::trouble::{report, warn_once};
 
@@ -220,7 +220,7 @@ impl SharedRun {
         &self,
         group: &str,
         dict: &Bound<'_, PyDict>,
-        step: Option<i64>,
+        step: RowStep,
     ) -> QuickOutcome {
         if self.path.is_none() {
             return QuickOutcome::Stored; // Recording is switched off.
@@ -232,10 +232,10 @@ impl SharedRun {
         let stored = self.with_stream(|stream| {
             let table = stream.key_sets(group).find(row.addresses)?;
             // A step that goes back is worth a warning, which the long way gives.
-            if stream.goes_back(table, step) {
+            if stream.goes_back(table, step.given()) {
                 return None;
             }
-            let step = stream.step_or_next(step);
+            let step = stream.resolve_step(step);
             Some(stream.append(table, Some(step), row.values))
         });
         match stored.flatten() {
@@ -257,14 +257,13 @@ impl SharedRun {
         self.settle(py, false)
     }
 
-    /// Stores what was found in any dictionary.
+    /// Stores what one call found in any dictionary: one row, or one for each step where its metrics count apart.
     #[cold]
     pub(crate) fn log_found(
         &self,
         py: Python<'_>,
         group: &str,
-        found: FlatValues,
-        step: Option<i64>,
+        rows: Vec<(RowStep, FlatValues)>,
     ) -> PyResult<()> {
         if self.is_finished() {
             self.count_lost_call();
@@ -274,31 +273,39 @@ impl SharedRun {
             );
         }
         let time_nanos = monotonic_nanos();
+        let (mut refused, mut unusable, mut restart) = (Vec::new(), Vec::new(), None);
         let outcome = self.store(|stream| {
-            let mut refused = Vec::new();
-            let (mut names, mut values) = (Vec::new(), Vec::new());
-            for (name, value) in found.numbers {
-                match stream.key_sets(group).admit(&name) {
-                    Ok(()) => {
-                        names.push(name);
-                        values.push(value);
+            let mut on_device = Vec::new();
+            for (row_step, found) in rows {
+                let refused_before = refused.len();
+                let (mut names, mut values) = (Vec::new(), Vec::new());
+                for (name, value) in found.numbers {
+                    match stream.key_sets(group).admit(&name) {
+                        Ok(()) => {
+                            names.push(name);
+                            values.push(value);
+                        }
+                        Err(refusal) => refused.push((name, refusal)),
                     }
-                    Err(refusal) => refused.push((name, refusal)),
                 }
+                let step = Some(stream.resolve_step(row_step));
+                let table = stream.append_named(group, time_nanos, step, &names, &values);
+                let went_back = table.and_then(|table| stream.note_step(table, row_step.given()));
+                restart = restart.or(went_back);
+                if let (Some(table), Some(keys)) = (table, found.keys)
+                    && refused.len() == refused_before
+                {
+                    stream.key_sets(group).remember(keys, table);
+                }
+                unusable.extend(found.unusable);
+                on_device.extend(found.on_device.into_iter().map(|value| (step, value)));
             }
-            let asked = step;
-            let step = Some(stream.step_or_next(step));
-            let table = stream.append_named(group, time_nanos, step, &names, &values);
-            let restart = table.and_then(|table| stream.note_step(table, asked));
-            if let (Some(table), Some(keys), true) = (table, found.keys, refused.is_empty()) {
-                stream.key_sets(group).remember(keys, table);
-            }
-            (step, refused, stream.is_losing(), restart)
+            (on_device, stream.is_losing())
         });
-        let Some((step, refused, is_losing, restart)) = outcome else {
+        let Some((on_device, is_losing)) = outcome else {
             return Ok(());
         };
-        for (name, number) in found.on_device {
+        for (step, (name, number)) in on_device {
             self.has_pending.store(true, Ordering::Relaxed);
             lock(&self.pending).push(Pending {
                 group: group.to_owned(),
@@ -319,7 +326,7 @@ impl SharedRun {
                 ),
             )?;
         }
-        for (name, what) in found.unusable {
+        for (name, what) in unusable {
             report(
                 py,
                 &format!("log: {name:?} is {what}; only scalars are stored"),
@@ -345,6 +352,18 @@ impl SharedRun {
 }
 
 impl Ownership {
+    /// The run continues another one.
+    pub(crate) fn set_resumed(&mut self, id: RunId) {
+        if self.pid != std::process::id() {
+            return;
+        }
+        self.description.resumes = Some(id.clone());
+        match &mut self.recorder {
+            Some(recorder) => recorder.redescribe(|description| description.resumes = Some(id)),
+            None => drop(self.folder.write_description(&self.description)),
+        }
+    }
+
     pub(crate) fn end(self, exit_code: Option<i32>) {
         if self.pid != std::process::id() {
             return;

@@ -31,10 +31,38 @@ pub(crate) struct Stream {
     torch_memory: HashMap<u32, TableId>,
     /// The step that training is at, where somebody says so: phases and memory carry it.
     pub(crate) step: Option<i64>,
+    /// The step of the next row of `log` for which none is given.
     next_step: i64,
+    newest_step: Option<i64>,
     /// The last step that was given for each table, and whether a step that went back was told of.
     last_steps: Vec<i64>,
     has_told_restart: bool,
+}
+
+/// Where the step of a row of metrics comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowStep {
+    /// A call of `log`: its step, or one more than the last call's.
+    Logged(Option<i64>),
+    Tracked(TrackedStep),
+}
+
+/// The step of a tracker's row: given by its caller, or counted by the tracker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TrackedStep {
+    pub(crate) step: i64,
+    pub(crate) is_given: bool,
+}
+
+impl RowStep {
+    /// The step that the caller gave.
+    #[inline]
+    pub(crate) fn given(self) -> Option<i64> {
+        match self {
+            RowStep::Logged(step) => step,
+            RowStep::Tracked(tracked) => tracked.is_given.then_some(tracked.step),
+        }
+    }
 }
 
 /// Asked for at each new table: a process that starts the other ranks itself, as Lightning's first does, has a place only then.
@@ -55,6 +83,7 @@ impl Stream {
             torch_memory: HashMap::new(),
             step: None,
             next_step: 0,
+            newest_step: None,
             last_steps: Vec::new(),
             has_told_restart: false,
         })
@@ -77,6 +106,7 @@ impl Stream {
         let mut stream = Stream::open(&self.folder)?;
         stream.step = self.step;
         stream.next_step = self.next_step;
+        stream.newest_step = self.newest_step;
         stream.has_told_restart = self.has_told_restart;
         Ok(stream)
     }
@@ -95,15 +125,25 @@ impl Stream {
 
     /// The step that training has come to: the one that it is said to be at, or the last that a row was stored under.
     pub(crate) fn newest_step(&self) -> Option<i64> {
-        let last = (self.next_step > 0).then(|| self.next_step - 1);
-        self.step.or(last)
+        self.step.or(self.newest_step)
     }
 
-    /// The step of a row: the given one, the one that training is said to be at, or one more than the last.
+    /// The step of a row.
     #[inline]
-    pub(crate) fn step_or_next(&mut self, step: Option<i64>) -> i64 {
-        let step = step.or(self.step).unwrap_or(self.next_step);
-        self.next_step = step.saturating_add(1);
+    pub(crate) fn resolve_step(&mut self, step: RowStep) -> i64 {
+        let (step, newest) = match step {
+            RowStep::Logged(step) => {
+                let step = step.or(self.step).unwrap_or(self.next_step);
+                self.next_step = step.saturating_add(1);
+                (step, step)
+            }
+            RowStep::Tracked(TrackedStep { step, is_given }) => {
+                // What a tracker counted says little of where training is: that of an evaluation counts too.
+                let last = self.newest_step.filter(|last| !is_given && *last > step);
+                (step, last.unwrap_or(step))
+            }
+        };
+        self.newest_step = Some(newest);
         step
     }
 

@@ -1,6 +1,6 @@
 //! Metrics in memory and in the run: the native half of `MetricTracker`.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
@@ -10,14 +10,15 @@ use nilo_sample::ABSENT;
 
 use crate::destination::Destination;
 use crate::errors::value_error;
-use crate::flatten::{as_dict, flatten};
-use crate::key_sets::MOST_NAMES;
+use crate::flatten::{FlatValues, as_dict, flatten};
 use crate::number::{self, LoggedValue};
 use crate::pending::DeviceNumber;
 use crate::run::{Run, step_of};
 use crate::series::{Series, SeriesStatistics, finite, mean_and_std, metric_summary};
 use crate::shared::{QuickOutcome, SharedRun};
+use crate::stream::{RowStep, TrackedStep};
 use crate::text::{Text, text_of};
+use crate::tracked_metrics::TrackedMetrics;
 use crate::trouble::report;
 
 /// Values by name, kept in memory for statistics and stored in the run as they come.
@@ -28,7 +29,7 @@ pub(crate) struct Tracker {
     asked_group: Option<String>,
     /// The run that it writes to and its group there.
     place: Mutex<Option<(Arc<SharedRun>, Group)>>,
-    metrics: Mutex<HashMap<String, Series>>,
+    metrics: Mutex<TrackedMetrics>,
     later: Mutex<Vec<PendingValue>>,
 }
 
@@ -137,7 +138,7 @@ impl Tracker {
 
     /// The names so far, sorted.
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.locked().keys().cloned().collect();
+        let mut names: Vec<String> = self.locked().names().cloned().collect();
         names.sort_unstable();
         names
     }
@@ -163,15 +164,15 @@ impl Tracker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
-        self.locked().clear();
+        self.locked().forget_values();
     }
 
     fn __contains__(&self, name: Text) -> bool {
-        self.locked().contains_key(&*name)
+        self.locked().get(&name).is_some()
     }
 
     fn __len__(&self) -> usize {
-        self.locked().len()
+        self.locked().names().count()
     }
 }
 
@@ -193,6 +194,9 @@ impl Tracker {
             Some((known, Group::Numbered(number, _))) => known.give_back_tracker(*number),
             _ => {}
         }
+        if place.is_some() {
+            self.locked().restart_steps();
+        }
         let group = match &self.asked_group {
             Some(name) => Group::Asked(name.as_str().into()),
             None => {
@@ -205,7 +209,7 @@ impl Tracker {
         name
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Series>> {
+    fn locked(&self) -> MutexGuard<'_, TrackedMetrics> {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -239,52 +243,109 @@ impl Tracker {
 
     fn add(&self, dict: &Bound<'_, PyDict>, step: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = dict.py();
-        let step = step_of("update", step)?;
+        let given = step_of("update", step)?;
         let run = self.destination.get(py)?;
         let group = self.group_in(&run);
-        if run.is_stored() {
-            let quick = run.log_quickly(&group, dict, step);
+        let said = given.or_else(|| run.with_stream(|stream| stream.step).flatten());
+        let said = said.map(|step| TrackedStep {
+            step,
+            is_given: given.is_some(),
+        });
+        if run.is_stored()
+            && let Some(step) = said.or_else(|| self.common_step(dict))
+        {
+            let quick = run.log_quickly(&group, dict, RowStep::Tracked(step));
             if quick != QuickOutcome::NeedsCare {
-                self.keep_plain(dict);
+                self.keep_plain(dict, step.step);
                 return run.after_quick_row(py, quick);
             }
         }
-        let found = flatten(dict)?;
-        for (name, number) in &found.numbers {
-            self.push(name, *number);
+        let rows = self.rows_by_step(flatten(dict)?, said);
+        for (tracked, found) in &rows {
+            self.keep(py, found, tracked.step);
         }
-        for (name, number) in &found.on_device {
-            self.push_later(py, name, number);
+        let rows = rows.into_iter();
+        let rows = rows.map(|(tracked, found)| (RowStep::Tracked(tracked), found));
+        run.log_found(py, &group, rows.collect())
+    }
+
+    /// The step that all metrics of a plain dictionary have come to, if it is one.
+    #[inline]
+    fn common_step(&self, dict: &Bound<'_, PyDict>) -> Option<TrackedStep> {
+        let metrics = self.locked();
+        let mut steps = dict.iter().map(|(key, _)| {
+            let name = key.cast::<PyString>().ok()?;
+            Some(metrics.next_step(&text_of(name)))
+        });
+        let first = steps.next()??;
+        let is_common = steps.all(|step| step == Some(first));
+        is_common.then_some(TrackedStep {
+            step: first,
+            is_given: false,
+        })
+    }
+
+    /// What a dictionary held, by step: each metric counts its own where none is said.
+    fn rows_by_step(
+        &self,
+        found: FlatValues,
+        said: Option<TrackedStep>,
+    ) -> Vec<(TrackedStep, FlatValues)> {
+        if let Some(step) = said {
+            return vec![(step, found)];
         }
-        run.log_found(py, &group, found, step)
+        let metrics = self.locked();
+        let mut rows = BTreeMap::<i64, FlatValues>::new();
+        for (name, number) in found.numbers {
+            let row = rows.entry(metrics.next_step(&name)).or_default();
+            row.numbers.push((name, number));
+        }
+        for (name, number) in found.on_device {
+            let row = rows.entry(metrics.next_step(&name)).or_default();
+            row.on_device.push((name, number));
+        }
+        for (name, what) in found.unusable {
+            let row = rows.entry(metrics.next_step(&name)).or_default();
+            row.unusable.push((name, what));
+        }
+        if let (1, Some(mut row)) = (rows.len(), rows.first_entry()) {
+            row.get_mut().keys = found.keys;
+        }
+        let counted = |step| TrackedStep {
+            step,
+            is_given: false,
+        };
+        let by_step = rows.into_iter();
+        by_step.map(|(step, row)| (counted(step), row)).collect()
     }
 
     /// Keeps a dictionary that is known to be flat and plain.
     #[inline]
-    fn keep_plain(&self, dict: &Bound<'_, PyDict>) {
+    fn keep_plain(&self, dict: &Bound<'_, PyDict>, step: i64) {
         for (key, value) in dict.iter() {
             if let (Ok(name), LoggedValue::Number(number)) =
                 (key.cast::<PyString>(), number::read(&value))
             {
-                self.push(&text_of(name), number);
+                self.locked().push(&text_of(name), number, step);
             }
         }
     }
 
-    #[inline]
-    fn push(&self, name: &str, value: f64) {
-        let mut metrics = self.locked();
-        if let Some(series) = metrics.get_mut(name) {
-            series.push(value);
-        } else if metrics.len() < MOST_NAMES {
-            metrics.entry(name.to_owned()).or_default().push(value);
+    fn keep(&self, py: Python<'_>, found: &FlatValues, step: i64) {
+        for (name, number) in &found.numbers {
+            self.locked().push(name, *number, step);
         }
-        // One name too many: the run says so.
+        for (name, number) in &found.on_device {
+            self.push_later(py, name, number, step);
+        }
+        for (name, _) in &found.unusable {
+            self.locked().skip(name, step);
+        }
     }
 
     /// Holds the place of a number that is still on a device.
-    fn push_later(&self, py: Python<'_>, name: &str, number: &DeviceNumber) {
-        self.push(name, ABSENT);
+    fn push_later(&self, py: Python<'_>, name: &str, number: &DeviceNumber, step: i64) {
+        self.locked().push(name, ABSENT, step);
         let index = self.locked().get(name).map_or(0, Series::len);
         if index > 0 {
             let place = PendingValue {
@@ -304,9 +365,7 @@ impl Tracker {
         let later = std::mem::take(&mut *self.later.lock().unwrap_or_else(PoisonError::into_inner));
         for place in later {
             let value = place.number.value(py).unwrap_or(f64::NAN);
-            if let Some(series) = self.locked().get_mut(&place.name) {
-                series.set(place.index, value);
-            }
+            self.locked().set(&place.name, place.index, value);
         }
     }
 }

@@ -125,6 +125,12 @@ impl OwnRecorder {
         self.with_local_ranks.store(true, Ordering::Relaxed);
     }
 
+    /// Another description, which it writes at the end.
+    pub fn redescribe(&mut self, change: impl FnOnce(&mut RunDescription)) {
+        change(&mut self.description);
+        self.folder.write_description(&self.description).ok();
+    }
+
     /// Takes a last reading, ends the recording and writes down how the program ended, as far as it knows itself.
     /// In a forked child it does nothing.
     pub fn stop(self, exit_code: Option<i32>) -> Option<Ending> {

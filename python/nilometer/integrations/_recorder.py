@@ -69,3 +69,5 @@ class StepRecorder:
         self._idle_since = None
         if isinstance(self.timer, CudaTimer):
             self.timer.settle(wait=False)
+        # What the program logs from here on counts by itself again.
+        self.run.set_step(None)

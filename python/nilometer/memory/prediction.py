@@ -50,12 +50,15 @@ class OOMPrediction:
         return _native.is_warning(self.risk_level.value)
 
     def __str__(self) -> str:
+        prediction = None
+        if self.predicted_oom_seconds is not None:
+            prediction = (self.predicted_oom_seconds, self.predicted_oom_range, self.confidence or 0.0)
         return _native.warning_text(
             self.device_name,
             self.risk_level.value,
             self.current_usage,
-            self.predicted_oom_seconds,
-            self.confidence,
+            prediction,
+            self.cause,
             self.recommendations,
             self.reason,
         )

@@ -19,7 +19,7 @@ from .._files import write_json
 from .._trouble import refuse_pickling, report, require, require_type
 from ..reading import RecordedRun, Series
 from ..integrations._find_run import run_of_training
-from ..run import Run
+from ..run import Run, continue_run
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker
 
@@ -67,6 +67,8 @@ class TrainingLogger:
         self._started_at = _now()
         self.run = run_of_training(self, run, experiment_name, named=experiment_name != "experiment")
         self._earlier = _read_attempts(self._attempts_file) if resume else []
+        if self._earlier:
+            continue_run(self.run, self._earlier[-1]["run"])
         self._note_attempt()
         self.metrics = MetricTracker(self.run, group=self._group)
         self.scores = ScoreDistributionTracker()

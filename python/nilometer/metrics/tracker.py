@@ -16,6 +16,7 @@ class MetricTracker(_native.Tracker):
     """Keeps every value of every metric in memory for statistics, and stores it in the run as it comes.
 
     Statistics are over the finite values; NaN and infinities are counted (`nan_count`, `inf_count`), not swallowed.
+    Without a step, each metric counts its own updates: 0, 1, 2, …, whatever else is logged. One that is given is counted on from.
     `std` divides by n and percentiles interpolate linearly, both as numpy does by default.
 
     >>> tracker = MetricTracker()

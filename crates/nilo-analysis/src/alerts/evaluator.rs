@@ -21,6 +21,19 @@ const CALM_BELOW: f64 = 0.03;
 /// So many looks in a row must find a leak: the first may rest on the end of a warm-up.
 const LEAK_LOOKS: u32 = 3;
 
+/// How serious the alert of a risk is.
+fn severity_of(level: RiskLevel) -> Severity {
+    let mut steps = STEPS.into_iter().rev();
+    let reached = steps.find(|(from, _)| level >= *from);
+    reached.map_or(Severity::Warning, |(_, severity)| severity)
+}
+
+/// The least risk of which an alert of this severity tells.
+pub fn risk_of(severity: Severity) -> RiskLevel {
+    let known = STEPS.into_iter().find(|(_, known)| *known == severity);
+    known.map_or(RiskLevel::High, |(level, _)| level)
+}
+
 /// Turns verdicts into alerts: each is raised once and cleared once.
 #[derive(Debug, Clone, Default)]
 pub struct AlertEvaluator {
@@ -87,16 +100,11 @@ impl AlertEvaluator {
 
     /// Thresholds are for what is full when it is full. A caching allocator that holds all of its GPU is at rest.
     fn look_at_level(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
-        let rules = &self.rules;
-        let thresholds = match risk.resource {
-            Resource::Job | Resource::Host | Resource::Cgroup { .. } => [
-                (AlertKind::MemoryWarning, rules.memory_warning),
-                (AlertKind::MemoryCritical, rules.memory_critical),
-            ],
-            Resource::Gpu { .. } => [
-                (AlertKind::GpuMemoryWarning, rules.gpu_warning),
-                (AlertKind::GpuMemoryCritical, rules.gpu_critical),
-            ],
+        let kinds = match risk.resource {
+            Resource::Job | Resource::Host | Resource::Cgroup { .. } => {
+                [AlertKind::MemoryWarning, AlertKind::MemoryCritical]
+            }
+            Resource::Gpu { .. } => [AlertKind::GpuMemoryWarning, AlertKind::GpuMemoryCritical],
             Resource::Process { .. }
             | Resource::SharedMemory
             | Resource::Torch { .. }
@@ -106,9 +114,12 @@ impl AlertEvaluator {
             return;
         };
         let share = risk.reading.needed_bytes() / limit;
-        let [(_, high), (_, critical)] = thresholds;
+        let [Some(high), Some(critical)] = kinds.map(|kind| self.rules.threshold(kind)) else {
+            return;
+        };
         let level = Thresholds { high, critical }.level(share);
-        for ((kind, threshold), (alarm, severity)) in thresholds.into_iter().zip(STEPS) {
+        let thresholds = kinds.into_iter().zip([high, critical]);
+        for ((kind, threshold), (alarm, severity)) in thresholds.zip(STEPS) {
             let sign = match share {
                 _ if level >= alarm => AlarmState::Alarm,
                 share if share < threshold - CALM_BELOW => AlarmState::Calm,
@@ -126,10 +137,7 @@ impl AlertEvaluator {
             RiskLevel::Low => AlarmState::Calm,
             _ => AlarmState::Between,
         };
-        let severity = match level {
-            RiskLevel::Critical => Severity::Critical,
-            _ => Severity::Warning,
-        };
+        let severity = severity_of(level);
         let before = alerts.len();
         let reason = AlertReason::Risk(&risk.forecast);
         let kind = AlertKind::OomRisk;

@@ -9,7 +9,7 @@ mod latch;
 mod rules;
 mod wording;
 
-pub use evaluator::AlertEvaluator;
+pub use evaluator::{AlertEvaluator, risk_of};
 pub use rules::{AlertRules, RulesError};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What raises an alert.
 
+use nilo_sample::AlertKind;
 use thiserror::Error;
 
 use crate::assessment::Thresholds;
@@ -35,6 +36,17 @@ impl Default for AlertRules {
 }
 
 impl AlertRules {
+    /// The share of the limit that raises this kind of alert; none where it is not a level that does.
+    pub fn threshold(&self, kind: AlertKind) -> Option<f64> {
+        match kind {
+            AlertKind::MemoryWarning => Some(self.memory_warning),
+            AlertKind::MemoryCritical => Some(self.memory_critical),
+            AlertKind::GpuMemoryWarning => Some(self.gpu_warning),
+            AlertKind::GpuMemoryCritical => Some(self.gpu_critical),
+            AlertKind::MemoryLeak | AlertKind::OomRisk | AlertKind::Unknown => None,
+        }
+    }
+
     /// For somebody who warns by risk, and above one level of whatever can run out.
     pub fn from_thresholds(thresholds: &Thresholds, leak: bool) -> AlertRules {
         AlertRules {

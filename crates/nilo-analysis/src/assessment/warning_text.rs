@@ -16,12 +16,12 @@ pub struct WarningText<'a> {
     pub level: RiskLevel,
     /// Share of its limit, in percent.
     pub used_percent: Option<f64>,
-    /// Seconds until it runs out.
-    pub seconds: Option<f64>,
-    /// How sure that is.
-    pub confidence: Option<f64>,
-    /// Stands where a time would stand.
-    pub without_time: &'a str,
+    /// When it runs out.
+    pub prediction: Option<Prediction>,
+    /// What drives it there.
+    pub cause: Option<Cause>,
+    /// Whether it did run out.
+    pub has_run_out: bool,
     /// What to do.
     pub recommendations: &'a [&'a str],
     /// Why.
@@ -40,18 +40,24 @@ impl WarningText<'_> {
         if let Some(percent) = self.used_percent {
             line("Current Usage", &format!("{percent:.1}%"));
         }
-        match self.seconds {
-            Some(secs) => line("Predicted OOM Time", &format!("{secs:.1}seconds later")),
-            None => line("Predicted OOM Time", self.without_time),
-        }
-        if let Some(confidence) = self.confidence {
-            line("Confidence", &format!("{confidence:.2}"));
+        let time = match (&self.prediction, self.has_run_out, self.cause) {
+            (Some(told), ..) => format!("{:.1}seconds later", told.seconds),
+            (None, true, _) => "it has run out".to_owned(),
+            (None, false, Some(Cause::AboveLimit)) => "not known".to_owned(),
+            (None, false, _) => "not in sight".to_owned(),
+        };
+        line("Predicted OOM Time", &time);
+        if let Some(told) = &self.prediction {
+            line("Confidence", &format!("{:.2}", told.confidence));
         }
         for advice in self.recommendations {
             line("Recommendation", advice);
         }
-        if !self.reason.is_empty() {
-            line("Reason", self.reason);
+        let left = self.prediction.as_ref().map(prediction_in_words);
+        match left {
+            _ if self.reason.is_empty() => {}
+            Some(left) => line("Reason", &format!("{}; full {left}", self.reason)),
+            None => line("Reason", self.reason),
         }
         text
     }
@@ -60,24 +66,15 @@ impl WarningText<'_> {
 impl Assessment {
     /// The block for this assessment; `clean` takes out of names and reasons what does not belong on a line.
     pub fn warning_text(&self, clean: impl Fn(&str) -> String) -> String {
-        let left = self.prediction.as_ref().map(prediction_in_words);
-        let reason = clean(&match left {
-            Some(left) => format!("{}; full {left}", self.reason),
-            None => self.reason.clone(),
-        });
         WarningText {
             name: &clean(&self.name),
             level: self.level,
             used_percent: self.used_percent,
-            seconds: self.prediction.map(|prediction| prediction.seconds),
-            confidence: self.prediction.map(|prediction| prediction.confidence),
-            without_time: match (&self.ran_out, self.cause) {
-                (Some(_), _) => "it has run out",
-                (None, Some(Cause::AboveLimit)) => "not known",
-                (None, _) => "not in sight",
-            },
+            prediction: self.prediction,
+            cause: self.cause,
+            has_run_out: self.ran_out.is_some(),
             recommendations: &self.recommendations,
-            reason: &reason,
+            reason: &clean(&self.reason),
         }
         .to_text()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use nilo_analysis::alerts::AlertRules;
+use nilo_analysis::alerts::{AlertRules, risk_of};
 use nilo_analysis::tracking::ResourceVerdict;
 use nilo_follow::FollowSettings;
 use nilo_forecast::Cause;
@@ -15,7 +15,6 @@ use pyo3::types::PyDict;
 use super::device::{Device, DeviceReading};
 use super::monitor::{MemoryMonitor, SharedJudge};
 use super::oom_watch::NO_LEAKS;
-use crate::forecaster::cause_word;
 
 /// Watches levels and risks.
 #[pyclass(frozen, module = "nilometer._native")]
@@ -148,32 +147,20 @@ impl AlertWatch {
 
     fn to_dict<'py>(&self, py: Python<'py>, told: &AlertDetails) -> PyResult<Bound<'py, PyDict>> {
         let alert = &told.alert;
-        let rules = &self.rules;
         let dict = PyDict::new(py);
         dict.set_item("message", &alert.text)?;
         dict.set_item("current_usage", alert.used_percent)?;
         dict.set_item("limit", &told.limit_source)?;
-        let threshold = match alert.kind {
-            AlertKind::MemoryWarning => Some(rules.memory_warning),
-            AlertKind::MemoryCritical => Some(rules.memory_critical),
-            AlertKind::GpuMemoryWarning => Some(rules.gpu_warning),
-            AlertKind::GpuMemoryCritical => Some(rules.gpu_critical),
-            AlertKind::MemoryLeak | AlertKind::OomRisk | AlertKind::Unknown => None,
-        };
-        if let Some(share) = threshold {
+        if let Some(share) = self.rules.threshold(alert.kind) {
             dict.set_item("threshold", 100.0 * share)?;
             return Ok(dict);
         }
-        let level = match alert.severity {
-            Severity::Critical => "critical",
-            Severity::Warning | Severity::Info => "high",
-        };
-        dict.set_item("risk_level", level)?;
+        dict.set_item("risk_level", risk_of(alert.severity).as_str())?;
         dict.set_item("predicted_oom_seconds", alert.seconds_left)?;
         let range = alert.seconds_left_low.zip(alert.seconds_left_high);
         dict.set_item("predicted_oom_range", range)?;
         dict.set_item("confidence", alert.confidence)?;
-        dict.set_item("cause", told.cause.map(cause_word))?;
+        dict.set_item("cause", told.cause.map(Cause::as_str))?;
         dict.set_item("recommendations", &alert.recommendations)?;
         Ok(dict)
     }

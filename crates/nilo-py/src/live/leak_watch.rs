@@ -14,7 +14,6 @@ use pyo3::types::PyDict;
 
 use super::device::{Device, DeviceReading};
 use super::monitor::{MemoryMonitor, OwnJudge, SharedJudge};
-use crate::forecaster::growth_word;
 
 /// Just after the leak finder has seen enough.
 const FIRST_LEAKS: Duration = Duration::from_secs(11);
@@ -94,7 +93,7 @@ impl LeakWatch {
         growths
             .map(|(device, growth)| {
                 let dict = PyDict::new(py);
-                dict.set_item("kind", growth_word(growth.kind))?;
+                dict.set_item("kind", growth.kind.as_str())?;
                 dict.set_item("bytes_per_sec", growth.bytes_per_sec)?;
                 dict.set_item("lasted_secs", growth.lasted_secs)?;
                 Ok((device, dict))

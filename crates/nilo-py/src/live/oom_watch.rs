@@ -6,12 +6,12 @@ use std::time::Duration;
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::{Assessment, Thresholds};
 use nilo_follow::{FollowSettings, LeakSearch, WarningChange, Warnings};
+use nilo_forecast::Cause;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::device::{Device, DeviceReading, worst_of_each};
 use super::monitor::{MemoryMonitor, SharedJudge};
-use crate::forecaster::cause_word;
 
 /// Nobody searches for leaks by these settings.
 pub(super) const NO_LEAKS: LeakSearch = LeakSearch {
@@ -143,8 +143,7 @@ impl Risk {
         let range = prediction.and_then(|told| told.seconds_low.zip(told.seconds_high));
         dict.set_item("predicted_oom_range", range)?;
         dict.set_item("reason", &assessment.reason)?;
-        let cause = assessment.cause.filter(|_| prediction.is_some());
-        dict.set_item("cause", cause.map(cause_word))?;
+        dict.set_item("cause", assessment.cause.map(Cause::as_str))?;
         dict.set_item("forecast_level", assessment.forecast_level.as_str())?;
         Ok(dict)
     }
