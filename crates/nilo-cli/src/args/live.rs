@@ -203,6 +203,25 @@ mod tests {
     }
 
     #[test]
+    fn every_verb_takes_several_processes_in_the_same_ways() {
+        for verb in ["watch", "oom", "oom --monitor", "leak", "profile", "monitor"] {
+            for pids in ["--pid 7 8", "--pid 7,8", "--pid 7 --pid 8", "-p 7 8"] {
+                let words = format!("nilo {verb} {pids}");
+                let pids = match parse(&words) {
+                    Ok(Verb::Watch(args)) => args.pid,
+                    Ok(Verb::Oom(args)) => args.live.pid,
+                    Ok(Verb::Leak(args)) => args.live.pid,
+                    Ok(Verb::Profile(args)) => args.live.pid,
+                    Ok(Verb::Monitor(args)) => args.live.pid,
+                    other => panic!("{words}: {other:?}"),
+                };
+                assert_eq!(pids, [7, 8], "{words}");
+            }
+            assert!(parse(&format!("nilo {verb} --pid 0")).is_err(), "{verb}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused() {
         for words in [
             "nilo oom last --monitor",

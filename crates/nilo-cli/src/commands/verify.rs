@@ -26,7 +26,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     };
     let mut checked = Vec::new();
     let mut out = std::io::stdout().lock();
-    for folder in folders {
+    for folder in folders.into_iter().flat_map(with_runs_inside) {
         match folder.and_then(|folder| CheckedRun::of(&folder)) {
             Ok(run) => {
                 let outcome = run.outcome();
@@ -62,6 +62,17 @@ fn every_run(root: &Path) -> Result<Vec<Result<RunFolder, RunfileError>>, Failur
         .hint("say where they are with --dir"))
 }
 
+/// A run, and behind a job the runs inside it.
+fn with_runs_inside(
+    folder: Result<RunFolder, RunfileError>,
+) -> Vec<Result<RunFolder, RunfileError>> {
+    let inside = match &folder {
+        Ok(folder) => folder.list_runs_inside(),
+        Err(_) => vec![],
+    };
+    std::iter::once(folder).chain(inside).collect()
+}
+
 fn write_run(out: &mut dyn Write, run: &CheckedRun) -> std::io::Result<()> {
     writeln!(out, "{}: {}", run.path, verdict(run))?;
     write_files(out, &run.verification)?;
@@ -95,7 +106,12 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
         let size = format_bytes(file.used_bytes as f64);
         let content = match file.kind {
             FileKind::Attachment if file.torn_tail_bytes > 0 => "unfinished".to_owned(),
-            FileKind::Attachment => size,
+            FileKind::Attachment => format_bytes(file.size_bytes as f64),
+            FileKind::Description => size,
+            FileKind::Other => format!(
+                "not a file of the recording, {}",
+                format_bytes(file.size_bytes as f64)
+            ),
             _ => format!(
                 "{}, {}, {size}",
                 counted(file.rows, "row"),
