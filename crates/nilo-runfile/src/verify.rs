@@ -14,9 +14,9 @@ use crate::axis::TimeAxis;
 use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
+use crate::family::RUNS;
 use crate::header::{ClockPair, Magic, SegmentHeader};
 use crate::load::{Tail, is_unborn, open_with_header, read_segment};
-use crate::family::RUNS;
 use crate::names::{DERIVED_ENDING, FileName, RANKS_BEGINNING};
 use crate::scan::AtBadBytes;
 

@@ -204,7 +204,14 @@ mod tests {
 
     #[test]
     fn every_verb_takes_several_processes_in_the_same_ways() {
-        for verb in ["watch", "oom", "oom --monitor", "leak", "profile", "monitor"] {
+        for verb in [
+            "watch",
+            "oom",
+            "oom --monitor",
+            "leak",
+            "profile",
+            "monitor",
+        ] {
             for pids in ["--pid 7 8", "--pid 7,8", "--pid 7 --pid 8", "-p 7 8"] {
                 let words = format!("nilo {verb} {pids}");
                 let pids = match parse(&words) {

@@ -18,7 +18,7 @@ use names::{
     KNOWN_BEGINNINGS, NOT_BEFORE_PASS, SCHEMES, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES,
     TEXT_TOKENS,
 };
-use program::{Program, ShortOption};
+use program::{Program, ShortOption, is_port_mapping};
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "***";
@@ -73,8 +73,10 @@ enum Expects {
     Nothing,
     /// The next word is a secret, unless it is an option.
     Secret,
-    /// The next word is `NAME:PASSWORD`.
-    UserAndPassword,
+    /// The next word is a password, unless it is an option or the ports of a container.
+    Password,
+    /// The next word is `NAME:PASSWORD`, with this between the two.
+    UserAndPassword(char),
     /// The next word is a secret or the scheme before it.
     SchemeOrSecret,
     /// The next word is a secret whatever it looks like.
@@ -93,7 +95,7 @@ impl Redactor {
     /// One argument; a script after `-c` or a header has several words, whose gaps are kept.
     fn argument(&mut self, argument: &str) -> String {
         if !argument.contains(char::is_whitespace) {
-            return self.word(argument);
+            return self.words_of_list(argument);
         }
         // A secret of several words, after an option that announced it.
         if self.expects == Expects::Secret {
@@ -111,11 +113,23 @@ impl Redactor {
             rest = &rest[gap..];
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
             if end > 0 {
-                hidden.push_str(&self.word(&rest[..end]));
+                hidden.push_str(&self.words_of_list(&rest[..end]));
             }
             rest = &rest[end..];
         }
         hidden
+    }
+
+    /// A word, or several that are the texts of a list: `["mysql","-pX"]`.
+    fn words_of_list(&mut self, word: &str) -> String {
+        let mut hidden = String::with_capacity(word.len());
+        let mut rest = word;
+        while let Some(comma) = find_comma_between_quotes(rest) {
+            hidden.push_str(&self.word(&rest[..comma]));
+            hidden.push(',');
+            rest = &rest[comma + 1..];
+        }
+        hidden + &self.word(rest)
     }
 
     fn word(&mut self, word: &str) -> String {
@@ -138,30 +152,38 @@ impl Redactor {
                 return self.hide(word);
             }
             Expects::SecretAfterScheme => return self.hide(word),
-            Expects::UserAndPassword if !word.starts_with('-') => return self.hide_password(word),
-            Expects::Secret | Expects::UserAndPassword | Expects::Nothing => {}
+            Expects::Password if !word.starts_with('-') && !is_port_mapping(word) => {
+                return self.hide(word);
+            }
+            Expects::UserAndPassword(between) if !word.starts_with('-') => {
+                return self.hide_password(word, between);
+            }
+            Expects::Secret
+            | Expects::Password
+            | Expects::UserAndPassword(_)
+            | Expects::Nothing => {}
         }
         let program = self.program;
         self.program = program.after(word);
         match program.short_option(word) {
             ShortOption::Password("") => {
-                self.expects = Expects::Secret;
+                self.expects = Expects::Password;
                 return word.to_owned();
             }
-            ShortOption::UserAndPassword("") => {
-                self.expects = Expects::UserAndPassword;
+            ShortOption::UserAndPassword("", between) => {
+                self.expects = Expects::UserAndPassword(between);
                 return word.to_owned();
             }
             ShortOption::Password(value) => {
                 return format!("{}{}", &word[..word.len() - value.len()], self.hide(value));
             }
-            ShortOption::UserAndPassword(value) => {
+            ShortOption::UserAndPassword(value, between) => {
                 let name = &word[..word.len() - value.len()];
-                return format!("{name}{}", self.hide_password(value));
+                return format!("{name}{}", self.hide_password(value, between));
             }
             ShortOption::Other => {}
         }
-        let option = word.trim_start_matches(['"', '\'']);
+        let option = word.trim_start_matches(['"', '\'', '[', '(']);
         if option.starts_with('-') && !option.contains(['=', ':']) && is_secret_name(option) {
             self.expects = Expects::Secret;
             return word.to_owned();
@@ -183,8 +205,8 @@ impl Redactor {
     }
 
     /// Hides the password of `NAME:PASSWORD`.
-    fn hide_password(&mut self, value: &str) -> String {
-        match value.split_once(':') {
+    fn hide_password(&mut self, value: &str, between: char) -> String {
+        match value.split_once(between) {
             Some((name, password)) => {
                 // A quote that is open before the name ends behind the password.
                 let quote = name.chars().next().filter(|c| matches!(c, '"' | '\''));
@@ -193,7 +215,7 @@ impl Redactor {
                 {
                     self.expects = Expects::Quote(quote);
                 }
-                format!("{name}:{}", hide(password))
+                format!("{name}{between}{}", hide(password))
             }
             None => value.to_owned(),
         }
@@ -225,6 +247,11 @@ impl Redactor {
         }
         hidden
     }
+}
+
+fn find_comma_between_quotes(text: &str) -> Option<usize> {
+    let at = |separator: &str| text.find(separator).map(|start| start + 1);
+    at("\",\"").into_iter().chain(at("','")).min()
 }
 
 /// Where the first secret of `NAME=VALUE` is assigned; the value may have names of its own, as in `--conf={"token":"X"}`.
