@@ -18,7 +18,7 @@ use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::summary::{FEW, write_summary};
 use crate::text::table::{left, right, write_table};
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;

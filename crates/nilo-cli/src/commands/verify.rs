@@ -14,6 +14,7 @@ use crate::folder::{find_run, runs_root};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.format == OutputFormat::Csv {
@@ -31,7 +32,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
             Ok(run) => {
                 let outcome = run.outcome();
                 if args.format == OutputFormat::Text {
-                    write_run(&mut out, &run)?;
+                    write_run(&mut WrappingWriter::new(&mut out, Screen::stdout()), &run)?;
                 }
                 checked.push((VerifiedRun::Checked(run), outcome));
             }
