@@ -27,7 +27,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     };
     let mut checked = Vec::new();
     let mut out = std::io::stdout().lock();
-    for folder in folders.into_iter().flat_map(with_runs_inside) {
+    for folder in folders {
         match folder.and_then(|folder| CheckedRun::of(&folder)) {
             Ok(run) => {
                 let outcome = run.outcome();
@@ -61,17 +61,6 @@ fn every_run(root: &Path) -> Result<Vec<Result<RunFolder, RunfileError>>, Failur
     }
     Err(Failure::new(format!("no runs in {}", root.display()))
         .hint("say where they are with --dir"))
-}
-
-/// A run, and behind a job the runs inside it.
-fn with_runs_inside(
-    folder: Result<RunFolder, RunfileError>,
-) -> Vec<Result<RunFolder, RunfileError>> {
-    let inside = match &folder {
-        Ok(folder) => folder.list_runs_inside(),
-        Err(_) => vec![],
-    };
-    std::iter::once(folder).chain(inside).collect()
 }
 
 fn write_run(out: &mut dyn Write, run: &CheckedRun) -> std::io::Result<()> {
