@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nilo_sample::units::parse_duration;
 
-use super::values::percent;
+use super::values::{gpu_index, percent, pid};
 use super::{TextOrJson, interval};
 use crate::folder::RunsDir;
 
@@ -17,7 +17,7 @@ pub(crate) struct LiveArgs {
     /// Processes to monitor, with all their descendants
     #[arg(
         long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..), help_heading = LIVE
+        value_parser = pid, help_heading = LIVE
     )]
     pub(crate) pid: Vec<u32>,
 
@@ -26,7 +26,7 @@ pub(crate) struct LiveArgs {
     pub(crate) name_pattern: Option<String>,
 
     /// GPUs by the driver's index, such as 0 1 [default: those that the processes use; all if no process is named]
-    #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', help_heading = LIVE)]
+    #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', value_parser = gpu_index, help_heading = LIVE)]
     pub(crate) devices: Vec<u32>,
 
     /// How long: seconds, or with a unit such as 5m; 0 means until Ctrl+C

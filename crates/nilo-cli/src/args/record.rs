@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::OutputFormat;
-use super::values::{duration, interval, tag};
+use super::values::{duration, interval, pid, tag};
 use crate::folder::RunsDir;
 
 /// How to sample.
@@ -141,7 +141,7 @@ pub(crate) struct WatchArgs {
     /// Processes to watch, with all their descendants
     #[arg(
         long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..)
+        value_parser = pid
     )]
     pub(crate) pid: Vec<u32>,
 
