@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from conftest import NILO
+from conftest import NILO, python
 
 import nilometer
 from nilometer import NilometerError, NilometerWarning
@@ -64,6 +64,43 @@ def test_verify_names_attachments_in_text(run):
     assert told.returncode == 0, told.stdout
     assert "attachments/a.txt: 4 B\n" in told.stdout
     assert "attachments/b.txt: unfinished\n" in told.stdout
+
+
+def test_verify_tells_the_size_of_a_changed_attachment(run):
+    run.attach(b"four", "a.txt")
+    (Path(run.path) / "attachments" / "a.txt").write_bytes(b"longer")
+    told = subprocess.run([NILO, "verify", str(run.path)], capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "attachments/a.txt: 6 B\n    damaged: it is not what was attached: it has 6 bytes instead of 4\n" in told.stdout
+
+
+def test_show_lists_attachments(nilo, run):
+    for number in range(7):
+        run.attach(b"x" * number, f"file-{number}.txt", "text/plain")
+    show = [NILO, "show", str(run.path)]
+    told = json.loads(subprocess.run([*show, "--format", "json"], capture_output=True, text=True, check=True).stdout)
+    assert [(file["name"], file["size_bytes"], file["media_type"]) for file in told["attachments"]] == [
+        (f"file-{number}.txt", number, "text/plain") for number in range(7)
+    ]
+    text = subprocess.run([*show, "--all"], capture_output=True, text=True, check=True).stdout
+    assert "Attachments:\n  NAME        SIZE  TYPE\n" in text
+    assert all(f"  file-{number}.txt   {number} B  text/plain\n" in text for number in range(7))
+    few = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    assert "file-4.txt" in few and "file-5.txt" not in few and "  and 2 more: nilo show --all\n" in few
+
+
+def test_verify_of_a_job_lists_the_files_of_the_runs_inside_and_no_folder(nilo):
+    code = "import nilometer; nilometer.init(name='inner').attach(b'four', 'a.txt')"
+    assert nilo("run", "-q", "--", *python(code)).returncode == 0
+    job = nilo.run_folder()
+    (job / ".ranks-0123456789abcdef").write_text("a run")
+    told = nilo("verify")
+    assert told.returncode == 0 and "ranks" not in told.stdout and "  runs:" not in told.stdout
+    assert ": whole\n" in told.stdout and "/attachments/a.txt: 4 B\n" in told.stdout
+    (attachment,) = job.glob("runs/*/attachments/a.txt")
+    attachment.unlink()
+    told = nilo("verify")
+    assert told.returncode == 1 and "damaged: the file is missing\n" in told.stdout
 
 
 def test_wrong_arguments_raise(run):

@@ -104,7 +104,7 @@ def test_a_token_that_was_cut_out_and_is_forgotten_is_told_of_once(shards):
     ("call", "kind", "sentence"),
     [
         (lambda: count("a.txt", "nowhere/a.counts"), FileNotFoundError, "could not write nowhere/a.counts"),
-        (lambda: count("missing.txt", "out"), FileNotFoundError, "no file, folder or match of a pattern: missing.txt"),
+        (lambda: count("missing.txt", "out"), FileNotFoundError, "no such file or folder, and no file matches it as a pattern: missing.txt"),
         (lambda: count("a.txt", "out", ["", "x"]), ValueError, "special token number 1 is empty"),
         (lambda: count("a.txt", "out", ["x", "x"]), ValueError, "special token given twice: x\nhint: name it once"),
         (lambda: count("a.txt", "out", min_frequency=2), ValueError, "min_frequency is for learning"),

@@ -8,11 +8,11 @@ from nilometer.bpe import BPE
 @pytest.mark.parametrize(
     ("arguments", "kind", "sentence"),
     [
-        ({"vocab_size": 100}, ValueError, "a vocabulary of 100 tokens has no room for 0 special tokens and 256 bytes"),
+        ({"vocab_size": 100}, ValueError, "a vocabulary of 100 tokens is too small: 256 bytes and 0 special tokens need at least 256"),
         ({"special_tokens": [""]}, ValueError, "special token number 1 is empty"),
         ({"special_tokens": ["<a>", "<a>"]}, ValueError, "special token given twice: <a>"),
         ({"special_tokens": "<a>"}, TypeError, "special_tokens must be a list of str"),
-        ({"input_path": "missing.txt"}, FileNotFoundError, "no file, folder or match of a pattern: missing.txt"),
+        ({"input_path": "missing.txt"}, FileNotFoundError, "no such file or folder, and no file matches it as a pattern: missing.txt"),
         ({"input_path": "empty.txt"}, ValueError, "the texts are empty\nhint: there is nothing to learn from"),
         ({"pattern": "(a"}, ValueError, "the pattern is not a regular expression"),
         ({"pattern": "a*"}, ValueError, "the pattern matches the empty string"),

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import csv
 import dataclasses
+import io
 import json
 import os
 import pathlib
@@ -80,7 +81,21 @@ def test_a_job_with_one_training_is_shown_with_it(nilo, training):
     told = nilo.show()
     assert told["name"] == "only" and told["config"] == {"lr": 0.1}
     assert [metric["name"] for metric in told["metrics"]] == ["loss"]
-    assert len(nilo("runs").stdout.splitlines()) == 2
+
+
+def test_text_json_and_csv_list_the_same_runs_with_their_names(nilo, training):
+    assert nilo("run", "--name", "job", "--", *training, "inner", "20", "0.2").returncode == 0
+    assert nilo("run", "--", *training, "only", "20", "0.2").returncode == 0
+    listed = nilo.runs()
+    assert [(run["name"], bool(run["parent"])) for run in listed] == [("job", False), ("inner", True), ("only", False), ("only", True)]
+    head, *lines = nilo("runs").stdout.splitlines()
+    assert head.split()[0] == "RUN" and len(lines) == len(listed)
+    at = head.index("NAME")
+    for line, run in zip(lines, listed):
+        assert line.split()[0] == run["run"] and line[at:].split()[0] == run["name"]
+        assert line.startswith("  ") == bool(run["parent"])
+    rows = list(csv.DictReader(io.StringIO(nilo("runs", "--format", "csv").stdout)))
+    assert [(row["run"], row["name"], row["parent"]) for row in rows] == [(run["run"], run["name"], run["parent"] or "") for run in listed]
 
 
 def test_a_run_that_was_killed_in_its_job_is_told(nilo, folder):
@@ -708,8 +723,8 @@ def test_a_job_whose_only_run_is_resumed_says_so(nilo, folder):
     assert nilo("run", "-q", "--", sys.executable, "-c", code.replace("'last'", repr(first.id))).returncode == 0
     assert nilo.show()["resumes"] == first.id
     assert nilo("runs").stdout.count("RESUMED FROM") == 1
-    # The job and the run in it are listed as one.
-    assert sum(first.id in line for line in nilo("runs").stdout.splitlines()[2:]) == 1
+    # The job and the run in it.
+    assert sum(first.id in line for line in nilo("runs").stdout.splitlines()[2:]) == 2
 
 
 def test_a_resumed_run_is_drawn_with_the_one_before_over_steps(nilo, folder):

@@ -34,6 +34,8 @@ def test_what_is_recorded_is_answered_as_published(recorded):
     printed(nilo("show", "good", *as_json), "show")
     assert check_printed((nilo.folder / "good.json").read_text()) == {"show"}
     printed(nilo("runs", *as_json), "runs")
+    exported = json.loads(printed(nilo("export", "good", *as_json), "recording"))
+    assert exported["tables"] and {"mark", "process-started", "command-ended"} <= {event["event"] for event in exported["events"]}
     printed(nilo("verify", "--all", *as_json), "verify")
     printed(nilo("compare", "good", "bad", *as_json), "compare")
     printed(nilo("request", "good", *as_json), "request")
@@ -101,6 +103,9 @@ for step in range(20):
     shown = json.loads(printed(nilo("show", "first", "--format", "json"), "show"))
     assert {metric["name"] for metric in shown["metrics"]} >= {"loss", "broken"}
     printed(nilo("compare", "first", "second", "--format", "json"), "compare")
+    exported = json.loads(printed(nilo("export", "first", "--format", "json"), "recording"))
+    (broken,) = [table["values"] for table in exported["tables"] if "broken" in [column["name"] for column in table["columns"]]]
+    assert "NaN" in sum(broken, []) and "Infinity" in sum(broken, [])
 
 
 def test_the_check_finds_what_is_not_published(nilo):

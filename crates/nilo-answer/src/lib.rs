@@ -17,6 +17,7 @@ pub mod oom;
 pub mod profile;
 pub mod pruned;
 pub mod ps;
+pub mod recording;
 pub mod removed;
 pub mod request;
 pub mod resource_filter;

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 /// The value of [`RunsAnswer::schema`].
 pub const RUNS_SCHEMA: &str = "nilo.runs/1";
 
-/// The recorded runs, oldest first.
+/// The recorded runs, oldest first; those inside a job follow it.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct RunsAnswer {
     /// `nilo.runs/1`.
     #[schemars(extend("const" = RUNS_SCHEMA))]
     pub schema: &'static str,
-    /// One entry for each run, those inside jobs included.
+    /// One entry for each run.
     pub runs: Vec<ListedRun>,
 }
 

@@ -13,6 +13,7 @@ use crate::oom::OomAnswer;
 use crate::profile::ProfileAnswer;
 use crate::pruned::PrunedAnswer;
 use crate::ps::PsAnswer;
+use crate::recording::ExportedRecording;
 use crate::removed::RemovedAnswer;
 use crate::request::RequestAnswer;
 use crate::runs::RunsAnswer;
@@ -30,6 +31,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         schema_of::<ProfileAnswer>("profile"),
         schema_of::<PrunedAnswer>("prune"),
         schema_of::<PsAnswer>("ps"),
+        schema_of::<ExportedRecording>("recording"),
         schema_of::<RequestAnswer>("request"),
         schema_of::<RemovedAnswer>("rm"),
         schema_of::<RunsAnswer>("runs"),

@@ -7,6 +7,7 @@ use nilo_runfile::RunfileError;
 use nilo_sample::printable::is_printable;
 
 use crate::screen::Screen;
+use crate::wrap::wrap_lines;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
@@ -112,7 +113,8 @@ pub(crate) fn alert(severity: &str, text: &str) {
         true => "\r\x1b[K",
         false => "",
     };
-    write_line(&format!("{erasing}{}", labelled(severity, text)));
+    let line = wrap_lines(&labelled(severity, text), Screen::stderr());
+    write_line(&format!("{erasing}{line}"));
 }
 
 /// A word between: the work goes on as it should.
@@ -121,7 +123,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn say(label: &str, text: &str) {
-    write_line(&labelled(label, text));
+    write_line(&wrap_lines(&labelled(label, text), Screen::stderr()));
 }
 
 fn labelled(label: &str, text: &str) -> String {

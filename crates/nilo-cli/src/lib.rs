@@ -18,6 +18,7 @@ mod settings;
 mod target_match;
 mod text;
 mod usage;
+mod wrap;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -15,7 +15,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 1");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 2");
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,12 +24,10 @@ pub(crate) struct RunLine {
     /// How it ended, in two words.
     pub(crate) short_ending: String,
     pub(crate) severity: Option<Severity>,
-    /// It is the single run of its job, which stands for both where a person reads.
-    pub(crate) is_shown_as_job: bool,
 }
 
 impl RunLine {
-    fn of(recording: &Recording, ending: &Ending, is_shown_as_job: bool) -> RunLine {
+    fn of(recording: &Recording, ending: &Ending) -> RunLine {
         let outline = outline(recording, ending);
         let mut short_ending = outline.short_ending();
         if let Some(ended) = &outline.exception {
@@ -39,7 +37,6 @@ impl RunLine {
             figures: ListedRun::of(&recording.description, &outline),
             short_ending,
             severity: outline.ending_severity(),
-            is_shown_as_job,
         }
     }
 
@@ -112,8 +109,7 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
     let (recording, ending) = load_where(folder, &|spec| {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;
-    let is_shown_as_job = folder.only_run(&recording.description).is_some();
-    let mut listed = vec![RunLine::of(&recording, &ending, false)];
+    let mut listed = vec![RunLine::of(&recording, &ending)];
     let mut is_complete = true;
     for run in inside {
         let read = run.and_then(|run| Ok((run.load_alone(&|_| false)?, run)));
@@ -128,7 +124,7 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
         let keep = |spec: &TableSpec| is_needed(spec) || is_needed_by_runs(spec);
         run.add_job(&mut inner, &recording, &keep, None);
         let ending = after_the_fact(&inner);
-        listed.push(RunLine::of(&inner, &ending, is_shown_as_job));
+        listed.push(RunLine::of(&inner, &ending));
     }
     Ok((listed, is_complete))
 }

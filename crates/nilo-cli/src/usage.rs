@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::wrap::wrap_lines;
 
 /// Prints the error, or the help that was asked for, and gives the exit status.
 pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {
@@ -45,7 +46,8 @@ fn write_error(error: &Error) -> std::io::Result<()> {
             _ => writeln!(out, "{line}")?,
         }
     }
-    std::io::stderr().write_all(&out)
+    let text = wrap_lines(&String::from_utf8_lossy(&out), Screen::stderr());
+    std::io::stderr().write_all(text.as_bytes())
 }
 
 /// The verb that was typed, or the command itself.

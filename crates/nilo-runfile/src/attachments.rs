@@ -45,6 +45,8 @@ pub struct Attachment {
     pub media_type: String,
     /// Its length when it was attached; as far as it came when unfinished.
     pub bytes: u64,
+    /// The length of its file now; 0 when there is none that could be opened.
+    pub stored_bytes: u64,
     /// Its CRC32C when it was attached; 0 when unfinished.
     pub crc32c: u32,
     /// When it was attached, in nanoseconds since the run began; 0 when unfinished.
@@ -92,10 +94,9 @@ pub(crate) fn check_attachments(
         }
     }
     for attachment in found.values_mut() {
-        attachment.state = match &folder {
-            Some(folder) => compare(folder, attachment),
-            None => AttachmentState::Missing,
-        };
+        if let Some(folder) = &folder {
+            attachment.state = compare(folder, attachment);
+        }
     }
     let entries = folder.map_or(Ok(Vec::new()), |folder| folder.list());
     for entry in entries.map_err(RunfileError::io("list the attachments", &path))? {
@@ -105,6 +106,7 @@ pub(crate) fn check_attachments(
                 name: name.to_owned(),
                 media_type: String::new(),
                 bytes: entry.size_bytes,
+                stored_bytes: entry.size_bytes,
                 crc32c: 0,
                 time_nanos: 0,
                 state: AttachmentState::Unfinished,
@@ -129,6 +131,7 @@ fn told_of(timed: &TimedEvent) -> Option<Attachment> {
         name: name.clone(),
         media_type: media_type.clone(),
         bytes: *bytes,
+        stored_bytes: 0,
         crc32c: *crc32c,
         time_nanos: timed.time_nanos,
         state: AttachmentState::Missing,
@@ -147,7 +150,8 @@ fn intended_name(file_name: &str) -> Option<&str> {
     is_attachment_name(name).then_some(name)
 }
 
-fn compare(folder: &AttachmentFolder, told: &Attachment) -> AttachmentState {
+/// Compares a file with what was told of it, and notes its length.
+fn compare(folder: &AttachmentFolder, told: &mut Attachment) -> AttachmentState {
     let changed = |reason: &str| AttachmentState::Changed {
         reason: reason.to_owned(),
     };
@@ -170,6 +174,7 @@ fn compare(folder: &AttachmentFolder, told: &Attachment) -> AttachmentState {
             return AttachmentState::NotChecked { reason };
         }
     };
+    told.stored_bytes = length;
     if length != told.bytes {
         return changed(&format!("it has {length} bytes instead of {}", told.bytes));
     }

@@ -21,6 +21,16 @@ pub enum FindError {
         /// Where.
         root: PathBuf,
     },
+    /// Something was, but it cannot be read.
+    #[error("none of the {} in {root} can be read: {first}", runs(*.count), root = root.display())]
+    AllDamaged {
+        /// Where.
+        root: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the first of them.
+        first: String,
+    },
     /// `last~N` reaches back too far.
     #[error("{asked} reaches back too far: there {are} {count} (without those inside jobs)", are = if *count == 1 { "is" } else { "are" }, count = runs(*count))]
     TooFarBack {
@@ -36,7 +46,7 @@ pub enum FindError {
         asked: String,
     },
     /// Several ids begin so.
-    #[error("{asked:?} could be any of {}", ids.join(", "))]
+    #[error("{asked:?} could be any of {}", some_of(ids))]
     Ambiguous {
         /// What was asked for.
         asked: String,
@@ -58,6 +68,9 @@ impl FindError {
             FindError::TooFarBack { .. } | FindError::NoSuchRun { .. } => {
                 Some("`nilo runs` lists them")
             }
+            FindError::AllDamaged { .. } => Some(
+                "`nilo verify --all` tells what is wrong; `nilo run -- COMMAND` records another",
+            ),
             FindError::Ambiguous { .. } => Some("give more of the id"),
             FindError::Open(error) => error.hint(),
         }
@@ -119,8 +132,7 @@ pub fn find_runs(
     }
     let mut runs = known_runs(root, fallbacks);
     if runs.is_empty() {
-        let root = root.to_owned();
-        return Err(FindError::NoRuns { root });
+        return Err(nothing_in(root));
     }
     let asked = asked.to_string_lossy().into_owned();
     if let Some(back) = steps_back(&asked) {
@@ -143,7 +155,7 @@ pub fn find_runs(
     if !named.is_empty() {
         return Ok(named);
     }
-    let begins = those(&|run| run.id.as_str().starts_with(&asked));
+    let begins = those(&|run| !asked.is_empty() && run.id.as_str().starts_with(&asked));
     match begins.len() {
         0 => Err(FindError::NoSuchRun { asked }),
         1 => Ok(begins),
@@ -153,6 +165,23 @@ pub fn find_runs(
             let ids = ids.map(|id| id.into_owned()).collect();
             Err(FindError::Ambiguous { asked, ids })
         }
+    }
+}
+
+/// Why a folder has no run that can be used.
+fn nothing_in(root: &Path) -> FindError {
+    let root = root.to_owned();
+    let broken: Vec<RunfileError> = list_runs(&root)
+        .into_iter()
+        .filter_map(|run| run.and_then(|run| run.describe()).err())
+        .collect();
+    match broken.first() {
+        Some(first) => FindError::AllDamaged {
+            first: first.to_string(),
+            count: broken.len(),
+            root,
+        },
+        None => FindError::NoRuns { root },
     }
 }
 
@@ -173,6 +202,16 @@ fn steps_back(asked: &str) -> Option<usize> {
     }
 }
 
+/// The first few ids, and how many more there are.
+fn some_of(ids: &[String]) -> String {
+    const FEW: usize = 5;
+    let shown = &ids[..ids.len().min(FEW)];
+    match ids.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 fn runs(count: usize) -> String {
     match count {
         1 => "1 run".to_owned(),
@@ -190,5 +229,38 @@ mod tests {
         assert_eq!(steps_back("last~3"), Some(3));
         assert_eq!(steps_back("lastly"), None);
         assert_eq!(steps_back("first"), None);
+    }
+
+    #[test]
+    fn damaged_runs_are_not_called_no_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let find = |asked: &str| find_runs(root.path(), &[], Path::new(asked)).unwrap_err();
+        assert!(matches!(find("last"), FindError::NoRuns { .. }));
+        for name in ["a", "b"] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+            std::fs::write(root.path().join(name).join("run.json"), "{").unwrap();
+        }
+        let error = find("last").to_string();
+        assert!(error.starts_with("none of the 2 runs in "), "{error}");
+        assert!(
+            error.contains("can be read: run.json is damaged"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_name_that_fits_many_runs_lists_a_few_and_an_empty_one_fits_none() {
+        let root = tempfile::tempdir().unwrap();
+        let mut description = nilo_sample::fixture::recording().description;
+        for number in 0..8 {
+            description.id = format!("run-{number}").parse().unwrap();
+            RunFolder::create(root.path(), &description).unwrap();
+        }
+        let find = |asked: &str| find_runs(root.path(), &[], Path::new(asked)).unwrap_err();
+        assert_eq!(
+            find("run-").to_string(),
+            "\"run-\" could be any of run-0, run-1, run-2, run-3, run-4 and 3 more"
+        );
+        assert!(matches!(find(""), FindError::NoSuchRun { .. }));
     }
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const DESCRIPTION: &str = "run.json";
 /// Of files that can be computed again from the others.
 pub(crate) const DERIVED_ENDING: &str = ".derived";
+/// Of the files by which the ranks of a distributed program find their run.
+pub(crate) const RANKS_BEGINNING: &str = ".ranks-";
 /// Events of processes too short-lived for a stream of their own.
 pub(crate) const MARKS: &str = "marks.nilo";
 

@@ -14,9 +14,10 @@ use crate::axis::TimeAxis;
 use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
+use crate::family::RUNS;
 use crate::header::{ClockPair, Magic, SegmentHeader};
 use crate::load::{Tail, is_unborn, open_with_header, read_segment};
-use crate::names::{DERIVED_ENDING, FileName};
+use crate::names::{DERIVED_ENDING, FileName, RANKS_BEGINNING};
 use crate::scan::AtBadBytes;
 
 /// The state of a run's files.
@@ -90,8 +91,7 @@ pub(crate) fn verify(
         let entry = entry.map_err(RunfileError::io("list the run", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        // Attachments come later; what is derived can be computed again.
-        if name == ATTACHMENTS || name.ends_with(DERIVED_ENDING) {
+        if is_beside_the_recording(&name) {
             continue;
         }
         let size_bytes = entry.metadata().map_or(0, |metadata| metadata.len());
@@ -146,6 +146,14 @@ pub(crate) fn verify(
             .all(|file| file.damage.is_empty() && file.not_checked.is_none()),
         files,
     })
+}
+
+/// What is no file of this recording: attachments come later, runs inside are runs of their own, and what is derived can be computed again.
+fn is_beside_the_recording(name: &str) -> bool {
+    name == ATTACHMENTS
+        || name == RUNS
+        || name.starts_with(RANKS_BEGINNING)
+        || name.ends_with(DERIVED_ENDING)
 }
 
 fn with_cause(error: &RunfileError) -> String {
@@ -235,7 +243,7 @@ fn verify_attachments(
     let attachments = check_attachments(&run, folder, events)?.into_iter();
     let reports = attachments.map(|attachment| {
         let name = format!("{ATTACHMENTS}/{}", attachment.name);
-        let mut report = FileReport::new(name, FileKind::Attachment, attachment.bytes);
+        let mut report = FileReport::new(name, FileKind::Attachment, attachment.stored_bytes);
         match attachment.state {
             AttachmentState::Whole => report.used_bytes = attachment.bytes,
             AttachmentState::Missing => report.damage.push("the file is missing".to_owned()),

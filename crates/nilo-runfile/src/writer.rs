@@ -3,32 +3,31 @@
 //! It never panics, never waits for another process and never disturbs the job: what cannot be stored is counted, in memory and in the segment's header.
 //! Its slow work (syncing, compacting) is done by the thread in `housekeeping.rs`, which starts with the first such work.
 
-use std::io::{self, Read};
+mod attachments;
+mod losses;
+mod next_segment;
+mod stacks;
+
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nilo_sample::{Event, Frame, StackId, TableSpec};
+use nilo_sample::{Event, TableSpec};
 
-use crate::attach;
 use crate::clock;
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::fork::Generation;
-use crate::header::HEADER_LEN;
 use crate::housekeeping::Housekeeper;
-use crate::names;
-use crate::opening::{Identity, first_segment, open_segment};
+use crate::opening::{Identity, first_segment};
 use crate::options::{WriteMode, WriterOptions};
 use crate::record::{self, CommitWord, MAX_BODY_LEN};
-use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, RESERVED_BYTES, Segment};
-use crate::written_stacks::{MAX_FRAMES, WrittenStacks};
+use crate::segment::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Segment};
+use crate::written_stacks::WrittenStacks;
+use next_segment::DelayedSegment;
 
-/// How long a full disk is left alone before the next try.
-const RETRY_NANOS: u64 = 1_000_000_000;
 /// A last segment smaller than this stays as it is: compressing it would cost a short run more time than it saves space.
 const COMPACT_AT_CLOSE_BYTES: u64 = 256 << 10;
-/// A disk that has no room for a segment of this size is as good as full: earlier segments are compacted at once.
-const LEAST_UNCOMPACTED_BYTES: u64 = 1 << 20;
 /// The longest row that is accepted, in columns.
 const MAX_COLUMNS: usize = (MAX_BODY_LEN - 20) / 8;
 
@@ -96,13 +95,6 @@ pub struct RunWriter {
     compacted_when_full: Option<u32>,
     /// The next segment, while there is none that takes records.
     awaited: Option<DelayedSegment>,
-}
-
-/// A segment that could not be opened after the one before it became a block.
-struct DelayedSegment {
-    number: u32,
-    capacity: u64,
-    dropped_rows: u64,
 }
 
 impl RunWriter {
@@ -305,89 +297,6 @@ impl RunWriter {
         }
     }
 
-    /// The number of a stack, from the outermost frame in, for a column called [`nilo_sample::STACK_COLUMN`]. Ask again for each row: a new segment needs the declaration anew.
-    /// `None` without a frame, when the writer has all the stacks that it keeps, or when the stack could not be stored.
-    ///
-    /// A known stack costs a look-up for each frame, and allocates nothing.
-    pub fn intern_stack(&mut self, frames: &[Frame<'_>]) -> Option<StackId> {
-        if self.is_foreign() {
-            return None;
-        }
-        let Ok(found) = self.stacks.find_or_add(frames) else {
-            return self.tell_of_too_many_stacks();
-        };
-        let stack = found?;
-        let segment = self.segment.as_ref().map(Segment::number);
-        match segment.is_some_and(|number| self.stacks.is_declared(stack, number)) {
-            true => Some(stack),
-            false => self.declare_stack(stack),
-        }
-    }
-
-    #[cold]
-    fn declare_stack(&mut self, stack: StackId) -> Option<StackId> {
-        let segment = self.segment.as_ref().map(Segment::number);
-        let all = self.stacks.missing_in(stack, None);
-        let missing = self.stacks.missing_in(stack, segment);
-        let has_room = self.prepare(clock::monotonic_nanos(), all.len(), |open| {
-            match segment == Some(open.number()) {
-                true => missing.len(),
-                false => all.len(),
-            }
-        });
-        if !has_room {
-            return None;
-        }
-        let open = self.segment.as_mut()?;
-        let number = open.number();
-        let records = if segment == Some(number) {
-            missing
-        } else {
-            all
-        };
-        if let Err(error) = open.append_records(&records) {
-            self.fail(&error);
-            return None;
-        }
-        self.stacks.note_declared(stack, number);
-        Some(stack)
-    }
-
-    #[cold]
-    fn tell_of_too_many_stacks(&mut self) -> Option<StackId> {
-        if !std::mem::replace(&mut self.has_told_of_too_many_stacks, true) {
-            let text = format!(
-                "more than {MAX_FRAMES} distinct frames of stacks; rows with others have none"
-            );
-            self.event(clock::monotonic_nanos(), &Event::Blind { text });
-        }
-        None
-    }
-
-    /// Attaches what a reader yields to the run, whole or not at all, and tells of it in this stream.
-    /// It waits for the disk, unlike everything else here.
-    pub fn attach(
-        &mut self,
-        name: &str,
-        media_type: &str,
-        reader: &mut dyn Read,
-    ) -> Result<(), RunfileError> {
-        let path = &self.folder;
-        let run = filesystem::open_folder(path, self.folder_identity)
-            .map_err(RunfileError::io("open the run", path))?;
-        let stored = attach::store(&run, path, name, media_type, reader)?;
-        if self.event(clock::monotonic_nanos(), stored.event()) {
-            return Ok(());
-        }
-        stored.take_back();
-        let reason = self.dropped_reason().unwrap_or_default().to_owned();
-        let error = io::Error::new(io::ErrorKind::StorageFull, reason);
-        Err(RunfileError::io(
-            "write the attachment's event",
-            &self.folder,
-        )(error))
-    }
-
     /// Stores the last event of the stream, which also fits when the disk is full: room is reserved for it.
     pub fn last_event(&mut self, time_nanos: u64, event: &Event) -> bool {
         if !self.generation.is_current() {
@@ -418,22 +327,6 @@ impl RunWriter {
             *entry = None;
             self.free_slots.push(table.slot);
         }
-    }
-
-    /// Rows and events that could not be stored.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Whether the last row or event was dropped.
-    #[inline]
-    pub fn is_losing(&self) -> bool {
-        self.unreported > 0
-    }
-
-    /// Why the last of them could not be stored.
-    pub fn dropped_reason(&self) -> Option<&str> {
-        self.dropped_reason.as_deref()
     }
 
     /// Bytes of records and headers written so far, before compaction.
@@ -479,30 +372,6 @@ impl RunWriter {
         }
     }
 
-    /// Writes the `Lost` event for what was dropped.
-    fn report_losses(&mut self, time_nanos: u64, allowed: SegmentSpace) -> bool {
-        let event = Event::Lost {
-            rows: self.unreported,
-            reason: self.dropped_reason.clone().unwrap_or_default(),
-        };
-        let record = serde_json::to_vec(&event)
-            .ok()
-            .and_then(|json| record::encode_event(time_nanos, &json));
-        let Some(record) = record else {
-            return false;
-        };
-        match self.store(&record, allowed) {
-            Ok(()) => {
-                self.unreported = 0;
-                true
-            }
-            Err(error) => {
-                self.note_failure(&error);
-                false
-            }
-        }
-    }
-
     /// Appends a record, in the next segment where this one is full.
     fn store(&mut self, record: &[u8], allowed: SegmentSpace) -> io::Result<()> {
         let (room, last_room) = self
@@ -523,143 +392,6 @@ impl RunWriter {
             None => Err(io::ErrorKind::NotConnected.into()),
         }
     }
-
-    /// Seals the segment and opens the next, smaller when the disk is nearly full. Compaction makes room first:
-    /// it needs some itself, so it comes before the last of the disk is taken.
-    fn next_segment(&mut self, needed: usize) -> io::Result<()> {
-        let Some(current) = &self.segment else {
-            return self.open_awaited(needed);
-        };
-        let (number, capacity) = (current.number(), current.capacity());
-        match self.open_next(number, capacity, needed, LEAST_UNCOMPACTED_BYTES) {
-            Err(error) if is_full(&error) => {}
-            outcome => {
-                self.go_on_with(outcome?);
-                return Ok(());
-            }
-        }
-        self.housekeeper.compact_sealed();
-        // Once for each segment: what did not help will not help a second later.
-        if self.compacted_when_full.replace(number) != Some(number) {
-            let path = names::segment_path(&self.folder, &self.name, number);
-            if self.housekeeper.copy_to_block(number, &path) {
-                return self.replace_by_block(number, capacity, needed);
-            }
-        }
-        let next = self.open_next(number, capacity / 4, needed, 0)?;
-        self.go_on_with(next);
-        Ok(())
-    }
-
-    /// Deletes a full segment that is in a block, and opens the next in its space.
-    fn replace_by_block(&mut self, number: u32, capacity: u64, needed: usize) -> io::Result<()> {
-        // The file gives its space back once nobody maps it.
-        if let Some(full) = self.segment.take() {
-            self.sealed_bytes += full.used();
-            let path = full.seal();
-            let _ = std::fs::remove_file(path);
-        }
-        self.housekeeper.forget_live();
-        self.awaited = Some(DelayedSegment {
-            number: number + 1,
-            // Half as large as this one, so that there is room for its block.
-            capacity: capacity / 4,
-            dropped_rows: 0,
-        });
-        self.open_awaited(needed)
-    }
-
-    /// Opens the segment that there was no room for; it takes over the count of what was dropped meanwhile.
-    fn open_awaited(&mut self, needed: usize) -> io::Result<()> {
-        let Some(awaited) = &self.awaited else {
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        let (before, capacity, dropped_rows) =
-            (awaited.number - 1, awaited.capacity, awaited.dropped_rows);
-        let mut next = self.open_next(before, capacity, needed, 0)?;
-        next.count_dropped_rows(dropped_rows);
-        self.awaited = None;
-        self.go_on_with(next);
-        Ok(())
-    }
-
-    fn go_on_with(&mut self, next: Segment) {
-        self.housekeeper.set_live(next.file());
-        if let Some(full) = self.segment.replace(next) {
-            self.sealed_bytes += full.used();
-            let number = full.number();
-            self.housekeeper.sealed(number, full.seal());
-        }
-    }
-
-    /// The segment after `number`, twice as large as `capacity` or smaller when the disk is nearly full, but not smaller than `least_wanted`.
-    fn open_next(
-        &mut self,
-        number: u32,
-        capacity: u64,
-        needed: usize,
-        least_wanted: u64,
-    ) -> io::Result<Segment> {
-        let number = number + 1;
-        let least = (needed + HEADER_LEN + RESERVED_BYTES) as u64;
-        let wanted = capacity
-            .saturating_mul(2)
-            .min(self.options.max_segment_bytes);
-        open_segment(
-            &self.folder,
-            &self.name,
-            number,
-            self.identity,
-            wanted.max(least),
-            least.max(MIN_SEGMENT_BYTES).max(least_wanted.min(wanted)),
-            &mut self.mapped,
-        )
-    }
-
-    fn note_failure(&mut self, error: &io::Error) {
-        self.retry_at_nanos = clock::monotonic_nanos().saturating_add(RETRY_NANOS);
-        self.dropped_reason = Some(match error.kind() {
-            io::ErrorKind::StorageFull => "disk full".to_owned(),
-            io::ErrorKind::QuotaExceeded => "disk quota exceeded".to_owned(),
-            _ => error.to_string(),
-        });
-    }
-
-    #[cold]
-    fn fail(&mut self, error: &io::Error) -> bool {
-        self.note_failure(error);
-        self.drop_row_again()
-    }
-
-    #[cold]
-    fn drop_row(&mut self, reason: &str) -> bool {
-        if self.dropped_reason.as_deref() != Some(reason) {
-            self.dropped_reason = Some(reason.to_owned());
-        }
-        self.drop_row_again()
-    }
-
-    /// Counts one more row dropped for the reason already known.
-    fn drop_row_again(&mut self) -> bool {
-        self.dropped += 1;
-        // A forked child must not touch the parent's files, not even the counter.
-        if self.generation.is_current() {
-            self.unreported += 1;
-            match (&mut self.segment, &mut self.awaited) {
-                (Some(segment), _) => segment.count_dropped_rows(1),
-                (None, Some(awaited)) => awaited.dropped_rows += 1,
-                (None, None) => {}
-            }
-        }
-        false
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }
 
 impl Drop for RunWriter {

@@ -248,6 +248,8 @@ fn verification_says_what_is_wrong_with_an_attachment() {
         .files
         .iter()
         .filter(|file| file.kind == FileKind::Attachment);
+    let sizes: Vec<u64> = files.clone().map(|file| file.size_bytes).collect();
+    assert_eq!(sizes, [30, 0, 31, 30], "as long as the files are now");
     let told: Vec<(&str, &[String])> = files.map(|it| (it.name.as_str(), &it.damage[..])).collect();
     let sentences = [
         "it is not what was attached: its checksum is another one",
@@ -271,6 +273,22 @@ fn verification_says_what_is_wrong_with_an_attachment() {
             .iter()
             .all(|(_, state)| *state == AttachmentState::Missing)
     );
+}
+
+#[test]
+fn verification_leaves_out_what_is_no_file_of_the_recording() {
+    let scratch = Scratch::new();
+    writer(&scratch)
+        .attach("a", "text/plain", &mut &BYTES[..])
+        .unwrap();
+    let before = scratch.run.verify().unwrap();
+    std::fs::create_dir(scratch.run.path().join("runs")).unwrap();
+    std::fs::write(scratch.run.path().join(".ranks-0123456789abcdef"), "x").unwrap();
+    assert_eq!(scratch.run.verify().unwrap(), before);
+    std::fs::write(scratch.run.path().join("notes.txt"), "mine").unwrap();
+    let found = scratch.run.verify().unwrap();
+    let other = found.files.iter().find(|file| file.name == "notes.txt");
+    assert_eq!(other.map(|file| file.kind), Some(FileKind::Other));
 }
 
 #[test]

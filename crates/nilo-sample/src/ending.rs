@@ -52,7 +52,7 @@ pub enum Certainty {
 }
 
 /// An OOM kill.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct OomKill {
     /// How sure we are.
     pub certainty: Certainty,
@@ -76,7 +76,7 @@ pub struct OomKill {
 }
 
 /// The end of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Ending {
     /// In one word.
     pub status: RunStatus,

@@ -1,9 +1,12 @@
 //! Who a process is: identity that survives PID reuse, and the name that people recognise.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A process, told apart from later ones with the same PID by its start time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 pub struct ProcessId {
     /// The PID as seen by the recorder.
     pub pid: u32,
@@ -12,7 +15,7 @@ pub struct ProcessId {
 }
 
 /// What is known of a process besides numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, JsonSchema, Serialize, Deserialize)]
 pub struct ProcessInfo {
     /// Parent PID when first seen.
     pub parent: u32,

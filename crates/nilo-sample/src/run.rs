@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -14,8 +15,11 @@ use crate::provenance::Provenance;
 use crate::run_mode::RunMode;
 
 /// The name of a run's folder: sorts by time, safe in a path.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct RunId(String);
 
 /// A run id that cannot be one.
@@ -99,7 +103,7 @@ fn slug(name: &str) -> String {
 }
 
 /// `run.json`: what ran, where, when, and how it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RunDescription {
     /// `nilo.run/1`.
     pub schema: String,
@@ -168,7 +172,7 @@ pub struct RunDescription {
 }
 
 /// A job of Slurm and a step of it, as `SLURM_JOB_ID` and `SLURM_STEP_ID` say.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct SlurmJobId {
     /// The job's number.
     pub job_id: String,

@@ -4,6 +4,7 @@
 //! Every value is an `f64`: bytes stay exact up to 8 PiB and nanosecond counters up to 104 days, and readers need one code path.
 //! What was not measured is [`ABSENT`], one particular NaN, so that it is never confused with zero or with a NaN that the user logged.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::process::ProcessId;
@@ -27,7 +28,7 @@ pub fn or_absent(value: Option<u64>) -> f64 {
 }
 
 /// What a column's numbers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Bytes.
@@ -43,7 +44,7 @@ pub enum Unit {
 }
 
 /// How a column behaves over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnKind {
     /// A level that goes up and down.
@@ -53,7 +54,7 @@ pub enum ColumnKind {
 }
 
 /// One named column of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Column {
     /// Name with its unit, such as `rss_bytes`.
     pub name: String,
@@ -84,7 +85,7 @@ impl Column {
 }
 
 /// Whom a table is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Subject {
     /// The whole process tree; one row a tick, always written.

@@ -1,9 +1,10 @@
 //! What the kernel counts for a process and its children: `getrusage`, `wait4`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Resources that were used up to an end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ResourceUsage {
     /// CPU time in user mode.
     pub user_nanos: u64,

@@ -371,7 +371,7 @@ fn what_cannot_be_learnt_is_refused_in_one_sentence() {
     };
     assert_eq!(
         refusal(&small),
-        "a vocabulary of 256 tokens has no room for 1 special tokens and 256 bytes, at least 257 are needed"
+        "a vocabulary of 256 tokens is too small: 256 bytes and 1 special tokens need at least 257"
     );
     let empty = MergeOptions {
         special_tokens: specials(&["<s>", ""]),

@@ -1,4 +1,6 @@
-//! What a recording holds as events: alerts, marks, and what could not be seen.
+//! What a recording holds as events: alerts, marks, attachments, and what could not be seen.
+
+use std::collections::BTreeMap;
 
 use nilo_sample::units::to_secs;
 use nilo_sample::{Alert, Event, Recording};
@@ -21,6 +23,19 @@ pub struct MarkSummary {
     pub secs: f64,
     /// What.
     pub text: String,
+}
+
+/// A file attached to the run, as it was when it was attached.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
+pub struct AttachmentSummary {
+    /// Its name in the folder `attachments`.
+    pub name: String,
+    /// Its length.
+    pub size_bytes: u64,
+    /// What it is, such as `image/png`.
+    pub media_type: String,
+    /// When it was attached.
+    pub secs: f64,
 }
 
 pub(super) fn alerts(recording: &Recording) -> Vec<Alert> {
@@ -63,6 +78,30 @@ pub(super) fn marks(recording: &Recording) -> Vec<MarkSummary> {
             _ => None,
         });
     marks.collect()
+}
+
+/// The attachments by name; where two events tell of one name, the last counts.
+pub(super) fn attachments(recording: &Recording) -> Vec<AttachmentSummary> {
+    let mut found = BTreeMap::new();
+    for timed in &recording.events {
+        let Event::Attachment {
+            name,
+            bytes,
+            media_type,
+            ..
+        } = &timed.event
+        else {
+            continue;
+        };
+        let summary = AttachmentSummary {
+            name: name.clone(),
+            size_bytes: *bytes,
+            media_type: media_type.clone(),
+            secs: to_secs(timed.time_nanos),
+        };
+        found.insert(name.clone(), summary);
+    }
+    found.into_values().collect()
 }
 
 pub(super) fn blind_spots(recording: &Recording) -> Vec<String> {

@@ -11,7 +11,7 @@ mod recorder;
 
 pub use advice::Advice;
 pub use cpu::{CpuSummary, UsageSummary};
-pub use events::{MarkSummary, UndeliveredAlerts};
+pub use events::{AttachmentSummary, MarkSummary, UndeliveredAlerts};
 pub use memory::{MemorySummary, SampleKind, peak_memory_bytes};
 pub use processes::ProcessSummary;
 pub use recorder::{RecorderSummary, damage};
@@ -131,6 +131,8 @@ pub struct Summary {
     pub alerts_not_delivered: Vec<UndeliveredAlerts>,
     /// The user's marks.
     pub marks: Vec<MarkSummary>,
+    /// Files attached to the run, by name; `nilo verify` tells whether they are still what was attached.
+    pub attachments: Vec<AttachmentSummary>,
     /// Processes that went on after the command ended.
     pub left_running: Vec<u32>,
     /// What could not be seen.
@@ -201,6 +203,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         alerts: events::alerts(recording),
         alerts_not_delivered: events::alerts_not_delivered(recording),
         marks: events::marks(recording),
+        attachments: events::attachments(recording),
         left_running: ending.left_running.clone(),
         blind_spots: events::blind_spots(recording),
         recorder: summarize_recorder(recording, duration_nanos),

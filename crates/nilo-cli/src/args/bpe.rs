@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nilo_sample::units::parse_bytes;
 
 use super::TextOrJson;
-use super::values::{interval, tag};
+use super::values::{MAX_ID, interval, number, tag};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub(crate) struct MemoryBudget {
     pub(crate) memory_budget: Option<u64>,
 
     /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::<u16, 1, 1024>)]
     pub(crate) threads: Option<u16>,
 
     /// Folder for temporary files [default: the system's]
@@ -145,7 +145,7 @@ pub(crate) struct BpeTrainArgs {
     pub(crate) from_counts: Vec<PathBuf>,
 
     /// Size of the vocabulary: special tokens, 256 bytes and merges
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::<u32, 1, MAX_ID>)]
     pub(crate) vocab_size: u32,
 
     /// Folder for tokenizer.json, vocab.json, merges.txt and ranks.tiktoken
@@ -161,7 +161,7 @@ pub(crate) struct BpeTrainArgs {
     pub(crate) min_frequency: u64,
 
     /// Only create tokens shorter than this many bytes
-    #[arg(long, help_heading = LEARNING, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = LEARNING, value_name = "BYTES", value_parser = number::<u32, 1, MAX_ID>)]
     pub(crate) max_token_length: Option<u32>,
 
     /// Only give tokens to bytes that occur in the text, as Hugging Face does without an initial alphabet
@@ -218,7 +218,7 @@ pub(crate) struct BpeEncodeArgs {
     pub(crate) pattern: Option<String>,
 
     /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::<u16, 1, 1024>)]
     pub(crate) threads: Option<u16>,
 }
 

@@ -8,7 +8,7 @@ use nilo_sample::units::{MIB, parse_bytes};
 
 use crate::complete_runs::run_names;
 
-use super::values::percent;
+use super::values::{mebibytes, percent};
 use super::{LiveArgs, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
@@ -111,7 +111,7 @@ pub(crate) struct LeakArgs {
     pub(crate) check: bool,
 
     /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MB", value_parser = mebibytes)]
     pub(crate) threshold: Option<f64>,
 
     /// Output format

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nilo_sample::units::parse_duration;
 
-use super::values::percent;
+use super::values::{gpu_index, percent, pid};
 use super::{TextOrJson, interval};
 use crate::folder::RunsDir;
 
@@ -17,7 +17,7 @@ pub(crate) struct LiveArgs {
     /// Processes to monitor, with all their descendants
     #[arg(
         long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..), help_heading = LIVE
+        value_parser = pid, help_heading = LIVE
     )]
     pub(crate) pid: Vec<u32>,
 
@@ -26,7 +26,7 @@ pub(crate) struct LiveArgs {
     pub(crate) name_pattern: Option<String>,
 
     /// GPUs by the driver's index, such as 0 1 [default: those that the processes use; all if no process is named]
-    #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', help_heading = LIVE)]
+    #[arg(long, value_name = "GPU", num_args = 1.., value_delimiter = ',', value_parser = gpu_index, help_heading = LIVE)]
     pub(crate) devices: Vec<u32>,
 
     /// How long: seconds, or with a unit such as 5m; 0 means until Ctrl+C
@@ -199,6 +199,32 @@ mod tests {
             "nilo oom --pid 7,8",
         ] {
             assert!(live(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_verb_takes_several_processes_in_the_same_ways() {
+        for verb in [
+            "watch",
+            "oom",
+            "oom --monitor",
+            "leak",
+            "profile",
+            "monitor",
+        ] {
+            for pids in ["--pid 7 8", "--pid 7,8", "--pid 7 --pid 8", "-p 7 8"] {
+                let words = format!("nilo {verb} {pids}");
+                let pids = match parse(&words) {
+                    Ok(Verb::Watch(args)) => args.pid,
+                    Ok(Verb::Oom(args)) => args.live.pid,
+                    Ok(Verb::Leak(args)) => args.live.pid,
+                    Ok(Verb::Profile(args)) => args.live.pid,
+                    Ok(Verb::Monitor(args)) => args.live.pid,
+                    other => panic!("{words}: {other:?}"),
+                };
+                assert_eq!(pids, [7, 8], "{words}");
+            }
+            assert!(parse(&format!("nilo {verb} --pid 0")).is_err(), "{verb}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::values::number;
 use crate::complete_runs::run_names;
 
 use super::RUN_HELP;
@@ -40,11 +41,11 @@ pub(crate) struct PlotArgs {
     pub(crate) title: Option<String>,
 
     /// Width in pixels
-    #[arg(long, default_value_t = 960, value_parser = clap::value_parser!(u32).range(320..=8000))]
+    #[arg(long, default_value_t = 960, value_parser = number::<u32, 320, 8000>)]
     pub(crate) width: u32,
 
     /// Height in pixels, not counting the metric panels
-    #[arg(long, default_value_t = 540, value_parser = clap::value_parser!(u32).range(200..=8000))]
+    #[arg(long, default_value_t = 540, value_parser = number::<u32, 200, 8000>)]
     pub(crate) height: u32,
 
     /// Light text on a dark background

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::OutputFormat;
-use super::values::{duration, interval, tag};
+use super::values::{duration, interval, pid, tag};
 use crate::folder::RunsDir;
 
 /// How to sample.
@@ -131,15 +131,18 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(
     group = clap::ArgGroup::new("whom").required(true).multiple(false).args(["pid", "name_pattern"]),
-    after_help = "Examples:\n  nilo watch --pid 4711\n  nilo watch --name train.py --duration 5m\n  \
+    after_help = "Examples:\n  nilo watch --pid 4711 4712\n  nilo watch --name train.py --duration 5m\n  \
 nilo watch --name 'python*worker*' --all --interval 1"
 )]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) place: RunsDir,
 
-    /// Process to watch, with all its descendants; may be given several times
-    #[arg(long, short, value_name = "PID")]
+    /// Processes to watch, with all their descendants
+    #[arg(
+        long, short, value_name = "PID", num_args = 1.., value_delimiter = ',',
+        value_parser = pid
+    )]
     pub(crate) pid: Vec<u32>,
 
     /// Watch the process whose name or command line contains this; * and ? are wildcards

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::complete_runs::run_names;
 
 use super::TextOrJson;
-use super::values::{planned_time, tag};
+use super::values::{number, planned_time, tag};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -44,11 +44,11 @@ pub(crate) struct RequestArgs {
     pub(crate) time: Option<u64>,
 
     /// CPUs per node, for --mem-per-cpu
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", value_parser = number::<u32, 1, 65536>)]
     pub(crate) cpus: Option<u32>,
 
     /// GPUs per node, for --mem-per-gpu [default: as many as the runs used]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::<u32, 1, 1024>)]
     pub(crate) gpus: Option<u32>,
 
     /// Treat runs of different jobs as one job

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::complete_runs::run_names;
 
-use super::values::duration;
+use super::values::{duration, number};
 use super::{OutputFormat, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
@@ -63,7 +63,7 @@ pub(crate) struct PruneArgs {
     pub(crate) place: RunsDir,
 
     /// Keep the newest N runs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<usize, 0, { u64::MAX }>)]
     pub(crate) keep: Option<usize>,
 
     /// Delete only runs older than this, such as 30d

@@ -50,6 +50,43 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A whole number between two others, both included.
+pub(crate) fn number<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(
+    text: &str,
+) -> Result<T, String> {
+    let wrong = || match (LEAST, MOST) {
+        (0, u64::MAX) => "not a whole number".to_owned(),
+        (least, MAX_ID) => format!("not a whole number from {least} on"),
+        (least, most) => format!("not a whole number from {least} to {most}"),
+    };
+    let value: u64 = text.parse().map_err(|_| wrong())?;
+    match (LEAST..=MOST).contains(&value) {
+        true => T::try_from(value).map_err(|_| wrong()),
+        false => Err(wrong()),
+    }
+}
+
+/// The largest process ID, GPU index or size of a vocabulary that can be written down.
+pub(crate) const MAX_ID: u64 = u32::MAX as u64;
+
+/// A process ID.
+pub(crate) fn pid(text: &str) -> Result<u32, String> {
+    number::<u32, 1, MAX_ID>(text).map_err(|_| "a process ID is a number such as 4711".to_owned())
+}
+
+/// The index of a GPU.
+pub(crate) fn gpu_index(text: &str) -> Result<u32, String> {
+    number::<u32, 0, MAX_ID>(text).map_err(|_| "a GPU is a number such as 0".to_owned())
+}
+
+/// Mebibytes, zero or more.
+pub(crate) fn mebibytes(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(value) if value >= 0.0 && f64::is_finite(value) => Ok(value),
+        _ => Err("not a number of MiB, such as 100".to_owned()),
+    }
+}
+
 pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
@@ -62,6 +99,33 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_numbers_are_refused_in_plain_words() {
+        assert_eq!(number::<u32, 1, 65536>("8"), Ok(8));
+        for text in ["0", "65537", "x", "-1", "1.5", ""] {
+            let told = number::<u32, 1, 65536>(text);
+            assert_eq!(told, Err("not a whole number from 1 to 65536".to_owned()));
+        }
+        assert_eq!(
+            number::<u32, 1, MAX_ID>("4294967296"),
+            Err("not a whole number from 1 on".to_owned())
+        );
+        assert_eq!(
+            number::<usize, 0, { u64::MAX }>("-1"),
+            Err("not a whole number".to_owned())
+        );
+        assert_eq!(pid("4711"), Ok(4711));
+        for text in ["abc", "0", "-3"] {
+            assert_eq!(
+                pid(text),
+                Err("a process ID is a number such as 4711".to_owned())
+            );
+            assert!(mebibytes(text).is_err() || text == "0");
+        }
+        assert_eq!(gpu_index("0"), Ok(0));
+        assert!(gpu_index("all").is_err());
+    }
 
     #[test]
     fn planned_times_are_read_as_schedulers_write_them() {

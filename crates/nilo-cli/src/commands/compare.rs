@@ -19,7 +19,7 @@ use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_table};
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = runs_root(&args.place, settings);

@@ -15,7 +15,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::{write_json, write_json_line};
 use crate::text::leak::{write_check, write_leaks};
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let least_bytes = least_bytes(args.threshold)?;

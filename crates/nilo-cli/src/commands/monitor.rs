@@ -15,10 +15,12 @@ use crate::live::{
     write_end,
 };
 use crate::recording::check_writable;
+use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::leak::{LEAST_TIME, leak_in_words};
 use crate::text::one_line::one_line;
 use crate::text::profile::write_profile;
+use crate::wrap::WrappingWriter;
 
 const TEXT_CHARS: usize = 400;
 
@@ -99,7 +101,7 @@ fn write_text(
     parts: MonitorParts,
     output: Option<&Path>,
 ) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = WrappingWriter::new(std::io::stdout().lock(), Screen::stdout());
     let profile = end
         .further
         .as_ref()

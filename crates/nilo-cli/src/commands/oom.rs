@@ -11,7 +11,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::oom::write_diagnosis;
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: OomArgs, settings: &Settings) -> Result<u8, Failure> {
     check_threshold(args.threshold)?;

@@ -8,9 +8,11 @@ use crate::args::{ProfileArgs, TextOrJson};
 use crate::failure::Failure;
 use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget};
 use crate::recording::check_writable;
+use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::profile::write_profile;
+use crate::wrap::WrappingWriter;
 
 const USUAL_NANOS: u64 = 60_000_000_000;
 
@@ -48,7 +50,10 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
         TextOrJson::Json => {
             write_json(&mut out, &report)?;
         }
-        TextOrJson::Text => write_profile(&mut out, &report, args.output.as_deref())?,
+        TextOrJson::Text => {
+            let mut out = WrappingWriter::new(out, Screen::stdout());
+            write_profile(&mut out, &report, args.output.as_deref())?;
+        }
     }
     written.map(|()| 0)
 }

@@ -63,7 +63,7 @@ fn write_text(out: &mut dyn Write, answer: &PrunedAnswer, runs: usize) -> std::i
     let freed = format_bytes(answer.freed_bytes as f64);
     writeln!(
         out,
-        "{} of {runs} runs, {free} {freed}",
+        "{delete} {} of {runs} runs, {free} {freed}",
         answer.removed.len()
     )
 }

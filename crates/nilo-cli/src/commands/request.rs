@@ -17,9 +17,11 @@ use nilo_sample::{RunDescription, Subject, TableSpec};
 use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{find_run, load_where, runs_root};
+use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
 use crate::text::request::write_request;
+use crate::wrap::WrappingWriter;
 
 /// A listing of a year of jobs is a tenth of this.
 const LARGEST_LISTING_BYTES: u64 = 64 << 20;
@@ -80,7 +82,10 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
             };
             write_json(&mut out, &answer)?;
         }
-        TextOrJson::Text => write_request(&mut out, &request, &plan, &accounts)?,
+        TextOrJson::Text => {
+            let mut out = WrappingWriter::new(out, Screen::stdout());
+            write_request(&mut out, &request, &plan, &accounts)?;
+        }
     }
     Ok(0)
 }

@@ -38,7 +38,8 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
             .iter()
             .all(|(key, value)| figures.tags.get(key) == Some(value))
     };
-    listed.sort_by(|a, b| a.figures.run.cmp(&b.figures.run));
+    // By age, and a run inside a job behind its job.
+    listed.sort_by(|a, b| age(&a.figures).cmp(&age(&b.figures)));
     let recorded = listed.len();
     listed.retain(|listed| has_tags(&listed.figures));
     let figures: Vec<&ListedRun> = listed.iter().map(|listed| &listed.figures).collect();
@@ -66,6 +67,12 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
         mention_runs_elsewhere(&root);
     }
     Ok(0)
+}
+
+/// What a run is sorted by: ids begin with the time.
+fn age(figures: &ListedRun) -> (&str, bool, &str) {
+    let job = figures.parent.as_ref().unwrap_or(&figures.run);
+    (job, figures.parent.is_some(), &figures.run)
 }
 
 /// Says which of the listed runs lie elsewhere.
@@ -104,9 +111,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
     }
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
-    let shown = listed.iter().filter(|listed| !listed.is_shown_as_job);
-    let shown: Vec<&RunLine> = shown.collect();
-    let rows = shown.iter().map(|listed| {
+    let rows = listed.iter().map(|listed| {
         let figures = &listed.figures;
         let command: String = figures.command.join(" ").chars().take(120).collect();
         let mut row = vec![
@@ -128,7 +133,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
         row
     });
     let severity = |row: usize, column: usize| match column {
-        STATUS => shown[row].severity.map(Severity::as_str),
+        STATUS => listed[row].severity.map(Severity::as_str),
         _ => None,
     };
     let rows: Vec<Vec<String>> = rows.collect();
@@ -138,6 +143,8 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
 fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::Result<()> {
     let header = [
         "run",
+        "name",
+        "parent",
         "status",
         "exit_code",
         "duration_secs",
@@ -148,6 +155,8 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
     let mut csv = CsvRows::new(out, header)?;
     for figures in figures {
         csv.text(&figures.run)?;
+        csv.text(figures.name.as_deref().unwrap_or_default())?;
+        csv.text(figures.parent.as_deref().unwrap_or_default())?;
         csv.text(figures.status.as_str())?;
         csv.number_if_known(figures.exit_code)?;
         csv.number(format_args!("{:.3}", figures.duration_secs))?;

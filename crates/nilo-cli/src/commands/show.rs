@@ -18,7 +18,7 @@ use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::summary::{FEW, write_summary};
 use crate::text::table::{left, right, write_table};
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
@@ -70,6 +70,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 }
             }
             write_runs_inside(&mut out, screen, &folder)?;
+            write_attachments(&mut out, screen, &summary, most)?;
             for mark in summary.marks.iter().take(20) {
                 writeln!(out, "mark at {:.1} s: {}", mark.secs, printable(&mark.text))?;
             }
@@ -125,6 +126,37 @@ fn write_runs_inside(out: &mut dyn Write, screen: Screen, job: &RunFolder) -> Re
     writeln!(out, "Runs inside:")?;
     write_table(out, screen, &columns, &rows)?;
     Ok(())
+}
+
+/// Files attached to the run; `most` of them.
+fn write_attachments(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+    most: usize,
+) -> std::io::Result<()> {
+    let attachments = &summary.attachments;
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    let columns = [left("  NAME"), right("SIZE"), left("TYPE").drops(1)];
+    let rows: Vec<Vec<String>> = attachments
+        .iter()
+        .take(most)
+        .map(|attachment| {
+            vec![
+                format!("  {}", printable(&attachment.name)),
+                format_bytes(attachment.size_bytes as f64),
+                printable(&attachment.media_type),
+            ]
+        })
+        .collect();
+    writeln!(out, "Attachments:")?;
+    write_table(out, screen, &columns, &rows)?;
+    match attachments.len() - rows.len() {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more: nilo show --all"),
+    }
 }
 
 /// The start in the reader's own time zone.

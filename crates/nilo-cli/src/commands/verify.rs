@@ -14,6 +14,7 @@ use crate::folder::{find_run, runs_root};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
+use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.format == OutputFormat::Csv {
@@ -31,7 +32,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
             Ok(run) => {
                 let outcome = run.outcome();
                 if args.format == OutputFormat::Text {
-                    write_run(&mut out, &run)?;
+                    write_run(&mut WrappingWriter::new(&mut out, Screen::stdout()), &run)?;
                 }
                 checked.push((VerifiedRun::Checked(run), outcome));
             }
@@ -95,7 +96,12 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
         let size = format_bytes(file.used_bytes as f64);
         let content = match file.kind {
             FileKind::Attachment if file.torn_tail_bytes > 0 => "unfinished".to_owned(),
-            FileKind::Attachment => size,
+            FileKind::Attachment => format_bytes(file.size_bytes as f64),
+            FileKind::Description => size,
+            FileKind::Other => format!(
+                "not a file of the recording, {}",
+                format_bytes(file.size_bytes as f64)
+            ),
             _ => format!(
                 "{}, {}, {size}",
                 counted(file.rows, "row"),

@@ -16,6 +16,7 @@ use crate::screen::Screen;
 use crate::text::json::write_json_line;
 use crate::text::one_line::one_line;
 use crate::text::oom::write_warning;
+use crate::wrap::WrappingWriter;
 
 const TEXT_CHARS: usize = 400;
 
@@ -63,7 +64,7 @@ impl Reporter {
     pub(crate) fn warning(&mut self, risk: &ResourceRisk, time_nanos: u64) -> io::Result<()> {
         match self.format {
             TextOrJson::Json => self.event(&MonitorEvent::warning(risk, time_nanos)),
-            TextOrJson::Text => self.say(|out| write_warning(out, risk)),
+            TextOrJson::Text => self.say_text(|out| write_warning(out, risk)),
         }
     }
 
@@ -91,7 +92,7 @@ impl Reporter {
                 let text = one_line(&alert.text, TEXT_CHARS);
                 let severity = if alert.raised { "warning" } else { "ok" };
                 let tag = Screen::stdout().paint(severity, tag);
-                self.say(|out| writeln!(out, "{tag} {label}: {text}"))
+                self.say_text(|out| writeln!(out, "{tag} {label}: {text}"))
             }
         }
     }
@@ -121,6 +122,11 @@ impl Reporter {
 
     fn event(&mut self, event: &MonitorEvent) -> io::Result<()> {
         self.say(|out| write_json_line(out, event))
+    }
+
+    /// Words, which fit the terminal; JSON stays on its line.
+    fn say_text(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.say(|out| write(&mut WrappingWriter::new(out, Screen::stdout())))
     }
 
     fn say(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -10,7 +10,7 @@ use crate::failure::{self, Failure};
 use crate::screen::Screen;
 use crate::text::fresh_line::begin_line;
 use crate::text::summary::{FEW, write_summary};
-use crate::text::wrap::WrappingWriter;
+use crate::wrap::WrappingWriter;
 
 /// Prints the summary and writes it where asked; trouble here never changes the command's status.
 ///

@@ -20,4 +20,3 @@ pub(crate) mod table;
 pub(crate) mod terminal_title;
 pub(crate) mod title_on_stop;
 pub(crate) mod training;
-pub(crate) mod wrap;

@@ -98,7 +98,7 @@ impl From<MergeError> for BpeFailure {
         let hint = match &error {
             MergeError::Stopped { .. } => return BpeFailure::stopped(),
             MergeError::VocabularyTooSmall { .. } => Some(
-                "raise vocab_size, or give only bytes that occur a token (seen_bytes_only=True)",
+                "raise vocab_size, or use seen_bytes_only=True to give tokens only to bytes that occur",
             ),
             MergeError::EmptySpecialToken { .. } => Some("give it a text, such as '<|endoftext|>'"),
             MergeError::DoubledSpecialToken { .. } => Some("name it once: a token has one id"),

@@ -5,20 +5,21 @@
 //! A value is hidden by the name before it, or by the way that well-known services begin theirs.
 //! A harmless value that is hidden costs little; names that training scripts use for tokens of text are spared.
 
+mod known_look;
 mod names;
 mod program;
 #[cfg(test)]
 mod redact_tests;
+mod secret_name;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use names::{
-    KNOWN_BEGINNINGS, NOT_BEFORE_PASS, SCHEMES, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES,
-    TEXT_TOKENS,
-};
-use program::{Program, ShortOption};
+use known_look::{hide_known, hide_url_password};
+use names::SCHEMES;
+use program::{Program, ShortOption, is_port_mapping};
+use secret_name::is_secret_name;
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "***";
@@ -73,8 +74,10 @@ enum Expects {
     Nothing,
     /// The next word is a secret, unless it is an option.
     Secret,
-    /// The next word is `NAME:PASSWORD`.
-    UserAndPassword,
+    /// The next word is a password, unless it is an option or the ports of a container.
+    Password,
+    /// The next word is `NAME:PASSWORD`, with this between the two.
+    UserAndPassword(char),
     /// The next word is a secret or the scheme before it.
     SchemeOrSecret,
     /// The next word is a secret whatever it looks like.
@@ -93,7 +96,7 @@ impl Redactor {
     /// One argument; a script after `-c` or a header has several words, whose gaps are kept.
     fn argument(&mut self, argument: &str) -> String {
         if !argument.contains(char::is_whitespace) {
-            return self.word(argument);
+            return self.words_of_list(argument);
         }
         // A secret of several words, after an option that announced it.
         if self.expects == Expects::Secret {
@@ -111,11 +114,23 @@ impl Redactor {
             rest = &rest[gap..];
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
             if end > 0 {
-                hidden.push_str(&self.word(&rest[..end]));
+                hidden.push_str(&self.words_of_list(&rest[..end]));
             }
             rest = &rest[end..];
         }
         hidden
+    }
+
+    /// A word, or several that are the texts of a list: `["mysql","-pX"]`.
+    fn words_of_list(&mut self, word: &str) -> String {
+        let mut hidden = String::with_capacity(word.len());
+        let mut rest = word;
+        while let Some(comma) = find_comma_between_quotes(rest) {
+            hidden.push_str(&self.word(&rest[..comma]));
+            hidden.push(',');
+            rest = &rest[comma + 1..];
+        }
+        hidden + &self.word(rest)
     }
 
     fn word(&mut self, word: &str) -> String {
@@ -138,30 +153,38 @@ impl Redactor {
                 return self.hide(word);
             }
             Expects::SecretAfterScheme => return self.hide(word),
-            Expects::UserAndPassword if !word.starts_with('-') => return self.hide_password(word),
-            Expects::Secret | Expects::UserAndPassword | Expects::Nothing => {}
+            Expects::Password if !word.starts_with('-') && !is_port_mapping(word) => {
+                return self.hide(word);
+            }
+            Expects::UserAndPassword(between) if !word.starts_with('-') => {
+                return self.hide_password(word, between);
+            }
+            Expects::Secret
+            | Expects::Password
+            | Expects::UserAndPassword(_)
+            | Expects::Nothing => {}
         }
         let program = self.program;
         self.program = program.after(word);
         match program.short_option(word) {
             ShortOption::Password("") => {
-                self.expects = Expects::Secret;
+                self.expects = Expects::Password;
                 return word.to_owned();
             }
-            ShortOption::UserAndPassword("") => {
-                self.expects = Expects::UserAndPassword;
+            ShortOption::UserAndPassword("", between) => {
+                self.expects = Expects::UserAndPassword(between);
                 return word.to_owned();
             }
             ShortOption::Password(value) => {
                 return format!("{}{}", &word[..word.len() - value.len()], self.hide(value));
             }
-            ShortOption::UserAndPassword(value) => {
+            ShortOption::UserAndPassword(value, between) => {
                 let name = &word[..word.len() - value.len()];
-                return format!("{name}{}", self.hide_password(value));
+                return format!("{name}{}", self.hide_password(value, between));
             }
             ShortOption::Other => {}
         }
-        let option = word.trim_start_matches(['"', '\'']);
+        let option = word.trim_start_matches(['"', '\'', '[', '(']);
         if option.starts_with('-') && !option.contains(['=', ':']) && is_secret_name(option) {
             self.expects = Expects::Secret;
             return word.to_owned();
@@ -183,8 +206,8 @@ impl Redactor {
     }
 
     /// Hides the password of `NAME:PASSWORD`.
-    fn hide_password(&mut self, value: &str) -> String {
-        match value.split_once(':') {
+    fn hide_password(&mut self, value: &str, between: char) -> String {
+        match value.split_once(between) {
             Some((name, password)) => {
                 // A quote that is open before the name ends behind the password.
                 let quote = name.chars().next().filter(|c| matches!(c, '"' | '\''));
@@ -193,7 +216,7 @@ impl Redactor {
                 {
                     self.expects = Expects::Quote(quote);
                 }
-                format!("{name}:{}", hide(password))
+                format!("{name}{between}{}", hide(password))
             }
             None => value.to_owned(),
         }
@@ -225,6 +248,11 @@ impl Redactor {
         }
         hidden
     }
+}
+
+fn find_comma_between_quotes(text: &str) -> Option<usize> {
+    let at = |separator: &str| text.find(separator).map(|start| start + 1);
+    at("\",\"").into_iter().chain(at("','")).min()
 }
 
 /// Where the first secret of `NAME=VALUE` is assigned; the value may have names of its own, as in `--conf={"token":"X"}`.
@@ -278,127 +306,6 @@ fn hide_first_word(argument: &str) -> String {
     }
 }
 
-/// Whether a value under this name is a secret: `--hf-token`, `WANDB_API_KEY`, `X-Api-Key`, `apiKey`.
-fn is_secret_name(name: &str) -> bool {
-    let name = name
-        .rsplit(['"', '\'', '{', '(', '/'])
-        .find(|part| !part.is_empty());
-    let is_variable = name.is_some_and(|name| {
-        name.chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
-    });
-    let words: Vec<String> = name.map(words_of).unwrap_or_default();
-    let words: Vec<String> = words
-        .into_iter()
-        .flat_map(|word| split_compound(word, is_variable))
-        .collect();
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    let Some(last) = words.last() else {
-        return false;
-    };
-    if has(SECRET_WORDS) {
-        let only_token = !words
-            .iter()
-            .any(|word| word != "token" && SECRET_WORDS.contains(&word.as_str()));
-        return !(only_token && has(TEXT_TOKENS));
-    }
-    let is_of_service = words
-        .iter()
-        .rev()
-        .nth(1)
-        .is_some_and(|word| SERVICES.contains(&word.as_str()));
-    match last.as_str() {
-        "auth" | "pw" => true,
-        // `--forward-pass` and `PWD` are none.
-        "pass" | "pat" => is_variable,
-        "pwd" => words.len() > 1,
-        "key" => words.len() == 1 || is_variable || is_of_service || has(SECRET_KEYS),
-        _ => false,
-    }
-}
-
-/// The words of a name in lower case, by dashes, underscores, dots and capital letters.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut was_lower = false;
-    let mut is_open = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() {
-            is_open = false;
-        } else {
-            if !is_open || (was_lower && c.is_uppercase()) {
-                words.push(String::new());
-                is_open = true;
-            }
-            if let Some(word) = words.last_mut() {
-                word.extend(c.to_lowercase());
-            }
-        }
-        was_lower = c.is_lowercase();
-    }
-    words
-}
-
-/// `pgpassword` as `pg` and `password`; in variables also `DBPASS` as `db` and `pass`.
-fn split_compound(word: String, is_variable: bool) -> Vec<String> {
-    let is_secret_end = |end: &str, start: &str| match end {
-        "pass" => is_variable && !NOT_BEFORE_PASS.contains(&start),
-        "key" => SECRET_KEYS.contains(&start) || SERVICES.contains(&start),
-        _ => true,
-    };
-    let ends = SECRET_ENDS.iter().chain(&["pass", "key"]);
-    let parts = ends
-        .filter_map(|end| Some((word.strip_suffix(end)?, *end)))
-        .find(|(start, end)| !start.is_empty() && is_secret_end(end, start));
-    match parts {
-        Some((start, end)) => vec![start.to_owned(), end.to_owned()],
-        None => vec![word],
-    }
-}
-
 fn letters(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric())
-}
-
-/// `scheme://user:password@host`
-fn hide_url_password(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else {
-        return word.to_owned();
-    };
-    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let Some(at) = rest[..authority].rfind('@') else {
-        return word.to_owned();
-    };
-    let (user, host) = rest.split_at(at);
-    match user.split_once(':') {
-        Some((user, _)) => format!("{scheme}://{user}:{REDACTED}{host}"),
-        // A token may be all that stands there.
-        None if user.len() >= 20 => format!("{scheme}://{REDACTED}{host}"),
-        None => word.to_owned(),
-    }
-}
-
-fn hide_known(word: &str) -> String {
-    let mut hidden = word.to_owned();
-    for (beginning, least) in KNOWN_BEGINNINGS {
-        let mut from = 0;
-        while let Some(found) = hidden[from..].find(beginning) {
-            let start = from + found;
-            let value = start + beginning.len();
-            let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-            let len = hidden[value..].find(|c: char| !belongs(c));
-            let end = len.map_or(hidden.len(), |len| value + len);
-            let tail = &hidden[value..end];
-            let is_whole_word = !hidden[..start].ends_with(|c: char| c.is_ascii_alphanumeric());
-            let looks_random =
-                tail.chars().any(|c| c.is_ascii_digit()) || !tail.contains(['-', '_', '.']);
-            if is_whole_word && tail.len() >= *least && looks_random {
-                hidden.replace_range(start..end, REDACTED);
-                from = start + REDACTED.len();
-            } else {
-                from = value;
-            }
-        }
-    }
-    hidden
 }

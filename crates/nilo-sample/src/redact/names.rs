@@ -177,24 +177,3 @@ pub(super) const KNOWN_BEGINNINGS: &[(&str, usize)] = &[
 
 /// Schemes that stand between `Authorization:` and the secret.
 pub(super) const SCHEMES: &[&str] = &["bearer", "basic", "token", "digest", "negotiate", "apikey"];
-
-/// Programs whose `-u` takes `NAME:PASSWORD`.
-pub(super) const TAKE_USER: &[&str] = &["curl", "http", "https", "httpie"];
-
-/// Programs whose `-p` is a password; for most it is a port, a path or a prefix.
-pub(super) const TAKE_PASSWORD: &[&str] = &[
-    "mysql",
-    "mysqldump",
-    "mysqladmin",
-    "mysqlimport",
-    "mariadb",
-    "mariadb-dump",
-    "mongo",
-    "mongosh",
-    "mongodump",
-    "mongorestore",
-    "sshpass",
-];
-
-/// Programs whose `-p` is a password after `login`.
-pub(super) const LOG_IN: &[&str] = &["docker", "podman", "helm", "az"];

@@ -150,10 +150,51 @@ fn short_options_are_passwords_for_some_programs() {
             "sh|-c|curl -u 'me:p w' x | jq -p y && mysql -ppw; python -p 3",
             "sh|-c|curl -u 'me:*** ***' x | jq -p y && mysql -p***; python -p 3",
         ),
+        (
+            "sh|-c|wandb login --relogin 0123456789abcdef0123456789abcdef01234567 && python t.py",
+            "sh|-c|wandb login --relogin *** && python t.py",
+        ),
+        ("mysql|-pS3cret", "mysql|-p***"),
+        (
+            "mysqldump|-uroot|-vpS3cret|db",
+            "mysqldump|-uroot|-vp***|db",
+        ),
+        ("curl|-sSLume:pw|x", "curl|-sSLume:***|x"),
+        ("7z|a|-pS3cret|x.7z", "7z|a|-p***|x.7z"),
+        ("unrar|x|-hpS3cret|x.rar", "unrar|x|-hp***|x.rar"),
+        ("unzip|-P|pw|x.zip", "unzip|-P|***|x.zip"),
+        (
+            "redis-cli|-h|host|-a|pw|ping",
+            "redis-cli|-h|host|-a|***|ping",
+        ),
+        ("ldapsearch|-xw|pw|-b|dc=x", "ldapsearch|-xw|***|-b|dc=x"),
+        ("smbclient|-Ume%pw|//h/s", "smbclient|-Ume%***|//h/s"),
+        ("lftp|-u|me,pw|host", "lftp|-u|me,***|host"),
+        (
+            "bash|-c|./mysql \"-pS3cret\" && psql -p5432",
+            "bash|-c|./mysql \"-p***\" && psql -p5432",
+        ),
+        (
+            "python|-c|subprocess.run([\"/usr/bin/mysql\",\"-pS3cret\",\"db\"])",
+            "python|-c|subprocess.run([\"/usr/bin/mysql\",\"-p***\",\"db\"])",
+        ),
+        (
+            "python|-c|import x; run(['mysql', '-pS3cret', 'db'])",
+            "python|-c|import x; run(['mysql', '-p***', 'db'])",
+        ),
+        (
+            "python|-c|run(['t.py','--token','abc','--lr','1'])",
+            "python|-c|run(['t.py','--token','***','--lr','1'])",
+        ),
     ] {
         assert_eq!(hidden(line), expected);
     }
     for line in [
+        "t.py|-p8080|-O2|-n4|-pvalue",
+        "gcc|-O2|-pipe|-pthread",
+        "docker|run|--name|mysql|-p|3306:3306|-d|image",
+        "mysql|--port=3306|--protocol=tcp|-P|3306",
+        "curl|-X|POST|-o|out|-fsSL|http://x/",
         "python|-p|8080|-u|me:you",
         "docker|run|-p|80:80|-u|1000:1000|image",
         "psql|-p|5432",

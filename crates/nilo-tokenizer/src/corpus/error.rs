@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum CorpusError {
     /// A name that is neither a file, a folder nor a pattern with matches.
-    #[error("no file, folder or match of a pattern: {input}")]
+    #[error("no such file or folder, and no file matches it as a pattern: {input}")]
     NotFound {
         /// As given.
         input: String,

@@ -104,9 +104,7 @@ impl CountError {
             CountError::Unfinished { .. } => "resume the counting with the same corpus first",
             CountError::Changed { .. } => "count again from the start",
             CountError::NotResumable => "put the text into a file first",
-            CountError::Corpus(CorpusError::NotFound { .. }) => {
-                "see whether the name is right and the file is there"
-            }
+            CountError::Corpus(CorpusError::NotFound { .. }) => "check the spelling of the path",
             CountError::Corpus(CorpusError::EmptyToken) => {
                 "give it a text, such as '<|endoftext|>'"
             }

@@ -5,7 +5,7 @@
 pub enum MergeError {
     /// The vocabulary has no room for the special tokens and the alphabet.
     #[error(
-        "a vocabulary of {wanted} tokens has no room for {specials} special tokens and {bytes} bytes, at least {needed} are needed"
+        "a vocabulary of {wanted} tokens is too small: {bytes} bytes and {specials} special tokens need at least {needed}"
     )]
     VocabularyTooSmall {
         /// Tokens asked for.

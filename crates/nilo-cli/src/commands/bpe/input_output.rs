@@ -46,9 +46,9 @@ fn open(path: &Path) -> io::Result<impl Read + use<>> {
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => "see whether the name is right and the file is there",
+        io::ErrorKind::NotFound => "check the spelling of the path",
         io::ErrorKind::IsADirectory => "name one file, or pipe several: cat FILES | nilo bpe …",
-        _ => "may you read it?",
+        _ => "check its permissions",
     };
     Failure::new(format!("cannot read {}: {error}", path.display())).hint(hint)
 }

@@ -62,8 +62,9 @@ pub(super) fn merge_failure(error: MergeError) -> Failure {
             ))
             .hint("raise --memory-budget, or run where more memory is free; `nilo bpe count` keeps what is counted for `--from-counts`")
         }
-        MergeError::VocabularyTooSmall { .. } => Failure::from(error)
-            .hint("raise --vocab-size, or give only bytes that occur a token (--seen-bytes-only)"),
+        MergeError::VocabularyTooSmall { .. } => Failure::from(error).hint(
+            "raise --vocab-size, or use --seen-bytes-only to give tokens only to bytes that occur",
+        ),
         MergeError::Stopped { .. } => Failure::from(error)
             .hint("counts can be kept: `nilo bpe count`, then `nilo bpe train --from-counts`")
             .code(INTERRUPTED),

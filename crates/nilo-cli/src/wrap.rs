@@ -53,9 +53,18 @@ impl<W: Write> Write for WrappingWriter<W> {
     }
 }
 
-/// One line as several that fit, if it has words to wrap between.
+/// A text of one or more lines, each wrapped where the screen is too narrow.
+pub(crate) fn wrap_lines(text: &str, screen: Screen) -> String {
+    let Some(columns) = screen.columns else {
+        return text.to_owned();
+    };
+    let lines = text.split_inclusive('\n');
+    lines.map(|line| wrap(line, columns)).collect()
+}
+
+/// One line as several that fit, if it has words to wrap between. A line of a script is meant to be copied, and stays.
 fn wrap(line: &str, columns: usize) -> String {
-    if width_of(line.trim_end()) <= columns {
+    if width_of(line.trim_end()) <= columns || line.trim_start().starts_with('#') {
         return line.to_owned();
     }
     let indent = hanging_indent(line.trim_end(), columns);
@@ -167,6 +176,20 @@ mod tests {
         assert_eq!(wrap(&format!("see {path}"), 20), format!("see\n  {path}"));
         let coloured = "How: \u{1b}[1m\u{1b}[33mexited with 3\u{1b}[0m";
         assert_eq!(wrap(coloured, 18), coloured);
+    }
+
+    #[test]
+    fn each_line_of_a_text_is_wrapped_and_a_line_of_a_script_is_not() {
+        let screen = Screen {
+            columns: Some(20),
+            colour: false,
+        };
+        assert_eq!(
+            wrap_lines("warning: one two three\n   four five six seven\n", screen),
+            "warning: one two\n  three\n   four five six\n     seven\n"
+        );
+        let script = "  #SBATCH --time=01:00:00    # twice the longest\n";
+        assert_eq!(wrap_lines(script, screen), script);
     }
 
     #[test]
