@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nilo_sample::RunStatus;
+use nilo_sample::{RunDescription, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,23 +97,54 @@ fn compare_settings(summaries: &[Summary]) -> Vec<ComparedSetting> {
         .collect()
 }
 
+/// A run that needs a label.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelledRun<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The user's name for it.
+    pub name: Option<&'a str>,
+    /// The command line.
+    pub command: &'a [String],
+}
+
+impl<'a> From<&'a Summary> for LabelledRun<'a> {
+    fn from(summary: &'a Summary) -> LabelledRun<'a> {
+        LabelledRun {
+            id: &summary.run,
+            name: summary.name.as_deref(),
+            command: &summary.command,
+        }
+    }
+}
+
+impl<'a> From<&'a RunDescription> for LabelledRun<'a> {
+    fn from(description: &'a RunDescription) -> LabelledRun<'a> {
+        LabelledRun {
+            id: description.id.as_str(),
+            name: description.name.as_deref(),
+            command: &description.command,
+        }
+    }
+}
+
 /// What to call each of several runs: its name, or its command without one. Those that share it have the time of their start
 /// before it, as their ids begin with; where a label is cut, the beginning is what tells them apart.
-pub fn run_labels(summaries: &[Summary]) -> Vec<String> {
-    let own = |summary: &Summary| match &summary.name {
-        Some(name) => name.clone(),
-        None => summary.command.join(" "),
+pub fn run_labels(runs: &[LabelledRun<'_>]) -> Vec<String> {
+    let own = |run: &LabelledRun<'_>| match run.name {
+        Some(name) => name.to_owned(),
+        None => run.command.join(" "),
     };
-    let own: Vec<String> = summaries.iter().map(own).collect();
+    let own: Vec<String> = runs.iter().map(own).collect();
     let of = |index: usize| {
         let same = |other: &usize| *other != index && own[*other] == own[index];
         let twins: Vec<&str> = (0..own.len())
             .filter(same)
-            .map(|other| summaries[other].run.as_str())
+            .map(|other| runs[other].id)
             .collect();
         match twins.is_empty() {
             true => own[index].clone(),
-            false => format!("{} {}", start_of(&summaries[index].run, &twins), own[index]),
+            false => format!("{} {}", start_of(runs[index].id, &twins), own[index]),
         }
     };
     (0..own.len()).map(of).collect()
@@ -146,7 +177,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
         _ => None,
     };
     let base = summaries.first();
-    let labels = run_labels(summaries);
+    let labels = run_labels(&summaries.iter().map(LabelledRun::from).collect::<Vec<_>>());
     let runs = summaries.iter().zip(labels).map(|(summary, label)| {
         let memory = &summary.memory;
         let of = |pick: fn(&Summary) -> Option<f64>| change(pick(summary), base.and_then(pick));
@@ -229,7 +260,7 @@ mod tests {
         };
         let labels = |ids: &[(&str, Option<&str>)]| {
             let runs: Vec<Summary> = ids.iter().map(|(id, name)| named(id, *name)).collect();
-            run_labels(&runs)
+            run_labels(&runs.iter().map(LabelledRun::from).collect::<Vec<_>>())
         };
         let (first, second) = ("20261115-075530-417-base", "20261115-081200-002-base");
         let base = Some("base");

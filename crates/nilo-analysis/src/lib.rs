@@ -32,7 +32,7 @@ pub mod throughput;
 pub mod torch_memory;
 pub mod tracking;
 
-pub use compare::{Comparison, compare, run_labels};
+pub use compare::{Comparison, LabelledRun, compare, run_labels};
 pub use ending::{EndingEvidence, judge_ending};
 pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
 pub use metric_history::{
@@ -42,4 +42,4 @@ pub use outline::{RunOutline, outline};
 pub use resumed::add_resumed_metrics;
 pub use slurm_place::SlurmPlace;
 pub use step_clock::StepClock;
-pub use summary::{Summary, damage, summarize};
+pub use summary::{ChartFigures, Summary, damage, summarize};

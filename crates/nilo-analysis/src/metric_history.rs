@@ -122,6 +122,14 @@ pub fn metrics(recording: &Recording) -> Vec<Metric<'_>> {
 }
 
 impl Metric<'_> {
+    /// Whether anything was logged at all.
+    pub fn has_values(&self) -> bool {
+        self.sources.iter().any(|source| {
+            let values = source.table.columns.get(source.column);
+            values.is_some_and(|values| values.iter().any(|value| !is_absent(*value)))
+        })
+    }
+
     /// Gathers the points.
     pub fn history(&self) -> MetricHistory {
         let mut places: HashMap<&str, usize> = HashMap::new();

@@ -21,18 +21,15 @@ pub fn cpu_percent(cpu_nanos: SeriesView<'_>) -> Vec<(u64, f64)> {
 ///
 /// Single samples say little: what was spent before a reading that was held up counts in its interval, and twice the cores can come out.
 pub fn busiest_cpu_percent(cpu_nanos: SeriesView<'_>, span_nanos: u64) -> Option<f64> {
-    let points: Vec<(u64, f64)> = cpu_nanos.present().collect();
-    let mut from = 0;
+    // A second pass follows the first by a span: there may be millions of rows.
+    let mut behind = cpu_nanos.present().peekable();
+    let (mut begin, mut before) = behind.next()?;
     let mut busiest = None;
-    for (time, spent) in &points {
-        while points[from + 1..]
-            .first()
-            .is_some_and(|next| next.0 + span_nanos <= *time)
-        {
-            from += 1;
+    for (time, spent) in cpu_nanos.present() {
+        while let Some(next) = behind.next_if(|next| next.0 + span_nanos <= time) {
+            (begin, before) = next;
         }
-        let (begin, before) = points[from];
-        if begin + span_nanos <= *time {
+        if begin + span_nanos <= time {
             let percent = 100.0 * (spent - before).max(0.0) / (time - begin) as f64;
             busiest = Some(busiest.map_or(percent, |known: f64| known.max(percent)));
         }

@@ -14,6 +14,7 @@ pub mod growths;
 pub mod leak;
 pub mod monitor;
 pub mod oom;
+pub mod picture;
 pub mod profile;
 pub mod pruned;
 pub mod ps;

@@ -49,6 +49,7 @@ fn empty() -> Recording {
         events: vec![],
         stacks: Default::default(),
         written_until_nanos: 0,
+        thinned_nanos: 0,
         dropped_rows: 0,
         dropped_program_rows: 0,
         damage: vec![],

@@ -12,7 +12,7 @@ use crate::panel::{Panel, PanelKind, PanelSeries};
 use crate::theme::Palette;
 use crate::x_axis::XAxis;
 
-/// A stretch is at least this wide.
+/// Stretches end at multiples of this, so that they are the same however many readings there are between; none is narrower than half of it.
 const STRETCH_PX: f64 = 2.0;
 /// The highest figure is that of a second, as in the summary: over less it is mostly the clock's grain.
 const BUSIEST_NANOS: u64 = 1_000_000_000;
@@ -97,8 +97,8 @@ fn rates(
         spent += (reading.1 - before.1).max(0.0);
         watched += (reading.0 - before.0) as f64;
         before = reading;
-        let width = (axis.share(reading.0) - axis.share(from.0)) * width_px;
-        if width >= STRETCH_PX {
+        let [begin, end] = [from.0, reading.0].map(|time| axis.share(time) * width_px / STRETCH_PX);
+        if end.floor() > begin.floor() && end - begin >= 0.5 {
             end_stretch(&mut pieces, from, reading);
             from = reading;
         }

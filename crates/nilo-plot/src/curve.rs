@@ -51,6 +51,7 @@ fn plausible(series: SeriesView<'_>) -> Vec<CurvePoint> {
 /// Where the curve must not be joined: recorded gaps, and samples more than a second and three intervals apart.
 ///
 /// An interval is the median spacing or what the recorder said it had slowed down to, whichever is longer.
+/// Of a thinned recording, samples less than two pixels of the thinning apart had others between them.
 pub(crate) fn gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGap> {
     let mut spacings: Vec<u64> = points
         .windows(2)
@@ -82,7 +83,9 @@ pub(crate) fn gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGa
             // The change falls between two samples: either pace excuses the distance.
             interval = interval.max(nanos);
         }
+        let thinned = recording.thinned_nanos.saturating_mul(2);
         let longest = usual.max(interval).saturating_mul(3).max(NANOS_PER_SEC);
+        let longest = longest.max(thinned);
         if to_nanos - from_nanos > longest {
             found.push(SampleGap {
                 from_nanos,

@@ -2,7 +2,7 @@
 
 use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::peak::PeakKind;
-use nilo_analysis::summary::{CpuSummary, Summary};
+use nilo_analysis::summary::{ChartFigures, CpuSummary};
 use nilo_sample::{Limit, Recording};
 
 use crate::theme::Theme;
@@ -75,13 +75,13 @@ impl Default for ChartOptions {
 
 impl ChartOptions {
     /// What every picture of this run shows, whoever asks for it: the figures of its summary, and the limit that it had.
-    pub fn of_run(recording: &Recording, summary: &Summary) -> ChartOptions {
+    pub fn of_run(recording: &Recording, figures: &ChartFigures) -> ChartOptions {
         ChartOptions {
-            metrics: summary.usual_metric().into_iter().collect(),
-            peak: peak(summary),
-            cpu: Some(summary.cpu),
+            metrics: figures.usual_metric().into_iter().collect(),
+            peak: peak(figures),
+            cpu: Some(figures.cpu),
             limit: limit_in_force(recording),
-            duration_nanos: Some((summary.duration_secs * 1e9) as u64),
+            duration_nanos: Some(figures.duration_nanos),
             ..ChartOptions::default()
         }
     }
@@ -95,8 +95,8 @@ impl ChartOptions {
     }
 }
 
-fn peak(summary: &Summary) -> Option<PeakMark> {
-    let memory = &summary.memory;
+fn peak(figures: &ChartFigures) -> Option<PeakMark> {
+    let memory = &figures.memory;
     let kind = match memory.peak_kind? {
         PeakKind::Vmhwm => "VmHWM",
         PeakKind::Rusage => "ru_maxrss",

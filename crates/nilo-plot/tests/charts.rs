@@ -6,6 +6,7 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
+use nilo_analysis::ChartFigures;
 use nilo_plot::{Chart, ChartOptions, PeakMark, Theme, compare_chart, memory_chart};
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Event, Recording, RunStatus};
@@ -63,8 +64,9 @@ fn processes_too_small_to_be_seen_share_a_colour() {
 #[test]
 fn every_picture_of_a_run_has_the_figures_of_its_summary() {
     let recording = oom();
-    let summary = nilo_analysis::summarize(&recording, &ending(RunStatus::Killed, 9.0));
-    let options = ChartOptions::of_run(&recording, &summary);
+    let ending = ending(RunStatus::Killed, 9.0);
+    let summary = nilo_analysis::summarize(&recording, &ending);
+    let options = ChartOptions::of_run(&recording, &ChartFigures::of(&recording, &ending));
     assert_eq!(
         options.peak.unwrap().bytes,
         summary.memory.peak_bytes.unwrap()

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use nilo_analysis::settings::settings;
-use nilo_analysis::{metric_group, metric_names, summarize};
+use nilo_analysis::{ChartFigures, metric_group, metric_names, summarize};
+use nilo_answer::picture::RunPicture;
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
 use nilo_recorder::{after_the_fact, fallback_folders};
@@ -212,12 +213,19 @@ impl RunReader {
 
     /// The chart of memory as SVG, with the loss or the first metric below it.
     fn svg(&self, py: Python<'_>, width: u32, height: u32) -> PyResult<String> {
-        let recording = self.load(py, &|_| true)?;
-        let summary = summarize(&recording, &after_the_fact(&recording));
+        let picture = py.detach(|| RunPicture::of_ended(&self.folder));
+        let RunPicture { recording, figures } = match picture.map_err(os_error)? {
+            Some(picture) => picture,
+            None => {
+                let recording = self.load(py, &|_| true)?;
+                let figures = ChartFigures::of(&recording, &after_the_fact(&recording));
+                RunPicture { recording, figures }
+            }
+        };
         let options = ChartOptions {
             width,
             height,
-            ..ChartOptions::of_run(&recording, &summary)
+            ..ChartOptions::of_run(&recording, &figures)
         };
         Ok(py.detach(|| memory_chart(&recording, &options).to_svg().to_owned()))
     }

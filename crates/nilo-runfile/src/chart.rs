@@ -11,16 +11,14 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::axis::{Shift, TimeAxis};
-use crate::block::{BlockPosition, TableEntry};
-use crate::blocks::{BlockPlace, read_directory, read_part, read_place};
-use crate::column::{unpack, unpack_values};
-use crate::downsample::{Buckets, PixelColumn};
+use crate::blocks::{BlockPlace, read_directory, read_part};
+use crate::downsample::PixelColumn;
 use crate::error::RunfileError;
 use crate::folder::RunFolder;
 use crate::header::Magic;
 use crate::load::{OpenBlocks, StreamParts, open_blocks, open_with_header};
 use crate::names::{self, StreamFiles};
-use crate::pyramid::{self, PyramidCell, ROWS_PER_CELL, TimeCell};
+use crate::pixel_fill::PixelFill;
 use crate::record::Record;
 use crate::scan::{AtBadBytes, scan};
 
@@ -78,7 +76,7 @@ impl RunFolder {
             };
             let drawing = question.draw(self.path(), writer, stream, &description);
             if drawing.has_column {
-                return Ok(drawing.buckets.finish());
+                return Ok(drawing.pixels.buckets.finish());
             }
             has_table |= drawing.has_table;
         }
@@ -117,7 +115,7 @@ struct ChartStream<'a> {
 
 struct Drawing<'a> {
     question: ChartQuery<'a>,
-    buckets: Buckets,
+    pixels: PixelFill,
     has_table: bool,
     has_column: bool,
 }
@@ -181,14 +179,14 @@ impl<'a> Drawing<'a> {
         } = question;
         Drawing {
             question,
-            buckets: Buckets::new(from, to, pixels, gap_nanos),
+            pixels: PixelFill::new(from, to, pixels, gap_nanos),
             has_table: false,
             has_column: false,
         }
     }
 
     fn append(&mut self, later: Drawing<'_>) {
-        self.buckets.append(later.buckets);
+        self.pixels.buckets.append(later.pixels.buckets);
         self.has_table |= later.has_table;
         self.has_column |= later.has_column;
     }
@@ -249,7 +247,7 @@ impl<'a> Drawing<'a> {
                     && *column < row.len()
                 {
                     let time = shift.apply(row.time_nanos);
-                    self.buckets.add_point(time, row.value(*column));
+                    self.pixels.buckets.add_point(time, row.value(*column));
                 }
             }
             Record::Table { table, spec_json } => {
@@ -270,7 +268,7 @@ impl<'a> Drawing<'a> {
         };
         for table in &tables {
             if let Some(column) = self.column_of(&table.spec_json) {
-                self.add_columns(file, block, table, column, shift)?;
+                self.pixels.add_packed(file, block, table, column, shift)?;
             }
         }
         if block.head.loose_len == 0 {
@@ -283,72 +281,5 @@ impl<'a> Drawing<'a> {
             u64::from(block.head.loose_len),
         )?;
         self.add_records(loose.as_slice(), 0, shift)
-    }
-
-    fn add_columns(
-        &mut self,
-        file: &File,
-        block: &BlockPlace,
-        table: &TableEntry,
-        column: usize,
-        shift: Shift,
-    ) -> io::Result<()> {
-        let Some(entry) = table.columns.get(column) else {
-            return Ok(());
-        };
-        let is_outside = shift.apply(table.last_time) < self.question.from
-            || shift.apply(table.first_time) > self.question.to;
-        if is_outside {
-            return Ok(());
-        }
-        let rows = table.rows as usize;
-        let read = |place: &BlockPosition| -> io::Result<Vec<u8>> {
-            let mut bytes = Vec::new();
-            read_place(file, block, place, &mut bytes)?;
-            Ok(bytes)
-        };
-        let bad = || io::Error::from(io::ErrorKind::InvalidData);
-        let times = read(&table.time_pyramid)?;
-        let times = pyramid::unpack_times(table.time_pyramid.encoding, &times, rows);
-        let cells = read(&entry.pyramid)?;
-        let cells = pyramid::unpack_values(entry.pyramid.encoding, &cells, rows);
-        let (times, cells) = (times.ok_or_else(bad)?, cells.ok_or_else(bad)?);
-        let mut unpacked: Option<(Vec<u64>, Vec<f64>)> = None;
-        for (index, (time, cell)) in times.iter().zip(&cells).enumerate() {
-            if self.add_whole_cell(time, cell, shift) {
-                continue;
-            }
-            if unpacked.is_none() {
-                let times = unpack(table.times.encoding, &read(&table.times)?, rows);
-                let values = unpack_values(entry.values.encoding, &read(&entry.values)?, rows);
-                unpacked = times.zip(values);
-            }
-            let (times, values) = unpacked.as_ref().ok_or_else(bad)?;
-            let range = index * ROWS_PER_CELL..((index + 1) * ROWS_PER_CELL).min(rows);
-            for (time, value) in times[range.clone()].iter().zip(&values[range]) {
-                self.buckets.add_point(shift.apply(*time), *value);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds a cell as a whole where that is exact enough: inside the range, narrow, without a gap. Cells outside are done with, too.
-    fn add_whole_cell(&mut self, time: &TimeCell, cell: &PyramidCell, shift: Shift) -> bool {
-        let (first, last) = (shift.apply(time.first), shift.apply(time.last));
-        if last < self.question.from || first > self.question.to {
-            return true;
-        }
-        let is_inside = first >= self.question.from && last <= self.question.to && first <= last;
-        let is_narrow = last.saturating_sub(first) <= self.buckets.pixel_nanos() / 2;
-        let has_gap = self
-            .question
-            .gap_nanos
-            .is_some_and(|gap| time.largest_gap > gap);
-        if is_inside && is_narrow && !has_gap {
-            self.buckets.add_cell(first, last, cell);
-            true
-        } else {
-            false
-        }
     }
 }

@@ -67,6 +67,18 @@ impl Tally {
     }
 }
 
+/// What is wanted of the tables that are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowsWanted<'a> {
+    All,
+    /// One column of each table.
+    Column(&'a str),
+    /// What a picture of so many pixels needs.
+    Thinned {
+        pixels: usize,
+    },
+}
+
 /// Rows and events of a run, growing.
 pub(crate) struct Collector<'a> {
     keep: &'a dyn Fn(&TableSpec) -> bool,
@@ -84,6 +96,9 @@ pub(crate) struct Collector<'a> {
     written_until_nanos: u64,
     /// Rows that are still in blocks.
     packed: Vec<PackedRows>,
+    /// Large tables are thinned to this many pixels.
+    pixels: Option<usize>,
+    thinned_nanos: u64,
 }
 
 impl<'a> Collector<'a> {
@@ -101,12 +116,18 @@ impl<'a> Collector<'a> {
             stacks: StackCollector::default(),
             written_until_nanos: 0,
             packed: Vec::new(),
+            pixels: None,
+            thinned_nanos: 0,
         }
     }
 
-    /// Takes one column of each table only; tables without it are left out.
-    pub(crate) fn only(mut self, column: Option<&'a str>) -> Collector<'a> {
-        self.column = column;
+    /// Takes what is wanted of each table; tables without the one column that is wanted are left out.
+    pub(crate) fn taking(mut self, wanted: RowsWanted<'a>) -> Collector<'a> {
+        match wanted {
+            RowsWanted::All => {}
+            RowsWanted::Column(column) => self.column = Some(column),
+            RowsWanted::Thinned { pixels } => self.pixels = Some(pixels),
+        }
         self
     }
 
@@ -260,7 +281,9 @@ impl<'a> Collector<'a> {
     /// Takes in the rows in blocks that were noted so far.
     pub(crate) fn unpack(&mut self, tally: &mut Tally) {
         if !self.packed.is_empty() {
-            unpack_all(&mut self.tables, std::mem::take(&mut self.packed), tally);
+            let packed = std::mem::take(&mut self.packed);
+            let nanos = unpack_all(&mut self.tables, packed, self.pixels, tally);
+            self.thinned_nanos = self.thinned_nanos.max(nanos);
         }
     }
 
@@ -305,6 +328,11 @@ impl<'a> Collector<'a> {
     /// A writer that was killed leaves its last rows as records, so this is how far it came, whichever tables are read.
     pub(crate) fn written_until_nanos(&self) -> u64 {
         self.written_until_nanos
+    }
+
+    /// How wide the pixels are to which tables were thinned; 0 where none was.
+    pub(crate) fn thinned_nanos(&self) -> u64 {
+        self.thinned_nanos
     }
 
     /// Puts tables in the order of their definition, and everything in them in the order of time.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpec};
 
+use crate::collect::RowsWanted;
 use crate::error::RunfileError;
 use crate::folder::{Access, RunFolder, list_runs};
 use crate::header::{Magic, SegmentHeader};
@@ -65,21 +66,27 @@ impl RunFolder {
 
     /// Reads what this run itself wrote, without its job.
     pub fn load_alone(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
-        load::load(self.path(), self.describe()?, keep, None)
+        load::load(self.path(), self.describe()?, keep, RowsWanted::All)
     }
 
     pub(crate) fn load_related(
         &self,
         keep: &dyn Fn(&TableSpec) -> bool,
-        column: Option<&str>,
+        wanted: RowsWanted<'_>,
     ) -> Result<Recording, RunfileError> {
         let description = self.describe()?;
-        let mut recording = load::load(self.path(), description, keep, column)?;
+        let mut recording = load::load(self.path(), description, keep, wanted)?;
         match self.try_job() {
             Some(job) => {
                 let needed = |spec: &TableSpec| needed_of_job(spec, keep);
+                let column = match wanted {
+                    RowsWanted::Column(column) => Some(column),
+                    _ => None,
+                };
+                // The run's curve is a sum over rows of the same time: there have to be all.
+                let all = RowsWanted::All;
                 let of_job =
-                    job.and_then(|job| load::load(job.path(), job.describe()?, &needed, None));
+                    job.and_then(|job| load::load(job.path(), job.describe()?, &needed, all));
                 match of_job {
                     Ok(of_job) => self.add_job(&mut recording, &of_job, keep, column),
                     Err(error) => {
@@ -92,7 +99,7 @@ impl RunFolder {
                     }
                 }
             }
-            None => self.add_runs(&mut recording, keep, column),
+            None => self.add_runs(&mut recording, keep, wanted),
         }
         Ok(recording)
     }
@@ -136,11 +143,11 @@ impl RunFolder {
         &self,
         recording: &mut Recording,
         keep: &dyn Fn(&TableSpec) -> bool,
-        column: Option<&str>,
+        wanted: RowsWanted<'_>,
     ) {
         if let Some(only) = self.only_run(&recording.description) {
             let on_the_jobs_axis = recording.description.clone();
-            if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, column) {
+            if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, wanted) {
                 for table in &mut inner.tables {
                     table.writer = inner_writer(only.path(), &table.writer);
                 }
@@ -150,6 +157,8 @@ impl RunFolder {
                 recording.damage.append(&mut inner.damage);
                 let until = &mut recording.written_until_nanos;
                 *until = inner.written_until_nanos.max(*until);
+                let thinned = &mut recording.thinned_nanos;
+                *thinned = inner.thinned_nanos.max(*thinned);
                 recording.dropped_rows += inner.dropped_rows;
                 recording.dropped_program_rows += inner.dropped_program_rows;
             }

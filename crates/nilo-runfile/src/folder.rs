@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nilo_sample::{Recording, RunDescription, TableSpec};
 
 use crate::attachment_folder::AttachmentFolder;
+use crate::collect::RowsWanted;
 use crate::description_file;
 use crate::error::{RunfileError, json_reason};
 use crate::family::{inner_writer, runs_inside};
@@ -158,7 +159,7 @@ impl RunFolder {
 
     /// Reads the tables that `keep` wants, and all events.
     pub fn load_where(&self, keep: &dyn Fn(&TableSpec) -> bool) -> Result<Recording, RunfileError> {
-        self.load_related(keep, None)
+        self.load_related(keep, RowsWanted::All)
     }
 
     /// Reads one column of the tables that `keep` wants and that have it, and all events.
@@ -168,7 +169,19 @@ impl RunFolder {
         column: &str,
         keep: &dyn Fn(&TableSpec) -> bool,
     ) -> Result<Recording, RunfileError> {
-        self.load_related(keep, Some(column))
+        self.load_related(keep, RowsWanted::Column(column))
+    }
+
+    /// Reads the tables that `keep` wants as a picture needs them, and all events, without having all rows in memory.
+    ///
+    /// Large tables of a kind that is drawn are thinned to `pixels` columns of pixels: every column keeps its extremes and, where it is highest, the whole row.
+    /// Times are exact to half a pixel, and steps are left out. `Recording::thinned_nanos` says how wide a pixel is.
+    pub fn load_thinned(
+        &self,
+        pixels: usize,
+        keep: &dyn Fn(&TableSpec) -> bool,
+    ) -> Result<Recording, RunfileError> {
+        self.load_related(keep, RowsWanted::Thinned { pixels })
     }
 
     /// Checks every byte of every file.

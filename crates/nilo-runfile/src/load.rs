@@ -10,7 +10,7 @@ use nilo_sample::{Recording, RunDescription, TableSpec, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
-use crate::collect::{Collected, Collector, Declared, Tally};
+use crate::collect::{Collected, Collector, Declared, RowsWanted, Tally};
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
@@ -20,16 +20,16 @@ use crate::scan::{AtBadBytes, ScanEnd, scan};
 /// A folder in which a segment is missing is listed again until this many times in all.
 const MOST_LOOKS: u32 = 3;
 
-/// Reads everything that `keep` wants, one `column` of it if given, and all events.
+/// Reads of everything that `keep` wants what is wanted of it, and all events.
 pub(crate) fn load(
     folder: &Path,
     description: RunDescription,
     keep: &dyn Fn(&TableSpec) -> bool,
-    column: Option<&str>,
+    wanted: RowsWanted<'_>,
 ) -> Result<Recording, RunfileError> {
     let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
     let axis = TimeAxis::new(&description);
-    let mut collector = Collector::new(keep, 0).only(column);
+    let mut collector = Collector::new(keep, 0).taking(wanted);
     let mut damage = Vec::new();
     let mut dropped_rows = 0;
     let mut dropped_program_rows = 0;
@@ -60,6 +60,7 @@ pub(crate) fn load(
         }
     }
     let written_until_nanos = collector.written_until_nanos();
+    let thinned_nanos = collector.thinned_nanos();
     let Collected {
         tables,
         events,
@@ -71,6 +72,7 @@ pub(crate) fn load(
         events,
         stacks: stacks.into_tree(),
         written_until_nanos,
+        thinned_nanos,
         dropped_rows,
         dropped_program_rows,
         damage,

@@ -16,6 +16,7 @@ use crate::block::{BlockPosition, TableEntry};
 use crate::blocks::{BlockPlace, read_place};
 use crate::collect::Tally;
 use crate::column::{unpack_into, unpack_values_into};
+use crate::thin::thin;
 use crate::zeroed::zeroed;
 
 /// More threads than this gain little, and a training job may want the processors.
@@ -44,7 +45,14 @@ impl PackedRows {
 }
 
 /// Puts rows into their tables, each table's in the given order. What is damaged is left out and told.
-pub(crate) fn unpack_all(tables: &mut [RecordedTable], packed: Vec<PackedRows>, tally: &mut Tally) {
+/// With a number of pixels large tables are thinned to that many; returns how wide these are at most.
+pub(crate) fn unpack_all(
+    tables: &mut [RecordedTable],
+    packed: Vec<PackedRows>,
+    pixels: Option<usize>,
+    tally: &mut Tally,
+) -> u64 {
+    let mut thinned_nanos = 0;
     let mut by_slot: Vec<Vec<PackedRows>> = Vec::new();
     by_slot.resize_with(tables.len(), Vec::new);
     for rows in packed {
@@ -55,6 +63,12 @@ pub(crate) fn unpack_all(tables: &mut [RecordedTable], packed: Vec<PackedRows>, 
         let Some(first) = packed.first() else {
             continue;
         };
+        let thinned = pixels.and_then(|pixels| thin(&table.spec, &packed, pixels));
+        if let Some(thinned) = thinned {
+            thinned_nanos = thinned_nanos.max(thinned.pixel_nanos);
+            thinned.append_to(table);
+            continue;
+        }
         match make_room(table, &packed) {
             Some(plain) => lay_out(TableRowsMut::of(table), &plain, packed, &mut jobs),
             None => tally.complain(format!(
@@ -76,6 +90,7 @@ pub(crate) fn unpack_all(tables: &mut [RecordedTable], packed: Vec<PackedRows>, 
     for failure in failures {
         tally.complain(failure.sentence);
     }
+    thinned_nanos
 }
 
 /// The vectors that a table had before there was room for more.

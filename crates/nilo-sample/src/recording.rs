@@ -79,6 +79,8 @@ pub struct Recording {
     pub stacks: StackTree,
     /// The time of the last row or event that was seen in the files, also of tables that were not wanted.
     pub written_until_nanos: u64,
+    /// Large tables were thinned for a picture: rows of a table that are no further apart than this had others between them. 0 where all rows were read.
+    pub thinned_nanos: u64,
     /// Rows that the writers could not store.
     pub dropped_rows: u64,
     /// Of them those that programs logged: metrics, phases and the like, but no samples of memory.

@@ -5,6 +5,7 @@
 mod advice;
 mod cpu;
 mod events;
+mod figures;
 mod memory;
 mod processes;
 mod recorder;
@@ -12,6 +13,7 @@ mod recorder;
 pub use advice::Advice;
 pub use cpu::{CpuSummary, UsageSummary};
 pub use events::{AttachmentSummary, MarkSummary, UndeliveredAlerts};
+pub use figures::ChartFigures;
 pub use memory::{MemorySummary, SampleKind, peak_memory_bytes};
 pub use processes::ProcessSummary;
 pub use recorder::{RecorderSummary, damage};
@@ -229,11 +231,7 @@ impl Summary {
 
     /// The metric to draw when nobody names one: the loss, or else the first.
     pub fn usual_metric(&self) -> Option<String> {
-        let names = || self.metrics.iter().map(|metric| metric.name.as_str());
-        let loss = names().find(|name| *name == "loss");
-        let some_loss = || names().find(|name| name.ends_with("/loss"));
-        let chosen = loss.or_else(some_loss).or_else(|| names().next())?;
-        Some(chosen.to_owned())
+        figures::usual_metric(self.metrics.iter().map(|metric| metric.name.as_str()))
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use nilo_analysis::{StepClock, Summary, add_resumed_metrics, metric_group, run_labels, summarize};
+use nilo_analysis::{
+    ChartFigures, LabelledRun, StepClock, add_resumed_metrics, metric_group, run_labels,
+};
+use nilo_answer::picture::RunPicture;
 use nilo_plot::{ChartOptions, Theme, XAxisKind, compare_chart, memory_chart};
+use nilo_runfile::RunFolder;
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, XAxisArg};
@@ -22,20 +26,18 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         true => vec![None],
         false => args.runs.iter().map(|run| Some(run.as_str())).collect(),
     };
-    let mut runs: Vec<(Recording, Summary)> = Vec::new();
+    let mut runs: Vec<RunPicture> = Vec::new();
     for run in asked {
-        let (mut recording, ending) = load(&find_run(&root, run)?)?;
-        let summary = summarize(&recording, &ending);
-        recording.description.ending.get_or_insert(ending);
-        if args.x_axis == XAxisArg::Step {
-            add_chain(&root, &mut recording);
-        }
-        runs.push((recording, summary));
+        let folder = find_run(&root, run)?;
+        runs.push(match args.x_axis {
+            XAxisArg::Time => over_time(&folder)?,
+            XAxisArg::Step => over_steps(&folder, &root)?,
+        });
     }
-    let (first, summary) = &runs[0];
+    let RunPicture { recording, figures } = &runs[0];
     let output = args
         .output
-        .unwrap_or_else(|| PathBuf::from(format!("{}.svg", summary.run)));
+        .unwrap_or_else(|| PathBuf::from(format!("{}.svg", recording.description.id)));
     let png = match output
         .extension()
         .and_then(|ending| ending.to_str())
@@ -52,7 +54,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     };
     let metrics = chosen_metrics(&args.metrics, &runs)?;
-    let mut usual = ChartOptions::of_run(first, summary);
+    let mut usual = ChartOptions::of_run(recording, figures);
     usual.limit.take_if(|_| runs.len() > 1);
     let options = ChartOptions {
         width: args.width,
@@ -64,13 +66,13 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         ..usual
     };
     let chart = match &runs[..] {
-        [(recording, _)] => memory_chart(recording, &options),
+        [only] => memory_chart(&only.recording, &options),
         _ => {
             let labels = labels(&runs);
             let labelled: Vec<(&str, &Recording)> = runs
                 .iter()
                 .zip(&labels)
-                .map(|((recording, _), label)| (label.as_str(), recording))
+                .map(|(run, label)| (label.as_str(), &run.recording))
                 .collect();
             compare_chart(&labelled, &options)
         }
@@ -84,6 +86,28 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", output.display())))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
+}
+
+/// A run as it is drawn over time: without having all rows of a large one in memory.
+fn over_time(folder: &RunFolder) -> Result<RunPicture, Failure> {
+    match RunPicture::of_ended(folder)? {
+        Some(picture) => Ok(picture),
+        None => whole(folder),
+    }
+}
+
+/// A run as it is drawn over steps, which only whole rows tell.
+fn over_steps(folder: &RunFolder, root: &Path) -> Result<RunPicture, Failure> {
+    let mut picture = whole(folder)?;
+    add_chain(root, &mut picture.recording);
+    Ok(picture)
+}
+
+fn whole(folder: &RunFolder) -> Result<RunPicture, Failure> {
+    let (mut recording, ending) = load(folder)?;
+    let figures = ChartFigures::of(&recording, &ending);
+    recording.description.ending.get_or_insert(ending);
+    Ok(RunPicture { recording, figures })
 }
 
 /// Adds the metrics of the runs that this one resumes, as far back as they are there.
@@ -103,16 +127,16 @@ fn add_chain(root: &Path, recording: &mut Recording) {
 }
 
 /// The metrics that were asked for; of a single run without a wish, its loss or its first metric.
-fn chosen_metrics(asked: &[String], runs: &[(Recording, Summary)]) -> Result<Vec<String>, Failure> {
+fn chosen_metrics(asked: &[String], runs: &[RunPicture]) -> Result<Vec<String>, Failure> {
     if asked.is_empty() {
         return Ok(match runs {
-            [(_, only)] => only.usual_metric().into_iter().collect(),
+            [only] => only.figures.usual_metric().into_iter().collect(),
             _ => Vec::new(),
         });
     }
     let known = |name: &str| {
-        let mut metrics = runs.iter().flat_map(|(_, summary)| &summary.metrics);
-        metrics.any(|metric| metric.name == name)
+        let mut metrics = runs.iter().flat_map(|run| &run.figures.metrics);
+        metrics.any(|metric| metric == name)
     };
     if asked == ["none"] && !known("none") {
         return Ok(Vec::new());
@@ -126,9 +150,9 @@ fn chosen_metrics(asked: &[String], runs: &[(Recording, Summary)]) -> Result<Vec
     }
 }
 
-fn known_names(runs: &[(Recording, Summary)]) -> String {
-    let metrics = runs.iter().flat_map(|(_, summary)| &summary.metrics);
-    let mut names: Vec<String> = metrics.map(|metric| one_line(&metric.name, 40)).collect();
+fn known_names(runs: &[RunPicture]) -> String {
+    let metrics = runs.iter().flat_map(|run| &run.figures.metrics);
+    let mut names: Vec<String> = metrics.map(|name| one_line(name, 40)).collect();
     names.sort();
     names.dedup();
     match names.len() {
@@ -142,10 +166,10 @@ fn known_names(runs: &[(Recording, Summary)]) -> String {
     }
 }
 
-fn across(asked: XAxisArg, runs: &[(Recording, Summary)]) -> Result<XAxisKind, Failure> {
+fn across(asked: XAxisArg, runs: &[RunPicture]) -> Result<XAxisKind, Failure> {
     match (asked, runs) {
         (XAxisArg::Time, _) => Ok(XAxisKind::Time),
-        (XAxisArg::Step, [(recording, _)]) if StepClock::of(recording).has_steps() => {
+        (XAxisArg::Step, [only]) if StepClock::of(&only.recording).has_steps() => {
             Ok(XAxisKind::Steps)
         }
         (XAxisArg::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
@@ -155,24 +179,26 @@ fn across(asked: XAxisArg, runs: &[(Recording, Summary)]) -> Result<XAxisKind, F
 }
 
 /// The run's name, or the program that people recognise; of several runs, the names of all.
-fn title(runs: &[(Recording, Summary)]) -> String {
+fn title(runs: &[RunPicture]) -> String {
     match runs {
-        [(_, only)] => only
-            .name
-            .clone()
-            .unwrap_or_else(|| program_name(&only.command)),
+        [only] => {
+            let description = &only.recording.description;
+            let name = description.name.clone();
+            name.unwrap_or_else(|| program_name(&description.command))
+        }
         _ => labels(runs).join(", "),
     }
 }
 
 /// What to call each of several runs: its name, told apart from others of that name, or its id.
-fn labels(runs: &[(Recording, Summary)]) -> Vec<String> {
-    let summaries: Vec<Summary> = runs.iter().map(|(_, summary)| summary.clone()).collect();
-    let labels = run_labels(&summaries).into_iter().zip(&summaries);
+fn labels(runs: &[RunPicture]) -> Vec<String> {
+    let runs = runs.iter().map(|run| &run.recording.description);
+    let runs: Vec<LabelledRun<'_>> = runs.map(LabelledRun::from).collect();
+    let labels = run_labels(&runs).into_iter().zip(&runs);
     labels
-        .map(|(label, summary)| match summary.name {
+        .map(|(label, run)| match run.name {
             Some(_) => label,
-            None => summary.run.clone(),
+            None => run.id.to_owned(),
         })
         .collect()
 }
