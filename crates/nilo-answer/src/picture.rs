@@ -44,3 +44,72 @@ fn is_drawn(spec: &TableSpec) -> bool {
             | Subject::Metrics { .. }
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use nilo_runfile::{RunWriter, WriterOptions};
+    use nilo_sample::rows::TreeRow;
+    use nilo_sample::{Ending, TypedRow, fixture};
+
+    use super::*;
+
+    const EVERY: u64 = 10_000_000;
+
+    /// A run of a tree, whose highest sample is of three processes.
+    fn recorded(root: &std::path::Path, rows: u64, has_ended: bool) -> RunFolder {
+        let mut description = fixture::recording().description;
+        let ending = format!(r#"{{"status":"exited","time_nanos":{}}}"#, rows * EVERY);
+        let ending: Ending = serde_json::from_str(&ending).unwrap();
+        description.ending = has_ended.then_some(ending);
+        let folder = RunFolder::create(root, &description).unwrap();
+        let mut writer =
+            RunWriter::create(folder.path(), "recorder-1", WriterOptions::default()).unwrap();
+        let tree = writer.define(&TableSpec::tree());
+        for row in 0..rows {
+            let is_highest = row == rows / 3;
+            let bytes = if is_highest {
+                5e9
+            } else {
+                1e9 + (row % 977) as f64
+            };
+            let values = TreeRow {
+                memory_bytes: bytes,
+                rss_bytes: bytes,
+                // A core is busy for a second and a half.
+                cpu_nanos: (row.clamp(1000, 1150) * EVERY) as f64,
+                processes: if is_highest { 3.0 } else { 1.0 },
+                pss_processes: 3.0,
+                ..TreeRow::ABSENT
+            };
+            assert!(writer.append(tree, row * EVERY, None, &values.values()));
+        }
+        writer.close();
+        folder
+    }
+
+    #[test]
+    fn a_large_run_is_thinned_and_has_the_figures_of_all_its_rows() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = recorded(root.path(), 200_000, true);
+        let picture = RunPicture::of_ended(&folder).unwrap().unwrap();
+        let whole = folder.load().unwrap();
+        let ending = whole.description.ending.clone().unwrap();
+        let expected = ChartFigures::of(&whole, &ending);
+        assert!(picture.recording.thinned_nanos > 0);
+        assert!(picture.recording.tables[0].times.len() < 100_000);
+        let figures = picture.figures;
+        assert_eq!(figures.memory.peak_bytes, Some(5_000_000_000));
+        assert_eq!(figures.memory.peak_secs, expected.memory.peak_secs);
+        assert_eq!(figures.memory.peak_kind, expected.memory.peak_kind);
+        assert_eq!(figures.cpu, expected.cpu);
+        assert_eq!(figures.cpu.max_percent, 100.0);
+        assert_eq!(figures.duration_nanos, expected.duration_nanos);
+    }
+
+    #[test]
+    fn a_run_that_has_not_ended_is_left_to_be_judged() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = recorded(root.path(), 10, false);
+        assert!(RunPicture::of_ended(&folder).unwrap().is_none());
+    }
+}

@@ -180,3 +180,26 @@ pub(crate) fn height_at(points: &[CurvePoint], time_nanos: u64) -> Option<f64> {
     let share = (time_nanos - left.time_nanos) as f64 / (right.time_nanos - left.time_nanos) as f64;
     Some(left.bytes + share * (right.bytes - left.bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::fixture;
+
+    #[test]
+    fn rows_of_a_thinned_recording_are_joined_within_two_pixels() {
+        let points = [0, 10, 20, 30, 5000, 5010, 10_000, 10_010, 60_000].map(|millis| CurvePoint {
+            time_nanos: millis * 1_000_000,
+            bytes: 1.0,
+        });
+        let mut recording = fixture::recording();
+        recording.description.interval_nanos = 10_000_000;
+        let mut gap_ends = |thinned_secs: u64| -> Vec<u64> {
+            recording.thinned_nanos = thinned_secs * NANOS_PER_SEC;
+            let found = gaps(&points, &recording).into_iter();
+            found.map(|gap| gap.to_nanos / NANOS_PER_SEC).collect()
+        };
+        assert_eq!(gap_ends(0), [5, 10, 60]);
+        assert_eq!(gap_ends(4), [60]);
+    }
+}

@@ -71,7 +71,8 @@ fn a_thinned_run_has_the_extremes_and_the_ends_of_every_column() {
     for table in &whole.tables {
         let few = thinned.table(&table.spec.subject).unwrap();
         assert!(few.times.is_sorted());
-        assert!(few.times.len() < 20 * PIXELS, "{} rows", few.times.len());
+        // The last rows still lie in segments.
+        assert!(few.times.len() < 20_000, "{} rows", few.times.len());
         assert_eq!(few.times.last(), table.times.last());
         for column in &table.spec.columns {
             let (all, few) = (
@@ -131,15 +132,21 @@ fn what_is_not_finite_is_read_whole_so_that_it_can_be_counted() {
             (table.times.clone(), table.steps.clone())
         };
         assert_eq!(metric(&thinned), metric(&whole));
-        assert!(thinned.table(&Subject::Tree).unwrap().times.len() < 20 * PIXELS);
+        assert!(thinned.table(&Subject::Tree).unwrap().times.len() < 20_000);
     }
 }
 
 #[test]
 fn small_runs_and_rows_still_in_segments_are_read_whole() {
     let (whole, thinned) = read(&recorded(false, 0.5));
-    assert_eq!((thinned.thinned_nanos, thinned), (0, whole));
-    let compacted = recorded(true, 0.5);
-    let many = compacted.run.load_thinned(8192, &|_| true).unwrap();
-    assert_eq!(many, compacted.run.load().unwrap());
+    assert_eq!(thinned.thinned_nanos, 0);
+    assert_eq!(format!("{thinned:?}"), format!("{whole:?}"));
+    let scratch = recorded(true, 0.5);
+    let compacted = &scratch.run;
+    let many = compacted.load_thinned(8192, &|_| true).unwrap();
+    assert_eq!(many.thinned_nanos, 0);
+    assert_eq!(
+        format!("{many:?}"),
+        format!("{:?}", compacted.load().unwrap())
+    );
 }

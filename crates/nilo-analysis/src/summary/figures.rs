@@ -55,9 +55,10 @@ pub(super) fn usual_metric<'a>(names: impl Iterator<Item = &'a str> + Clone) -> 
 #[cfg(test)]
 mod tests {
     use nilo_sample::rows::TreeRow;
-    use nilo_sample::{NO_STEP, RunStatus, TableSpec, fixture};
+    use nilo_sample::{NO_STEP, TableSpec, TypedRow, fixture};
 
     use super::*;
+    use crate::ending::{EndingEvidence, judge_ending};
     use crate::summary::summarize;
 
     #[test]
@@ -89,7 +90,12 @@ mod tests {
             table.steps.push(NO_STEP);
             recording.tables.push(table);
         }
-        let ending = Ending::new(RunStatus::Exited, 4 * second);
+        let evidence = EndingEvidence {
+            exit_code: Some(0),
+            time_nanos: Some(4 * second),
+            ..EndingEvidence::default()
+        };
+        let ending = judge_ending(&recording, &evidence);
         let (summary, figures) = (
             summarize(&recording, &ending),
             ChartFigures::of(&recording, &ending),
