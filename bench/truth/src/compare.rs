@@ -3,6 +3,9 @@
 /// Stability: this long without a change of the processes or of more than this share of the memory.
 const STABLE_NANOS: u64 = 1_000_000_000;
 const STABLE_SHARE: f64 = 0.005;
+/// ... in which the recorder took so many samples. It takes ten a second, and one or two where busy loops leave it no processor:
+/// what it could not look at is held against the machine, not against the curve.
+const STABLE_SAMPLES: usize = 6;
 /// The goals.
 const P95_GOAL: f64 = 0.03;
 const WORST_GOAL: f64 = 0.10;
@@ -30,10 +33,12 @@ pub struct ComparedCount {
     pub truth_bytes: u64,
     /// The curve.
     pub recorded_bytes: f64,
-    /// Nothing had changed for a second.
+    /// Nothing had changed for a second, and the recorder could look at it.
     pub stable: bool,
     /// How many processes there were.
     pub processes: usize,
+    /// How many samples the recorder took since the last change.
+    pub samples: usize,
 }
 
 impl ComparedCount {
@@ -113,12 +118,16 @@ pub fn compare(
         // A later one may tell of processes that left while their pages were counted.
         let before = curve.partition_point(|(time, _)| *time <= now.from_nanos);
         let recorded_bytes = curve.get(before.checked_sub(2)?)?.1;
+        let since = unchanged_since(&truth[..=index]);
+        let samples = curve[..before - 1].iter().rev();
+        let samples = samples.take_while(|(time, _)| *time >= since).count();
         Some(ComparedCount {
             nanos: now.from_nanos - first,
             truth_bytes: now.bytes,
             recorded_bytes,
-            stable: is_stable(&truth[..=index]),
+            stable: samples >= STABLE_SAMPLES && is_stable(&truth[..=index]),
             processes: now.processes.len(),
+            samples,
         })
     });
     JobComparison {
@@ -135,8 +144,7 @@ fn is_stable(counts: &[PageCount]) -> bool {
         return false;
     };
     for earlier in before.iter().rev() {
-        let moved = earlier.bytes.abs_diff(now.bytes) as f64;
-        if earlier.processes != now.processes || moved > STABLE_SHARE * now.bytes as f64 {
+        if !agree(earlier, now) {
             return false;
         }
         if now.from_nanos - earlier.to_nanos >= STABLE_NANOS {
@@ -144,6 +152,22 @@ fn is_stable(counts: &[PageCount]) -> bool {
         }
     }
     false
+}
+
+/// Whether nothing has changed between two counts.
+fn agree(earlier: &PageCount, now: &PageCount) -> bool {
+    let moved = earlier.bytes.abs_diff(now.bytes) as f64;
+    earlier.processes == now.processes && moved <= STABLE_SHARE * now.bytes as f64
+}
+
+/// From when on nothing is known to have changed: the end of the first of the last counts that agree.
+fn unchanged_since(counts: &[PageCount]) -> u64 {
+    let Some((now, before)) = counts.split_last() else {
+        return 0;
+    };
+    let agreeing = before.iter().rev();
+    let agreeing = agreeing.take_while(|earlier| agree(earlier, now));
+    agreeing.last().map_or(now.to_nanos, |first| first.to_nanos)
 }
 
 #[cfg(test)]
@@ -197,6 +221,27 @@ mod tests {
         curve.push((last.to_nanos - 1, 300.0));
         let compared = compare(String::new(), &truth, &curve, 1000, 0.0);
         assert!(compared.moments.last().unwrap().stable && compared.meets_goals());
+    }
+
+    #[test]
+    fn a_moment_that_the_recorder_had_no_time_to_look_at_is_not_judged() {
+        let mut truth: Vec<PageCount> =
+            (0..10).map(|n| count(n * SECOND / 2, 1000, &[1])).collect();
+        truth.extend((10..16).map(|n| count(n * SECOND / 2, 2000, &[1])));
+        // It looks ten times a second, is held up from the change on, and gets the processor back two seconds later.
+        let curve = |late_from: u64| -> Vec<(u64, f64)> {
+            let usual = (0..50).map(|n| (n * SECOND / 10, 1000.0));
+            let starved = [52, 59, 66].map(|n| (n * SECOND / 10, 1000.0));
+            let back = (late_from..80).map(|n| (n * SECOND / 10, 2000.0));
+            usual.chain(starved).chain(back).collect()
+        };
+        let starved = compare(String::new(), &truth, &curve(70), 2000, 0.0);
+        assert!(starved.meets_stable_goals());
+        // The same wrong level, seen ten times, is wrong.
+        let mut wrong = curve(52);
+        wrong.iter_mut().for_each(|(_, bytes)| *bytes = 1000.0);
+        let wrong = compare(String::new(), &truth, &wrong, 2000, 0.0);
+        assert!(!wrong.meets_stable_goals());
     }
 
     #[test]

@@ -31,12 +31,12 @@ pub fn line(result: &JobComparison) -> String {
 
 /// Every moment as CSV.
 pub fn moments(results: &[JobComparison]) -> String {
-    let mut text = "job,seconds,processes,truth_mib,recorded_mib,error,stable\n".to_owned();
+    let mut text = "job,seconds,processes,truth_mib,recorded_mib,error,stable,samples\n".to_owned();
     for result in results {
         for moment in &result.moments {
             let _ = writeln!(
                 text,
-                "{},{:.2},{},{:.2},{:.2},{:.4},{}",
+                "{},{:.2},{},{:.2},{:.2},{:.4},{},{}",
                 result.job,
                 moment.nanos as f64 / 1e9,
                 moment.processes,
@@ -44,6 +44,7 @@ pub fn moments(results: &[JobComparison]) -> String {
                 moment.recorded_bytes / MIB,
                 moment.error(),
                 u8::from(moment.stable),
+                moment.samples,
             );
         }
     }
@@ -64,7 +65,7 @@ pub fn markdown(results: &[JobComparison]) -> String {
          Measured on {} by `make bench-truth` on {} cores, {}.\n\
          Real process trees are recorded with `nilo run` at 10 Hz.\n\
          Every half second the harness counts the distinct page frames that the tree holds, from `/proc/PID/pagemap` as root, while tree and recorder are frozen; that is the truth.\n\
-         A moment is *stable* when neither the processes nor more than 0.5 % of the memory changed in the second before.\n\
+         A moment is *stable* when neither the processes nor more than 0.5 % of the memory changed in the second before, in which the recorder took at least six samples.\n\
          Goals, at stable moments: p95 of the error at most 3 %, worst at most 10 %; the recorded peak never more than 1 % below the largest count.\n\n\
          | job | stable moments | p95 error | worst error | peak against the largest count | recorder, % of a core | goals |\n\
          | --- | --: | --: | --: | --: | --: | --- |\n",

@@ -12,6 +12,7 @@ pub mod findings;
 pub mod gpus;
 mod held_of_limit;
 mod json_number;
+mod limit_use;
 pub mod metric_history;
 pub mod metrics;
 pub mod oom_summary;
@@ -19,6 +20,7 @@ mod outline;
 pub mod owned_cgroup;
 pub mod peak;
 pub mod phases;
+pub mod process_peaks;
 pub mod profile;
 pub mod rate;
 mod resumed;
@@ -35,6 +37,7 @@ pub mod tracking;
 pub use compare::{Comparison, LabelledRun, compare, run_labels};
 pub use ending::{EndingEvidence, judge_ending};
 pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
+pub use limit_use::LimitUse;
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
 };

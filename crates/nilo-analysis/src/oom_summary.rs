@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::assessment::{RanOut, RanOutKind};
+use crate::limit_use::LimitUse;
 use crate::tracking::Resource;
 use nilo_forecast::Growth;
 
@@ -21,8 +22,11 @@ pub struct OomSummary {
     /// The limit that the kernel keeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// The most that was held.
+    /// The most that was held; of a cgroup's limit, all that was charged to the cgroup.
     pub peak_bytes: Option<u64>,
+    /// What filled the limit, where it is a cgroup's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_use: Option<LimitUse>,
     /// When, in nanoseconds since the run began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_nanos: Option<u64>,
@@ -53,6 +57,7 @@ impl OomSummary {
                     .filter(|_| ran_out.kind == RanOutKind::OomKill)
                     .and_then(|kill| kill.limit.clone()),
                 peak_bytes: ran_out.peak_bytes,
+                limit_use: ran_out.limit_use,
                 time_nanos: Some(ran_out.time_nanos),
                 victim_pid: ran_out.pid,
                 victim_name: ran_out.name.clone(),
@@ -66,6 +71,7 @@ impl OomSummary {
                 resource: None,
                 limit: kill.limit.clone(),
                 peak_bytes: None,
+                limit_use: None,
                 time_nanos: kill.time_nanos,
                 victim_pid: kill.victim_pid,
                 victim_name: kill.victim_name.clone(),

@@ -3,11 +3,11 @@
 //! A process's resident pages are distinct pages of the tree, so the tree's peak is at least that of its largest process.
 //! A cgroup's own peak is no evidence: it counts page cache and kernel memory, of this job and of others before it.
 
-use std::collections::HashMap;
-
-use nilo_sample::{Event, ProcessId, RecordedTable, Recording, RunMode, Subject};
+use nilo_sample::{Event, RecordedTable, Recording, Subject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::process_peaks::resident_peaks;
 
 /// A peak must exceed another by this factor to take its place, so that the kind does not flicker over rounding.
 const MARGIN: f64 = 1.001;
@@ -61,7 +61,7 @@ pub struct Peak {
     pub time_nanos: u64,
 }
 
-fn larger(best: Peak, next: Peak) -> Peak {
+pub(crate) fn larger(best: Peak, next: Peak) -> Peak {
     if next.bytes > best.bytes * MARGIN {
         next
     } else {
@@ -83,9 +83,7 @@ pub fn tree_peak(recording: &Recording) -> Option<Peak> {
     });
     let marked = tree.and_then(|tree| {
         let (time_nanos, bytes) = tree.series("high_water_bytes")?.max()?;
-        let last_sample = tree.series("memory_bytes")?.present().next_back();
-        // What `wait4` told after the last sample was reached while the command lived.
-        let after_the_end = last_sample.is_none_or(|(last, _)| time_nanos > last);
+        let after_the_end = is_after_the_samples(tree, time_nanos);
         Some(Peak {
             bytes,
             kind: match after_the_end {
@@ -98,11 +96,25 @@ pub fn tree_peak(recording: &Recording) -> Option<Peak> {
             },
         })
     });
-    let largest = process_peaks(recording)
+    let largest = resident_peaks(recording)
         .into_values()
         .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
     let candidates = [sampled, marked, largest, told_at_the_end(recording)];
     candidates.into_iter().flatten().reduce(larger)
+}
+
+/// Whether a mark was written after the last sample: `wait4` told it, and it was reached while the command lived.
+fn is_after_the_samples(tree: &RecordedTable, time_nanos: u64) -> bool {
+    let samples = tree.series("memory_bytes");
+    let last_sample = samples.and_then(|samples| samples.present().next_back());
+    last_sample.is_none_or(|(last, _)| time_nanos > last)
+}
+
+/// What `wait4` told of the command, where that is above every sample of the tree.
+pub(crate) fn told_by_wait(recording: &Recording) -> Option<f64> {
+    let tree = recording.table(&Subject::Tree)?;
+    let (time_nanos, bytes) = tree.series("high_water_bytes")?.max()?;
+    is_after_the_samples(tree, time_nanos).then_some(bytes)
 }
 
 /// The recorder's own account, which has the samples that could not be stored.
@@ -136,109 +148,6 @@ fn sample_kind(tree: &RecordedTable, time_nanos: u64) -> PeakKind {
         (Some(_), Some(_)) => PeakKind::SampledEstimate,
         _ => PeakKind::SampledRss,
     }
-}
-
-/// The largest resident set of each process during the recording.
-pub(crate) fn process_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
-    let mut sampled: HashMap<ProcessId, Peak> = HashMap::new();
-    let mut marks: HashMap<ProcessId, HighWaterMarks> = HashMap::new();
-    for table in &recording.tables {
-        match table.spec.subject {
-            Subject::Process(id) => {
-                let highest = table.series("rss_bytes").and_then(|series| series.max());
-                if let Some((time_nanos, bytes)) = highest {
-                    let peak = Peak {
-                        bytes,
-                        kind: PeakKind::SampledRss,
-                        time_nanos,
-                    };
-                    let known = sampled.entry(id).or_insert(peak);
-                    *known = larger(*known, peak);
-                }
-            }
-            Subject::ProcessDetail(id) => {
-                let Some(series) = table.series("peak_rss_bytes") else {
-                    continue;
-                };
-                let marks = marks.entry(id).or_default();
-                for (time_nanos, bytes) in series.present() {
-                    marks.see(bytes, PeakKind::Vmhwm, time_nanos);
-                }
-            }
-            _ => {}
-        }
-    }
-    for timed in &recording.events {
-        if let Event::ProcessEnded {
-            id,
-            peak_rss_bytes: Some(bytes),
-            ..
-        } = timed.event
-        {
-            // Reached before the end; when, only the samples can tell.
-            let time_nanos = sampled.get(&id).map(|peak| peak.time_nanos);
-            let marks = marks.entry(id).or_default();
-            marks.see(
-                bytes as f64,
-                PeakKind::Rusage,
-                time_nanos.unwrap_or(timed.time_nanos),
-            );
-        }
-    }
-    let was_there = those_before_us(recording);
-    for (id, marks) in marks {
-        // A mark from before we came says nothing about the recording until it rises.
-        let Some(mark) = marks.highest(was_there.contains(&id)) else {
-            continue;
-        };
-        let known = sampled.entry(id).or_insert(mark);
-        *known = larger(*known, mark);
-    }
-    sampled
-}
-
-/// High-water marks of one process, in the order of time.
-#[derive(Debug, Default)]
-struct HighWaterMarks {
-    first_bytes: Option<f64>,
-    highest: Option<Peak>,
-}
-
-impl HighWaterMarks {
-    fn see(&mut self, bytes: f64, kind: PeakKind, time_nanos: u64) {
-        self.first_bytes.get_or_insert(bytes);
-        if self.highest.is_none_or(|highest| bytes > highest.bytes) {
-            self.highest = Some(Peak {
-                bytes,
-                kind,
-                time_nanos,
-            });
-        }
-    }
-
-    fn highest(&self, only_if_risen: bool) -> Option<Peak> {
-        let first = self.first_bytes?;
-        self.highest
-            .filter(|highest| !only_if_risen || highest.bytes > first)
-    }
-}
-
-/// Processes that lived before the recording began.
-fn those_before_us(recording: &Recording) -> Vec<ProcessId> {
-    if recording.description.mode == RunMode::Run {
-        return Vec::new();
-    }
-    let started = recording
-        .events
-        .iter()
-        .filter_map(|timed| match timed.event {
-            Event::ProcessStarted { id, .. } => Some((timed.time_nanos, id)),
-            _ => None,
-        });
-    let started: Vec<(u64, ProcessId)> = started.collect();
-    let first = started.iter().map(|(time, _)| *time).min();
-    let there = started.iter().filter(|(time, _)| Some(*time) == first);
-    there.map(|(_, id)| *id).collect()
 }
 
 #[cfg(test)]

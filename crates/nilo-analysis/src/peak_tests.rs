@@ -1,7 +1,7 @@
 use super::*;
 use nilo_sample::fixture;
 use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
-use nilo_sample::{ABSENT, ProcessInfo, TableSpec, TimedEvent};
+use nilo_sample::{ABSENT, ProcessId, ProcessInfo, RunMode, TableSpec, TimedEvent};
 
 const MILLI: u64 = 1_000_000;
 const ID: ProcessId = ProcessId {
@@ -67,7 +67,7 @@ fn a_tree_holds_at_least_what_its_largest_process_held() {
         (peak.bytes, peak.kind, peak.time_nanos),
         (90.0, PeakKind::Vmhwm, MILLI)
     );
-    assert_eq!(process_peaks(&recording)[&ID].bytes, 90.0);
+    assert_eq!(resident_peaks(&recording)[&ID].bytes, 90.0);
 }
 
 #[test]

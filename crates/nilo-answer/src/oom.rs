@@ -1,5 +1,6 @@
 //! What `nilo oom` answers: what runs out of memory, when, and how sure that is.
 
+use nilo_analysis::LimitUse;
 use nilo_analysis::assessment::{
     Assessment, RanOut, RanOutKind, Thresholds, assess_verdict, exit_status,
 };
@@ -151,8 +152,11 @@ pub struct RanOutAnswer {
     pub who: Option<String>,
     /// The limit that was reached.
     pub limit_bytes: Option<u64>,
-    /// The most that was held.
+    /// The most that was held; of a cgroup's limit, all that was charged to the cgroup.
     pub peak_bytes: Option<u64>,
+    /// What filled the limit, where it is a cgroup's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_use: Option<LimitUse>,
     /// Whether the kernel said so.
     pub certain: bool,
     /// What led there.
@@ -246,6 +250,7 @@ impl RanOutAnswer {
             who: ran_out.pid.map(|_| ran_out.who()),
             limit_bytes: ran_out.limit_bytes,
             peak_bytes: ran_out.peak_bytes,
+            limit_use: ran_out.limit_use,
             certain: ran_out.certainty == Certainty::Certain,
             growth: ran_out.growth,
         }
@@ -308,6 +313,7 @@ mod tests {
             name: None,
             limit_bytes: Some(100),
             peak_bytes: Some(99),
+            limit_use: None,
             certainty: Certainty::Certain,
             growth: None,
             evidence: Vec::new(),

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use nilo_analysis::process_peaks::{ProcessPeaks, process_peaks};
 use nilo_sample::{Event, ProcessId, RecordedTable, Recording, SeriesView, Subject};
 
 use crate::curve::{CurvePoint, is_plausible};
@@ -21,7 +22,7 @@ const NOTABLE_SHARE: f64 = 0.02;
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) name: String,
-    /// The most that is known of it; `None` for several processes together.
+    /// The most that it added to the tree, as `nilo show` has it; `None` for several processes together.
     pub(crate) peak_bytes: Option<f64>,
     pub(crate) kind: LayerKind,
     /// Its height at each point of the curve.
@@ -104,11 +105,6 @@ fn fit(mut layers: Vec<Layer>, curve: &[CurvePoint], plain_sum: &[f64]) -> Stack
             }
         }
     }
-    for layer in &mut layers {
-        // What is drawn: alone in a run, a process has the pages too that older ones of its job hold.
-        let highest = layer.heights.iter().copied().fold(0.0, f64::max);
-        layer.peak_bytes = layer.peak_bytes.map(|bytes| bytes.max(highest));
-    }
     Stack {
         layers,
         scaled,
@@ -117,34 +113,24 @@ fn fit(mut layers: Vec<Layer>, curve: &[CurvePoint], plain_sum: &[f64]) -> Stack
 }
 
 fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
-    // Where it is told what a process adds to the tree, its whole RSS would count shared pages again.
-    let tells_added = recording.tables.iter().any(|table| {
-        matches!(table.spec.subject, Subject::Process(_)) && table.series("memory_bytes").is_some()
-    });
+    let peaks = process_peaks(recording);
     let mut by_id: HashMap<ProcessId, StackedProcess<'_>> = HashMap::new();
     for table in &recording.tables {
-        let (id, column) = match table.spec.subject {
-            Subject::Process(id) if tells_added => (id, "memory_bytes"),
-            Subject::Process(id) => (id, "rss_bytes"),
-            Subject::ProcessDetail(id) if tells_added => (id, "memory_bytes"),
-            Subject::ProcessDetail(id) => (id, "peak_rss_bytes"),
-            _ => continue,
+        let (Subject::Process(id) | Subject::ProcessDetail(id)) = table.spec.subject else {
+            continue;
         };
+        // The figure that `nilo show` lists it with.
+        let peak_bytes = peaks.get(&id).and_then(ProcessPeaks::listed_bytes);
         let process = by_id.entry(id).or_insert(StackedProcess {
             id,
             name: None,
-            peak_bytes: 0.0,
+            peak_bytes: peak_bytes
+                .filter(|bytes| is_plausible(*bytes))
+                .unwrap_or(0.0),
             ended_nanos: u64::MAX,
             tables: Vec::new(),
             detail: None,
         });
-        if let Some(series) = table.series(column) {
-            let bytes = series.present().map(|(_, bytes)| bytes);
-            let peak_bytes = bytes
-                .filter(|bytes| is_plausible(*bytes))
-                .fold(0.0, f64::max);
-            process.peak_bytes = process.peak_bytes.max(peak_bytes);
-        }
         match table.spec.subject {
             Subject::Process(_) => process.tables.push(table),
             _ => process.detail = Some(table),
@@ -157,15 +143,9 @@ fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
                     process.name = Some(&info.name);
                 }
             }
-            Event::ProcessEnded {
-                id, peak_rss_bytes, ..
-            } => {
+            Event::ProcessEnded { id, .. } => {
                 if let Some(process) = by_id.get_mut(id) {
                     process.ended_nanos = timed.time_nanos;
-                    let peak_bytes = peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
-                    if is_plausible(peak_bytes) && !tells_added {
-                        process.peak_bytes = process.peak_bytes.max(peak_bytes);
-                    }
                 }
             }
             _ => {}
@@ -348,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn the_only_process_of_a_run_inside_a_job_has_the_peak_of_its_band() {
-        // An older process of the job has two of its pages, too.
+    fn a_layer_that_is_drawn_higher_keeps_the_figure_of_its_process() {
+        // A part of the curve is nobody's, and is drawn with those who hold the rest.
         let layers = vec![Layer {
             name: "python".to_owned(),
             peak_bytes: Some(64.0),
@@ -361,6 +341,7 @@ mod tests {
             bytes: 66.0,
         }];
         let fitted = fit(layers, &curve, &[66.0]).layers;
-        assert_eq!(fitted[0].peak_bytes, Some(66.0));
+        assert_eq!(fitted[0].heights, [66.0]);
+        assert_eq!(fitted[0].peak_bytes, Some(64.0));
     }
 }

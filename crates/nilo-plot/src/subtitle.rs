@@ -60,5 +60,5 @@ fn status(ending: &Ending) -> String {
         (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}"),
         (status, _, _) => status.as_str().to_owned(),
     };
-    format!("{how} after {}", format_duration(ending.time_nanos))
+    format!("{how} after {}", format_duration(ending.decisive_nanos()))
 }

@@ -111,6 +111,8 @@ fn watching_ends_when_whoever_looks_on_has_seen_enough() {
 fn watching_ends_when_the_time_is_up() {
     let job = CapturedJob::at(0);
     let mut script = Script::over(&job);
+    // Instead of watching for ever.
+    script.enough_after = Some(10_000);
     let (outcome, _) = watch(&mut script, vec![JOB], Some(20_000_000)).unwrap();
     assert_eq!(outcome.end, WatchEnd::Duration);
     assert_eq!(outcome.ending.status, RunStatus::Detached);

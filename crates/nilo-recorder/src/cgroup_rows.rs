@@ -160,6 +160,8 @@ impl Watched {
             .zip(inactive)
             .map(|(usage, inactive)| usage.saturating_sub(inactive));
         reading.usage_bytes = usage;
+        // The mark is not read here, and is never below what was just read.
+        reading.peak_bytes = reading.peak_bytes.map(|mark| mark.max(usage.unwrap_or(0)));
     }
 
     /// Whether usage went so far since everything was read that it must be asked what moved: memory, or pages of a file being read or written.

@@ -354,7 +354,7 @@ impl<W: RowSink> Recorder<W> {
                 Change::Ended {
                     id, peak_rss_bytes, ..
                 } => {
-                    let reaped = reaper.take(id.pid);
+                    let reaped = self.reaped(reaper, id.pid);
                     self.write_end(now_nanos, id, peak_rss_bytes, reaped);
                 }
             }
@@ -378,6 +378,19 @@ impl<W: RowSink> Recorder<W> {
         let info = stored_process(&process.info);
         self.writer
             .event(now_nanos, &Event::ProcessStarted { id, info });
+    }
+
+    /// How a process ended, where it is ours to know.
+    ///
+    /// The tree may show the end before the signal of it was handled; the loop still asks for the command's later.
+    fn reaped(&self, reaper: &mut Reaper, pid: u32) -> Option<Reaped> {
+        if self.command_pid != Some(pid) {
+            return reaper.take(pid);
+        }
+        reaper.get(pid).or_else(|| {
+            reaper.collect();
+            reaper.get(pid)
+        })
     }
 
     fn write_end(

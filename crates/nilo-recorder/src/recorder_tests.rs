@@ -255,3 +255,40 @@ fn our_own_cost_is_written_every_five_seconds_and_at_the_end() {
     assert_eq!(later, [5 * SECOND]);
     assert_eq!(own(&ticking.tick_as(true)).len(), 1);
 }
+
+/// A tick may find the command gone before its signal was handled.
+#[test]
+fn an_end_that_the_tree_shows_first_has_the_kernels_account() {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "read line; exit 3"])
+        .stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let roots = Roots::default();
+    let mut tree = open_tree(&roots, TreeScope::Others).unwrap();
+    tree.add_root(child.id()).unwrap();
+    let surroundings = Surroundings::of_own_process(roots, START, child.id());
+    let buffer = RowBuffer::new("recorder", START);
+    let recorder = Recorder::new(tree, buffer, surroundings, START, false);
+    let mut recorder = recorder.of_command(child.id());
+    let (pace, mut reaper) = (Pace::new(START, TENTH), Reaper::default());
+    recorder.tick(START, &pace, &mut reaper, false);
+    drop(child.stdin.take());
+    let pid = rustix::process::Pid::from_child(&child);
+    let until_ended =
+        rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+    rustix::process::waitid(rustix::process::WaitId::Pid(pid), until_ended).unwrap();
+    recorder.tick(START + TENTH, &pace, &mut reaper, true);
+    let update = recorder.writer().take();
+    let ended = events(&update).into_iter().find_map(|event| match event {
+        Event::ProcessEnded {
+            exit_code,
+            peak_rss_bytes,
+            ..
+        } => Some((*exit_code, *peak_rss_bytes)),
+        _ => None,
+    });
+    let told = reaper.get(child.id()).expect("the loop still finds it");
+    assert_eq!(ended, Some((Some(3), Some(told.max_rss_bytes))));
+}

@@ -106,21 +106,24 @@ fn usage_is_read_on_each_tick_and_what_it_consists_of_once_a_second() {
     let mut looking = Looking::new();
     let first = cgroup_rows(&looking.tick())[0];
     let usage = first.usage_bytes + 8192.0;
+    let mark = usage + 4096.0;
     looking
         .job
         .write_cgroup("memory.usage_in_bytes", &format!("{usage}\n"));
     looking
         .job
-        .write_cgroup("memory.max_usage_in_bytes", "777\n");
+        .write_cgroup("memory.max_usage_in_bytes", &format!("{mark}\n"));
     let second = cgroup_rows(&looking.tick())[0];
     let expected = CgroupRow {
         usage_bytes: usage,
         working_set_bytes: first.working_set_bytes + 8192.0,
+        // Not read, and never below what was.
+        peak_bytes: first.peak_bytes.max(usage),
         ..first
     };
     assert_eq!(second, expected);
     let later = cgroup_rows(&looking.go_on(1));
-    assert_eq!(later.last().unwrap().peak_bytes, 777.0);
+    assert_eq!(later.last().unwrap().peak_bytes, mark);
 }
 
 #[test]

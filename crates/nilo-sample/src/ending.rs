@@ -95,3 +95,14 @@ pub struct Ending {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<u32>,
 }
+
+impl Ending {
+    /// When the run was over for the job: at the kernel's kill where one ended it, which the recorder sees the end of a moment later.
+    pub fn decisive_nanos(&self) -> u64 {
+        let kill = self.oom.as_ref().and_then(|oom| oom.time_nanos);
+        match self.status {
+            RunStatus::OomKilled => kill.unwrap_or(self.time_nanos),
+            _ => self.time_nanos,
+        }
+    }
+}

@@ -43,9 +43,9 @@ fn spoken_number(value: f64) -> String {
     }
 }
 
-/// `00:12:33` of a number of nanoseconds.
+/// `00:12:33` of a number of nanoseconds, rounded as every other duration is.
 pub fn clock_time(nanos: u64) -> String {
-    let secs = nanos / NANOS_PER_SEC;
+    let secs = nanos.saturating_add(NANOS_PER_SEC / 2) / NANOS_PER_SEC;
     format!("{:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
 }
 
@@ -90,7 +90,7 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::GIB;
+    use crate::units::{GIB, format_duration, to_secs};
 
     #[test]
     fn durations_in_words_are_rounded_as_people_do() {
@@ -110,7 +110,15 @@ mod tests {
         let between = duration_between_in_words(480.0, 360.0, 660.0);
         assert_eq!(between, "8 minutes (6–11)");
         assert_eq!(duration_between_in_words(30.0, 30.0, 30.0), "30 seconds");
-        assert_eq!(clock_time(753_900_000_000), "00:12:33");
+        assert_eq!(clock_time(753_400_000_000), "00:12:33");
+    }
+
+    #[test]
+    fn one_time_reads_the_same_in_every_spelling() {
+        let nanos = 118_600_000_000;
+        assert_eq!(duration_in_words(to_secs(nanos)), "119 seconds");
+        assert_eq!(format_duration(nanos), "1m 59s");
+        assert_eq!(clock_time(nanos), "00:01:59");
     }
 
     #[test]

@@ -28,6 +28,7 @@ fn killed() -> RanOut {
         name: Some("train.py".to_owned()),
         limit_bytes: Some(900 << 20),
         peak_bytes: Some(899 << 20),
+        limit_use: None,
         certainty: nilo_sample::Certainty::Certain,
         growth: None,
         evidence: Vec::new(),

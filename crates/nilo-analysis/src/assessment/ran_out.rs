@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
+use crate::limit_use::LimitUse;
 use crate::summary::peak_memory_bytes;
 use crate::tracking::{Resource, ResourceTracker, ResourceVerdict};
 use nilo_forecast::Growth;
@@ -45,6 +46,8 @@ pub struct RanOut {
     pub limit_bytes: Option<u64>,
     /// The most that was held; of a cgroup's limit, what was charged to the cgroup.
     pub peak_bytes: Option<u64>,
+    /// What filled the limit, where it is a cgroup's.
+    pub limit_use: Option<LimitUse>,
     /// Whether something else may be the cause.
     pub certainty: Certainty,
     /// The growth that led there.
@@ -104,6 +107,19 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         .filter(|_| ending.status == RunStatus::OomKilled)?;
     let is_hosts = matches!(&oom.limit, Some(limit) if limit.source == LimitSource::Host);
     let own = own_cgroup(recording);
+    // Whoever else is charged to the cgroup, the limit that ran out is that of all of them.
+    let limit_use = match (&own, &oom.limit) {
+        (Some((path, _)), _) => LimitUse::of_cgroup(recording, path),
+        (None, Some(limit)) => match &limit.source {
+            LimitSource::Cgroup { path, .. } => LimitUse::of_cgroup(recording, path),
+            _ => None,
+        },
+        (None, None) => None,
+    };
+    let held_bytes = peak_memory_bytes(recording).map(|peak| match &own {
+        Some((path, limit)) => held_of_cgroup(recording, path, *limit, peak as f64) as u64,
+        None => held_of_limit(recording, peak as f64) as u64,
+    });
     let resource = match &own {
         Some((path, _)) => Resource::Cgroup { path: path.clone() },
         // The machine's view of the job is the machine's line where nothing else limits it.
@@ -120,10 +136,10 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             Some((_, limit)) => Some(*limit),
             None => oom.limit.as_ref().map(|limit| limit.bytes),
         },
-        peak_bytes: peak_memory_bytes(recording).map(|peak| match &own {
-            Some((path, limit)) => held_of_cgroup(recording, path, *limit, peak as f64) as u64,
-            None => held_of_limit(recording, peak as f64) as u64,
-        }),
+        peak_bytes: limit_use
+            .map(|limit_use| limit_use.peak_bytes)
+            .max(held_bytes),
+        limit_use,
         certainty: oom.certainty,
         growth: None,
         evidence: oom.evidence.clone(),
@@ -175,6 +191,7 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             true => gpu_figure(recording, index, "used_bytes"),
             false => peak_memory_bytes(recording),
         },
+        limit_use: None,
         certainty: Certainty::Certain,
         growth: None,
         evidence: vec![first_line(exception)],
@@ -210,6 +227,7 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         name: name_of(recording, pid),
         limit_bytes: Some(limit.bytes),
         peak_bytes: peak_memory_bytes(recording),
+        limit_use: None,
         certainty: Certainty::Likely,
         growth: None,
         evidence: vec![format!(
@@ -334,6 +352,10 @@ impl fmt::Display for RanOut {
         }
         if let Some(peak) = self.peak_bytes {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
+        }
+        let limit_use = self.limit_use.as_ref();
+        if let Some(files) = limit_use.and_then(LimitUse::files_in_words) {
+            write!(f, ", {files}")?;
         }
         if let Some(growth) = self.growth_in_words() {
             write!(f, "; {growth}")?;

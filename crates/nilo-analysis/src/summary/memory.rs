@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::whole;
+use crate::assessment::RanOut;
 use crate::ending::limit_in_force;
 use crate::held_of_limit::held_of_limit;
+use crate::limit_use::{LimitUse, risen_mark_bytes};
 use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{PeakKind, tree_peak};
 use crate::rate::{minimum, time_weighted_mean};
@@ -42,10 +44,24 @@ pub struct MemorySummary {
     /// What of it the job held at the peak: the peak may count file pages that are charged to another cgroup.
     #[serde(skip)]
     pub limit_used_bytes: Option<u64>,
+    /// What filled the cgroup that sets the limit, by the kernel's account; absent where no cgroup does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_use: Option<LimitUse>,
     /// The kernel's own peak of the job's cgroup, page cache and kernel memory included.
     pub cgroup_peak_bytes: Option<u64>,
     /// The largest sampled working set of the job's cgroup.
     pub cgroup_working_set_peak_bytes: Option<u64>,
+}
+
+impl MemorySummary {
+    /// Where the limit ran out, all that filled it was used of it, as `nilo oom` tells it.
+    pub(super) fn with_ending(mut self, ran_out: Option<&RanOut>) -> MemorySummary {
+        let at_limit = |it: &&RanOut| it.limit_use.is_some() && it.limit_bytes == self.limit_bytes;
+        if let Some(ran_out) = ran_out.filter(at_limit) {
+            self.limit_used_bytes = ran_out.peak_bytes;
+        }
+        self
+    }
 }
 
 /// What the samples of a tree's memory count.
@@ -69,6 +85,7 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
     let mut summary = MemorySummary {
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
         limit_source: limit.map(|limit| limit.source.to_string()),
+        limit_use: LimitUse::of_limit(recording),
         ..MemorySummary::default()
     };
     let Some(tree) = recording.table(&Subject::Tree) else {
@@ -117,12 +134,8 @@ struct OwnedCgroup {
 /// The job's own cgroup in figures.
 fn owned_cgroup(recording: &Recording) -> Option<OwnedCgroup> {
     let table = owned_cgroup_table(recording)?;
-    let peaks = table.series("peak_bytes")?;
-    let first = peaks.present().next().map(|(_, value)| value);
-    // A peak that was there before the run began says nothing about the run.
-    let peak = peaks.last().filter(|last| Some(*last) > first);
     Some(OwnedCgroup {
-        peak,
+        peak: risen_mark_bytes(table),
         working_set_peak: table
             .series("working_set_bytes")
             .and_then(|series| series.max())

@@ -189,7 +189,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
         exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
-        memory: summarize_memory(recording),
+        memory: summarize_memory(recording).with_ending(ran_out.as_ref()),
         cpu: summarize_cpu(recording, duration_nanos),
         usage: summarize_usage(recording),
         processes: summarize_processes(recording),

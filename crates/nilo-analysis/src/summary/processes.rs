@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::whole;
-use crate::peak::process_peaks;
+use crate::process_peaks::process_peaks;
 
 /// One process of the tree.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
@@ -81,7 +81,6 @@ pub(super) fn summarize_processes(recording: &Recording) -> Vec<ProcessSummary> 
         };
         let last = |column: &str| table.series(column)?.last().and_then(whole);
         if matches!(table.spec.subject, Subject::Process(_)) {
-            entry.peak_added_bytes = entry.peak_added_bytes.max(largest("memory_bytes"));
             entry.last_rss_bytes = last("rss_bytes");
             entry.cpu_secs = to_secs(last("cpu_nanos").unwrap_or(0));
         } else {
@@ -93,9 +92,10 @@ pub(super) fn summarize_processes(recording: &Recording) -> Vec<ProcessSummary> 
             entry.written_bytes = last("written_bytes");
         }
     }
-    for (id, peak) in process_peaks(recording) {
+    for (id, peaks) in process_peaks(recording) {
         if let Some(entry) = found.get_mut(&id) {
-            entry.peak_rss_bytes = whole(peak.bytes);
+            entry.peak_rss_bytes = peaks.resident.and_then(|peak| whole(peak.bytes));
+            entry.peak_added_bytes = peaks.added_bytes.and_then(whole);
         }
     }
     let mut processes: Vec<ProcessSummary> = found.into_values().collect();

@@ -150,6 +150,13 @@ struct CgroupLevel {
     is_shared: bool,
 }
 
+impl CgroupLevel {
+    /// What cannot be given back.
+    fn needed(&self) -> f64 {
+        self.working_set - self.reclaimable
+    }
+}
+
 impl LatestReadings {
     pub(crate) fn new(description: &RunDescription) -> LatestReadings {
         LatestReadings {
@@ -282,9 +289,10 @@ impl LatestReadings {
             reclaimable_bytes,
             limit_bytes: limit.map(|limit| limit.bytes as f64),
             children_bytes: children,
+            // The tree counts file pages too that the kernel can drop or charges elsewhere, and it is read before its cgroup.
             shared_own_bytes: cgroup
                 .filter(|level| level.is_shared)
-                .map(|_| self.tree_bytes),
+                .map(|level| self.tree_bytes.min(level.needed())),
             step: self.step,
             ..Reading::default()
         }

@@ -390,3 +390,25 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
     run.description.ending = Some(ended(RunStatus::Exited));
     assert_eq!(used(&run), 900.0);
 }
+
+/// The tree counts file pages that are charged to nobody here, and is read a moment before its cgroup.
+#[test]
+fn a_job_is_never_said_to_hold_more_than_the_cgroup_that_it_shares() {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(200.0));
+    let own = |needed_mib: f64| {
+        let mut rows = cgroup(|_| needed_mib, |_| 20.0, 30);
+        let owned = rows.spec.column("owned").unwrap();
+        rows.columns[owned].fill(0.0);
+        let mut run = run.clone();
+        run.tables = vec![rows, tree(30)];
+        let (mut tracker, _) = ResourceTracker::over(&run);
+        let mut told = tracker.verdicts(None);
+        told.extend(tracker.risks());
+        let of_job = told.into_iter().filter(|it| it.resource == Resource::Job);
+        let own = of_job.map(|it| (it.reading.needed_bytes(), it.reading.shared_own_bytes));
+        own.collect::<Vec<_>>()
+    };
+    assert_eq!(own(98.0), vec![(98.0 * MIB, Some(98.0 * MIB)); 2]);
+    assert_eq!(own(150.0), vec![(150.0 * MIB, Some(100.0 * MIB)); 2]);
+}

@@ -76,14 +76,13 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
 fn end_in_words(ending: &Ending) -> String {
     let after = |nanos: u64| duration_in_words(to_secs(nanos));
     let status = ending.status.as_str();
-    let end = after(ending.time_nanos);
-    let killed = ending.oom.as_ref().and_then(|oom| oom.time_nanos);
-    match (ending.status, killed, ending.exit_code) {
-        (RunStatus::OomKilled, Some(killed), Some(code)) => {
-            let killed = after(killed);
-            format!("{status} after {killed}; the command itself exited with {code} after {end}")
+    let decided = after(ending.decisive_nanos());
+    match (ending.status, ending.exit_code) {
+        (RunStatus::OomKilled, Some(code)) => {
+            let end = after(ending.time_nanos);
+            format!("{status} after {decided}; the command itself exited with {code} after {end}")
         }
-        _ => format!("{status} after {end}"),
+        _ => format!("{status} after {decided}"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
-use nilo_analysis::{FailedRank, Summary};
+use nilo_analysis::{FailedRank, LimitUse, Summary};
 use nilo_sample::RunStatus;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
@@ -185,7 +185,12 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
         }
         None => String::new(),
     };
-    format!("{} ({source}){share}", format_bytes(limit as f64))
+    // Of a cgroup that others are in too, only what ran out is known to be all of theirs.
+    let is_told = |limit_use: &&LimitUse| memory.limit_used_bytes >= limit_use.shmem_bytes;
+    let files = memory.limit_use.as_ref().filter(is_told);
+    let files = files.and_then(LimitUse::files_in_words);
+    let files = files.map_or(String::new(), |files| format!(", {files}"));
+    format!("{} ({source}){share}{files}", format_bytes(limit as f64))
 }
 
 fn cpu_words(cpu: &CpuSummary) -> String {

@@ -1,0 +1,146 @@
+//! What filled a cgroup's limit when it was fullest: the job's processes are not all that is charged to it.
+//!
+//! Files in `/dev/shm` and other tmpfs count against the limit and are mapped by nobody once they are written.
+
+use nilo_sample::words::bytes_in_words;
+use nilo_sample::{Limit, LimitSource, RecordedTable, Recording, Subject};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ending::limit_in_force;
+
+/// Files in memory are worth a word from this share of all that is charged on.
+const NOTABLE_SHARE: f64 = 0.05;
+
+/// What was charged to a cgroup when it was fullest, by whoever is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct LimitUse {
+    /// The most that was charged at once: the kernel's mark where it rose during the run, or else the largest sample.
+    pub peak_bytes: u64,
+    /// Anonymous memory of processes in the fullest sample.
+    pub anon_bytes: Option<u64>,
+    /// Files in memory in that sample: `/dev/shm` and other tmpfs, shared memory.
+    pub shmem_bytes: Option<u64>,
+    /// Cached pages of other files in that sample, which the kernel drops before it kills.
+    pub page_cache_bytes: Option<u64>,
+}
+
+impl LimitUse {
+    /// Of the cgroup that sets the limit in force; nothing where no cgroup does.
+    pub(crate) fn of_limit(recording: &Recording) -> Option<LimitUse> {
+        match limit_in_force(recording)? {
+            Limit {
+                source: LimitSource::Cgroup { path, .. },
+                ..
+            } => LimitUse::of_cgroup(recording, &path),
+            _ => None,
+        }
+    }
+
+    /// Of a cgroup by its path.
+    pub(crate) fn of_cgroup(recording: &Recording, path: &str) -> Option<LimitUse> {
+        let path = path.to_owned();
+        let table = recording.table(&Subject::Cgroup { path })?;
+        let usage = table.series("usage_bytes")?;
+        let (fullest_nanos, _) = usage.max()?;
+        let row = table.times.partition_point(|time| *time < fullest_nanos);
+        let at = |column: &str| {
+            let value = table.series(column)?.values.get(row).copied()?;
+            (value.is_finite() && value >= 0.0).then_some(value as u64)
+        };
+        let shmem_bytes = at("shmem_bytes");
+        let files = at("file_bytes");
+        Some(LimitUse {
+            peak_bytes: most_charged_bytes(table)? as u64,
+            anon_bytes: at("anon_bytes"),
+            shmem_bytes,
+            page_cache_bytes: files.map(|files| files.saturating_sub(shmem_bytes.unwrap_or(0))),
+        })
+    }
+
+    /// `190 MiB of it in /dev/shm and other tmpfs`; nothing where that is little.
+    pub fn files_in_words(&self) -> Option<String> {
+        let shmem = self.shmem_bytes? as f64;
+        let is_notable = shmem >= NOTABLE_SHARE * self.peak_bytes as f64 && shmem > 0.0;
+        is_notable.then(|| {
+            format!(
+                "{} of it in /dev/shm and other tmpfs",
+                bytes_in_words(shmem)
+            )
+        })
+    }
+}
+
+/// The most that was charged to a cgroup at once. A mark from before the run says nothing about it.
+pub(crate) fn most_charged_bytes(cgroup: &RecordedTable) -> Option<f64> {
+    let (_, usage) = cgroup.series("usage_bytes")?.max()?;
+    Some(risen_mark_bytes(cgroup).map_or(usage, |mark| mark.max(usage)))
+}
+
+/// The kernel's mark of a cgroup, where it rose during the run. It is read less often than usage, which it is never below.
+pub(crate) fn risen_mark_bytes(cgroup: &RecordedTable) -> Option<f64> {
+    let marks = cgroup.series("peak_bytes")?;
+    let (_, first) = marks.present().next()?;
+    let (_, highest) = marks.max()?;
+    let usage = cgroup.series("usage_bytes").and_then(|usage| usage.max());
+    let highest = usage.map_or(highest, |(_, usage)| usage.max(highest));
+    (highest > first).then_some(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::rows::CgroupRow;
+    use nilo_sample::{ABSENT, TableSpec, fixture};
+
+    const MIB: f64 = 1048576.0;
+
+    fn row(usage: f64, mark: f64, shmem: f64) -> CgroupRow {
+        CgroupRow {
+            usage_bytes: usage * MIB,
+            working_set_bytes: (usage - 1.0) * MIB,
+            peak_bytes: mark * MIB,
+            limit_bytes: 200.0 * MIB,
+            anon_bytes: 9.0 * MIB,
+            file_bytes: (shmem + 2.0) * MIB,
+            shmem_bytes: shmem * MIB,
+            owned: 0.0,
+            ..CgroupRow::ABSENT
+        }
+    }
+
+    fn of(rows: &[(u64, CgroupRow)]) -> LimitUse {
+        let mut recording = fixture::recording();
+        recording.tables = vec![fixture::table_of(TableSpec::cgroup("/job"), rows)];
+        LimitUse::of_cgroup(&recording, "/job").unwrap()
+    }
+
+    #[test]
+    fn files_in_memory_are_told_from_the_fullest_sample() {
+        let told = of(&[
+            (0, row(20.0, 20.0, 9.0)),
+            (1, row(195.0, 200.0, 180.0)),
+            (2, row(12.0, 200.0, 0.0)),
+        ]);
+        assert_eq!(told.peak_bytes, 200 << 20);
+        assert_eq!(told.shmem_bytes, Some(180 << 20));
+        assert_eq!(told.page_cache_bytes, Some(2 << 20));
+        let words = told.files_in_words();
+        let expected = "180 MiB of it in /dev/shm and other tmpfs";
+        assert_eq!(words.as_deref(), Some(expected));
+        assert_eq!(of(&[(0, row(50.0, 50.0, 0.0))]).files_in_words(), None);
+    }
+
+    #[test]
+    fn a_mark_is_never_below_a_sample_and_an_old_one_says_nothing() {
+        let told = of(&[(0, row(20.0, 30.0, 0.0)), (1, row(60.0, 50.0, 0.0))]);
+        assert_eq!(told.peak_bytes, 60 << 20);
+        let told = of(&[(0, row(20.0, 150.0, 0.0)), (1, row(60.0, 150.0, 0.0))]);
+        assert_eq!(told.peak_bytes, 60 << 20);
+        let without_marks = CgroupRow {
+            peak_bytes: ABSENT,
+            ..row(60.0, 0.0, 0.0)
+        };
+        assert_eq!(of(&[(0, without_marks)]).peak_bytes, 60 << 20);
+    }
+}

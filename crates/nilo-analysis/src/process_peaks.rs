@@ -1,0 +1,235 @@
+//! The most that each process held, and the most that it added to the tree: one figure for the summary, the plot and the peak of the tree.
+
+use std::collections::HashMap;
+
+use nilo_sample::{Event, ProcessId, ProcessInfo, Recording, RunMode, Subject};
+
+use crate::peak::{Peak, PeakKind, larger, told_by_wait};
+
+/// The peaks of one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProcessPeaks {
+    /// Its largest resident set during the recording.
+    pub resident: Option<Peak>,
+    /// The most that it added to the tree: pages that several processes hold count for the oldest of them.
+    /// Older recordings do not tell it.
+    pub added_bytes: Option<f64>,
+}
+
+impl ProcessPeaks {
+    /// The figure that a process is listed with.
+    pub fn listed_bytes(&self) -> Option<f64> {
+        let resident = || self.resident.map(|peak| peak.bytes);
+        self.added_bytes.or_else(resident)
+    }
+}
+
+/// The peaks of every process that was recorded.
+pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> {
+    let resident = resident_peaks(recording);
+    let added = added_peaks(recording, &resident);
+    let ids = resident.keys().chain(added.keys());
+    ids.map(|id| {
+        let peaks = ProcessPeaks {
+            resident: resident.get(id).copied(),
+            added_bytes: added.get(id).copied(),
+        };
+        (*id, peaks)
+    })
+    .collect()
+}
+
+/// The most that each process added to the tree.
+///
+/// A spike between two samples that its own mark shows was its own, unless it was forked: then the mark began with what its parent held.
+/// The oldest process of a run inside a job has nobody older in that run to count its pages for.
+fn added_peaks(
+    recording: &Recording,
+    resident: &HashMap<ProcessId, Peak>,
+) -> HashMap<ProcessId, f64> {
+    let mut sampled: HashMap<ProcessId, (f64, f64)> = HashMap::new();
+    for table in &recording.tables {
+        let Subject::Process(id) = table.spec.subject else {
+            continue;
+        };
+        let most = |column: &str| Some(table.series(column)?.max()?.1);
+        if let Some(added) = most("memory_bytes") {
+            let rss = most("rss_bytes").unwrap_or(added);
+            let known = sampled.entry(id).or_insert((added, rss));
+            *known = (known.0.max(added), known.1.max(rss));
+        }
+    }
+    let is_inside_job = recording.description.parent.is_some();
+    let oldest = sampled.keys().min_by_key(|id| (id.start_ticks, id.pid));
+    let oldest = oldest.copied().filter(|_| is_inside_job);
+    let forked = forked_processes(recording);
+    let added = sampled.into_iter().map(|(id, (added, rss))| {
+        let peak = resident.get(&id).map_or(rss, |peak| peak.bytes);
+        let bytes = match () {
+            () if Some(id) == oldest => peak.max(added),
+            () if forked.contains(&id) => added,
+            () => added + (peak - rss).max(0.0),
+        };
+        (id, bytes)
+    });
+    added.collect()
+}
+
+/// Processes that began as a copy of one that was recorded: they have its command.
+fn forked_processes(recording: &Recording) -> Vec<ProcessId> {
+    let mut commands: HashMap<u32, &ProcessInfo> = HashMap::new();
+    let mut forked = Vec::new();
+    for timed in &recording.events {
+        match &timed.event {
+            Event::ProcessStarted { id, info } => {
+                let parent = commands.get(&info.parent);
+                if parent.is_some_and(|parent| parent.command == info.command) {
+                    forked.push(*id);
+                }
+                commands.insert(id.pid, info);
+            }
+            Event::ProcessRenamed { id, info } => {
+                commands.insert(id.pid, info);
+            }
+            _ => {}
+        }
+    }
+    forked
+}
+
+/// The largest resident set of each process during the recording.
+pub(crate) fn resident_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
+    let mut sampled: HashMap<ProcessId, Peak> = HashMap::new();
+    let mut marks: HashMap<ProcessId, HighWaterMarks> = HashMap::new();
+    for table in &recording.tables {
+        match table.spec.subject {
+            Subject::Process(id) => {
+                let highest = table.series("rss_bytes").and_then(|series| series.max());
+                if let Some((time_nanos, bytes)) = highest {
+                    let peak = Peak {
+                        bytes,
+                        kind: PeakKind::SampledRss,
+                        time_nanos,
+                    };
+                    let known = sampled.entry(id).or_insert(peak);
+                    *known = larger(*known, peak);
+                }
+            }
+            Subject::ProcessDetail(id) => {
+                let Some(series) = table.series("peak_rss_bytes") else {
+                    continue;
+                };
+                let marks = marks.entry(id).or_default();
+                for (time_nanos, bytes) in series.present() {
+                    marks.see(bytes, PeakKind::Vmhwm, time_nanos);
+                }
+            }
+            _ => {}
+        }
+    }
+    for timed in &recording.events {
+        if let Event::ProcessEnded {
+            id,
+            peak_rss_bytes: Some(bytes),
+            ..
+        } = timed.event
+        {
+            // Reached before the end; when, only the samples can tell.
+            let time_nanos = sampled.get(&id).map(|peak| peak.time_nanos);
+            let marks = marks.entry(id).or_default();
+            marks.see(
+                bytes as f64,
+                PeakKind::Rusage,
+                time_nanos.unwrap_or(timed.time_nanos),
+            );
+        }
+    }
+    let was_there = those_before_us(recording);
+    for (id, marks) in marks {
+        // A mark from before we came says nothing about the recording until it rises.
+        let Some(mark) = marks.highest(was_there.contains(&id)) else {
+            continue;
+        };
+        let known = sampled.entry(id).or_insert(mark);
+        *known = larger(*known, mark);
+    }
+    add_command_mark(recording, &mut sampled);
+    sampled
+}
+
+/// What `wait4` tells of a command with children is the largest of it and of those that it waited for.
+///
+/// It is taken for the command's own where that is the largest process and was seen with half as much:
+/// a child that nobody saw would have to outgrow it between two samples.
+fn add_command_mark(recording: &Recording, peaks: &mut HashMap<ProcessId, Peak>) {
+    let description = &recording.description;
+    let root = description.root_pids.first().copied();
+    let (Some(root), RunMode::Run) = (root, &description.mode) else {
+        return;
+    };
+    let Some(bytes) = told_by_wait(recording) else {
+        return;
+    };
+    let largest = peaks
+        .iter_mut()
+        .max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes));
+    if let Some((id, peak)) = largest
+        && id.pid == root
+        && peak.bytes >= bytes / 2.0
+        && peak.bytes < bytes
+    {
+        *peak = Peak {
+            bytes,
+            kind: PeakKind::Rusage,
+            ..*peak
+        };
+    }
+}
+
+/// High-water marks of one process, in the order of time.
+#[derive(Debug, Default)]
+struct HighWaterMarks {
+    first_bytes: Option<f64>,
+    highest: Option<Peak>,
+}
+
+impl HighWaterMarks {
+    fn see(&mut self, bytes: f64, kind: PeakKind, time_nanos: u64) {
+        self.first_bytes.get_or_insert(bytes);
+        if self.highest.is_none_or(|highest| bytes > highest.bytes) {
+            self.highest = Some(Peak {
+                bytes,
+                kind,
+                time_nanos,
+            });
+        }
+    }
+
+    fn highest(&self, only_if_risen: bool) -> Option<Peak> {
+        let first = self.first_bytes?;
+        self.highest
+            .filter(|highest| !only_if_risen || highest.bytes > first)
+    }
+}
+
+/// Processes that lived before the recording began.
+fn those_before_us(recording: &Recording) -> Vec<ProcessId> {
+    if recording.description.mode == RunMode::Run {
+        return Vec::new();
+    }
+    let started = recording
+        .events
+        .iter()
+        .filter_map(|timed| match timed.event {
+            Event::ProcessStarted { id, .. } => Some((timed.time_nanos, id)),
+            _ => None,
+        });
+    let started: Vec<(u64, ProcessId)> = started.collect();
+    let first = started.iter().map(|(time, _)| *time).min();
+    let there = started.iter().filter(|(time, _)| Some(*time) == first);
+    there.map(|(_, id)| *id).collect()
+}
+
+#[cfg(test)]
+#[path = "process_peaks_tests.rs"]
+mod tests;

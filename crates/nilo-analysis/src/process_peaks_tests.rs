@@ -1,0 +1,99 @@
+use super::*;
+use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
+use nilo_sample::{ABSENT, TableSpec, TimedEvent, fixture};
+
+const PARENT: ProcessId = ProcessId {
+    pid: 7,
+    start_ticks: 1,
+};
+const CHILD: ProcessId = ProcessId {
+    pid: 8,
+    start_ticks: 2,
+};
+
+fn started(id: ProcessId, parent: u32, command: &str) -> TimedEvent {
+    TimedEvent {
+        time_nanos: 0,
+        event: Event::ProcessStarted {
+            id,
+            info: ProcessInfo {
+                parent,
+                command: command.to_owned(),
+                ..ProcessInfo::default()
+            },
+        },
+    }
+}
+
+/// A parent with 100 and a child that holds 60, of which 20 are its own; `wait4` tells of `waited`.
+fn parent_and_child(child_command: &str, waited: f64) -> Recording {
+    let mut recording = fixture::recording();
+    recording.description.root_pids = vec![PARENT.pid];
+    let quick = |id, rss_bytes, memory_bytes| {
+        let row = ProcessRow {
+            rss_bytes,
+            memory_bytes,
+            ..ProcessRow::ABSENT
+        };
+        fixture::table_of(TableSpec::process(id), &[(0, row)])
+    };
+    let mark = ProcessDetailRow {
+        peak_rss_bytes: 90.0,
+        ..ProcessDetailRow::ABSENT
+    };
+    recording.tables = vec![
+        fixture::tree(&[(0, 120.0, ABSENT, 0.0), (900, ABSENT, waited, ABSENT)]),
+        quick(PARENT, 100.0, 100.0),
+        quick(CHILD, 60.0, 20.0),
+        fixture::table_of(TableSpec::process_detail(CHILD), &[(0, mark)]),
+    ];
+    recording.events = vec![
+        started(PARENT, 1, "python train.py"),
+        started(CHILD, PARENT.pid, child_command),
+    ];
+    recording
+}
+
+fn resident(recording: &Recording, id: ProcessId) -> f64 {
+    process_peaks(recording)[&id].resident.unwrap().bytes
+}
+
+#[test]
+fn the_kernels_account_of_the_command_is_its_largest_process() {
+    let recording = parent_and_child("python train.py", 150.0);
+    let peak = process_peaks(&recording)[&PARENT].resident.unwrap();
+    assert_eq!((peak.bytes, peak.kind), (150.0, PeakKind::Rusage));
+    assert_eq!(process_peaks(&recording)[&PARENT].added_bytes, Some(150.0));
+    assert_eq!(resident(&recording, CHILD), 90.0);
+}
+
+#[test]
+fn what_a_child_that_nobody_saw_may_have_held_is_not_the_commands() {
+    // A shell that waited for something large.
+    assert_eq!(resident(&parent_and_child("", 500.0), PARENT), 100.0);
+    // Another process is larger: the mark may be its own.
+    let mut recording = parent_and_child("", 150.0);
+    let Subject::Process(_) = recording.tables[2].spec.subject else {
+        panic!("the child's table");
+    };
+    recording.tables[2].columns[0].fill(120.0);
+    assert_eq!(resident(&recording, PARENT), 100.0);
+}
+
+#[test]
+fn a_spike_between_samples_is_added_to_the_tree_unless_the_mark_is_the_parents() {
+    let added = |command: &str| {
+        let recording = parent_and_child(command, ABSENT);
+        process_peaks(&recording)[&CHILD].added_bytes
+    };
+    assert_eq!(added("ls"), Some(50.0));
+    assert_eq!(added("python train.py"), Some(20.0));
+}
+
+#[test]
+fn the_oldest_process_of_a_run_inside_a_job_has_all_of_its_pages() {
+    let mut recording = parent_and_child("python train.py", ABSENT);
+    recording.tables.remove(1);
+    recording.description.parent = Some("job-1".parse().unwrap());
+    assert_eq!(process_peaks(&recording)[&CHILD].added_bytes, Some(90.0));
+}
