@@ -1,10 +1,10 @@
 """Processes in cgroups with different limits: each is held against its own."""
 
-import subprocess
-import pathlib
 import json
 import os
+import pathlib
 import signal
+import subprocess
 
 import pytest
 from conftest import MIB, python, wait_until
