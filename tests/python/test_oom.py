@@ -1,5 +1,6 @@
 """How it ended, when memory ran out: real limits, real kills."""
 
+import json
 import os
 import pathlib
 import signal
@@ -61,6 +62,45 @@ def test_the_time_of_a_kill_is_not_that_of_the_end(nilo, cgroup):
     shown = nilo.show()
     assert float(told[1]) == pytest.approx(shown["oom"]["time_nanos"] / 1e9, abs=0.51)
     assert float(told[2]) > float(told[1])
+
+
+def test_files_in_memory_that_filled_the_limit_are_told(nilo, cgroup, job):
+    """Nobody maps what lies in a tmpfs: the job's processes held little of the limit that ran out."""
+    cgroup.limit(128 * MIB)
+    # Somebody else is in the cgroup, so that its figures are not the job's alone.
+    job("sleep", "60", preexec_fn=cgroup.enter)
+    code = f"open({str(cgroup.procs)!r},'w').write('0')\n" + """
+import os, time
+file = open(f"/dev/shm/nilo-test-{os.getpid()}", "wb")
+os.unlink(file.name)
+while True:
+    file.write(bytes(1 << 20))
+    file.flush()
+    time.sleep(.005)
+"""
+    assert nilo("run", "-q", "--interval", "0.05", "--", *python(code)).returncode == 137
+    shown = nilo.show()
+    assert shown["status"] == "oom-killed"
+    memory, oom = shown["memory"], shown["oom"]
+    assert memory["peak_bytes"] < 40 * MIB
+    assert memory["limit_use"]["shmem_bytes"] > 90 * MIB
+    assert 120 * MIB < oom["peak_bytes"] <= 128 * MIB
+    [listed] = nilo.runs()
+    assert listed["oom"]["peak_bytes"] == oom["peak_bytes"]
+    judged = json.loads(nilo("oom", "--format", "json").stdout)["resources"][0]
+    assert judged["used_percent"] > 90
+    assert judged["ran_out"]["peak_bytes"] == oom["peak_bytes"]
+    text = nilo("show").stdout
+    assert "of it in /dev/shm and other tmpfs" in text
+    assert "in /dev/shm and other tmpfs" in nilo("oom").stdout
+
+
+def test_a_cgroups_peak_is_never_below_its_working_set(nilo, cgroup):
+    cgroup.limit(512 * MIB)
+    code = "import time\nheld = []\nfor _ in range(40):\n  held.append(bytearray(3 << 20))\n  time.sleep(.02)"
+    assert nilo("run", "-q", "--interval", "0.02", "--", *python(code), preexec_fn=cgroup.enter).returncode == 0
+    memory = nilo.show()["memory"]
+    assert memory["cgroup_peak_bytes"] >= memory["cgroup_working_set_peak_bytes"] > 100 * MIB
 
 
 def test_a_job_that_moves_itself_into_a_limited_cgroup(nilo, cgroup):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import signal
+import subprocess
 
 import pytest
 from conftest import MIB, python, wait_until
@@ -79,13 +81,26 @@ def test_two_processes_in_one_cgroup_share_its_limit(nilo, small, job, tmp_path)
     assert f"cgroup {small.path}" not in resources
 
 
+def reads(monitor, target):
+    """Whether the monitor keeps the memory figures of a process open."""
+    files = pathlib.Path("/proc", str(monitor.pid), "fd")
+    return any(os.path.realpath(file) == f"/proc/{target.pid}/statm" for file in files.iterdir())
+
+
 def test_a_kill_in_one_of_them_names_its_limit(nilo, small, large, job, tmp_path):
     other = held(job, 400, large, tmp_path / "a")
-    hog = "import time\ntime.sleep(1.5)\nheld = []\nwhile True: held.append(bytearray(b'x') * (8 << 20)); time.sleep(.02)"
+    begin = tmp_path / "begin"
+    wait = f"import os, time\nwhile not os.path.exists({str(begin)!r}): time.sleep(.02)\n"
+    hog = wait + "held = []\nwhile True: held.append(bytearray(b'x') * (8 << 20)); time.sleep(.02)"
     killed = job(*python(hog), preexec_fn=small.enter)
     options = ["--interval", "0.05", "--duration", "12", "--quiet", "--no-record", "--format", "json"]
-    result = nilo("oom", "--monitor", "--pid", other.pid, killed.pid, *options, extra_env=NO_GPU)
-    events = [json.loads(line) for line in result.stdout.splitlines()]
+    # On a busy machine the monitor may begin seconds later: it must be there before the kill.
+    monitor = nilo.start("oom", "--monitor", "--pid", other.pid, killed.pid, *options, extra_env=NO_GPU)
+    wait_until(lambda: reads(monitor, killed), "the monitor to read the process")
+    begin.touch()
+    out, err = monitor.communicate(timeout=120)
+    result = subprocess.CompletedProcess(monitor.args, monitor.returncode, out, err)
+    events = [json.loads(line) for line in out.splitlines()]
     # The kernel killed it, and nobody else did.
     assert (killed.wait(timeout=60), small.kills) == (-signal.SIGKILL, 1), result.stdout
     assert result.returncode == 1, result.stdout
