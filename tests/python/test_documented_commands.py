@@ -9,7 +9,7 @@ from conftest import NILO, ROOT
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), ROOT / "docs/schema/README.md"])
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 # Options of other programs that the documents name.
-ELSEWHERE = {"--", "--path", "--mem", "--time", "--mem-per-cpu", "--mem-per-gpu", "--nproc-per-node", "--logdir", "--test", "--release", "--locked", "--generator", "--hf-token"}
+ELSEWHERE = {"--", "--path", "--mem", "--time", "--mem-per-cpu", "--mem-per-gpu", "--nproc-per-node", "--logdir", "--test", "--release", "--locked", "--generator", "--seeds", "--hf-token"}
 
 
 def help_of(*verb):
