@@ -166,7 +166,7 @@ fn the_caller_has_the_last_word_on_columns_and_units() {
 #[test]
 fn percentages_need_a_whole_and_give_way_to_amounts() {
     let text = "t,memory_percent\n1,50\n";
-    assert!(said(text.as_bytes()).contains("of how much is not known"));
+    assert!(said(text.as_bytes()).contains("of what total is unknown"));
     let options = ImportOptions {
         total_bytes: Some(1000),
         ..ImportOptions::default()
