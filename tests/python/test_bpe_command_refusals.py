@@ -90,7 +90,7 @@ FEW = bad("some.txt", "--vocab-size", 900)
         (bad("train", "nothing.txt", "--vocab-size", 900), "nothing.txt"),
         (bad("train", "--vocab-size", 900), "no input files given"),
         (bad("train", "empty.txt", "--vocab-size", 900), "empty"),
-        (bad("train", "some.txt", "--vocab-size", 200), "a vocabulary of 200 tokens has no room"),
+        (bad("train", "some.txt", "--vocab-size", 200), "a vocabulary of 200 tokens is too small"),
         (bad("train", "some.txt", "--vocab-size", 900, "--special-token", ""), "a special token is empty"),
         (bad("train", "some.txt", "--vocab-size", 900, "--special-token", "x", "--special-token", "x"), "given twice"),
         (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "(["), "not a regular expression"),
@@ -170,8 +170,8 @@ def test_misleading_input_is_refused(nilo, corpus):
         (bad("encode", "-t", "tokenizer", "nope.txt"), "check the spelling of the path"),
         (bad("decode", "-t", "tokenizer", "nope.txt"), "check the spelling of the path"),
         (bad("encode", "-t", "tokenizer", "."), "name one file, or pipe several"),
-        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "nowhere/ids"), "does its folder exist"),
-        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "tokenizer"), "does its folder exist"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "nowhere/ids"), "check that its folder exists"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "tokenizer"), "check that its folder exists"),
     ],
 )
 def test_an_error_has_a_way_out_and_speaks_of_no_passing_names(nilo, arguments, hint):
