@@ -88,9 +88,9 @@ FEW = bad("some.txt", "--vocab-size", 900)
     "arguments, sentence",
     [
         (bad("train", "nothing.txt", "--vocab-size", 900), "nothing.txt"),
-        (bad("train", "--vocab-size", 900), "no texts are named"),
+        (bad("train", "--vocab-size", 900), "no input files given"),
         (bad("train", "empty.txt", "--vocab-size", 900), "empty"),
-        (bad("train", "some.txt", "--vocab-size", 200), "a vocabulary of 200 tokens has no room"),
+        (bad("train", "some.txt", "--vocab-size", 200), "a vocabulary of 200 tokens is too small"),
         (bad("train", "some.txt", "--vocab-size", 900, "--special-token", ""), "a special token is empty"),
         (bad("train", "some.txt", "--vocab-size", 900, "--special-token", "x", "--special-token", "x"), "given twice"),
         (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "(["), "not a regular expression"),
@@ -148,7 +148,7 @@ def test_misleading_input_is_refused(nilo, corpus):
     (nilo.folder / "x.gz").write_bytes(gzip.compress(b"text"))
     (nilo.folder / "cut.json").write_text("[1, 2,")
     for arguments, sentence in [
-        (["encode", "-t", "out", "x.gz"], "x.gz is packed"),
+        (["encode", "-t", "out", "x.gz"], "x.gz is compressed"),
         (["decode", "-t", "out", "cut.json"], "the array of ids has no end"),
         (["train", corpus, "--vocab-size", 900, "--pattern", "gpt4"], "there is no pattern called \"gpt4\""),
     ]:
@@ -166,12 +166,12 @@ def test_misleading_input_is_refused(nilo, corpus):
         (bad("train", "-", "-", "--vocab-size", 900), "name it once, or put the text into a file"),
         (bad("train", *FEW, "--temp-dir", "nowhere"), "name another folder"),
         (bad("count", "some.txt", "-o", "c", "--temp-dir", "nowhere"), "name another folder"),
-        (bad("count", "some.txt", "-o", "nowhere/c"), "does its folder exist, and may you write there?"),
+        (bad("count", "some.txt", "-o", "nowhere/c"), "check that its folder exists and that you can write to it"),
         (bad("encode", "-t", "tokenizer", "nope.txt"), "check the spelling of the path"),
         (bad("decode", "-t", "tokenizer", "nope.txt"), "check the spelling of the path"),
         (bad("encode", "-t", "tokenizer", "."), "name one file, or pipe several"),
-        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "nowhere/ids"), "does its folder exist"),
-        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "tokenizer"), "does its folder exist"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "nowhere/ids"), "check that its folder exists"),
+        (bad("encode", "-t", "tokenizer", "some.txt", "-o", "tokenizer"), "check that its folder exists"),
     ],
 )
 def test_an_error_has_a_way_out_and_speaks_of_no_passing_names(nilo, arguments, hint):

@@ -13,7 +13,7 @@ from nilometer.bpe import BPE
         ({"special_tokens": ["<a>", "<a>"]}, ValueError, "special token given twice: <a>"),
         ({"special_tokens": "<a>"}, TypeError, "special_tokens must be a list of str"),
         ({"input_path": "missing.txt"}, FileNotFoundError, "no such file or folder, and no file matches it as a pattern: missing.txt"),
-        ({"input_path": "empty.txt"}, ValueError, "the texts are empty\nhint: there is nothing to learn from"),
+        ({"input_path": "empty.txt"}, ValueError, "the input is empty\nhint: there is nothing to learn from"),
         ({"pattern": "(a"}, ValueError, "the pattern is not a regular expression"),
         ({"pattern": "a*"}, ValueError, "the pattern matches the empty string"),
         ({"tie_break": "mine"}, ValueError, "tie_break is 'hf' or 'gpt2-bytes', not \"mine\""),
@@ -38,7 +38,7 @@ def test_texts_that_are_none_are_refused():
         BPE().train_from_iterator([1], 300)
     with pytest.raises(TypeError, match="put it into a list"):
         BPE().train_from_iterator("text", 300)
-    with pytest.raises(ValueError, match="the texts are empty"):
+    with pytest.raises(ValueError, match="the input is empty"):
         BPE().train_from_iterator([], 300)
     with pytest.raises(ZeroDivisionError):
         BPE().train_from_iterator((1 / 0 for _ in range(1)), 300)

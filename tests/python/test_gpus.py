@@ -193,7 +193,7 @@ def test_a_driver_that_is_not_loaded_is_nothing_to_speak_of_and_a_broken_one_is(
     driver.say(f"init {code}", gpu_line(GIB))
     shown = record(nilo, driver, "time.sleep(0.5)")
     assert shown["gpus"] == []
-    assert shown["blind_spots"] == ([] if words is None else [f"GPU memory: the NVIDIA driver cannot be asked: {words}"])
+    assert shown["blind_spots"] == ([] if words is None else [f"GPU memory: cannot query the NVIDIA driver: {words}"])
 
 
 def test_a_level_that_stands_still_is_written_again(nilo, driver):

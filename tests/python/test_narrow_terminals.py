@@ -5,8 +5,9 @@ import re
 import subprocess
 
 import pytest
-from conftest import NILO, python
+from conftest import MIB, NILO, python
 from test_terminal import Terminal
+from tmux import Tmux
 
 LOGS = """
 import time, nilometer
@@ -113,3 +114,23 @@ def test_sentences_wrap_between_words(recorded, verb, columns):
         assert len(line) <= columns or len(line.split()[-1]) > columns // 2, (line, narrow)
     units = "|".join(["%", "B", "KiB", "MiB", "GiB", "ms", "s"])
     assert not re.search(rf"\d\n +({units})\b", narrow), narrow
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_live_warnings_wrap_between_words(nilo, cgroup, job, tmp_path, columns):
+    cgroup.limit(128 * MIB)
+    held = job(*python("held = bytearray(b'x') * (116 << 20)\nprint('held', flush=True)\nimport time\ntime.sleep(600)"), stdout=subprocess.PIPE, preexec_fn=cgroup.enter)
+    held.stdout.readline()
+    options = ["oom", "--monitor", "--pid", held.pid, "--duration", "3", "--no-record"]
+    piped = nilo(*options)
+    assert "Recommendation: " in piped.stdout and "monitoring " in piped.stderr, (piped.stdout, piped.stderr)
+    tmux = Tmux(tmp_path)
+    try:
+        text = tmux.run("narrow", [NILO, *options], columns=columns).wait().screen()
+    finally:
+        tmux.end()
+    assert "Recommendation:" in text and "monitoring" in text, text
+    words = set((piped.stdout + piped.stderr).split())
+    # Figures are read anew; of everything else each word stands whole on a line.
+    broken = [word for word in text.split() if word not in words and not re.search(r"\d", word)]
+    assert not broken, (broken, text)

@@ -57,7 +57,7 @@ pub enum ExportError {
         source: ::parquet::errors::ParquetError,
     },
     /// The place is taken, and what is there would be mixed up with what comes.
-    #[error("there are events already: {}", path.display())]
+    #[error("the folder already has events: {}", path.display())]
     AlreadyThere {
         /// What is there.
         path: PathBuf,

@@ -104,19 +104,19 @@ pub enum ImportError {
         most: usize,
     },
     /// No column of times.
-    #[error("no column is a time; there are: {columns}")]
+    #[error("no time column found; the columns are: {columns}")]
     NoTimeColumn {
         /// The names.
         columns: String,
     },
     /// No column of memory.
-    #[error("no column is an amount of memory; there are: {columns}")]
+    #[error("no memory column found; the columns are: {columns}")]
     NoMemoryColumn {
         /// The names.
         columns: String,
     },
     /// A column that was asked for and is not there.
-    #[error("there is no column {name:?}; there are: {columns}")]
+    #[error("no column is called {name:?}; the columns are: {columns}")]
     UnknownColumn {
         /// What was asked for.
         name: String,
@@ -138,7 +138,7 @@ pub enum ImportError {
         format: &'static str,
     },
     /// Percentages of an unknown whole.
-    #[error("column {column:?} holds percentages, and of how much is not known")]
+    #[error("column {column:?} holds percentages, but of what total is unknown")]
     PercentOfWhat {
         /// Which.
         column: String,
@@ -198,7 +198,7 @@ impl ImportError {
                 "put a line such as t_s,rss_bytes above it; for nvidia-smi use --format=csv without noheader"
             }
             ImportError::NoTimeColumn { .. } => {
-                "name it: times are called t_s, time, elapsed, seconds or timestamp"
+                "name the time column t_s, time, elapsed, seconds or timestamp"
             }
             ImportError::NoMemoryColumn { .. } => {
                 "name it: memory is called rss_bytes, memory_mb, used_gb, allocated and the like"

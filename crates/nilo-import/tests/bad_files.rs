@@ -56,11 +56,11 @@ fn a_file_that_is_no_recording_says_what_is_missing() {
     );
     assert_eq!(
         said(b"a,rss\n1,2\n"),
-        "no column is a time; there are: a, rss"
+        "no time column found; the columns are: a, rss"
     );
     assert_eq!(
         said(b"t,loss\n1,2\n"),
-        "no column is an amount of memory; there are: t, loss"
+        "no memory column found; the columns are: t, loss"
     );
     assert!(said(b"t,rss\n").contains("no rows"));
     assert!(said(b"t,rss\n,5\n").contains("1 rows were dropped"));
@@ -159,14 +159,14 @@ fn the_caller_has_the_last_word_on_columns_and_units() {
     let error = read("t,rss\n1,2\n".as_bytes(), &wrong).unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"there is no column "blob"; there are: t, rss"#
+        r#"no column is called "blob"; the columns are: t, rss"#
     );
 }
 
 #[test]
 fn percentages_need_a_whole_and_give_way_to_amounts() {
     let text = "t,memory_percent\n1,50\n";
-    assert!(said(text.as_bytes()).contains("of how much is not known"));
+    assert!(said(text.as_bytes()).contains("of what total is unknown"));
     let options = ImportOptions {
         total_bytes: Some(1000),
         ..ImportOptions::default()

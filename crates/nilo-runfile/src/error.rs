@@ -109,7 +109,7 @@ pub enum RunfileError {
         path: PathBuf,
     },
     /// The run has as many attachments as it may have.
-    #[error("the run has {most} attachments, which is the most: {path}", path = path.display())]
+    #[error("the run has {most} attachments already, the maximum: {path}", path = path.display())]
     TooManyAttachments {
         /// How many it may have.
         most: usize,

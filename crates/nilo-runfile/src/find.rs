@@ -63,7 +63,7 @@ impl FindError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             FindError::NoRuns { .. } => {
-                Some("record one with `nilo run -- COMMAND`, or say where with --dir")
+                Some("record one with `nilo run -- COMMAND`, or choose another folder with --dir")
             }
             FindError::TooFarBack { .. } | FindError::NoSuchRun { .. } => {
                 Some("`nilo runs` lists them")

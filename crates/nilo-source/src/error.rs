@@ -23,7 +23,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The kernel refused to tell of a coming OOM kill.
-    #[error("could not ask for OOM notices of cgroup {cgroup}: {source}")]
+    #[error("could not subscribe to OOM notices of cgroup {cgroup}: {source}")]
     OomNotice {
         /// Path below the cgroup mount.
         cgroup: String,

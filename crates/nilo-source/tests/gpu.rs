@@ -135,7 +135,7 @@ fn no_library_is_no_driver_and_a_broken_one_says_why() {
     driver.say(&["init 18".to_owned()]);
     assert_eq!(
         open().to_string(),
-        "the NVIDIA driver cannot be asked: its library and its kernel module are of different versions"
+        "cannot query the NVIDIA driver: its library and its kernel module are of different versions"
     );
     driver.say(&[]);
     assert!(matches!(open(), NoGpus::NoDriver { .. }), "no GPU");

@@ -39,7 +39,7 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
             note(&format!("wrote {}", path.display()));
         }
         None if format == ExportFormat::TensorBoard => {
-            return Err(Failure::new("TensorBoard reads folders").hint("name one with -o"));
+            return Err(Failure::new("TensorBoard needs a folder").hint("give one with -o"));
         }
         Some(path) => {
             let about = |error: std::io::Error| {
@@ -50,8 +50,10 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
             file.flush().map_err(about)?;
         }
         None if format == ExportFormat::Parquet && std::io::stdout().is_terminal() => {
-            return Err(Failure::new("Parquet is binary and this is a terminal")
-                .hint("name a file with -o"));
+            return Err(
+                Failure::new("Parquet is binary; it is not printed to a terminal")
+                    .hint("name a file with -o"),
+            );
         }
         None => {
             let mut out = BufWriter::new(std::io::stdout());

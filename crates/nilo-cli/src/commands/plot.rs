@@ -49,7 +49,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         _ => {
             return Err(
                 Failure::new(format!("cannot tell the format of {}", output.display()))
-                    .hint("let the name end in .svg or .png"),
+                    .hint("use a name that ends in .svg or .png"),
             );
         }
     };
@@ -172,9 +172,11 @@ fn across(asked: XAxisArg, runs: &[RunPicture]) -> Result<XAxisKind, Failure> {
         (XAxisArg::Step, [only]) if StepClock::of(&only.recording).has_steps() => {
             Ok(XAxisKind::Steps)
         }
-        (XAxisArg::Step, [_]) => Err(Failure::new("this run has no steps").hint("leave -x out")),
-        (XAxisArg::Step, _) => Err(Failure::new("several runs are drawn over time only")
-            .hint("leave -x out, or draw one run")),
+        (XAxisArg::Step, [_]) => Err(Failure::new("this run has no steps").hint("omit -x")),
+        (XAxisArg::Step, _) => {
+            Err(Failure::new("several runs are drawn over time only")
+                .hint("omit -x, or draw one run"))
+        }
     }
 }
 

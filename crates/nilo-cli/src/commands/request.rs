@@ -55,7 +55,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
         } else {
             "runs of the same command lie"
         };
-        note(&format!("{count} more {more} here; --all takes them in"));
+        note(&format!("{count} more {more} here; --all includes them"));
     }
     let plan = PlannedRun {
         planned_secs: args.time.map(to_secs),

@@ -18,7 +18,7 @@ use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
     if args.format == OutputFormat::Csv {
-        return Err(Failure::new("verify has no CSV form").hint("use --format json"));
+        return Err(Failure::new("verify has no CSV output").hint("use --format json"));
     }
     let root = runs_root(&args.place, settings);
     let folders = match args.all {
@@ -60,7 +60,7 @@ fn every_run(root: &Path) -> Result<Vec<Result<RunFolder, RunfileError>>, Failur
         return Ok(runs);
     }
     Err(Failure::new(format!("no runs in {}", root.display()))
-        .hint("say where they are with --dir"))
+        .hint("choose another folder with --dir"))
 }
 
 fn write_run(out: &mut dyn Write, run: &CheckedRun) -> std::io::Result<()> {

@@ -277,7 +277,7 @@ impl RecordingFolder {
         let made = std::fs::DirBuilder::new().mode(0o700).create(&scrap);
         made.map_err(|error| {
             let folder = scrap.display();
-            Failure::new(format!("cannot make the folder {folder}: {error}"))
+            Failure::new(format!("cannot create the folder {folder}: {error}"))
                 .hint("set TMPDIR to a folder for temporary files")
         })?;
         let folder = RunFolder::create(&scrap, description).inspect_err(|_| {

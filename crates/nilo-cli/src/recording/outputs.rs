@@ -19,7 +19,7 @@ pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Fail
             "cannot write the memory log {}: {error}",
             path.display()
         ))
-        .hint("does its folder exist, and may you write there?")
+        .hint("check that its folder exists and that you can write to it")
     };
     let file = File::create(path).map_err(about)?;
     CsvLog::create(file).map(Some).map_err(about)
@@ -34,6 +34,6 @@ pub(crate) fn check_writable(json: Option<&Path>, what: &str) -> Result<(), Fail
             "cannot write the {what} {}: {error}",
             path.display()
         ))
-        .hint("does its folder exist, and may you write there?")
+        .hint("check that its folder exists and that you can write to it")
     })
 }

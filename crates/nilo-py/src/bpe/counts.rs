@@ -199,7 +199,7 @@ impl BpeCounts {
         let pattern: Pattern = self.recipe.pattern.parse()?;
         if held(&self.totals).text_bytes == 0 {
             let hint = Some("there is nothing to learn from");
-            return Err(BpeFailure::value("the texts are empty", hint));
+            return Err(BpeFailure::value("the input is empty", hint));
         }
         let words = self.words(options)?;
         let learned = words.learn(options, reached)?;

@@ -19,13 +19,13 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WebhookError {
     /// Not an address at all.
-    #[error("not an address: {text:?}")]
+    #[error("not a URL: {text:?}")]
     NotAnAddress {
         /// What was given.
         text: String,
     },
     /// An address of something else.
-    #[error("not an address that begins with http:// or https:// and names a host: {text:?}")]
+    #[error("not a URL that begins with http:// or https:// and names a host: {text:?}")]
     NotHttp {
         /// What was given.
         text: String,

@@ -37,7 +37,7 @@ pub enum NoGpus {
         reason: String,
     },
     /// There is a driver, and it does not work.
-    #[error("the NVIDIA driver cannot be asked: {reason}")]
+    #[error("cannot query the NVIDIA driver: {reason}")]
     Broken {
         /// In the driver's words.
         reason: String,

@@ -1,9 +1,11 @@
 //! The tree: its processes, and the tick that reads them all.
 //!
-//! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due,
+//! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due (`tree_details.rs`),
 //! follow what the tree holds, measure it where that is in doubt (`tree_memory.rs`).
 //! `processes` and `files` run in parallel; the first is what callers see.
 
+#[path = "tree_details.rs"]
+mod details;
 #[path = "tree_memory.rs"]
 mod memory;
 
@@ -14,8 +16,7 @@ use crate::error::SourceError;
 use crate::holdings::{FamilyKey, Holdings, NewProcess};
 use crate::linux::blind::BlindSpots;
 use crate::linux::budget::CpuBudget;
-use crate::linux::cpu_clock::own_thread_nanos;
-use crate::linux::describe::{Command, command_of, describe};
+use crate::linux::describe::{command_of, describe};
 use crate::linux::discover::{Discovery, Membership};
 use crate::linux::measuring::Measuring;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
@@ -23,10 +24,6 @@ use crate::linux::process::{Attention, OpenFiles, ProcessFiles, TickOutcome};
 use crate::roots::Roots;
 use crate::tracked_process::{Change, ProcessDetail, ProcessReading, TrackedProcess};
 
-/// A process's detail is read this soon after it joined, then ever more rarely up to the full interval: short lives have peaks too.
-const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
-/// The command line is compared this often even when nothing hints at a change.
-const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 /// Trees of up to this many processes are read whole on each tick; in larger ones, those that stand still are looked at less often.
 const SMALL_TREE: usize = 4;
 /// So long after a process joined or left, everybody is looked at on each tick.
@@ -303,74 +300,6 @@ impl ProcessTree {
         });
     }
 
-    /// Reads the detail that is due, in turn, inside the budget; the first one of a process is always read.
-    fn read_details(&mut self) {
-        self.detail_budget.refill(self.now_nanos);
-        let count = self.processes.len();
-        if count == 0 {
-            return;
-        }
-        let mut price_from = None;
-        for step in 0..count {
-            let index = (self.detail_cursor + step) % count;
-            if self.files[index].next_detail_nanos > self.now_nanos {
-                continue;
-            }
-            let process = &self.processes[index];
-            if self.files[index].slept_since_detail(process.reading) {
-                self.schedule_detail(index);
-                continue;
-            }
-            let is_first = process.detail.threads.is_none();
-            if !is_first && !self.detail_budget.allows() {
-                self.detail_cursor = index;
-                break;
-            }
-            let before = *price_from.get_or_insert_with(own_thread_nanos);
-            self.read_detail(index);
-            let after = own_thread_nanos();
-            self.detail_budget.spend(after.saturating_sub(before));
-            price_from = Some(after);
-        }
-    }
-
-    fn read_detail(&mut self, index: usize) {
-        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
-        let outcome = files.read_detail(&self.proc, process.reading, &mut process.detail);
-        process.detail_is_new = true;
-        if outcome.refused {
-            self.blind
-                .refused(process.id.pid, &process.info.name, process.info.uid);
-        }
-        if outcome.leads_session {
-            self.members.sessions.insert(process.id.pid);
-        }
-        if let Some(count) = process.detail.minor_faults {
-            self.take_faults(index, count, outcome.memory_replaced);
-        }
-        self.schedule_detail(index);
-        let files = &mut self.files[index];
-        if outcome.program_changed || self.now_nanos >= files.next_command_nanos {
-            files.next_command_nanos = self.now_nanos.saturating_add(COMMAND_EVERY_NANOS);
-            self.look_at_command(index);
-        }
-    }
-
-    fn schedule_detail(&mut self, index: usize) {
-        let (files, process) = (&mut self.files[index], &self.processes[index]);
-        let age = self.now_nanos.saturating_sub(process.first_seen_nanos);
-        // The kernel keeps the high-water mark until it is read, so in a larger tree it may wait.
-        let turns = if self.processes.len() > SMALL_TREE {
-            2
-        } else {
-            1
-        };
-        let every = self.options.detail_every_nanos.saturating_mul(turns).max(1);
-        let interval = (age / 4).clamp(SOONEST_DETAIL_NANOS.min(every), every);
-        let wait = spread(interval, process.id.pid, self.now_nanos);
-        files.next_detail_nanos = self.now_nanos.saturating_add(wait);
-    }
-
     /// Those added before the first tick, when nobody had said what time it is, begin with it.
     fn begin_clock(&mut self, now_nanos: u64) {
         for (process, files) in self.processes.iter_mut().zip(&mut self.files) {
@@ -379,41 +308,6 @@ impl ProcessTree {
         }
         self.last_coming_nanos = now_nanos;
         self.has_ticked = true;
-    }
-
-    fn look_at_command(&mut self, index: usize) {
-        let (files, process) = (&mut self.files[index], &mut self.processes[index]);
-        let pid = process.id.pid;
-        let mut raw = [0u8; 8192];
-        let Ok(count) = self
-            .proc
-            .open_of(pid, "cmdline")
-            .and_then(|file| rustix::io::read(file, &mut raw[..]))
-        else {
-            return;
-        };
-        // A process that was killed gives its memory back, and the command line with it, before it is gone.
-        if count == 0 {
-            return;
-        }
-        let hash = command_hash(files.comm(), &raw[..count]);
-        if hash == files.command_hash {
-            return;
-        }
-        files.command_hash = hash;
-        let mut buffer = [0; STAT_BYTES];
-        let Some(stat) = self.proc.stat_of(pid, &mut buffer) else {
-            return;
-        };
-        let command = Command {
-            raw: raw[..count].to_vec(),
-        };
-        let mut info = describe(&self.proc, pid, &stat, &command);
-        info.parent = process.info.parent;
-        if info.name != process.info.name || info.command != process.info.command {
-            self.changes.push(Change::Renamed(process.id));
-        }
-        process.info = info;
     }
 }
 
@@ -520,24 +414,4 @@ fn command_hash(comm: &[u8], arguments: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         })
-}
-
-/// An interval moved by up to an eighth either way, so that processes born together are not read together.
-fn spread(interval: u64, pid: u32, now_nanos: u64) -> u64 {
-    let mixed = (u64::from(pid) ^ now_nanos).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    interval - interval / 8 + mixed % (interval / 4).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_stay_within_an_eighth() {
-        for pid in 0..1000 {
-            let moved = spread(1000, pid, u64::from(pid) * 77);
-            assert!((875..1125).contains(&moved), "{moved}");
-        }
-        assert_eq!(spread(0, 1, 2), 0);
-    }
 }

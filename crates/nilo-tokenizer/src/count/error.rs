@@ -115,7 +115,7 @@ impl CountError {
             CountError::Corpus(CorpusError::NoCut { .. }) => {
                 "raise the memory budget, part documents by a separator, or count by lines"
             }
-            CountError::Write { .. } => "does its folder exist, and may you write there?",
+            CountError::Write { .. } => "check that its folder exists and that you can write to it",
             CountError::Corpus(CorpusError::Json { .. }) => {
                 "name the field that holds the text, or clean the file"
             }

@@ -73,7 +73,7 @@ pub(super) fn read_words(
                 "no counting was interrupted in {}",
                 args.output.display()
             ));
-            return Err(failure.hint("leave --resume out to count from the beginning"));
+            return Err(failure.hint("omit --resume to count from the beginning"));
         }
         true => resume(&state, corpus, settings, progress),
     };
@@ -112,7 +112,7 @@ fn words_from_counts(
             "these counts were made with the pattern {}, not {asked}",
             recipe.pattern
         ));
-        return Err(failure.hint("leave --pattern out, or count again"));
+        return Err(failure.hint("omit --pattern, or count again"));
     }
     for token in &recipe.cut_out {
         if !args.texts.special_tokens.contains(token) {

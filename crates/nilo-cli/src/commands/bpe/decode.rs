@@ -33,7 +33,8 @@ fn decode(
     read_ids(input, format, |ids| -> Result<(), Failure> {
         let text = model.decode(ids, UnknownIds::Refuse).map_err(|mut error| {
             error.position += decoded;
-            Failure::from(error).hint("are these ids of this tokenizer, and in this --format?")
+            Failure::from(error)
+                .hint("check that the ids come from this tokenizer and match --format")
         })?;
         decoded += ids.len();
         Ok(output.write_all(&text)?)

@@ -22,7 +22,7 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
         return Err(Failure::new(format!(
             "ids of a vocabulary of {size} tokens do not fit into two bytes"
         ))
-        .hint("take --format u32"));
+        .hint("use --format u32"));
     }
     let specials = match args.no_special_tokens {
         true => SpecialTokens::AsText,
@@ -61,8 +61,8 @@ fn check_unpacked(path: &Path) -> Result<(), Failure> {
         .unwrap_or(0);
     let packed = first[..read].starts_with(&[0x1f, 0x8b]) || first == [0x28, 0xb5, 0x2f, 0xfd];
     match packed {
-        true => Err(Failure::new(format!("{} is packed", path.display()))
-            .hint("unpack it on the way: zcat or zstdcat FILE | nilo bpe encode -t TOKENIZER")),
+        true => Err(Failure::new(format!("{} is compressed", path.display()))
+            .hint("decompress it on the way: zcat or zstdcat FILE | nilo bpe encode -t TOKENIZER")),
         false => Ok(()),
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn status_of(done: Result<(), Failure>, when_stopped: &str) -> Result
 
 fn refused(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
-        .hint("does its folder exist, and may you write there?")
+        .hint("check that its folder exists and that you can write to it")
 }
 
 impl Write for OutputStream {

@@ -22,7 +22,7 @@ impl Texts {
             .map(|path| path.to_string_lossy().into_owned())
             .collect();
         if inputs.is_empty() {
-            return Err(Failure::new("no texts are named")
+            return Err(Failure::new("no input files given")
                 .hint("name files, folders or patterns, or - for standard input"));
         }
         Corpus::find(&inputs, self.format()).map_err(|error| count_failure(error.into()))

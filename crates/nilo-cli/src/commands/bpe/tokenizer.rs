@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
     let Some(asked) = asked else {
         return Err(
             Failure::new("a file of ranks does not say how text is split into words")
-                .hint("say it with --pattern, such as --pattern cl100k"),
+                .hint("set it with --pattern, such as --pattern cl100k"),
         );
     };
     Model::from_ranks(&bytes, &BTreeMap::new(), pattern(asked)?).map_err(about)

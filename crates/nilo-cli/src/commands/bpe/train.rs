@@ -67,7 +67,7 @@ fn train(
     progress.0.end();
     stages.end("counting");
     if totals.text_bytes == 0 {
-        return Err(Failure::new("the texts are empty").hint("there is nothing to learn from"));
+        return Err(Failure::new("the input is empty").hint("there is nothing to learn from"));
     }
     let plan = words.plan(options).map_err(merge_failure)?;
     let predicted_peak_bytes = with_program(plan.peak_bytes);
