@@ -55,7 +55,7 @@ pub(super) fn usual_metric<'a>(names: impl Iterator<Item = &'a str> + Clone) -> 
 #[cfg(test)]
 mod tests {
     use nilo_sample::rows::TreeRow;
-    use nilo_sample::{NO_STEP, TableSpec, TypedRow, fixture};
+    use nilo_sample::{NO_STEP, TableSpec, fixture};
 
     use super::*;
     use crate::ending::{EndingEvidence, judge_ending};
