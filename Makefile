@@ -37,17 +37,17 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked
 	cargo test --workspace --doc --locked
 
-# Tested as installed: `pip install .` gives the command and the package. Most of these tests wait, so two run at a time.
-test-python: .venv/ready
+# What is published is what is tested, and built once: the wheel here and with the frameworks, the command in it in the emulated machine.
+# Most of these tests wait, so two run at a time.
+test-python: .venv/ready dist ## Test the package and the command as installed from the wheel
 	tests/python/install_terminal_programs.sh
-	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
 	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 2 tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
 
 test-dist: .venv/ready dist ## Test what is published, in a clean environment without Rust
 	$(PYTHON) -m pytest -q tests/dist
 
-# With the wheel that is published.
 test-integrations: .venv-integrations/ready dist ## Test with the real frameworks; installs PyTorch and its CUDA libraries
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
 	$(INTEGRATIONS) -m pytest -q tests/integrations
@@ -55,8 +55,8 @@ test-integrations: .venv-integrations/ready dist ## Test with the real framework
 test-gpu: ## Test on a real GPU, with the PyTorch of the Python at hand; needs the package installed there
 	python3 -m pytest -q -s -p no:cacheprovider tests/gpu
 
-test-vm: build ## Test against a real cgroup v2 in an emulated machine
-	tests/vm/run.sh $(NILO)
+test-vm: dist ## Test against a real cgroup v2 in an emulated machine
+	tests/vm/run.sh target/nilometer.data/scripts/nilo
 
 check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 	cargo fmt --all --check

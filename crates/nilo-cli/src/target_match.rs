@@ -106,29 +106,12 @@ fn matches(pattern: &str, text: &str) -> bool {
     if !pattern.contains(['*', '?']) {
         return text.contains(pattern);
     }
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t, mut star, mut resume) = (0, 0, None, 0);
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some(p);
-                resume = t;
-                p += 1;
-            }
-            Some('?') => (p, t) = (p + 1, t + 1),
-            Some(c) if *c == text[t] => (p, t) = (p + 1, t + 1),
-            // Let the last star swallow one character more.
-            _ => match star {
-                Some(at) => {
-                    resume += 1;
-                    (p, t) = (at + 1, resume);
-                }
-                None => return false,
-            },
-        }
+    // Brackets are letters in command lines, and two stars mean no more than one.
+    let mut pattern = pattern.replace('[', "[[]");
+    while pattern.contains("**") {
+        pattern = pattern.replace("**", "*");
     }
-    pattern[p..].iter().all(|c| *c == '*')
+    glob::Pattern::new(&pattern).is_ok_and(|pattern| pattern.matches(text))
 }
 
 #[cfg(test)]
@@ -144,5 +127,7 @@ mod tests {
         assert!(matches("*t?ain.py", "python train.py"));
         assert!(matches("*", ""));
         assert!(!matches("?", ""));
+        assert!(matches("**/[train].py", "/home/[train].py"));
+        assert!(!matches("*[train].py", "/home/t.py"));
     }
 }

@@ -21,6 +21,7 @@ pub fn started_ticks_of(roots: &Roots, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -29,8 +30,13 @@ mod tests {
         let mut child = Command::new("cat")
             .args(["-u", "-"])
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // Right after its start a process may have no command line yet: one that answers has.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        let answer = child.stdout.as_mut().unwrap();
+        answer.read_exact(&mut [0]).unwrap();
         let arguments = arguments_of(&roots, child.id());
         let started = started_ticks_of(&roots, child.id());
         drop(child.stdin.take());
