@@ -265,7 +265,6 @@ fn an_end_that_the_tree_shows_first_has_the_kernels_account() {
     command
         .args(["-c", "read line; exit 3"])
         .stdin(Stdio::piped());
-    #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
     let mut child = command.spawn().unwrap();
     let roots = Roots::default();
     let mut tree = open_tree(&roots, TreeScope::Others).unwrap();
