@@ -361,6 +361,16 @@ fn a_leak_is_one_after_the_last_evaluation_too() {
 }
 
 #[test]
+fn growth_that_stands_still_at_its_limit_is_not_over() {
+    let until = |full: f64| move |t: f64| (1.0 + 0.025 * t).min(full);
+    assert_eq!(
+        kind_after(720.0, until(15.8), |_| None),
+        Some(GrowthKind::Leak)
+    );
+    assert_eq!(kind_after(720.0, until(15.0), |_| None), None);
+}
+
+#[test]
 fn a_leak_slower_than_the_loading_before_it_is_found() {
     let level = |t: f64| loaded(t, 60.0) + 0.002 * (t - 60.0).max(0.0);
     let step = |t: f64| (t >= 60.0).then(|| ((t - 60.0) / 0.25) as i64);

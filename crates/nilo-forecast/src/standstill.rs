@@ -32,7 +32,11 @@ pub(crate) struct TrainingTimes {
 ///
 /// It is where training began during it and brought next to nothing: then it was loading.
 /// It also is where it has stood still for longer than it ever paused; unless the program stopped training when the growth stopped, as in a last evaluation.
+/// What has reached its limit is not over.
 pub(crate) fn is_over(track: &LevelHistory, trend: &Trend, training: &TrainingTimes) -> bool {
+    if track.is_full() {
+        return false;
+    }
     is_loading(track, trend, training)
         || still_since(track, trend).is_some_and(|since| {
             training

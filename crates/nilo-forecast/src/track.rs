@@ -17,6 +17,7 @@ pub(crate) struct LevelHistory {
     pub(crate) now_secs: f64,
     pub(crate) level: f64,
     largest: f64,
+    limit: Option<f64>,
     /// The last level that was clearly above all before it, and when.
     last_rise: (f64, f64),
 }
@@ -58,6 +59,8 @@ const STOPPED: f64 = 0.2;
 const SUDDEN: f64 = 2.0;
 /// What was released before must be exceeded by this share of the limit to be news.
 const NEWS: f64 = 0.02;
+/// Above this share of the limit there is no room to grow: what stands still there may be reclaimed as fast as it grows.
+const FULL: f64 = 0.97;
 /// A level this share of the growth below the line has been given back.
 const FALLEN: f64 = 0.5;
 /// A growth that was released before is believed this much.
@@ -68,6 +71,7 @@ impl LevelHistory {
         self.first_secs.get_or_insert(secs);
         self.now_secs = secs;
         self.level = level;
+        self.limit = limit;
         self.largest = self.largest.max(level);
         if level > self.last_rise.0 + LEAST_RISE * limit.unwrap_or(self.largest) {
             self.last_rise = (level, secs);
@@ -79,6 +83,11 @@ impl LevelHistory {
     /// Seconds since the first sample.
     pub(crate) fn age_secs(&self) -> f64 {
         self.first_secs.map_or(0.0, |first| self.now_secs - first)
+    }
+
+    /// Whether there is next to nothing left to grow into.
+    pub(crate) fn is_full(&self) -> bool {
+        self.limit.is_some_and(|limit| self.level > FULL * limit)
     }
 
     /// Seconds since the level was last clearly above all before it.

@@ -127,7 +127,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         usual_bytes: usual_level_bytes(recording, end_nanos),
         growth: tree
             .and_then(|tree| tree.series("memory_bytes"))
-            .and_then(still_growing),
+            .and_then(|level| still_growing(level, limit.as_ref().map(|limit| limit.bytes))),
         duration_secs: summary.duration_secs,
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
         limit_was_asked_for: limit

@@ -19,12 +19,14 @@ const LEAST_RATIO: f64 = 0.01;
 const LEAST_BYTES: f64 = 16.0 * MIB as f64;
 
 /// The growth that the leak finder sees at the end of a run, whether it is sure of a leak or not.
-pub fn still_growing(level: SeriesView<'_>) -> Option<UnfinishedGrowth> {
+/// What stands still at its limit has not ended.
+pub fn still_growing(level: SeriesView<'_>, limit_bytes: Option<u64>) -> Option<UnfinishedGrowth> {
     let mut forecaster = Forecaster::new();
     for (time_nanos, used_bytes) in level.present() {
         forecaster.observe(&Reading {
             time_nanos,
             used_bytes,
+            limit_bytes: limit_bytes.map(|bytes| bytes as f64),
             ..Reading::default()
         });
     }
@@ -44,10 +46,13 @@ mod tests {
     fn growth(level: impl Fn(f64) -> f64) -> Option<UnfinishedGrowth> {
         let times: Vec<u64> = (0..600).map(|tick| tick * NANOS_PER_SEC).collect();
         let values: Vec<f64> = (0..600).map(|tick| level(f64::from(tick)) * 1e9).collect();
-        still_growing(SeriesView {
-            times: &times,
-            values: &values,
-        })
+        still_growing(
+            SeriesView {
+                times: &times,
+                values: &values,
+            },
+            None,
+        )
     }
 
     #[test]
@@ -79,7 +84,7 @@ mod tests {
             times: &times,
             values: &values,
         };
-        assert_eq!(still_growing(view), None);
+        assert_eq!(still_growing(view, None), None);
         assert_eq!(growth(|t| 1.0 + 1e-6 * t), None);
     }
 
