@@ -119,7 +119,7 @@ def test_a_token_that_was_cut_out_and_is_forgotten_is_told_of_once(shards):
         (lambda: BPE().train_from_counts("missing", 300), FileNotFoundError, "could not read counts from missing"),
         (lambda: BPE().train_from_counts("a.txt", 300), OSError, "it is not a counts file"),
         (lambda: BPE().train_from_counts("a.txt", 300, lines=True), ValueError, "lines is for texts"),
-        (lambda: BPE().train_from_counts("a.txt", 100), ValueError, "a vocabulary of 100 tokens has no room"),
+        (lambda: BPE().train_from_counts("a.txt", 100), ValueError, "a vocabulary of 100 tokens is too small"),
     ],
 )
 def test_bad_input_is_refused_and_writes_nothing(call, kind, sentence, folder):
