@@ -34,7 +34,7 @@ pub struct RunOutline {
 pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
     // Only what ran out of memory has a growth that led there.
     let ran_out = has_run_out(recording, ending)
-        .then(|| ResourceTracker::over(recording).0)
+        .then(|| ResourceTracker::over(recording, ending.kill_nanos()).0)
         .and_then(|mut tracker| ran_out(recording, ending, &mut tracker));
     RunOutline {
         status: ending.status,

@@ -120,6 +120,14 @@ impl Diagnosis {
         about
     }
 
+    /// Up to when a warning could help: the kill where there was one, or else the end.
+    pub fn decisive_nanos(&self) -> u64 {
+        match &self.source {
+            DiagnosisSource::Run { ending, .. } => ending.decisive_nanos(),
+            DiagnosisSource::File { .. } | DiagnosisSource::Live { .. } => self.end_nanos,
+        }
+    }
+
     /// What is to be said of every resource that is asked about, the most dangerous first.
     pub fn verdicts(&self, least_growth_bytes: Option<f64>) -> Vec<ResourceVerdict> {
         let mut verdicts = self.tracker.verdicts(least_growth_bytes);

@@ -168,7 +168,7 @@ pub struct RanOutAnswer {
 pub struct OomWarning {
     /// When it began, from the start.
     pub at_secs: f64,
-    /// How long before the end.
+    /// How long before the end, or before the kill where there was one.
     pub before_end_secs: f64,
     /// When the risk fell again; `null` when it stood to the end.
     pub cleared_at_secs: Option<f64>,
@@ -198,7 +198,7 @@ impl OomAnswer {
             warned: risks.iter().any(ResourceRisk::is_warning),
             level: levels.max().unwrap_or_default(),
             resources: resources
-                .map(|risk| OomResource::of(risk, diagnosis.end_nanos))
+                .map(|risk| OomResource::of(risk, diagnosis.decisive_nanos()))
                 .collect(),
         }
     }

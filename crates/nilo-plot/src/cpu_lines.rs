@@ -33,7 +33,10 @@ pub(crate) fn cpu_panel(
     let lines = rates(cpu_nanos, gaps, axis, width_px)?;
     let (mean, busiest) = match told {
         Some(told) => (Some(told.mean_percent), Some(told.max_percent)),
-        None => (lines.last, busiest_cpu_percent(cpu_nanos, BUSIEST_NANOS)),
+        None => (
+            lines.last,
+            busiest_cpu_percent(cpu_nanos, BUSIEST_NANOS, false),
+        ),
     };
     let figures = match (mean, busiest) {
         (Some(mean), Some(most)) => format!("mean {mean:.0} %, busiest second {most:.0} %"),

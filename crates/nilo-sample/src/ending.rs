@@ -99,10 +99,12 @@ pub struct Ending {
 impl Ending {
     /// When the run was over for the job: at the kernel's kill where one ended it, which the recorder sees the end of a moment later.
     pub fn decisive_nanos(&self) -> u64 {
+        self.kill_nanos().unwrap_or(self.time_nanos)
+    }
+
+    /// When the kernel killed for lack of memory, where that is how the run ended. The job may have gone on for long after it.
+    pub fn kill_nanos(&self) -> Option<u64> {
         let kill = self.oom.as_ref().and_then(|oom| oom.time_nanos);
-        match self.status {
-            RunStatus::OomKilled => kill.unwrap_or(self.time_nanos),
-            _ => self.time_nanos,
-        }
+        kill.filter(|_| self.status == RunStatus::OomKilled)
     }
 }

@@ -5,7 +5,7 @@ use nilo_sample::{
     Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
 };
 
-use super::Finding;
+use super::{Finding, leak_holders};
 use crate::assessment::{is_leak, ran_out};
 use crate::tracking::ResourceTracker;
 use nilo_sample::fixture::{level, recording, table, table_of, tick};
@@ -315,7 +315,7 @@ fn no_share_of_a_cgroups_limit_exceeds_what_the_kernel_counted_in_it() {
     let summary = crate::summarize(&run, &ending);
     assert_eq!(summary.memory.limit_used_bytes, Some(1980 << 20));
     (ending.status, ending.oom) = (RunStatus::OomKilled, Some(killed()));
-    let mut tracker = ResourceTracker::over(&run).0;
+    let mut tracker = ResourceTracker::over(&run, None).0;
     let ran_out = ran_out(&run, &ending, &mut tracker).unwrap();
     assert_eq!(ran_out.used_share(), Some(0.99));
 }
@@ -543,7 +543,7 @@ fn growth_in_the_first_minute_has_one_verdict_and_is_said_to_be_loading_perhaps(
     let mut run = recording();
     let loading = "may be loading";
     run.tables = vec![tree(|t| 100.0 + 30.0 * t, 40)];
-    let verdict = &ResourceTracker::over(&run).0.verdicts(None)[0];
+    let verdict = &ResourceTracker::over(&run, None).0.verdicts(None)[0];
     assert!(is_leak(verdict.growth.as_ref()) && verdict.growth_may_be_loading());
     let found = one(&run, 40, "leak");
     assert_eq!(found.severity, Severity::Warning);
@@ -608,4 +608,68 @@ fn what_a_single_process_holds_is_what_the_job_grew_by() {
         .and_then(|text| text.split(' ').next()?.parse().ok())
         .unwrap();
     assert!((700.0..=800.0).contains(&held), "{}", leak.text);
+}
+
+#[test]
+fn what_a_program_loads_at_its_start_is_not_what_it_leaks() {
+    let mut run = recording();
+    let id = |pid| ProcessId {
+        pid,
+        start_ticks: 1,
+    };
+    // A hundred within two seconds, then one a second; a cache beside it fills up early.
+    let leaking = |t: f64| (50.0 * t).min(100.0) + t;
+    let bounded = |t: f64| 20.0 + t.min(12.0);
+    let (leaky, began) = process(id(7), "python", leaking, 90);
+    let (calm, begun) = process(id(8), "python", bounded, 90);
+    run.tables = vec![tree(|t| leaking(t) + bounded(t), 90), leaky, calm];
+    run.events = vec![began, begun];
+    let verdict = &ResourceTracker::over(&run, None).0.verdicts(None)[0];
+    let holders = leak_holders(&run, verdict);
+    assert_eq!(holders.len(), 1, "{holders:?}");
+    assert_eq!(holders[0].pids, [7]);
+    let held = holders[0].grown_bytes / MIB;
+    assert!((75.0..105.0).contains(&held), "{held}");
+}
+
+#[test]
+fn what_led_to_a_kill_is_judged_at_the_kill_although_the_job_lived_on() {
+    let mut run = recording();
+    let id = |pid| ProcessId {
+        pid,
+        start_ticks: 1,
+    };
+    // Killed after 120 s; the job goes on for 300 more, where another process grows a little.
+    let leaking = |t: f64| if t <= 120.0 { 15.0 * t } else { 0.0 };
+    let innocent = |t: f64| 50.0 + 0.5 * (t - 120.0).max(0.0);
+    let (leaky, began) = process(id(7), "python", leaking, 420);
+    let (later, begun) = process(id(8), "python", innocent, 420);
+    run.description.limit = limited(2000.0);
+    run.tables = vec![tree(|t| leaking(t) + innocent(t), 420), leaky, later];
+    run.events = vec![began, begun];
+    let mut ending = ending(420);
+    ending.status = RunStatus::OomKilled;
+    ending.oom = Some(OomKill {
+        time_nanos: Some(120 * SECOND),
+        ..killed()
+    });
+    let found = find(&run, &ending);
+    let leak = found.iter().find(|finding| finding.kind == "leak").unwrap();
+    assert!(
+        leak.text
+            .contains("until memory ran out, in python (PID 7)"),
+        "{}",
+        leak.text
+    );
+    let foretold = found
+        .iter()
+        .find(|finding| finding.kind == "oom-risk")
+        .unwrap();
+    let ahead: f64 = foretold
+        .text
+        .split("predicted ")
+        .nth(1)
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .unwrap();
+    assert!((20.0..100.0).contains(&ahead), "{}", foretold.text);
 }

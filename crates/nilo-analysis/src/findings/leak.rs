@@ -192,7 +192,8 @@ pub fn leak_holders(recording: &Recording, verdict: &ResourceVerdict) -> Vec<Mem
     holders.collect()
 }
 
-/// How far a process's lowest level rose from the first to the last quarter of that time.
+/// How far a process's level rose from the first to the last quarter of that time, as far as it rose from beginning to end.
+/// The middle of a quarter says more than its lowest level: what a program has at its very start is not what it grew from.
 fn rise_between(table: &RecordedTable, since: u64, until: u64) -> f64 {
     let Some(series) = table.series("rss_bytes") else {
         return 0.0;
@@ -203,23 +204,40 @@ fn rise_between(table: &RecordedTable, since: u64, until: u64) -> f64 {
         return 0.0;
     };
     let quarter = end.saturating_sub(since) / 4;
-    let lowest = |from: u64, to: u64| {
-        let within = levels().filter(|(time, _)| (from..=to).contains(time));
-        within.map(|(_, value)| value).fold(f64::INFINITY, f64::min)
-    };
-    // A held value counts from the row before.
-    let before = levels().take_while(|(time, _)| *time <= since).last();
-    let first =
-        lowest(since, since + quarter).min(before.map_or(f64::INFINITY, |(_, value)| value));
     let from = end.saturating_sub(quarter);
-    let last = lowest(from, end);
-    // The lowest of a steady rise's last quarter stands at its beginning, three quarters up.
-    let within = levels().filter(|(time, _)| *time >= from);
-    let highest = within.map(|(_, value)| value).fold(last, f64::max);
-    let last = (first + (last - first) / 0.75).min(highest);
-    if first.is_finite() && last.is_finite() {
-        (last - first).max(0.0)
-    } else {
-        0.0
+    // Only changes are written: the level before reaches into a quarter.
+    let middle = |from: u64, to: u64| {
+        let before = levels().take_while(|(time, _)| *time <= from).last();
+        let within = levels().filter(|(time, _)| *time > from && *time <= to);
+        middle_level(
+            before
+                .into_iter()
+                .chain(within)
+                .map(|(time, level)| (time.max(from), level)),
+            to,
+        )
+    };
+    match (middle(since, since + quarter), middle(from, end)) {
+        // Three quarters of a steady rise lie between the middles of its first and last quarter.
+        (Some(first), Some(last)) => ((last - first) / 0.75).max(0.0),
+        _ => 0.0,
     }
+}
+
+/// The level that was exceeded for half of the time.
+fn middle_level(levels: impl Iterator<Item = (u64, f64)>, end: u64) -> Option<f64> {
+    let points: Vec<(u64, f64)> = levels.collect();
+    let ends = points.iter().skip(1).map(|point| point.0).chain([end]);
+    let mut lasting: Vec<(f64, u64)> = points
+        .iter()
+        .zip(ends)
+        .map(|(point, until)| (point.1, until.saturating_sub(point.0).max(1)))
+        .collect();
+    lasting.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let half = lasting.iter().map(|part| part.1).sum::<u64>() / 2;
+    let mut passed = 0;
+    lasting.iter().find_map(|(level, lasted)| {
+        passed += lasted;
+        (passed > half).then_some(*level)
+    })
 }

@@ -24,7 +24,7 @@ fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Fin
             && !is_warning(change.before)
             && is_warning(change.forecast.level)
     })?;
-    let ahead = ending.time_nanos.saturating_sub(raised.time_nanos);
+    let ahead = ending.decisive_nanos().saturating_sub(raised.time_nanos);
     let said = raised.forecast.seconds.unwrap_or(0.0);
     let seconds = verdict.forecast.seconds.unwrap_or(0.0);
     let foretold = format!(

@@ -46,6 +46,8 @@ pub(super) fn summarize_cpu(recording: &Recording, duration_nanos: u64) -> CpuSu
     else {
         return CpuSummary::default();
     };
+    let from_zero =
+        recording.description.mode == RunMode::Run && recording.description.parent.is_none();
     // What a watched process spent before we came is not part of the run.
     let sampled = match recording.description.mode {
         RunMode::Watch | RunMode::Python => growth(series),
@@ -66,7 +68,7 @@ pub(super) fn summarize_cpu(recording: &Recording, duration_nanos: u64) -> CpuSu
         total_secs: total / NANOS_PER_SEC as f64,
         mean_percent,
         // What nobody sampled counts in the mean alone.
-        max_percent: busiest_cpu_percent(series, NANOS_PER_SEC)
+        max_percent: busiest_cpu_percent(series, NANOS_PER_SEC, from_zero)
             .map_or(mean_percent, |busiest| busiest.max(mean_percent)),
     }
 }

@@ -140,10 +140,16 @@ impl ResourceTracker {
         self.loading_secs = Some(secs);
     }
 
-    /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end.
-    pub fn over(recording: &Recording) -> (ResourceTracker, Vec<RiskChange>) {
+    /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end;
+    /// where the kernel killed, up to that moment: what a job does after it did not lead there.
+    pub fn over(
+        recording: &Recording,
+        kill_nanos: Option<u64>,
+    ) -> (ResourceTracker, Vec<RiskChange>) {
         let mut tracker = ResourceTracker::new(&recording.description);
-        let end_nanos = tear_down::began(recording).unwrap_or(u64::MAX);
+        let torn_down = tear_down::began(recording).unwrap_or(u64::MAX);
+        let killed = kill_nanos.map_or(u64::MAX, |nanos| nanos.saturating_add(1));
+        let end_nanos = torn_down.min(killed);
         let changes = tracker.take_until(end_nanos, &recording.tables, &recording.events);
         (tracker, changes)
     }

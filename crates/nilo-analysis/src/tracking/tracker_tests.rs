@@ -74,7 +74,7 @@ fn highest(changes: &[RiskChange]) -> RiskLevel {
 }
 
 fn over(run: &Recording) -> Vec<RiskChange> {
-    ResourceTracker::over(run).1
+    ResourceTracker::over(run, None).1
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn whoever_is_warned_of_a_leak_hears_that_word() {
     let mut run = recording();
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 0.0, 1000), tree(1000)];
-    let (mut tracker, _) = ResourceTracker::over(&run);
+    let (mut tracker, _) = ResourceTracker::over(&run, None);
     let risky = |verdicts: Vec<super::ResourceVerdict>| -> Vec<_> {
         let risky = verdicts.into_iter();
         let risky = risky.filter(|verdict| verdict.forecast.level >= RiskLevel::High);
@@ -121,7 +121,7 @@ fn a_level_that_only_the_cgroup_shows_is_looked_at_with_its_own_time() {
         let mut run = recording();
         run.description.limit = Some(cgroup_limit(2000.0));
         run.tables = vec![levels, tree(last_sample)];
-        let (mut tracker, _) = ResourceTracker::over(&run);
+        let (mut tracker, _) = ResourceTracker::over(&run, None);
         let mut level = || {
             let risks = tracker.risks();
             let job = risks.iter().find(|risk| risk.resource == Resource::Job);
@@ -142,12 +142,12 @@ fn what_was_watched_too_short_is_not_said_to_be_long_enough() {
     }
     let mut run = recording();
     run.tables = vec![slow];
-    let verdict = &ResourceTracker::over(&run).0.verdicts(None)[0];
+    let verdict = &ResourceTracker::over(&run, None).0.verdicts(None)[0];
     assert!(verdict.too_young && verdict.watched_secs == 10.0);
     assert_eq!(verdict.told_secs(), 8.0);
     run.tables = vec![tree(6)];
     assert_eq!(
-        ResourceTracker::over(&run).0.verdicts(None)[0].told_secs(),
+        ResourceTracker::over(&run, None).0.verdicts(None)[0].told_secs(),
         5.0
     );
 }
@@ -174,7 +174,7 @@ fn the_host_alone_is_no_limit_of_the_job() {
         source: LimitSource::Host,
     });
     run.tables = vec![tree(300)];
-    let (tracker, _) = ResourceTracker::over(&run);
+    let (tracker, _) = ResourceTracker::over(&run, None);
     let verdicts = tracker.verdicts(None);
     assert_eq!(verdicts.len(), 1);
     assert_eq!(
@@ -262,7 +262,7 @@ fn what_a_driver_keeps_for_itself_is_no_part_of_the_limit() {
             reserved_bytes: Some(20),
         },
     }];
-    let (tracker, _) = ResourceTracker::over(&run);
+    let (tracker, _) = ResourceTracker::over(&run, None);
     assert_eq!(tracker.verdicts(None)[0].reading.used_share(), Some(0.75));
 }
 
@@ -273,7 +273,7 @@ fn a_cgroup_speaks_for_itself_where_no_job_is_watched() {
     run.description.mode = RunMode::Machine;
     run.description.limit = Some(cgroup_limit(2000.0));
     run.tables = vec![cgroup(|t| 300.0 + t * 1.5, |_| 50.0, 1000)];
-    let (tracker, changes) = ResourceTracker::over(&run);
+    let (tracker, changes) = ResourceTracker::over(&run, None);
     let path = "/job".to_owned();
     let verdicts = tracker.verdicts(None);
     assert_eq!(verdicts[0].resource, Resource::Cgroup { path });
@@ -300,7 +300,7 @@ fn a_gpu_that_stands_still_counts_as_read_as_long_as_rows_come() {
     let mut run = recording();
     run.tables = vec![tree(20), gpu];
     let still = |run: &Recording| {
-        let (tracker, _) = ResourceTracker::over(run);
+        let (tracker, _) = ResourceTracker::over(run, None);
         let verdicts = tracker.verdicts(None);
         let gpu =
             |verdict: &&super::ResourceVerdict| verdict.resource == Resource::Gpu { index: 0 };
@@ -341,7 +341,7 @@ fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
         limited("/free", 400.0, ABSENT),
     ];
     let shares = |run: &Recording| {
-        let (tracker, _) = ResourceTracker::over(run);
+        let (tracker, _) = ResourceTracker::over(run, None);
         let verdicts = tracker.verdicts(None);
         let mut found: Vec<(String, Option<f64>)> = verdicts
             .iter()
@@ -372,7 +372,7 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
     run.description.limit = Some(cgroup_limit(1000.0));
     run.tables = vec![tree];
     let used = |run: &Recording| {
-        let verdicts = ResourceTracker::over(run).0.verdicts(None);
+        let verdicts = ResourceTracker::over(run, None).0.verdicts(None);
         let job = verdicts.iter().find(|it| it.resource == Resource::Job);
         job.unwrap().reading.used_bytes / MIB
     };
@@ -402,7 +402,7 @@ fn a_job_is_never_said_to_hold_more_than_the_cgroup_that_it_shares() {
         rows.columns[owned].fill(0.0);
         let mut run = run.clone();
         run.tables = vec![rows, tree(30)];
-        let (mut tracker, _) = ResourceTracker::over(&run);
+        let (mut tracker, _) = ResourceTracker::over(&run, None);
         let mut told = tracker.verdicts(None);
         told.extend(tracker.risks());
         let of_job = told.into_iter().filter(|it| it.resource == Resource::Job);

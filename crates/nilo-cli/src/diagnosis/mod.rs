@@ -30,7 +30,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         )
     };
     let (recording, ending) = load_where(&folder, &needed)?;
-    let (mut tracker, changes) = ResourceTracker::over(&recording);
+    let (mut tracker, changes) = ResourceTracker::over(&recording, ending.kill_nanos());
     let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
     if tracker.verdicts(None).is_empty() && ran_out.is_none() {

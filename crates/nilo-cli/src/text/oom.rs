@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::assessment::prediction_in_words;
+use nilo_analysis::assessment::{RanOutKind, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
@@ -158,17 +158,20 @@ pub(crate) fn samples_in_words(verdict: &ResourceVerdict) -> String {
 
 fn write_history(out: &mut dyn Write, risk: &ResourceRisk, diagnosis: &Diagnosis) -> Result<()> {
     for warned in &risk.history {
-        writeln!(out, "   Warned: {}", history_line(warned, diagnosis))?;
+        writeln!(out, "   Predicted: {}", history_line(warned, diagnosis))?;
     }
     Ok(())
 }
 
 fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
-    let passed = to_secs(diagnosis.end_nanos.saturating_sub(warned.at_nanos));
-    let passed = duration_in_words(passed);
-    let when = match diagnosis.source.is_running() {
-        true => format!("{passed} ago"),
-        false => format!("{passed} before the end"),
+    let until = diagnosis.decisive_nanos();
+    let passed = duration_in_words(to_secs(until.saturating_sub(warned.at_nanos)));
+    let when = match (diagnosis.source.is_running(), &diagnosis.ran_out) {
+        (true, _) => format!("{passed} ago"),
+        (false, Some(ran_out)) if ran_out.kind == RanOutKind::OomKill => {
+            format!("{passed} before the kill")
+        }
+        (false, _) => format!("{passed} before the end"),
     };
     let level = warned.forecast.level.as_str();
     let left = time_left(&warned.forecast).map_or(String::new(), |left| format!(", full {left}"));
