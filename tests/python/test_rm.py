@@ -56,12 +56,23 @@ def test_links_are_neither_followed_nor_deleted(nilo, tmp_path):
     moved = outside / kept.name
     kept.rename(moved)
     kept.symlink_to(moved)
-    for name in ["kept", str(kept), f"{kept}/"]:
+    for name in [str(kept), f"{kept}/"]:
         result = nilo("rm", name)
         assert result.returncode == 2 and "is a link" in result.stderr, (name, result)
+    assert nilo("rm", "kept").returncode == 2 and names(nilo) == ["gone"]
     (gone / "link").symlink_to(outside)
     assert nilo("rm", "gone").returncode == 0
     assert (outside / "precious").read_text() == "data" and (moved / "run.json").exists() and os.path.islink(kept)
+
+
+def test_a_link_beside_a_run_is_no_second_run(nilo):
+    record(nilo, "a")
+    folder = nilo.run_folder()
+    link = folder.with_name("zz-link")
+    link.symlink_to(folder.name)
+    assert names(nilo) == ["a"]
+    assert nilo("prune", "--keep", "1").returncode == 0 and names(nilo) == ["a"]
+    assert nilo("rm", "a").returncode == 0 and names(nilo) == [] and link.is_symlink()
 
 
 def test_only_runs_are_deleted(nilo):

@@ -8,14 +8,14 @@ use nilo_sample::run::RUN_SCHEMA;
 use nilo_sample::{RunDescription, RunId, RunMode, SlurmJobId};
 use nilo_source::{Roots, process_id};
 
-use crate::privacy::{access, stored_command, stored_name};
+use crate::privacy::{access, stored_command, stored_name, stored_tags};
 use crate::provenance::provenance;
 use crate::recorder::describe_machine;
 
 /// Runs that may begin in one millisecond.
 const MOST_ATTEMPTS: u32 = 100;
 
-/// The description of a run that this process begins now; `slug` becomes part of its id. Secrets in the command line are hidden.
+/// The description of a run that this process begins now; `slug` becomes part of its id. Secrets in the command line and the tags are hidden.
 pub fn describe_run(
     mode: RunMode,
     command: Vec<String>,
@@ -33,7 +33,7 @@ pub fn describe_run(
         parent: None,
         resumes: None,
         provenance: Some(provenance()),
-        tags,
+        tags: stored_tags(tags),
         mode,
         command: stored_command(&command),
         cwd: std::env::current_dir().map_or(String::new(), |path| path.display().to_string()),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nilo_runfile::Access;
 use nilo_sample::ProcessInfo;
-use nilo_sample::redact::{redact_arguments, redact_settings, redact_text};
+use nilo_sample::redact::{redact_arguments, redact_settings, redact_tags, redact_text};
 
 static KEEP_SECRETS: AtomicBool = AtomicBool::new(false);
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -71,6 +71,14 @@ pub fn stored_settings(
         redact_settings(&mut settings);
     }
     settings
+}
+
+/// A run's tags, likewise.
+pub(crate) fn stored_tags(mut tags: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    if !keeps_secrets() {
+        redact_tags(&mut tags);
+    }
+    tags
 }
 
 /// Whether secrets are stored as they are.

@@ -226,9 +226,7 @@ pub(crate) fn runs_inside(job: &Path) -> Vec<RunFolder> {
 
 /// A link is none of them: it may lead to the job itself.
 fn list_runs_inside(job: &Path) -> Vec<Result<RunFolder, RunfileError>> {
-    let mut found = list_runs(&job.join(RUNS));
-    found.retain(|run| run.as_ref().map_or(true, |run| !run.path().is_symlink()));
-    found
+    list_runs(&job.join(RUNS))
 }
 
 /// What a run needs of its job for the tables that are wanted: its curve is made of those of its processes.

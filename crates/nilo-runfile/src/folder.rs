@@ -284,18 +284,18 @@ fn write_gitignore(root: &Path) {
     }
 }
 
-/// The runs below a root, by id. A run that cannot be opened is an error in its place, followed by the runs inside it.
+/// The runs below a root, by id; links are none of them. A run that cannot be opened is an error in its place, followed by the runs inside it.
 pub fn list_runs(root: &Path) -> Vec<Result<RunFolder, RunfileError>> {
     let Ok(entries) = fs::read_dir(root) else {
         return Vec::new();
     };
     let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let is_hidden = path
-                .file_name()
-                .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-            !is_hidden && path.is_dir()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            // Not followed: a link may lead to another run of this folder, or out of it.
+            let is_run = !is_hidden && entry.file_type().ok()?.is_dir();
+            is_run.then(|| entry.path())
         })
         .collect();
     paths.sort();

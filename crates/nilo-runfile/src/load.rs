@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilo_sample::{Recording, RunDescription, TableSpec, TimedEvent};
+use nilo_sample::{Recording, RunDescription, RunMode, TableSpec, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
@@ -35,7 +35,15 @@ pub(crate) fn load(
     let mut dropped_program_rows = 0;
     for (writer, stream) in &files.streams {
         collector.begin_writer(writer);
-        let dropped = load_stream(folder, writer, stream, &axis, &mut collector, &mut damage);
+        let dropped = load_stream(
+            folder,
+            writer,
+            stream,
+            &description,
+            &axis,
+            &mut collector,
+            &mut damage,
+        );
         dropped_rows += dropped;
         if !names::is_recorder(writer) {
             dropped_program_rows += dropped;
@@ -96,6 +104,7 @@ fn load_stream(
     folder: &Path,
     writer: &str,
     stream: &StreamFiles,
+    description: &RunDescription,
     axis: &TimeAxis,
     collector: &mut Collector<'_>,
     damage: &mut Vec<String>,
@@ -106,7 +115,8 @@ fn load_stream(
         numbers,
     } = StreamParts::find(folder, writer, stream, damage);
     let last = numbers.last().copied();
-    complain_of_missing(writer, &numbers, damage);
+    let missing = missing_segments(writer, &numbers).into_iter();
+    damage.extend(missing.map(|(_, sentence)| sentence));
     let mut dropped_rows = 0;
     for number in numbers {
         let raw = segments.get(&number);
@@ -118,10 +128,8 @@ fn load_stream(
             match outcome {
                 Ok(read) => {
                     dropped_rows += read.header.dropped_rows;
-                    let tail = match last == Some(number) {
-                        true => Tail::MayBeTorn,
-                        false => Tail::IsSealed,
-                    };
+                    let is_last = last == Some(number);
+                    let tail = Tail::of(is_last, &read.header, Some(description));
                     damage.extend(read.damage(path, tail));
                     continue;
                 }
@@ -216,17 +224,22 @@ fn is_not_found(error: Option<&RunfileError>) -> bool {
     matches!(error, Some(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-fn complain_of_missing(writer: &str, numbers: &[u32], damage: &mut Vec<String>) {
+/// The number of the first segment of each gap, and what is to be said of the gap.
+pub(crate) fn missing_segments(writer: &str, numbers: &[u32]) -> Vec<(u32, String)> {
     let first = numbers.first().map(|first| (0, *first));
     let pairs = numbers.windows(2).map(|pair| (pair[0] + 1, pair[1]));
-    for (from, to) in first.into_iter().chain(pairs) {
-        if from < to {
-            damage.push(match to - from {
-                1 => format!("segment {from} is missing: {writer}"),
-                _ => format!("segments {from} to {} are missing: {writer}", to - 1),
-            });
-        }
-    }
+    let gaps = first
+        .into_iter()
+        .chain(pairs)
+        .filter(|(from, to)| from < to);
+    gaps.map(|(from, to)| {
+        let sentence = match to - from {
+            1 => format!("segment {from} is missing: {writer}"),
+            _ => format!("segments {from} to {} are missing: {writer}", to - 1),
+        };
+        (from, sentence)
+    })
+    .collect()
 }
 
 pub(crate) fn complain(damage: &mut Vec<String>, error: &RunfileError) {
@@ -307,6 +320,26 @@ pub(crate) fn open_with_header(
 pub(crate) enum Tail {
     MayBeTorn,
     IsSealed,
+}
+
+impl Tail {
+    /// A segment that another one follows was sealed, and so was the last one of a program that closed its run itself.
+    pub(crate) fn of(
+        is_last: bool,
+        header: &SegmentHeader,
+        description: Option<&RunDescription>,
+    ) -> Tail {
+        let closed = |told: &RunDescription| {
+            told.mode == RunMode::Python
+                && told.ending.is_some()
+                && told.recorder_pid == header.pid
+                && told.recorder_start_ticks == header.pid_start_ticks
+        };
+        match is_last && !description.is_some_and(closed) {
+            true => Tail::MayBeTorn,
+            false => Tail::IsSealed,
+        }
+    }
 }
 
 /// A segment, read.

@@ -1,5 +1,6 @@
 //! Checking a run: every file, every checksum, one report for each.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
 use crate::family::RUNS;
 use crate::header::{ClockPair, Magic, SegmentHeader};
-use crate::load::{Tail, is_unborn, open_with_header, read_segment};
-use crate::names::{DERIVED_ENDING, FileName, RANKS_BEGINNING};
+use crate::load::{StreamParts, Tail, is_unborn, missing_segments, open_with_header, read_segment};
+use crate::names::{self, DERIVED_ENDING, FileName, RANKS_BEGINNING};
 use crate::scan::AtBadBytes;
 
 /// The state of a run's files.
@@ -85,8 +86,8 @@ pub(crate) fn verify(
         Ok(description) => TimeAxis::new(description),
         Err(_) => TimeAxis::at(ClockPair::default()),
     };
-    let mut files = Vec::new();
     let mut events = Vec::new();
+    let (mut files, last_segments) = verify_streams(folder)?;
     for entry in entries {
         let entry = entry.map_err(RunfileError::io("list the run", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -106,15 +107,20 @@ pub(crate) fn verify(
                 }
                 Ok(())
             }
-            FileName::Segment { .. } => {
+            FileName::Segment { writer, number } => {
                 report.kind = FileKind::Segment;
-                verify_records(&path, AtBadBytes::Resync, &axis, &mut report, &mut events)
+                let is_last = last_segments.get(&writer) == Some(&number);
+                let tail =
+                    |header: &SegmentHeader| Tail::of(is_last, header, description.as_ref().ok());
+                let bad = AtBadBytes::Resync;
+                verify_records(&path, bad, &tail, &axis, &mut report, &mut events)
             }
             FileName::Marks => {
                 report.kind = FileKind::Marks;
                 verify_records(
                     &path,
                     AtBadBytes::ResyncUnaligned,
+                    &|_| Tail::MayBeTorn,
                     &axis,
                     &mut report,
                     &mut events,
@@ -156,6 +162,26 @@ fn is_beside_the_recording(name: &str) -> bool {
         || name.ends_with(DERIVED_ENDING)
 }
 
+/// A report for each gap among the segments of a stream, and each stream's last segment.
+fn verify_streams(folder: &Path) -> Result<(Vec<FileReport>, BTreeMap<String, u32>), RunfileError> {
+    let listed = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
+    let mut reports = Vec::new();
+    let mut last_segments = BTreeMap::new();
+    for (writer, stream) in &listed.streams {
+        // What is wrong with the compacted file is told in its own report.
+        let parts = StreamParts::find(folder, writer, stream, &mut Vec::new());
+        for (number, sentence) in missing_segments(writer, &parts.numbers) {
+            let path = names::segment_path(Path::new(""), writer, number);
+            let name = path.to_string_lossy().into_owned();
+            let mut report = FileReport::new(name, FileKind::Segment, 0);
+            report.damage.push(sentence);
+            reports.push(report);
+        }
+        last_segments.extend(parts.numbers.last().map(|last| (writer.clone(), *last)));
+    }
+    Ok((reports, last_segments))
+}
+
 fn with_cause(error: &RunfileError) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),
@@ -175,6 +201,7 @@ fn open_born(path: &Path, magic: Magic) -> Result<Option<(File, SegmentHeader)>,
 fn verify_records(
     path: &Path,
     at_bad_bytes: AtBadBytes,
+    tail: &dyn Fn(&SegmentHeader) -> Tail,
     axis: &TimeAxis,
     report: &mut FileReport,
     events: &mut Vec<TimedEvent>,
@@ -184,7 +211,7 @@ fn verify_records(
     };
     let mut collector = Collector::new(&|_| false, 0);
     let read = read_segment(&file, path, &header, at_bad_bytes, axis, &mut collector)?;
-    report.damage.extend(read.damage(path, Tail::MayBeTorn));
+    report.damage.extend(read.damage(path, tail(&read.header)));
     report.dropped_rows = read.header.dropped_rows;
     report.used_bytes = read.end.end;
     report.torn_tail_bytes = read.end.torn_tail_bytes;

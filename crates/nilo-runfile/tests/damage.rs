@@ -5,7 +5,7 @@
 mod support;
 
 use nilo_runfile::{HEADER_LEN, RunWriter, append_event};
-use nilo_sample::{Event, Recording};
+use nilo_sample::{Ending, Event, Recording, RunDescription, RunMode, RunStatus};
 use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
 
@@ -130,10 +130,58 @@ fn a_compacted_file_cut_at_any_byte_keeps_the_whole_blocks() {
         let recording = scratch.run.load().unwrap();
         assert!(is_subset(&recording), "cut at {cut}");
         counts.push(row_count(&recording));
-        scratch.run.verify().unwrap();
+        let is_whole = recording.damage.is_empty();
+        assert_eq!(scratch.run.verify().unwrap().ok, is_whole, "cut at {cut}");
     }
     assert!(counts.is_sorted());
     assert_eq!(counts.last(), Some(&row_count(&whole)));
+}
+
+#[test]
+fn verification_finds_the_segments_that_are_missing() {
+    let scratch = compacted_run();
+    assert!(scratch.run.verify().unwrap().ok);
+    let (name, _) = scratch.bytes_of(".nilc");
+    std::fs::remove_file(scratch.run.path().join(&name)).unwrap();
+    let recording = scratch.run.load().unwrap();
+    assert_eq!(recording.damage.len(), 1);
+    assert!(recording.damage[0].contains("missing"));
+    let verification = scratch.run.verify().unwrap();
+    assert!(!verification.ok);
+    let mut reports = verification.files.iter();
+    let writer = name.strip_suffix(".nilc").unwrap();
+    let missing = reports.find(|file| file.name == format!("{writer}.0000.nilo"));
+    assert_eq!(missing.unwrap().damage, recording.damage);
+}
+
+#[test]
+fn what_a_program_closed_itself_has_no_torn_tail() {
+    let (scratch, name, bytes) = raw_run(20);
+    std::fs::write(scratch.run.path().join(name), &bytes[..bytes.len() - 50]).unwrap();
+    let is_whole = |change: &dyn Fn(&mut RunDescription)| {
+        let mut description = scratch.run.describe().unwrap();
+        description.mode = RunMode::Python;
+        // The test's own process wrote the segment.
+        description.recorder_pid = std::process::id();
+        description.recorder_start_ticks = scratch.run.writing_processes()[0].start_ticks;
+        description.ending = Some(Ending {
+            status: RunStatus::Exited,
+            exit_code: Some(0),
+            signal: None,
+            time_nanos: 1,
+            oom: None,
+            left_running: vec![],
+        });
+        change(&mut description);
+        scratch.run.write_description(&description).unwrap();
+        let is_whole = scratch.run.load().unwrap().damage.is_empty();
+        assert_eq!(scratch.run.verify().unwrap().ok, is_whole);
+        is_whole
+    };
+    assert!(!is_whole(&|_| ()));
+    // Killed before its end, or another process of the run, which may have been.
+    assert!(is_whole(&|told| told.ending = None));
+    assert!(is_whole(&|told| told.recorder_pid += 1));
 }
 
 #[test]

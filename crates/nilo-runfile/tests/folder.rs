@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use nilo_runfile::{Access, RunFolder};
+use nilo_runfile::{Access, RunFolder, list_runs};
 use support::{Scratch, description};
 
 fn mode(path: &Path) -> u32 {
@@ -64,4 +64,16 @@ fn the_description_is_not_written_through_a_link_in_the_folders_place() {
             .unwrap()
             .is_file()
     );
+}
+
+#[test]
+fn a_link_among_runs_is_none() {
+    let scratch = Scratch::new();
+    let link = scratch.root().join("zz-link");
+    symlink(scratch.run.path(), link).unwrap();
+    let listed: Vec<RunFolder> = list_runs(scratch.root())
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(listed, [scratch.run.clone()]);
 }

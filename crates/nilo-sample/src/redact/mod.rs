@@ -11,15 +11,14 @@ mod program;
 #[cfg(test)]
 mod redact_tests;
 mod secret_name;
-
-use std::collections::BTreeMap;
-
-use serde_json::Value;
+mod settings;
 
 use known_look::{hide_known, hide_url_password};
 use names::SCHEMES;
 use program::{Program, ShortOption, is_port_mapping};
 use secret_name::is_secret_name;
+
+pub use settings::{redact_settings, redact_tags};
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "***";
@@ -45,27 +44,6 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
 /// A command line as one text, without its secrets.
 pub fn redact_text(text: &str) -> String {
     Redactor::default().argument(text)
-}
-
-/// A program's settings without their secrets: texts under secret names, and those that services mark as theirs. Numbers stay.
-pub fn redact_settings(settings: &mut BTreeMap<String, Value>) {
-    for (name, value) in settings {
-        redact_setting(value, name.split('/').any(is_secret_name));
-    }
-}
-
-fn redact_setting(value: &mut Value, is_secret: bool) {
-    match value {
-        Value::String(text) if is_secret => *text = hide(text),
-        Value::String(text) => *text = hide_known(&hide_url_password(text)),
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| redact_setting(item, is_secret)),
-        Value::Object(fields) => fields
-            .iter_mut()
-            .for_each(|(name, field)| redact_setting(field, is_secret || is_secret_name(name))),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,6 +88,10 @@ impl Redactor {
         let mut rest = argument;
         while !rest.is_empty() {
             let gap = rest.len() - rest.trim_start().len();
+            // A script's next line is another command, unless the line goes on.
+            if rest[..gap].contains('\n') && !hidden.ends_with('\\') {
+                self.program = Program::default();
+            }
             hidden.push_str(&rest[..gap]);
             rest = &rest[gap..];
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());

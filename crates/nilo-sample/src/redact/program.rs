@@ -210,10 +210,11 @@ impl Program {
     }
 }
 
-/// Keys of services are long; addresses and paths have other characters.
+/// Addresses, paths and variables have other characters than keys.
 fn is_key(word: &str) -> bool {
     let belongs = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    word.len() >= 32 && word.bytes().all(belongs) && !word.starts_with('-')
+    let bare = word.trim_end_matches(['"', '\'', ']', ')', ';', ',']);
+    !bare.is_empty() && bare.bytes().all(belongs) && !bare.starts_with('-')
 }
 
 /// What stands behind a short option in the same word, with flags in front of it or none.

@@ -1,5 +1,7 @@
 //! What is hidden, and what stays.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 fn hidden(line: &str) -> String {
@@ -124,6 +126,36 @@ fn settings_are_hidden_by_their_names_and_looks() {
 }
 
 #[test]
+fn command_lines_among_settings_are_hidden_as_others() {
+    let mut settings = serde_json::from_value(serde_json::json!({
+        "cmd": "train --token x --lr 1", "env": "HF_TOKEN=x", "list": ["t.py", "--token", "x", 3, "--lr", "1"],
+        "nested": {"argv": ["--pass=x"]}, "formula": "a=b -c", "range": ["-1", "token", "x"],
+    }))
+    .expect("an object");
+    redact_settings(&mut settings);
+    assert_eq!(
+        serde_json::to_value(settings).expect("JSON"),
+        serde_json::json!({
+            "cmd": "train --token *** --lr 1", "env": "HF_TOKEN=***", "list": ["t.py", "--token", "***", 3, "--lr", "1"],
+            "nested": {"argv": ["--pass=***"]}, "formula": "a=b -c", "range": ["-1", "token", "x"],
+        })
+    );
+    let tag = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let mut tags = BTreeMap::from([
+        tag("token", "x"),
+        tag("lr", "3e-4"),
+        tag("cmd", "t.py --token x"),
+    ]);
+    redact_tags(&mut tags);
+    let hidden = [
+        tag("token", "***"),
+        tag("lr", "3e-4"),
+        tag("cmd", "t.py --token ***"),
+    ];
+    assert_eq!(tags, BTreeMap::from(hidden));
+}
+
+#[test]
 fn short_options_are_passwords_for_some_programs() {
     for (line, expected) in [
         ("curl|-u|me:pw|http://x/", "curl|-u|me:***|http://x/"),
@@ -153,6 +185,24 @@ fn short_options_are_passwords_for_some_programs() {
         (
             "sh|-c|wandb login --relogin 0123456789abcdef0123456789abcdef01234567 && python t.py",
             "sh|-c|wandb login --relogin *** && python t.py",
+        ),
+        ("wandb|login|abcdEFGH1234", "wandb|login|***"),
+        ("wandb|login|--relogin|abc", "wandb|login|--relogin|***"),
+        (
+            "sh|-c|wandb login \"abc1\"; python t.py",
+            "sh|-c|wandb login \"***\"; python t.py",
+        ),
+        (
+            "sh|-c|wandb login \\\n abc\npython t.py",
+            "sh|-c|wandb login \\\n ***\npython t.py",
+        ),
+        (
+            "sh|-c|echo $PW | docker login --password-stdin; mysql --password=\"X\"",
+            "sh|-c|echo $PW | docker login --password-stdin; mysql --password=\"***\"",
+        ),
+        (
+            "t.py|--pass|x|--pass=x|--pwd|x",
+            "t.py|--pass|***|--pass=***|--pwd|***",
         ),
         ("mysql|-pS3cret", "mysql|-p***"),
         (
@@ -200,6 +250,10 @@ fn short_options_are_passwords_for_some_programs() {
         "psql|-p|5432",
         "ssh|-p|22|host",
         "mkdir|-p|a/b",
+        "sh|-c|wandb login\npython t.py",
+        "sh|-c|wandb login && python t.py; wandb login $KEY",
+        "wandb|login|--host|https://wandb.example",
+        "PWD=/a|OLDPWD=/b|--forward-pass=2",
     ] {
         assert_eq!(hidden(line), line);
     }

@@ -22,6 +22,10 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let Some(last) = words.last() else {
         return false;
     };
+    // `--password-stdin` takes no value.
+    if last == "stdin" {
+        return false;
+    }
     if has(SECRET_WORDS) {
         let only_token = !words
             .iter()
@@ -36,8 +40,9 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     match last.as_str() {
         "auth" | "pw" => true,
         // `--forward-pass` and `PWD` are none.
-        "pass" | "pat" => is_variable,
-        "pwd" => words.len() > 1,
+        "pass" => is_variable || words.len() == 1,
+        "pat" => is_variable,
+        "pwd" => !is_variable || words.len() > 1,
         "key" => words.len() == 1 || is_variable || is_of_service || has(SECRET_KEYS),
         _ => false,
     }
