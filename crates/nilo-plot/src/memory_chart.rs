@@ -78,7 +78,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let curve = pieces.concat();
     let max_processes = options.max_processes.min(palette.series.len());
     let restarts = x_axis.restarts();
-    // Passes lie over each other: their processes would, too.
+    // Passes lie over each other, and areas would hide some of them: lines only.
     let stack = match restarts {
         0 => stack(recording, &curve, max_processes),
         _ => Stack::default(),
@@ -140,7 +140,10 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         hatch(palette),
         frame.header(title, &subtitle, palette),
         frame.grid(palette),
-        areas(&stack, &pieces, &frame, palette),
+        match restarts {
+            0 => areas(&stack, &pieces, &frame, palette),
+            _ => Element::group(),
+        },
         // What one pass lacks, another has at the same steps.
         draw_gaps(if restarts == 0 { &gaps } else { &[] }, &frame, palette),
         frame.axes(palette),

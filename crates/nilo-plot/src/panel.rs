@@ -260,7 +260,10 @@ fn title(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Ele
         "" => 0.0,
         odd => safe_width(odd) + 12.0,
     };
-    let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6 / WIDEST_FONT);
+    // What a short name leaves free is the figures'.
+    let beside_name = room - odd_width - safe_width(&panel.name) - 16.0;
+    let figures_room = beside_name.max((room - odd_width) * 0.6);
+    let figures = shorten(&figures, TEXT_PX, figures_room / WIDEST_FONT);
     let name_room = (room - odd_width - safe_width(&figures) - 16.0) / WIDEST_FONT;
     let name = shorten(&panel.name, TEXT_PX, name_room);
     let full_name: String = panel.name.chars().take(300).collect();
@@ -321,7 +324,7 @@ fn odd_words(panel: &Panel) -> String {
         (total(|lines| lines.infinite_count), "inf"),
         (
             total(|lines| lines.other_not_finite),
-            "NaN or inf in other ranks",
+            "not finite in other ranks",
         ),
     ];
     let words = counts.into_iter().filter(|(count, _)| *count > 0);
