@@ -39,7 +39,7 @@ pub use ending::{EndingEvidence, judge_ending};
 pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
 pub use limit_use::LimitUse;
 pub use metric_history::{
-    Metric, MetricHistory, MetricPoint, metric_group, metric_names, metrics, step_at,
+    Metric, MetricHistory, MetricPoint, SplitRanks, metric_group, metric_names, metrics, step_at,
 };
 pub use outline::{RunOutline, outline};
 pub use resumed::add_resumed_metrics;

@@ -5,7 +5,7 @@
 //! Steps that go back inside one process are an epoch that counts from zero again, a second loop, or threads that share a metric;
 //! across processes they are ranks and workers. Nothing is hidden in any of these cases: each point stands and counts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nilo_sample::{NO_STEP, RecordedTable, Recording, Subject, TableSpec, is_absent};
 
@@ -92,6 +92,17 @@ pub struct MetricHistory {
     pub points: Vec<MetricPoint>,
     /// How often steps went back inside one writer.
     pub step_restarts: u64,
+}
+
+/// A metric's points by whether they are the first rank's, each in the order of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SplitRanks {
+    /// Those whose figures are told.
+    pub shown: Vec<MetricPoint>,
+    /// Those of the other ranks.
+    pub others: Vec<MetricPoint>,
+    /// The first rank and how many ranks there are, where there are several.
+    pub ranks: Option<(u32, usize)>,
 }
 
 /// The metrics of a recording, in the order in which they were first declared.
@@ -185,6 +196,21 @@ fn number_laps(points: &mut [MetricPoint]) -> u32 {
 }
 
 impl MetricHistory {
+    /// The first rank speaks for all, with what has no rank; the others stand beside it.
+    pub fn split_ranks(self) -> SplitRanks {
+        let ranks: BTreeSet<u32> = self.points.iter().filter_map(|point| point.rank).collect();
+        let lowest = ranks.first().copied();
+        let is_shown = |point: &MetricPoint| point.rank.is_none() || point.rank == lowest;
+        let (shown, others) = self.points.into_iter().partition(is_shown);
+        SplitRanks {
+            shown,
+            others,
+            ranks: lowest
+                .filter(|_| ranks.len() > 1)
+                .map(|first| (first, ranks.len())),
+        }
+    }
+
     /// The points that have a step, in the order of steps, and of time where steps are the same.
     pub fn by_step(&self) -> Vec<(i64, MetricPoint)> {
         let stepped = |point: &MetricPoint| Some((point.step?, *point));

@@ -125,6 +125,11 @@ fn points_know_their_rank() {
     let history = history_of(vec![rank("python-1", 0), rank("python-2", 1)]);
     let ranks: Vec<Option<u32>> = history.points.iter().map(|point| point.rank).collect();
     assert_eq!(ranks, [Some(0), Some(1), Some(0), Some(1)]);
+    let split = history.split_ranks();
+    assert!(split.shown.iter().all(|point| point.rank == Some(0)));
+    assert!(split.others.iter().all(|point| point.rank == Some(1)));
+    assert_eq!((split.shown.len(), split.others.len()), (2, 2));
+    assert_eq!(split.ranks, Some((0, 2)));
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub fn metric_rank(name: &str) -> u8 {
 fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
     let history = metric.history();
     let ranks = rank_spread(&history.points);
-    let points = &of_lowest_rank(history.points);
+    let points = &history.split_ranks().shown;
     let (first, last) = (points.first()?, points.last()?);
     let laps = laps_of_writers(points);
     let finite = || points.iter().filter(|point| point.value.is_finite());
@@ -151,13 +151,6 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         p95: quantile(&mut values, 0.95),
         curve: curve(points),
     })
-}
-
-/// The first rank speaks for all; the others are told as a spread.
-fn of_lowest_rank(mut points: Vec<MetricPoint>) -> Vec<MetricPoint> {
-    let lowest = points.iter().filter_map(|point| point.rank).min();
-    points.retain(|point| point.rank.is_none() || point.rank == lowest);
-    points
 }
 
 /// How often steps went back inside each writer.

@@ -1,7 +1,7 @@
 //! Which training step was the last at a given time: for what was measured by the clock and is looked at by steps.
 //!
 //! Programs count several things as steps (batches here, epochs there).
-//! The set of columns with most stepped rows sets the pace, over all writers that have it.
+//! The set of columns with most stepped rows sets the pace, over the writers that have it one after the other; of those at the same time, the first rank or the one with most rows.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,7 @@ impl StepClock {
             .into_iter()
             .max_by_key(|((_, names), tables)| (rows(tables), began(tables), names.clone()));
         let mut changes = Vec::new();
-        for table in largest.into_iter().flat_map(|(_, tables)| tables) {
+        for table in largest.into_iter().flat_map(|(_, tables)| in_turn(tables)) {
             let stepped = |(row, time): (usize, &u64)| Some((*time, step_at(table, row)?));
             changes.extend(table.times.iter().enumerate().filter_map(stepped));
         }
@@ -85,6 +85,19 @@ impl StepClock {
         lasting
     }
 
+    /// The stretches in which steps ascend: one for each time that they began again or went back.
+    ///
+    /// What stands at the very beginning and is taken up again is of a run that this one resumes: no pass of its own.
+    pub fn passes(&self) -> Vec<Vec<(u64, i64)>> {
+        let passes = self.changes.chunk_by(|a, b| a.1 < b.1);
+        let mut passes: Vec<Vec<(u64, i64)>> = passes.map(<[_]>::to_vec).collect();
+        let is_resumed = |pass: &Vec<(u64, i64)>| pass.iter().all(|(time, _)| *time == 0);
+        if passes.len() > 1 && passes.first().is_some_and(is_resumed) {
+            passes.remove(0);
+        }
+        passes
+    }
+
     /// Whether steps had begun at a time.
     pub fn begin_by(&self, time_nanos: u64) -> bool {
         self.changes
@@ -100,6 +113,27 @@ impl StepClock {
         let (_, step) = self.changes.get(after.saturating_sub(1))?;
         Some(*step)
     }
+}
+
+/// The tables of those that logged one after the other.
+fn in_turn(mut tables: Vec<&RecordedTable>) -> Vec<&RecordedTable> {
+    let range = |table: &RecordedTable| {
+        let first = table.times.first().copied().unwrap_or(0);
+        (first, table.times.last().copied().unwrap_or(first))
+    };
+    tables.sort_by_key(|table| {
+        let rank = table.spec.rank.unwrap_or(0);
+        (rank, std::cmp::Reverse(table.steps.len()), range(table))
+    });
+    let mut taken: Vec<&RecordedTable> = Vec::new();
+    for table in tables {
+        let (from, to) = range(table);
+        let is_beside = |other: &&RecordedTable| range(other).0 < to && from < range(other).1;
+        if !taken.iter().any(is_beside) {
+            taken.push(table);
+        }
+    }
+    taken
 }
 
 #[cfg(test)]
@@ -145,6 +179,33 @@ mod tests {
         let rows = [(1, 0), (2, 10), (3, 20), (4, 10), (5, 15), (6, 30)];
         let clock = clock(vec![stepped("a", loss, &rows)]);
         assert_eq!(clock.ascending(), [(1, 0), (4, 10), (5, 15), (6, 30)]);
+    }
+
+    #[test]
+    fn steps_that_begin_again_are_passes() {
+        let loss = TableSpec::metrics("metrics", ["loss"]);
+        let epochs = [(1, 0), (2, 1), (3, 0), (4, 1), (5, 1), (6, 2)];
+        let resumed = [(0, 7), (0, 8)];
+        let of_epochs = [vec![(1, 0), (2, 1)], vec![(3, 0), (4, 1), (6, 2)]];
+        let alone = clock(vec![stepped("a", loss.clone(), &epochs)]);
+        assert_eq!(alone.passes(), of_epochs);
+        let both = vec![
+            stepped("a", loss.clone(), &epochs),
+            stepped("before/a", loss.clone(), &resumed),
+        ];
+        assert_eq!(clock(both).passes(), of_epochs);
+    }
+
+    #[test]
+    fn one_rank_that_lags_behind_another_begins_no_pass() {
+        let loss = TableSpec::metrics("metrics", ["loss"]);
+        let mut ahead = stepped("a", loss.clone(), &[(1, 5), (3, 6), (5, 7)]);
+        let mut behind = stepped("b", loss, &[(2, 1), (4, 2), (6, 3), (8, 4)]);
+        let unranked = clock(vec![ahead.clone(), behind.clone()]);
+        assert_eq!(unranked.passes(), [[(2, 1), (4, 2), (6, 3), (8, 4)]]);
+        (ahead.spec.rank, behind.spec.rank) = (Some(0), Some(1));
+        let ranked = clock(vec![behind, ahead]);
+        assert_eq!(ranked.passes(), [[(1, 5), (3, 6), (5, 7)]]);
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         .zip(runs)
         .map(|(run, (_, recording))| peak_of(known_peak(recording).as_ref(), &run.points))
         .collect();
+    let has_samples = peaks.iter().any(Option::is_some);
     let peak_bytes = peaks.iter().flatten().map(|peak| peak.bytes as f64);
     let peak_bytes = peak_bytes.fold(0.0, f64::max);
     let limits = limits(runs, options.limit.as_ref());
@@ -90,7 +91,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         width,
         height,
         x_axis,
-        highest_bytes: peak_bytes.max(highest_limit),
+        highest_bytes: has_samples.then_some(peak_bytes.max(highest_limit)),
         has_labels: !kills.is_empty(),
         legend_width: legend_width(&entries, width),
         footnotes: footnotes.collect(),
@@ -145,7 +146,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         ));
     }
     content.extend(kills.iter().map(|kill| kill.cross(&frame, palette)));
-    if peaks.iter().all(Option::is_none) {
+    if !has_samples {
         content.push(frame.notice("no samples", palette));
     }
     content.push(legend(&entries, &frame, palette));
@@ -314,6 +315,7 @@ fn panels(
             name: name.clone(),
             from_zero: false,
             kind: PanelKind::Values,
+            runs: 1,
             series: series.collect(),
         }
     });

@@ -47,6 +47,7 @@ pub(crate) fn cpu_panel(
         name: "CPU, % of a core".to_owned(),
         from_zero: true,
         kind: PanelKind::Cpu { figures },
+        runs: 1,
         series: vec![PanelSeries {
             stroke: palette.series[COLOUR],
             dash: "",
@@ -99,6 +100,13 @@ fn rates(
         }
         spent += (reading.1 - before.1).max(0.0);
         watched += (reading.0 - before.0) as f64;
+        if axis.share(reading.0) < axis.share(before.0) {
+            // A pass over the steps ends; the next is a piece of its own.
+            end_stretch(&mut pieces, from, before);
+            pieces.push(Vec::new());
+            (from, before) = (reading, reading);
+            continue;
+        }
         before = reading;
         let [begin, end] = [from.0, reading.0].map(|time| axis.share(time) * width_px / STRETCH_PX);
         if end.floor() > begin.floor() && end - begin >= 0.5 {

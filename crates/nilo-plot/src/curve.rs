@@ -126,7 +126,7 @@ fn recorded_gaps(points: &[CurvePoint], recording: &Recording) -> Vec<SampleGap>
     gaps.collect()
 }
 
-/// The curve in unbroken pieces, each with at most four points for a pixel column.
+/// The curve in unbroken pieces that never go back to the left, each with at most four points for a pixel column.
 pub(crate) fn pieces(
     points: &[CurvePoint],
     gaps: &[SampleGap],
@@ -146,6 +146,12 @@ pub(crate) fn pieces(
             Some(time) => rest.partition_point(|point| point.time_nanos <= time),
             None => rest.len(),
         };
+        let goes_back =
+            |pair: &[CurvePoint]| column(pair[1].time_nanos) < column(pair[0].time_nanos);
+        let end = rest[..end]
+            .windows(2)
+            .position(goes_back)
+            .map_or(end, |before| before + 1);
         let (piece, after) = rest.split_at(end.max(1));
         pieces.push(m4(
             piece,

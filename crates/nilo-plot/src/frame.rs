@@ -21,8 +21,8 @@ pub(crate) struct Contents {
     /// Height of the whole picture.
     pub(crate) height: f64,
     pub(crate) x_axis: XAxis,
-    /// The highest thing drawn.
-    pub(crate) highest_bytes: f64,
+    /// The highest thing drawn; without one there is no scale.
+    pub(crate) highest_bytes: Option<f64>,
     /// Whether labels stand above the curves.
     pub(crate) has_labels: bool,
     /// Width of the legend at the right; zero for none.
@@ -68,13 +68,17 @@ impl PlotArea {
         };
         let bottom = (height - 48.0 - footnote_height - contents.panels_height).max(top + 10.0);
         // Nothing but zeros still needs a scale.
-        let top_bytes = if contents.highest_bytes > 0.0 {
+        let highest_bytes = contents.highest_bytes.unwrap_or(0.0);
+        let top_bytes = if highest_bytes > 0.0 {
             let height = bottom - top;
-            contents.highest_bytes * height / (height - LABEL_ROOM_PX.min(height / 2.0))
+            highest_bytes * height / (height - LABEL_ROOM_PX.min(height / 2.0))
         } else {
             1048576.0
         };
-        let byte_ticks = byte_ticks(top_bytes, ((bottom - top) / 48.0) as usize + 1);
+        let byte_ticks = match contents.highest_bytes {
+            Some(_) => byte_ticks(top_bytes, ((bottom - top) / 48.0) as usize + 1),
+            None => Vec::new(),
+        };
         let widest = byte_ticks
             .iter()
             .map(|tick| text_width(&tick.label, TEXT_PX));

@@ -57,6 +57,7 @@ pub(crate) fn gpu_panels(
             },
             from_zero: true,
             kind: PanelKind::Values,
+            runs: 1,
             series: std::iter::once(of(used, ""))
                 .chain(share.map(|share| of(share, "5 3")))
                 .collect(),
@@ -100,13 +101,17 @@ fn stairs(
     {
         piece.push((axis.share(end), held));
     }
-    let drawn = pieces.into_iter().filter(|piece| !piece.is_empty());
-    let thin = |piece: Vec<PlotPoint>| m4(&piece, |place| place.0 * width_px, |place| place.1);
+    // Over steps that begin again, each pass is a piece.
+    let pieces = pieces
+        .iter()
+        .flat_map(|piece| piece.chunk_by(|a, b| a.0 <= b.0));
+    let drawn: Vec<&[PlotPoint]> = pieces.collect();
+    let thin = |piece: &[PlotPoint]| m4(piece, |place| place.0 * width_px, |place| place.1);
     let present = || series.present().map(|(_, bytes)| bytes / GIB as f64);
     let low = present().reduce(f64::min);
     let high = present().reduce(f64::max);
     MetricLines {
-        lines: drawn.map(thin).collect(),
+        lines: drawn.into_iter().map(thin).collect(),
         last: present().next_back(),
         extremes: low.zip(high),
         ..MetricLines::default()

@@ -5,7 +5,8 @@ use nilo_sample::{Event, Recording, RunStatus};
 use crate::curve::SampleGap;
 use crate::font::{shorten, text_width};
 use crate::frame::{PlotArea, TEXT_PX, crisp, label};
-use crate::svg::Element;
+use crate::panel::panel_places;
+use crate::svg::{Element, Path};
 use crate::theme::Palette;
 
 /// More labels than this say nothing.
@@ -68,14 +69,10 @@ pub(crate) fn draw_moments(
         } else {
             palette.muted
         };
-        let mut columns: Vec<f64> = Vec::new();
-        for moment in moments {
-            let x = crisp(frame.x(moment.time_nanos));
-            if columns.last() == Some(&x) {
-                continue;
-            }
-            columns.push(x);
-            let line = Element::line((x, frame.top - 3.0), (x, frame.lowest), colour);
+        let column = |moment: &&PlotMark<'_>| crisp(frame.x(moment.time_nanos));
+        for together in moments.chunk_by(|a, b| column(a) == column(b)) {
+            let x = column(&together[0]);
+            let line = down(x, frame).attr("stroke", colour);
             group.push(if is_kill {
                 line.attr("stroke-width", "1.5")
             } else {
@@ -87,7 +84,7 @@ pub(crate) fn draw_moments(
                     true => frame.right - frame.left,
                     false => WIDEST_LABEL_PX,
                 };
-                let text = shorten(moment.text, TEXT_PX, widest);
+                let text = label_text(together, widest);
                 let (from, to) = label_range(&text, x, frame);
                 let free = taken
                     .iter()
@@ -102,6 +99,32 @@ pub(crate) fn draw_moments(
         }
     }
     group
+}
+
+/// A line down through the chart and its panels, but not through their titles.
+fn down(x: f64, frame: &PlotArea) -> Element {
+    let mut path = Path::default();
+    let memory = (frame.top - 3.0, frame.bottom);
+    for (top, bottom) in std::iter::once(memory).chain(panel_places(frame)) {
+        path.move_to(x, top);
+        path.line_to(x, bottom);
+    }
+    path.element()
+}
+
+/// What is said of moments in one place: the first that has words, and how many more there are. All kills are one.
+fn label_text(together: &[&PlotMark<'_>], widest_px: f64) -> String {
+    let named: Vec<&&PlotMark<'_>> = together.iter().filter(|it| !it.text.is_empty()).collect();
+    let Some(first) = named.first() else {
+        return String::new();
+    };
+    let more = match named.len() - 1 {
+        0 => String::new(),
+        _ if first.is_kill => String::new(),
+        more => format!(" +{more}"),
+    };
+    let room = widest_px - text_width(&more, TEXT_PX);
+    format!("{}{more}", shorten(first.text, TEXT_PX, room))
 }
 
 /// From where to where a label at a place goes.

@@ -47,6 +47,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
             name: (*name).to_owned(),
             from_zero: false,
             kind: PanelKind::Values,
+            runs: 1 + options.earlier_runs,
             series: vec![PanelSeries {
                 stroke: panel_colour(index, palette),
                 dash: "",
@@ -76,7 +77,12 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     let pieces = pieces(&points, &gaps, column);
     let curve = pieces.concat();
     let max_processes = options.max_processes.min(palette.series.len());
-    let stack = stack(recording, &curve, max_processes);
+    let restarts = x_axis.restarts();
+    // Passes lie over each other, and areas would hide some of them: lines only.
+    let stack = match restarts {
+        0 => stack(recording, &curve, max_processes),
+        _ => Stack::default(),
+    };
     let entries = entries(&stack, &curve, palette);
     let moments = moments(recording);
 
@@ -100,13 +106,24 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     if is_steps && !points.is_empty() {
         footnotes.push("memory stands at the step that was trained at its time".to_owned());
     }
+    if restarts > 0 {
+        let times = if restarts == 1 { "time" } else { "times" };
+        footnotes.push(format!(
+            "steps go back {restarts} {times}: a line for each pass"
+        ));
+    }
+    let unseen = match (points.first(), points.last()) {
+        (Some(first), Some(last)) => x_axis.why_unseen(first.time_nanos, last.time_nanos),
+        _ => Some("no samples"),
+    };
     let limit_bytes = limit.map_or(0.0, |limit| limit.bytes as f64);
     let sampled_bytes = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
     let frame = PlotArea::new(Contents {
         width,
         height,
         x_axis,
-        highest_bytes: peak_bytes.max(limit_bytes).max(sampled_bytes),
+        highest_bytes: (peak.is_some() || limit.is_some())
+            .then_some(peak_bytes.max(limit_bytes).max(sampled_bytes)),
         has_labels: !moments.is_empty(),
         legend_width: legend_width(&entries, width),
         footnotes,
@@ -118,13 +135,17 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         .title
         .as_deref()
         .unwrap_or(title(&recording.description));
-    let subtitle = subtitle(&recording.description, width - 32.0);
+    let subtitle = subtitle(&recording.description, options.earlier_runs, width - 32.0);
     let mut content = vec![
         hatch(palette),
         frame.header(title, &subtitle, palette),
         frame.grid(palette),
-        areas(&stack, &pieces, &frame, palette),
-        draw_gaps(&gaps, &frame, palette),
+        match restarts {
+            0 => areas(&stack, &pieces, &frame, palette),
+            _ => Element::group(),
+        },
+        // What one pass lacks, another has at the same steps.
+        draw_gaps(if restarts == 0 { &gaps } else { &[] }, &frame, palette),
         frame.axes(palette),
         draw_panels(&panels, &frame, palette),
         draw_moments(&moments, &frame, palette),
@@ -134,15 +155,14 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         .as_ref()
         .map(|peak| PeakLabel::place(peak, &curve, limit, &frame));
     content.extend(limit.map(|limit| draw_limit(limit, peak_label.as_ref(), &frame, palette)));
-    if points.is_empty() {
-        content.push(frame.notice("no samples", palette));
-    }
+    content.extend(unseen.map(|why| frame.notice(why, palette)));
     if let (Some(peak), Some(peak_label)) = (&peak, &peak_label) {
         content.push(draw_peak(peak, peak_label, &points, &frame, palette));
     }
     content.push(legend(&entries, &frame, palette));
     let description = format!(
-        "Memory of {title} over time, peak {}",
+        "Memory of {title} over {}, peak {}",
+        if is_steps { "steps" } else { "time" },
         format_bytes(peak_bytes)
     );
     Chart::new((width, height), &description, palette, content)

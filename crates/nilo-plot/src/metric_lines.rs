@@ -1,6 +1,6 @@
 //! From a metric to the lines that are drawn: one for each writer or those that follow one another, broken where a value is not finite, as many points as there are pixels.
 
-use nilo_analysis::{Metric, MetricHistory, MetricPoint};
+use nilo_analysis::{Metric, MetricHistory, MetricPoint, SplitRanks};
 
 use crate::joined_pieces::join_pieces;
 use crate::m4::m4;
@@ -22,28 +22,47 @@ pub(crate) struct MetricLines {
     pub(crate) last: Option<f64>,
     /// The smallest and the largest finite value.
     pub(crate) extremes: Option<(f64, f64)>,
+    /// What other ranks logged, in unbroken pieces; the figures are not of them.
+    pub(crate) other_ranks: Vec<Vec<PlotPoint>>,
+    /// How many of their values are not finite.
+    pub(crate) other_not_finite: usize,
+    /// The rank that is drawn and how many there are, where there are several.
+    pub(crate) ranks: Option<(u32, usize)>,
 }
 
-/// Draws a metric's history onto an axis that is so many pixels long.
+/// Draws a metric's history onto an axis that is so many pixels long: of several ranks the first, and the others beside it.
 pub(crate) fn metric_lines(history: &MetricHistory, axis: &XAxis, width_px: f64) -> MetricLines {
-    let points = &history.points;
+    let SplitRanks {
+        shown: points,
+        mut others,
+        ranks,
+    } = history.clone().split_ranks();
+    let other_not_finite = others.iter().filter(|point| !point.value.is_finite());
+    let other_not_finite = other_not_finite.count();
+    others.sort_by_key(|point| point.rank);
+    let by_rank = others.chunk_by(|a, b| a.rank == b.rank);
+    let other_ranks = by_rank.flat_map(|points| lines(points, axis, width_px));
     let finite = || points.iter().map(|p| p.value).filter(|v| v.is_finite());
     let low = finite().reduce(f64::min);
     let high = finite().reduce(f64::max);
     let mut not_finite: Vec<f64> = points
         .iter()
+        .chain(&others)
         .filter(|point| !point.value.is_finite())
         .filter_map(|point| axis.share_of(point))
         .collect();
     not_finite.sort_by(f64::total_cmp);
     not_finite.dedup_by_key(|share| (*share * width_px).floor() as i64);
     MetricLines {
-        lines: lines(points, axis, width_px),
+        lines: lines(&points, axis, width_px),
         not_finite,
         nan_count: points.iter().filter(|p| p.value.is_nan()).count(),
         infinite_count: points.iter().filter(|p| p.value.is_infinite()).count(),
         last: points.last().map(|point| point.value),
         extremes: low.zip(high),
+        other_ranks: other_ranks.collect(),
+        other_not_finite,
+        ranks,
     }
 }
 

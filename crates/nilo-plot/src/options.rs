@@ -37,6 +37,8 @@ pub struct ChartOptions {
     pub height: u32,
     /// Metrics to draw below the memory, by their names; at most 8 are drawn.
     pub metrics: Vec<String>,
+    /// How many runs that this one resumes have their metrics in it.
+    pub earlier_runs: usize,
     /// What lies across; several runs are always drawn over time.
     pub across: XAxisKind,
     /// The headline; the run's name or id without one.
@@ -61,6 +63,7 @@ impl Default for ChartOptions {
             width: 960,
             height: 540,
             metrics: Vec::new(),
+            earlier_runs: 0,
             across: XAxisKind::Time,
             title: None,
             peak: None,

@@ -1,7 +1,7 @@
 //! Panels below the memory, on the same axis: processor time, GPUs, a metric each.
 //!
 //! A value that is not finite is a red tick at the top of its panel, and the line is broken there.
-//! What a later attempt overwrote is drawn faintly.
+//! Of several ranks the first is the line, and the others are drawn faintly under it.
 
 use crate::font::{WIDEST_FONT, shorten, text_width};
 use crate::frame::{PlotArea, TEXT_PX, crisp, label};
@@ -29,6 +29,8 @@ pub(crate) struct Panel {
     pub(crate) from_zero: bool,
     pub(crate) series: Vec<PanelSeries>,
     pub(crate) kind: PanelKind,
+    /// Of how many runs a line is: those that one resumes are one line with it.
+    pub(crate) runs: usize,
 }
 
 /// What a panel is about.
@@ -67,16 +69,22 @@ pub(crate) fn labels_width(panels: &[Panel]) -> f64 {
 /// Draws the panels one below the other.
 pub(crate) fn draw_panels(panels: &[Panel], frame: &PlotArea, palette: &Palette) -> Element {
     let mut group = Element::group().attr("class", "panels");
-    for (index, panel) in panels.iter().enumerate() {
-        let top = frame.bottom + index as f64 * PANEL_PX + TITLE_PX;
+    for (panel, (top, bottom)) in panels.iter().zip(panel_places(frame)) {
         let place = Area {
             top,
-            bottom: top + PANEL_PX - TITLE_PX,
+            bottom,
             scale: AxisScale::of(panel),
         };
         group.push(draw_panel(panel, &place, frame, palette));
     }
     group
+}
+
+/// From where to where each panel goes down the picture, without its title.
+pub(crate) fn panel_places(frame: &PlotArea) -> impl Iterator<Item = (f64, f64)> {
+    let count = ((frame.lowest - frame.bottom) / PANEL_PX).round() as usize;
+    let begins = (0..count).map(|index| frame.bottom + index as f64 * PANEL_PX);
+    begins.map(|begin| (begin + TITLE_PX, begin + PANEL_PX))
 }
 
 /// The values at the lower and the upper edge.
@@ -90,7 +98,8 @@ impl AxisScale {
         let drawn = panel
             .series
             .iter()
-            .flat_map(|series| series.lines.lines.iter().flatten());
+            .flat_map(|series| series.lines.lines.iter().chain(&series.lines.other_ranks))
+            .flatten();
         let (low, high) = drawn.fold((f64::INFINITY, f64::NEG_INFINITY), |range, place| {
             (range.0.min(place.1), range.1.max(place.1))
         });
@@ -147,7 +156,10 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -
         PanelKind::Cpu { .. } => "cpu panel",
     };
     let mut group = Element::group().attr("class", class);
-    let is_empty = panel.series.iter().all(|s| s.lines.extremes.is_none());
+    let is_empty = panel
+        .series
+        .iter()
+        .all(|s| s.lines.extremes.is_none() && s.lines.other_ranks.is_empty());
     for tick in area.scale.ticks().iter().filter(|_| !is_empty) {
         let y = crisp(area.y(tick.at));
         group.push(Element::line(
@@ -164,6 +176,20 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -
         (frame.right, base),
         palette.axis,
     ));
+    for series in panel
+        .series
+        .iter()
+        .filter(|s| !s.lines.other_ranks.is_empty())
+    {
+        let others = curve(
+            &series.lines.other_ranks,
+            series.stroke,
+            series.dash,
+            area,
+            frame,
+        );
+        group.push(others.attr("class", "other ranks").attr("opacity", "0.3"));
+    }
     for series in &panel.series {
         group.push(curve(
             &series.lines.lines,
@@ -234,7 +260,10 @@ fn title(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Ele
         "" => 0.0,
         odd => safe_width(odd) + 12.0,
     };
-    let figures = shorten(&figures, TEXT_PX, (room - odd_width) * 0.6 / WIDEST_FONT);
+    // What a short name leaves free is the figures'.
+    let beside_name = room - odd_width - safe_width(&panel.name) - 16.0;
+    let figures_room = beside_name.max((room - odd_width) * 0.6);
+    let figures = shorten(&figures, TEXT_PX, figures_room / WIDEST_FONT);
     let name_room = (room - odd_width - safe_width(&figures) - 16.0) / WIDEST_FONT;
     let name = shorten(&panel.name, TEXT_PX, name_room);
     let full_name: String = panel.name.chars().take(300).collect();
@@ -261,8 +290,16 @@ fn figures(panel: &Panel) -> String {
         [only] => only,
         // A whole, and a part of it.
         [whole, ..] if panel.from_zero => whole,
-        _ => return String::new(),
+        several => {
+            let has_ranks = several.iter().any(|series| series.lines.ranks.is_some());
+            let words = has_ranks.then_some("the first rank of each, others faint");
+            return words.unwrap_or_default().to_owned();
+        }
     };
+    let rank = only.lines.ranks;
+    let rank = rank.map(|(rank, count)| format!("rank {rank} of {count}"));
+    let runs = (panel.runs > 1).then(|| format!("{} runs", panel.runs));
+    let whose: Vec<String> = runs.into_iter().chain(rank).collect();
     let last = only
         .lines
         .last
@@ -272,7 +309,10 @@ fn figures(panel: &Panel) -> String {
         .extremes
         .map(|(low, high)| format!("min {}, max {}", short_number(low), short_number(high)));
     let parts: Vec<String> = last.into_iter().chain(extremes).collect();
-    parts.join(", ")
+    match whose.is_empty() {
+        true => parts.join(", "),
+        false => format!("{}: {}", whose.join(", "), parts.join(", ")),
+    }
 }
 
 fn odd_words(panel: &Panel) -> String {
@@ -282,6 +322,10 @@ fn odd_words(panel: &Panel) -> String {
     let counts = [
         (total(|lines| lines.nan_count), "NaN"),
         (total(|lines| lines.infinite_count), "inf"),
+        (
+            total(|lines| lines.other_not_finite),
+            "not finite in other ranks",
+        ),
     ];
     let words = counts.into_iter().filter(|(count, _)| *count > 0);
     let words: Vec<String> = words

@@ -39,7 +39,7 @@ pub(crate) enum LayerKind {
 }
 
 /// The layers, the largest process first, which is drawn at the bottom.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stack {
     pub(crate) layers: Vec<Layer>,
     /// The layers would have exceeded the curve visibly.

@@ -18,15 +18,21 @@ pub(crate) fn title(description: &RunDescription) -> &str {
 /// A command shorter than this says nothing: other parts give way to it.
 const SHORTEST_COMMAND_PX: f64 = 120.0;
 
-/// Command, host, start and status; where there is little room, first the start is left out, then the host.
-pub(crate) fn subtitle(description: &RunDescription, width_px: f64) -> String {
+/// Command, host, start and status, and of how many runs the metrics are where that is several; where there is little room, first the start is left out, then the host.
+pub(crate) fn subtitle(description: &RunDescription, earlier_runs: usize, width_px: f64) -> String {
     let host: String = description.host.chars().take(60).collect();
     let started = started(description.started_unix_nanos);
-    let status = description.ending.as_ref().map(status).unwrap_or_default();
+    let ended = description.ending.as_ref().map(status).unwrap_or_default();
+    let resumed = match earlier_runs {
+        0 => String::new(),
+        1 => "metrics with the run it resumes".to_owned(),
+        earlier => format!("metrics with the {earlier} runs it resumes"),
+    };
     let join = |parts: &[&str]| {
         let parts = parts.iter().copied().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join(SEPARATOR)
     };
+    let status = join(&[&ended, &resumed]);
     let room = |rest: &str| width_px - text_width(rest, TEXT_PX) - text_width(SEPARATOR, TEXT_PX);
     let choices = [
         join(&[&host, &started, &status]),

@@ -1,7 +1,7 @@
 //! The axis that memory and metrics share: time since the run began, or training steps.
 //!
 //! On an axis of steps, what was measured by the clock lies where training was at that time, in proportion between two steps.
-//! Steps that were trained again count when they were trained last, so that the axis never runs backwards.
+//! Where steps begin again, what was measured goes back to the left: each pass is a line of its own.
 
 use nilo_analysis::{MetricPoint, StepClock};
 
@@ -14,12 +14,15 @@ pub(crate) enum XAxis {
         range_nanos: f64,
     },
     Steps {
-        /// Times and steps, both ascending.
+        /// Times that ascend, and steps that ascend inside a pass.
         knots: Vec<(u64, f64)>,
         first: f64,
         last: f64,
     },
 }
+
+/// More passes than pixels (threads that share a metric) cannot be told apart: what was trained again counts when it was trained last.
+const MOST_PASSES: usize = 1_000;
 
 /// A tick: its place and what stands there.
 pub(crate) struct XTick {
@@ -37,12 +40,17 @@ impl XAxis {
 
     /// From the first to the last step; `None` without steps.
     pub(crate) fn steps(clock: &StepClock) -> Option<XAxis> {
-        let ascending = clock.ascending();
-        let knots: Vec<(u64, f64)> = ascending
+        let passes = clock.passes();
+        let changes = match passes.len() > MOST_PASSES {
+            true => clock.ascending(),
+            false => passes.concat(),
+        };
+        let knots: Vec<(u64, f64)> = changes
             .into_iter()
             .map(|(time_nanos, step)| (time_nanos, step as f64))
             .collect();
-        let (first, last) = (knots.first()?.1, knots.last()?.1);
+        let steps = || knots.iter().map(|(_, step)| *step);
+        let (first, last) = (steps().reduce(f64::min)?, steps().reduce(f64::max)?);
         // A single step still has an axis to stand on.
         let last = if last > first { last } else { first + 1.0 };
         Some(XAxis::Steps { knots, first, last })
@@ -79,6 +87,29 @@ impl XAxis {
         }
     }
 
+    /// How often steps begin again or go back on the axis.
+    pub(crate) fn restarts(&self) -> usize {
+        match self {
+            XAxis::Time { .. } => 0,
+            XAxis::Steps { knots, .. } => knots
+                .windows(2)
+                .filter(|pair| pair[1].1 < pair[0].1)
+                .count(),
+        }
+    }
+
+    /// Why nothing between these times can be seen over steps.
+    pub(crate) fn why_unseen(&self, from_nanos: u64, to_nanos: u64) -> Option<&'static str> {
+        let XAxis::Steps { knots, .. } = self else {
+            return None;
+        };
+        if from_nanos > knots.last()?.0 {
+            return Some("all samples were taken after the last step");
+        }
+        let is_before = to_nanos < knots.first()?.0;
+        is_before.then_some("all samples were taken before the first step")
+    }
+
     /// Whether steps are drawn.
     pub(crate) fn is_steps(&self) -> bool {
         matches!(self, XAxis::Steps { .. })
@@ -113,18 +144,18 @@ impl XAxis {
     }
 }
 
-/// The step at a time, straight between two knots and level outside of them.
+/// The step at a time, straight between two knots, level outside of them and until the next pass begins.
 fn step_at(knots: &[(u64, f64)], time_nanos: u64) -> f64 {
     let after = knots.partition_point(|(time, _)| *time <= time_nanos);
     match (
         after.checked_sub(1).and_then(|i| knots.get(i)),
         knots.get(after),
     ) {
-        (Some((time, step)), Some((next_time, next_step))) => {
+        (Some((time, step)), Some((next_time, next_step))) if next_step > step => {
             let share = (time_nanos - time) as f64 / (next_time - time) as f64;
             step + share * (next_step - step)
         }
-        (Some((_, step)), None) | (None, Some((_, step))) => *step,
+        (Some((_, step)), _) | (None, Some((_, step))) => *step,
         (None, None) => 0.0,
     }
 }
@@ -143,6 +174,20 @@ mod tests {
         };
         let shares = [0, 10, 15, 20, 30, 40, 99].map(|time| axis.share(time));
         assert_eq!(shares, [0.0, 0.0, 0.125, 0.25, 0.5, 0.75, 0.75]);
+    }
+
+    #[test]
+    fn a_pass_ends_where_it_stopped_and_the_next_begins_at_its_own_step() {
+        let axis = XAxis::Steps {
+            knots: vec![(10, 0.0), (20, 4.0), (30, 0.0), (40, 4.0)],
+            first: 0.0,
+            last: 4.0,
+        };
+        let shares = [15, 20, 29, 30, 35, 40].map(|time| axis.share(time));
+        assert_eq!(shares, [0.5, 1.0, 1.0, 0.0, 0.5, 1.0]);
+        assert_eq!(axis.restarts(), 1);
+        assert_eq!(axis.why_unseen(5, 99), None);
+        assert!(axis.why_unseen(41, 99).is_some() && axis.why_unseen(1, 9).is_some());
     }
 
     #[test]

@@ -380,6 +380,50 @@ fn an_oom_kill_is_marked_once() {
 }
 
 #[test]
+fn marks_in_one_place_say_how_many_more_there_are() {
+    let mut recording = training(1.0);
+    for text in ["saved", "evaluated", "lr halved"] {
+        add_mark(&mut recording, 40.0, text);
+    }
+    let chart = plain(&recording);
+    assert!(has_text(&chart, "saved +2"), "{:?}", texts(&chart));
+}
+
+#[test]
+fn a_mark_leaves_the_captions_of_panels_alone() {
+    let mut recording = training(1.0);
+    add_mark(&mut recording, 40.0, "saved");
+    add_metric(&mut recording, "python-1", "loss", &[(0, 0, 1.0)]);
+    let options = ChartOptions {
+        metrics: vec!["loss".to_owned()],
+        ..ChartOptions::default()
+    };
+    let svg = memory_chart(&recording, &options).to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let moments = document
+        .descendants()
+        .find(|node| node.attribute("class") == Some("moments"));
+    let lines: Vec<(f64, f64)> = moments
+        .unwrap()
+        .descendants()
+        .filter_map(|node| node.attribute("d"))
+        .flat_map(|data| data.split('M').skip(1))
+        .map(|piece| {
+            let ends: Vec<&str> = piece.split(['L', ' ']).collect();
+            (number(ends[1]), number(ends[3]))
+        })
+        .collect();
+    let caption = document
+        .descendants()
+        .find(|node| node.has_tag_name("text") && node.text() == Some("loss"));
+    let y = number(caption.unwrap().attribute("y").unwrap());
+    assert!(lines.len() > 1, "{lines:?}");
+    let is_free = |(from, to): &(f64, f64)| *to < y - 10.0 || *from > y;
+    assert!(lines.iter().all(is_free), "{y}: {lines:?}");
+}
+
+#[test]
 fn dense_marks_lose_labels_and_never_overlap() {
     let mut recording = training(1.0);
     for mark in 0..2000 {

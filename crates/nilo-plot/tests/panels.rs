@@ -165,6 +165,137 @@ fn ranks_are_lines_of_their_own() {
 }
 
 #[test]
+fn of_several_ranks_the_first_is_told_and_the_others_are_faint() {
+    let mut recording = training(1.0);
+    let mut high = falling(40);
+    for row in &mut high {
+        row.2 += 20.0;
+    }
+    high[3].2 = f64::NAN;
+    add_metric(&mut recording, "python-2", "loss", &high);
+    add_metric(&mut recording, "python-1", "loss", &falling(40));
+    let ranks = recording.tables.iter_mut().rev().take(2).zip(0..);
+    ranks.for_each(|(table, rank)| table.spec.rank = Some(rank));
+    let chart = memory_chart(&recording, &with_metrics(&["loss"]));
+    let told = nilo_analysis::metrics::summarize_metrics(&recording);
+    let [last, min, max] = [told[0].last, told[0].min, told[0].max]
+        .map(|value| nilo_plot::short_number(value.unwrap().value));
+    let caption = format!("rank 0 of 2: last {last}, min {min}, max {max}");
+    assert_eq!(caption, "rank 0 of 2: last 0.1, min 0.1, max 4");
+    let texts = texts(&chart);
+    assert!(texts.contains(&caption), "{texts:?}");
+    assert!(texts.contains(&"1 not finite in other ranks".to_owned()));
+    assert_eq!(in_panels(&chart, is_curve), [2]);
+    let is_faint = |node: &Node<'_, '_>| node.attribute("class") == Some("other ranks");
+    assert_eq!(in_panels(&chart, is_faint), [1]);
+    let runs = [("a", &recording), ("b", &recording)];
+    let compared = compare_chart(&runs, &with_metrics(&["loss"]));
+    assert_eq!(in_panels(&compared, is_faint), [2]);
+}
+
+/// The corners of the memory's line, in pieces.
+fn memory_pieces(chart: &Chart) -> Vec<Vec<f64>> {
+    let svg = chart.to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let line = document
+        .descendants()
+        .find(|node| node.attribute("class") == Some("line"));
+    let path = line.unwrap().descendants().find(is_curve).unwrap();
+    let pieces = path.attribute("d").unwrap().split('M').skip(1);
+    let across = |pair: &str| pair.split(' ').next()?.parse().ok();
+    pieces
+        .map(|piece| piece.split('L').filter_map(across).collect())
+        .collect()
+}
+
+#[test]
+fn memory_of_steps_that_restart_has_a_line_for_each_pass() {
+    let mut recording = training(1.0);
+    let epochs: Vec<_> = (0..80)
+        .map(|i| (i * SECOND, (i % 20) as i64, 1.0))
+        .collect();
+    add_metric(&mut recording, "python-1", "loss", &epochs);
+    let rows: Vec<_> = (0..80).map(|i| (i * SECOND, i as f64 * GIB, GIB)).collect();
+    add_gpu(&mut recording, 0, &rows);
+    let options = ChartOptions {
+        across: XAxisKind::Steps,
+        ..with_metrics(&["loss"])
+    };
+    let chart = memory_chart(&recording, &options);
+    let pieces = memory_pieces(&chart);
+    assert_eq!(pieces.len(), 4, "{pieces:?}");
+    for piece in &pieces {
+        assert!(piece.is_sorted(), "{piece:?}");
+        assert!(piece.last().unwrap() - piece[0] > 300.0, "{piece:?}");
+    }
+    let texts = texts(&chart);
+    let has = |wanted: &str| texts.iter().any(|text| text.contains(wanted));
+    assert!(has("steps go back 3 times: a line for each pass"));
+    let four_pieces = |node: &Node<'_, '_>| {
+        let data = node.attribute("d").unwrap_or_default();
+        data.matches('M').count() == 4
+    };
+    // The GPU's memory, its part of the job, and the loss.
+    assert_eq!(in_panels(&chart, four_pieces), [2, 1]);
+    let svg = chart.to_svg();
+    assert!(svg.contains("over steps, peak"), "the title of the picture");
+    assert!(!svg.contains("over time, peak"));
+}
+
+#[test]
+fn samples_after_the_last_step_are_told_in_words() {
+    let mut recording = training(1.0);
+    let tree = recording.tables.iter_mut();
+    tree.for_each(|table| table.times.iter_mut().for_each(|time| *time += SECOND));
+    let rows = [(0, 0, 2.0), (SECOND / 2, 1, 1.0)];
+    add_metric(&mut recording, "python-1", "loss", &rows);
+    let notices = |across| {
+        let options = ChartOptions {
+            across,
+            ..with_metrics(&["loss"])
+        };
+        let texts = texts(&memory_chart(&recording, &options));
+        let notices = texts.into_iter();
+        notices
+            .filter(|text| text == "all samples were taken after the last step")
+            .count()
+    };
+    assert_eq!(notices(XAxisKind::Steps), 1);
+    assert_eq!(notices(XAxisKind::Time), 0);
+}
+
+#[test]
+fn without_samples_there_is_no_scale_of_memory() {
+    let mut recording = empty("nothing");
+    add_metric(&mut recording, "python-1", "loss", &falling(5));
+    let options = with_metrics(&["loss"]);
+    let charts = [
+        memory_chart(&recording, &options),
+        compare_chart(&[("a", &recording), ("b", &recording)], &options),
+    ];
+    for chart in charts {
+        let texts = texts(&chart);
+        assert!(texts.contains(&"no samples".to_owned()), "{texts:?}");
+        assert!(!texts.iter().any(|text| text.contains("iB")), "{texts:?}");
+    }
+}
+
+#[test]
+fn caption_and_subtitle_name_the_runs_of_a_curve() {
+    let mut recording = training(1.0);
+    add_metric(&mut recording, "python-1", "loss", &falling(5));
+    let options = ChartOptions {
+        earlier_runs: 2,
+        across: XAxisKind::Steps,
+        ..with_metrics(&["loss"])
+    };
+    let texts = texts(&memory_chart(&recording, &options));
+    let has = |wanted: &str| texts.iter().any(|text| text.contains(wanted));
+    assert!(has("3 runs: last 0.8, min 0.8, max 4"), "{texts:?}");
+    assert!(has("metrics with the 2 runs it resumes"), "{texts:?}");
+}
+
+#[test]
 fn runs_are_compared_in_one_panel() {
     let mut runs = [training(1.0), training(0.9)];
     for run in &mut runs {

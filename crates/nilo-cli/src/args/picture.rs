@@ -12,8 +12,9 @@ use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "If the program logged metrics, the loss (or else the first metric) is drawn below the memory; \
---metric chooses others, and `--metric none` draws memory only.\n\n\
+    after_help = "If one run is drawn and it logged metrics, its loss (or else its first metric) is drawn below the memory; \
+--metric chooses others, and `--metric none` draws memory only. Several runs are drawn over time, with the metrics \
+that --metric names.\n\n\
 Examples:\n  nilo plot last -o memory.svg\n  nilo plot last --metric loss --metric reward -x step -o run.png\n  \
 nilo plot base bigger -o compare.png"
 )]
@@ -32,7 +33,7 @@ pub(crate) struct PlotArgs {
     #[arg(long = "metric", value_name = "NAME")]
     pub(crate) metrics: Vec<String>,
 
-    /// X axis: time since the start of the run, or training steps
+    /// X axis: time since the start of the run, or training steps (of one run)
     #[arg(short, long = "x-axis", value_enum, default_value_t = XAxisArg::Time, value_name = "AXIS")]
     pub(crate) x_axis: XAxisArg,
 

@@ -27,11 +27,16 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         false => args.runs.iter().map(|run| Some(run.as_str())).collect(),
     };
     let mut runs: Vec<RunPicture> = Vec::new();
+    let mut earlier_runs = 0;
     for run in asked {
         let folder = find_run(&root, run)?;
         runs.push(match args.x_axis {
             XAxisArg::Time => over_time(&folder)?,
-            XAxisArg::Step => over_steps(&folder, &root)?,
+            XAxisArg::Step => {
+                let mut picture = whole(&folder)?;
+                earlier_runs = add_chain(&root, &mut picture.recording);
+                picture
+            }
         });
     }
     let RunPicture { recording, figures } = &runs[0];
@@ -60,6 +65,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         width: args.width,
         height: args.height,
         metrics,
+        earlier_runs,
         across: across(args.x_axis, &runs)?,
         title: args.title.or_else(|| Some(title(&runs))),
         theme: if args.dark { Theme::Dark } else { Theme::Light },
@@ -96,13 +102,7 @@ fn over_time(folder: &RunFolder) -> Result<RunPicture, Failure> {
     }
 }
 
-/// A run as it is drawn over steps, which only whole rows tell.
-fn over_steps(folder: &RunFolder, root: &Path) -> Result<RunPicture, Failure> {
-    let mut picture = whole(folder)?;
-    add_chain(root, &mut picture.recording);
-    Ok(picture)
-}
-
+/// A run with all its rows, as steps need them.
 fn whole(folder: &RunFolder) -> Result<RunPicture, Failure> {
     let (mut recording, ending) = load(folder)?;
     let figures = ChartFigures::of(&recording, &ending);
@@ -110,20 +110,21 @@ fn whole(folder: &RunFolder) -> Result<RunPicture, Failure> {
     Ok(RunPicture { recording, figures })
 }
 
-/// Adds the metrics of the runs that this one resumes, as far back as they are there.
-fn add_chain(root: &Path, recording: &mut Recording) {
+/// Adds the metrics of the runs that this one resumes, as far back as they are there; returns how many they are.
+fn add_chain(root: &Path, recording: &mut Recording) -> usize {
     let mut seen = vec![recording.description.id.clone()];
     let mut next = recording.description.resumes.clone();
     while let Some(id) = next.filter(|id| !seen.contains(id)) {
         let folder = find_run(root, Some(&id.to_string()));
         let is_metric = |spec: &TableSpec| metric_group(spec).is_some();
         let Ok((earlier, _)) = folder.and_then(|folder| load_where(&folder, &is_metric)) else {
-            return;
+            break;
         };
         next = earlier.description.resumes.clone();
         add_resumed_metrics(recording, earlier);
         seen.push(id);
     }
+    seen.len() - 1
 }
 
 /// The metrics that were asked for; of a single run without a wish, its loss or its first metric.
