@@ -1,6 +1,7 @@
 """Throughput is of training alone: set-up, evaluation and what else comes between do not count."""
 
 import json
+import threading
 import time
 
 import pytest
@@ -101,3 +102,64 @@ def test_a_line_goes_to_the_log_where_there_is_one(tmp_path):
     """
     lines = run_program(code, tmp_path).stderr.splitlines()
     assert [line.split(",")[0] for line in lines] == ["LOG batch 5", "LOG batch 10"]
+
+
+def seen_of(run):
+    run.finish(0)
+    return json.loads(nilometer.read_run(run.path)._reader.summary_json())["throughput"]
+
+
+def test_trackers_that_count_at_the_same_time_add_up(run):
+    often, seldom, alike = ThroughputTracker(), ThroughputTracker(), ThroughputTracker()
+    for batch in range(10):
+        often.update(num_samples=8)
+        alike.update(num_samples=8)
+        if batch % 2:
+            seldom.update(num_samples=100)
+    seen = seen_of(run)
+    assert (seen["batches"]["total"], seen["samples"]["total"]) == (25, 660)
+
+
+def test_trackers_of_threads_add_up(run):
+    def count():
+        tracker = ThroughputTracker()
+        for _ in range(10):
+            both.wait()
+            tracker.update(num_samples=1, num_tokens=5)
+
+    both = threading.Barrier(2, timeout=60)
+    threads = [threading.Thread(target=count) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seen = seen_of(run)
+    assert (seen["batches"]["total"], seen["tokens"]["total"]) == (20, 100)
+
+
+def test_trackers_after_each_other_and_starts_add_up(run):
+    # The second and third count no less than the one before: no total falls.
+    for samples in (8, 8, 100):
+        tracker = ThroughputTracker()
+        tracker.update(num_samples=samples)
+        tracker.start()
+        tracker.update(num_samples=samples)
+    seen = seen_of(run)
+    assert (seen["batches"]["total"], seen["samples"]["total"]) == (6, 232)
+
+
+def test_a_tracker_counts_in_each_run_what_was_done_there(tmp_path, monkeypatch):
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    tracker = ThroughputTracker()
+    for batches in (3, 2):
+        run = nilometer.init(dir=tmp_path, memory=False)
+        for _ in range(batches):
+            tracker.update(num_samples=4)
+        assert seen_of(run)["samples"]["total"] == 4 * batches
+    assert tracker.get_overall_throughput()["total_samples"] == 20
+
+
+def test_more_trackers_than_tables_lose_nothing(run):
+    for _ in range(1100):
+        ThroughputTracker().update(num_samples=2)
+    assert seen_of(run)["samples"]["total"] == 2200

@@ -22,7 +22,7 @@ impl StepClock {
         let kinds: [fn(&Subject) -> bool; 3] = [
             |subject| matches!(subject, Subject::Metrics { .. }),
             |subject| matches!(subject, Subject::Phase { .. }),
-            |subject| matches!(subject, Subject::Throughput),
+            |subject| matches!(subject, Subject::Throughput { .. }),
         ];
         let clocks = kinds.into_iter().map(|kind| {
             let tables = recording
@@ -42,10 +42,12 @@ impl StepClock {
         for table in tables.filter(|table| !table.steps.is_empty()) {
             let names = |column: &'a Column| column.name.as_str();
             let names = table.spec.columns.iter().map(names).collect();
-            alike
-                .entry((&table.spec.subject, names))
-                .or_default()
-                .push(table);
+            let subject = match &table.spec.subject {
+                // All trackers count the same steps.
+                Subject::Throughput { .. } => &Subject::Throughput { tracker: 0 },
+                subject => subject,
+            };
+            alike.entry((subject, names)).or_default().push(table);
         }
         let rows = |tables: &[&RecordedTable]| tables.iter().map(|t| t.steps.len()).sum::<usize>();
         // Equally many: the one that began first, so that the choice is the same each time.

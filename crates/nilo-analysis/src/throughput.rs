@@ -1,8 +1,8 @@
-//! How much training got through: totals and rates from the running totals of each writer.
+//! How much training got through: totals and rates from the running totals of each tracker of each writer.
 //!
 //! Rates are of the time between a writer's first and last row, so that loading a model does not count against training,
 //! without the pauses that the writer says there were (`counted_nanos` stands still): evaluations, checkpoints.
-//! What several ranks get through at once is added up.
+//! What several ranks or trackers get through at once is added up.
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
@@ -56,7 +56,7 @@ impl ThroughputSummary {
 /// Summarizes the running totals; `None` when there are none.
 pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> {
     let counted = |table: &&RecordedTable| {
-        table.spec.subject == Subject::Throughput && !table.times.is_empty()
+        matches!(table.spec.subject, Subject::Throughput { .. }) && !table.times.is_empty()
     };
     let tables: Vec<&RecordedTable> = recording.tables.iter().filter(counted).collect();
     let span = |table: &&RecordedTable| Some((*table.times.first()?, *table.times.last()?));
@@ -190,7 +190,7 @@ mod tests {
 
     /// A writer that had seen so many samples at these seconds; 100 tokens each, batches not counted.
     fn counted(writer: &str, rows: &[(u64, f64)]) -> RecordedTable {
-        let mut table = fixture::table(TableSpec::throughput());
+        let mut table = fixture::table(TableSpec::throughput(0));
         table.writer = writer.to_owned();
         for (secs, samples) in rows {
             let row = ThroughputRow {
@@ -241,9 +241,28 @@ mod tests {
     }
 
     #[test]
+    fn trackers_of_one_process_add_up() {
+        let of_tracker = |tracker: u32, rows: &[(u64, f64)]| {
+            let mut table = counted("a", rows);
+            table.spec = TableSpec::throughput(tracker);
+            table
+        };
+        // The second begins later, and both end together.
+        let tables = vec![
+            of_tracker(0, &[(0, 8.0), (50, 48.0), (100, 88.0)]),
+            of_tracker(1, &[(50, 100.0), (75, 160.0), (100, 220.0)]),
+        ];
+        let found = summary_of(tables).unwrap();
+        assert_eq!(found.counted_secs, 100.0);
+        let samples = found.samples.unwrap();
+        assert_eq!((samples.total, samples.mean_per_sec), (308.0, Some(2.0)));
+        assert_eq!(samples.recent_per_sec, Some(0.8 + 2.4));
+    }
+
+    #[test]
     fn pauses_do_not_count() {
         let paused = |writer: &str| {
-            let mut table = fixture::table(TableSpec::throughput());
+            let mut table = fixture::table(TableSpec::throughput(0));
             table.writer = writer.to_owned();
             // Ten samples a second; the clock stands still between 10 and 100 seconds.
             for (secs, counted) in [(0, 0), (5, 5), (10, 10), (100, 10), (105, 15), (110, 20)] {
@@ -277,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_was_never_counted_is_absent() {
-        let mut table = fixture::table(TableSpec::throughput());
+        let mut table = fixture::table(TableSpec::throughput(0));
         for secs in 0..5 {
             let row = ThroughputRow {
                 batches: secs as f64,

@@ -2,7 +2,7 @@
 
 use nilo_sample::Subject;
 
-/// `tree`, `process:4711:99`, `process-detail:4711:99`, `cgroup:/job`, `host`, `recorder`, `gpu:0`, `metrics:train`, `phase:step/forward`, `throughput`, `torch-memory:0`, `unknown`.
+/// `tree`, `process:4711:99`, `process-detail:4711:99`, `cgroup:/job`, `host`, `recorder`, `gpu:0`, `metrics:train`, `phase:step/forward`, `throughput`, `throughput:1` of a second tracker, `torch-memory:0`, `unknown`.
 ///
 /// The second number of a process is its start time in clock ticks, which tells it from a later one with the same PID.
 pub fn subject_name(subject: &Subject) -> String {
@@ -16,7 +16,8 @@ pub fn subject_name(subject: &Subject) -> String {
         Subject::Gpu { index } => format!("gpu:{index}"),
         Subject::Metrics { name } => format!("metrics:{name}"),
         Subject::Phase { name } => format!("phase:{name}"),
-        Subject::Throughput => "throughput".to_owned(),
+        Subject::Throughput { tracker: 0 } => "throughput".to_owned(),
+        Subject::Throughput { tracker } => format!("throughput:{tracker}"),
         Subject::TorchMemory { device } => format!("torch-memory:{device}"),
         Subject::Unknown => "unknown".to_owned(),
     }

@@ -258,10 +258,10 @@ fn phases_and_throughput_have_tags_of_their_own() {
         };
         row.values()
     };
-    let counted = |writer| {
+    let counted = |writer, tracker| {
         table(
             writer,
-            TableSpec::throughput(),
+            TableSpec::throughput(tracker),
             &[
                 (SECOND, 1, &total(1.0, 32.0)),
                 (3 * SECOND, 2, &total(2.0, 96.0)),
@@ -270,11 +270,19 @@ fn phases_and_throughput_have_tags_of_their_own() {
             ],
         )
     };
-    let scalars = exported(vec![phase.clone(), counted("python-1")]);
+    let scalars = exported(vec![
+        phase.clone(),
+        counted("python-1", 0),
+        counted("python-1", 1),
+    ]);
     assert_eq!(of(&scalars, "phase/step/forward_seconds"), [(3, 0.25)]);
     assert_eq!(of(&scalars, "throughput/samples_per_second"), [(2, 32.0)]);
+    assert_eq!(
+        of(&scalars, "throughput/samples_per_second/tracker-1"),
+        [(2, 32.0)]
+    );
     assert!(of(&scalars, "throughput/tokens_per_second").is_empty());
-    let scalars = exported(vec![phase, counted("python-1"), counted("python-2")]);
+    let scalars = exported(vec![phase, counted("python-1", 0), counted("python-2", 0)]);
     assert_eq!(
         of(&scalars, "throughput/batches_per_second/python-2"),
         [(2, 0.5)]

@@ -164,7 +164,9 @@ impl RunReader {
 
     /// A column of the totals of batches, samples, tokens.
     fn throughput(&self, py: Python<'_>, column: &str) -> PyResult<SeriesArrays> {
-        self.series(py, column, &|spec| spec.subject == Subject::Throughput)
+        self.series(py, column, &|spec| {
+            matches!(spec.subject, Subject::Throughput { .. })
+        })
     }
 
     /// A column of the readings that PyTorch gave of a GPU's memory.

@@ -7,13 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_runfile::{RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
-use nilo_sample::{Event, TableSpec};
+use nilo_sample::rows::ThroughputRow;
+use nilo_sample::{Event, TableSpec, TypedRow};
 use nilo_source::own_rank;
 
 use crate::key_sets::{KeySets, MOST_COLUMNS};
 
 /// The role in the names of our files: `python-4711`.
 const ROLE: &str = "python";
+
+/// Trackers with a table of their own; those beyond share the last one.
+const MOST_TRACKERS: usize = 1_000;
 
 static STREAMS: AtomicU64 = AtomicU64::new(0);
 
@@ -27,7 +31,7 @@ pub(crate) struct Stream {
     groups: Vec<(String, KeySets)>,
     phases: HashMap<String, TableId>,
     sampled_phases: HashMap<String, TableId>,
-    throughput: Option<TableId>,
+    trackers: Vec<TrackerSeries>,
     torch_memory: HashMap<u32, TableId>,
     /// The step that training is at, where somebody says so: phases and memory carry it.
     pub(crate) step: Option<i64>,
@@ -37,6 +41,12 @@ pub(crate) struct Stream {
     /// The last step that was given for each table, and whether a step that went back was told of.
     last_steps: Vec<i64>,
     has_told_restart: bool,
+}
+
+/// What one tracker got through in this stream.
+struct TrackerSeries {
+    table: TableId,
+    totals: ThroughputRow,
 }
 
 /// Where the step of a row of metrics comes from.
@@ -79,7 +89,7 @@ impl Stream {
             groups: Vec::new(),
             phases: HashMap::new(),
             sampled_phases: HashMap::new(),
-            throughput: None,
+            trackers: Vec::new(),
             torch_memory: HashMap::new(),
             step: None,
             next_step: 0,
@@ -251,13 +261,39 @@ impl Stream {
         table
     }
 
-    /// The table of throughput.
-    pub(crate) fn throughput(&mut self) -> TableId {
-        if let Some(table) = self.throughput {
-            return table;
+    /// A place for the totals of one more tracker: trackers may count at the same time.
+    pub(crate) fn new_tracker(&mut self) -> usize {
+        if self.trackers.len() < MOST_TRACKERS {
+            let table = self.define(TableSpec::throughput(self.trackers.len() as u32));
+            self.trackers.push(TrackerSeries {
+                table,
+                totals: ThroughputRow {
+                    batches: 0.0,
+                    samples: 0.0,
+                    tokens: 0.0,
+                    counted_nanos: 0.0,
+                },
+            });
         }
-        let table = self.define(TableSpec::throughput());
-        *self.throughput.insert(table)
+        self.trackers.len() - 1
+    }
+
+    /// Adds to the totals of a tracker, and stores them.
+    pub(crate) fn add_throughput(
+        &mut self,
+        tracker: usize,
+        time_nanos: u64,
+        added: &ThroughputRow,
+    ) -> bool {
+        let Some(TrackerSeries { table, totals }) = self.trackers.get_mut(tracker) else {
+            return false;
+        };
+        totals.batches += added.batches;
+        totals.samples += added.samples;
+        totals.tokens += added.tokens;
+        totals.counted_nanos += added.counted_nanos;
+        let (table, values) = (*table, totals.values());
+        self.append_at(table, time_nanos, self.step, &values)
     }
 
     /// The table of a device's memory.

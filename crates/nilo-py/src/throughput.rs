@@ -1,13 +1,12 @@
 //! How fast training goes: the native half of `ThroughputTracker`.
 //!
-//! The run gets running totals; rates are computed where they are asked for.
+//! The run gets running totals of each tracker; rates are computed where they are asked for.
 //! Set-up and pauses do not count: a clock of its own says how much time does.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nilo_runfile::monotonic_nanos;
-use nilo_sample::TypedRow;
 use nilo_sample::rows::ThroughputRow;
 use pyo3::prelude::*;
 
@@ -45,6 +44,8 @@ struct RateWindow {
     /// Where the clock began. The first batch is not in the rates if nobody said when it began.
     first: ThroughputTotals,
     last: ThroughputTotals,
+    /// The stream that rows go to, and the place of this tracker in it.
+    place: Option<(u64, usize)>,
 }
 
 impl RateWindow {
@@ -105,7 +106,10 @@ impl Throughput {
     /// Counts anew, and the clock begins here; without this call it begins with the end of the first batch.
     fn begin(&self) {
         let mut window = self.locked();
-        *window = RateWindow::default();
+        *window = RateWindow {
+            place: window.place,
+            ..RateWindow::default()
+        };
         window.resume(monotonic_nanos());
     }
 
@@ -179,6 +183,7 @@ impl Throughput {
         time_nanos: u64,
     ) -> u64 {
         let mut window = self.locked();
+        let counted_before = window.last_mark().counted_nanos;
         window.count_until(time_nanos);
         window.last.batches += 1;
         window.last.samples += samples;
@@ -193,14 +198,17 @@ impl Throughput {
             window.marks.pop_front();
         }
         run.store(|stream| {
-            let (table, step) = (stream.throughput(), stream.step);
-            let row = ThroughputRow {
-                batches: last.batches as f64,
-                samples: last.samples,
-                tokens: last.tokens,
-                counted_nanos: last.counted_nanos as f64,
+            // A forked child and another run count what is done there.
+            let place = window.place.filter(|(id, _)| *id == stream.id());
+            let (_, tracker) = place.unwrap_or_else(|| (stream.id(), stream.new_tracker()));
+            window.place = Some((stream.id(), tracker));
+            let added = ThroughputRow {
+                batches: 1.0,
+                samples,
+                tokens,
+                counted_nanos: last.counted_nanos.saturating_sub(counted_before) as f64,
             };
-            stream.append_at(table, time_nanos, step, &row.values())
+            stream.add_throughput(tracker, time_nanos, &added)
         });
         last.batches
     }

@@ -106,6 +106,7 @@ mod tests {
             memory_bytes: rss,
             is_forked: false,
             first_seen_nanos: 0,
+            cpu_before_nanos: 0,
         }
     }
 

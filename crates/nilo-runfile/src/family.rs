@@ -244,7 +244,7 @@ fn needed_of_job(spec: &TableSpec, keep: &dyn Fn(&TableSpec) -> bool) -> bool {
         Subject::Process(_) | Subject::ProcessDetail(_) => keep(&TableSpec::tree()) || keep(spec),
         Subject::Metrics { .. }
         | Subject::Phase { .. }
-        | Subject::Throughput
+        | Subject::Throughput { .. }
         | Subject::TorchMemory { .. } => false,
         _ => keep(spec),
     }

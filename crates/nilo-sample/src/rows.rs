@@ -165,7 +165,7 @@ typed_row! {
 }
 
 typed_row! {
-    /// What training got through: totals since the program began.
+    /// What training got through: totals since a tracker began to count in the run.
     ThroughputRow {
         /// Batches.
         batches: counter Count,

@@ -119,7 +119,11 @@ pub enum Subject {
         name: String,
     },
     /// How much training got through: running totals.
-    Throughput,
+    Throughput {
+        /// Which of the writer's trackers counted; they may count at the same time.
+        #[serde(default, skip_serializing_if = "is_first")]
+        tracker: u32,
+    },
     /// GPU memory as PyTorch's allocator of one process counts it.
     TorchMemory {
         /// The device's index in that process.
@@ -128,6 +132,12 @@ pub enum Subject {
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,
+}
+
+/// What was recorded before trackers were told apart names none.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_first(tracker: &u32) -> bool {
+    *tracker == 0
 }
 
 /// The declaration of a table; it precedes the table's first row in every file.
@@ -213,9 +223,9 @@ impl TableSpec {
         TableSpec::of::<SampledPhaseRow>(Subject::Phase { name }, false)
     }
 
-    /// Totals since the program began; rates are computed on reading.
-    pub fn throughput() -> TableSpec {
-        TableSpec::of::<ThroughputRow>(Subject::Throughput, false)
+    /// Totals of one of the program's trackers; rates are computed on reading.
+    pub fn throughput(tracker: u32) -> TableSpec {
+        TableSpec::of::<ThroughputRow>(Subject::Throughput { tracker }, false)
     }
 
     /// GPU memory of one process by PyTorch's account.
@@ -260,13 +270,22 @@ mod tests {
             TableSpec::metrics("metrics", ["loss", "grad/norm"]),
             TableSpec::phase("step/forward"),
             TableSpec::sampled_phase("step/backward"),
-            TableSpec::throughput(),
+            TableSpec::throughput(0),
+            TableSpec::throughput(2),
             TableSpec::torch_memory(1),
             TableSpec::gpu(3),
         ] {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<TableSpec>(&text).unwrap(), spec);
         }
+    }
+
+    #[test]
+    fn the_first_tracker_is_written_as_when_there_was_one() {
+        let text = r#"{"type":"throughput"}"#;
+        let first = Subject::Throughput { tracker: 0 };
+        assert_eq!(serde_json::from_str::<Subject>(text).unwrap(), first);
+        assert_eq!(serde_json::to_string(&first).unwrap(), text);
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn the_columns_of_sampled_phase_stay() {
 #[test]
 fn the_columns_of_throughput_stay() {
     assert_eq!(
-        columns(&TableSpec::throughput()),
+        columns(&TableSpec::throughput(0)),
         [
             "batches counter count",
             "samples counter count",

@@ -60,6 +60,8 @@ pub struct TrackedProcess {
     pub is_forked: bool,
     /// The tick on which it was first seen.
     pub first_seen_nanos: u64,
+    /// CPU time that is not the tree's: what a process that was born elsewhere had spent when it joined.
+    pub cpu_before_nanos: u64,
 }
 
 /// Something that happened to the tree.

@@ -413,3 +413,43 @@ fn what_a_parent_frees_after_its_workers_ended_is_not_theirs() {
         assert!(tree.memory_bytes() < 64 * MIB);
     }
 }
+
+#[test]
+fn what_was_spent_before_joining_is_not_the_trees() {
+    let burn = "import sys, time\ndef burn(until):\n while time.process_time() < until: pass\n print('burned', flush=True)\n";
+    // The first forks a child that burns, the second burns before it joins, and again after that.
+    let mut first = Job::python(&format!(
+        "{burn}import os\nsys.stdin.readline()\nif os.fork() == 0: burn(0.2)\nsys.stdin.read()"
+    ));
+    let mut second = Job::python(&format!("{burn}burn(0.2)\nsys.stdin.readline()\nburn(0.4)"));
+    let mut tree = tree_of(&first);
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    first.tell("go");
+    first.hear();
+    second.hear();
+    tree.add_root(second.pid()).unwrap();
+    ticker.tick(&mut tree);
+    let late = find(&tree, second.pid()).unwrap();
+    assert!(late.cpu_before_nanos >= 200_000_000);
+    let all = |tree: &ProcessTree| -> u64 {
+        let processes = tree.processes().iter();
+        processes.map(|process| process.reading.cpu_nanos).sum()
+    };
+    // The child was born in the tree, if after its last tick.
+    assert_eq!(tree.processes().len(), 3);
+    assert_eq!(tree.cpu_nanos_total() + late.cpu_before_nanos, all(&tree));
+    assert!(tree.cpu_nanos_total() >= 200_000_000);
+    let joined = tree.cpu_nanos_total();
+    second.tell("go");
+    second.hear();
+    let pid = second.pid();
+    ticker.tick_until(&mut tree, "the end of the second", |tree| {
+        find(tree, pid).is_none()
+    });
+    let of_second = tree.cpu_nanos_total() - joined;
+    assert!(
+        (150_000_000..400_000_000).contains(&of_second),
+        "{of_second}"
+    );
+}

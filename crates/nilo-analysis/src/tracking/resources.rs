@@ -257,7 +257,7 @@ impl LatestReadings {
                     );
                 }
             }
-            Subject::Metrics { .. } | Subject::Phase { .. } | Subject::Throughput => {
+            Subject::Metrics { .. } | Subject::Phase { .. } | Subject::Throughput { .. } => {
                 self.step = row.step().or(self.step);
             }
             _ => {}

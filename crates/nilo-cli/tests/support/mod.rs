@@ -161,7 +161,7 @@ pub fn train(program: &mut Program, steps: std::ops::Range<i64>, begin_secs: f64
             tokens: 16384.0 * batches,
             counted_nanos: 1e9 * batches,
         };
-        program.row(&TableSpec::throughput(), end, at, counted);
+        program.row(&TableSpec::throughput(0), end, at, counted);
         let held = (2.0 + (index as f64).min(10.0) / 5.0) * GIB;
         let torch = TorchMemoryRow {
             allocated_bytes: held,
@@ -237,7 +237,7 @@ pub fn hostile_run(root: &Path) -> RunFolder {
             tokens: f64::INFINITY,
             counted_nanos: -1.0,
         };
-        program.row(&TableSpec::throughput(), secs, None, counted);
+        program.row(&TableSpec::throughput(0), secs, None, counted);
         let torch = TableSpec::torch_memory(u32::MAX);
         program.row(&torch, secs, None, TorchMemoryRow::ABSENT);
     }

@@ -9,6 +9,7 @@
 //! | `memory/gpu<n>_used_gib`, `memory/gpu<n>_job_gib` | the driver's account: the whole GPU, and the job's part |
 //! | `memory/cuda<n>_allocated_gib`, `memory/cuda<n>_reserved_gib` | PyTorch's account |
 //!
+//! What a second tracker of a process counts has a tag of its own: `throughput/tokens_per_second/tracker-1`.
 //! Where several processes count the same thing, the tag ends in the process: `throughput/tokens_per_second/python-4711`.
 
 use std::collections::HashMap;
@@ -138,9 +139,13 @@ fn write_table<W: Write>(
             let tag = format!("phase/{name}_seconds{of_process}");
             write_column(table, "duration_nanos", &tag, NANOS_PER_SEC as f64, scalars)
         }
-        Subject::Throughput => {
+        Subject::Throughput { tracker } => {
+            let of_tracker = match tracker {
+                0 => String::new(),
+                tracker => format!("/tracker-{tracker}"),
+            };
             for column in ["batches", "samples", "tokens"] {
-                let tag = format!("throughput/{column}_per_second{of_process}");
+                let tag = format!("throughput/{column}_per_second{of_tracker}{of_process}");
                 write_rate(table, column, &tag, scalars)?;
             }
             Ok(())

@@ -62,6 +62,15 @@ impl Default for TreeOptions {
     }
 }
 
+/// Where a process that is taken in has been until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Born in the tree, or there from its beginning.
+    Inside,
+    /// It joins a tree that has been read before.
+    Elsewhere,
+}
+
 /// A process tree, read from `/proc`.
 #[derive(Debug)]
 pub struct ProcessTree {
@@ -183,14 +192,14 @@ impl ProcessTree {
         self.discovery
             .look(&self.proc, &mut self.members, self.now_nanos, &mut found);
         for pid in &found {
-            self.add(*pid);
+            self.add(*pid, Origin::Inside);
         }
         self.found = found;
         self.holdings.end_look();
     }
 
     /// Takes a process in; `None` when it is gone already.
-    fn add(&mut self, pid: u32) -> Option<ProcessId> {
+    fn add(&mut self, pid: u32, origin: Origin) -> Option<ProcessId> {
         let mut buffer = [0; STAT_BYTES];
         let stat = self.proc.stat_of(pid, &mut buffer);
         let Some(stat) = stat.filter(|stat| stat.state != b'Z' || stat.threads > 1) else {
@@ -248,6 +257,10 @@ impl ProcessTree {
             memory_bytes: 0,
             is_forked: self.holdings.has_relatives(pid),
             first_seen_nanos: self.now_nanos,
+            cpu_before_nanos: match origin {
+                Origin::Inside => 0,
+                Origin::Elsewhere => reading.cpu_nanos,
+            },
         });
         self.last_coming_nanos = self.now_nanos;
         self.changes.push(Change::Started(id));
@@ -287,7 +300,10 @@ impl ProcessTree {
         if let Some(cpu_nanos) = files.final_cpu_nanos(&self.proc) {
             last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
         }
-        self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(last_reading.cpu_nanos);
+        let spent_nanos = last_reading
+            .cpu_nanos
+            .saturating_sub(process.cpu_before_nanos);
+        self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(spent_nanos);
         self.holdings.leave(process.id.pid);
         self.measuring.forget(process.id.pid);
         self.has_moved = true;
@@ -367,11 +383,14 @@ impl ProcessTree {
     }
 
     /// CPU time of the whole tree; processes that ended stay counted with their last reading.
+    ///
+    /// What was there before the first tick counts from its birth, what joins later with a root of its own from there on.
     pub fn cpu_nanos_total(&self) -> u64 {
         self.processes
             .iter()
             .fold(self.ended_cpu_nanos, |sum, process| {
-                sum.saturating_add(process.reading.cpu_nanos)
+                let reading = process.reading.cpu_nanos;
+                sum.saturating_add(reading.saturating_sub(process.cpu_before_nanos))
             })
     }
 
@@ -382,17 +401,27 @@ impl ProcessTree {
 
     /// Adds a process and its descendants.
     pub fn add_root(&mut self, pid: u32) -> Result<ProcessId, SourceError> {
+        if self.has_ticked {
+            // Those who were born in the tree since are not taken for newcomers.
+            self.discover();
+        }
         let known = self.processes.iter().find(|process| process.id.pid == pid);
+        let origin = match self.has_ticked {
+            true => Origin::Elsewhere,
+            false => Origin::Inside,
+        };
         let id = match known {
             Some(process) => process.id,
-            None => self.add(pid).ok_or(SourceError::NoSuchProcess { pid })?,
+            None => self
+                .add(pid, origin)
+                .ok_or(SourceError::NoSuchProcess { pid })?,
         };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.discovery
             .look_everywhere(&self.proc, &mut self.members, &mut found);
         for pid in &found {
-            self.add(*pid);
+            self.add(*pid, origin);
         }
         self.found = found;
         self.read_details();
