@@ -75,5 +75,5 @@ fn a_link_among_runs_is_none() {
         .into_iter()
         .map(Result::unwrap)
         .collect();
-    assert_eq!(listed, [scratch.run.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&scratch.run));
 }
