@@ -2,7 +2,7 @@
 
 Nothing is hooked in the main thread. Python keeps the exception that it has printed, so it is looked at when the program ends;
 whatever `sys.excepthook` the program has set is called by Python alone. Threads have no such place: there the hook that was set before is called on.
-A notebook's cell that raises does not end the kernel; IPython tells of it after the cell.
+A notebook's cell that raises does not end the kernel; IPython tells of it after the cell. Where no other cell ran until the kernel ended, it ended the notebook.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ _MOST_CAUSES = 8
 _watches_threads = False
 _watches_cells = False
 _recorded: BaseException | None = None
+_recorded_with_cell = False
+# What the last cell of a notebook raised.
+_error_of_last_cell: BaseException | None = None
 
 
 def unhandled_exception() -> BaseException | None:
-    """The exception that ends this program, once Python has printed it. In a notebook or a prompt an exception ends nothing."""
+    """The exception that ends this program, once Python has printed it, or the notebook. At a prompt an exception ends nothing."""
     if is_interactive():
-        return None
+        return _error_of_last_cell
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None
 
@@ -60,9 +63,11 @@ def is_crash(error: BaseException | None) -> bool:
 
 
 def record_exception(run_dir: Any, error: BaseException | None, thread: str | None = None, cell: int | None = None) -> None:
-    """Adds an exception to a run, once. Never raises, whatever the exception's own methods do."""
-    global _recorded
-    if run_dir is None or error is None or error is _recorded or not is_crash(error):
+    """Adds an exception to a run, once; that of a cell once more, without the cell, when it ends the notebook. Never raises, whatever the exception's own methods do."""
+    global _recorded, _recorded_with_cell
+    if run_dir is None or error is None or not is_crash(error):
+        return
+    if error is _recorded and (cell is not None or not _recorded_with_cell):
         return
     try:
         raised_at, user_code = _places(error.__traceback__)
@@ -77,7 +82,7 @@ def record_exception(run_dir: Any, error: BaseException | None, thread: str | No
             causes=_causes(error),
         )
         if thread is None:
-            _recorded = error
+            _recorded, _recorded_with_cell = error, cell is not None
     except BaseException:  # noqa: BLE001 - the program is ending by an exception of its own, which must be the one that is seen
         pass
 
@@ -112,8 +117,15 @@ def watch_cells(run_dir: Any) -> None:
     _watches_cells = True
 
     def after_cell(result: Any) -> None:
+        global _error_of_last_cell
         try:
-            record_exception(run_dir(), result.error_in_exec, cell=int(result.execution_count or 0))
+            # One that cannot be read does not run either, and stops whoever executes the notebook.
+            error = result.error_in_exec or result.error_before_exec
+            if not result.info.store_history:
+                return  # An editor's own question.
+            # A prompt goes on in any case. A kernel that was interrupted was not ended by that.
+            _error_of_last_cell = error if "ipykernel" in sys.modules and is_crash(error) else None
+            record_exception(run_dir(), error, cell=int(result.execution_count or 0))
         except BaseException:  # noqa: BLE001 - as above
             pass
 
@@ -159,9 +171,18 @@ def _places(trace: TracebackType | None) -> tuple[Place | None, Place | None]:
         code = trace.tb_frame.f_code
         raised_at = (_text(code.co_filename), int(trace.tb_lineno or 0), _text(code.co_name))
         if not _is_library(raised_at[0], libraries):
-            user_code = raised_at
+            raised_at = user_code = (_cell_of(raised_at[0]) or raised_at[0], *raised_at[1:])
         trace = trace.tb_next
     return raised_at, user_code
+
+
+def _cell_of(file: str) -> str | None:
+    """`Cell In[3]`, as IPython says for the made-up file of a cell."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    name_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    words = None if name_of is None else name_of(file)
+    return " ".join(map(str, words)) if words else None
 
 
 def _text(value: object) -> str:

@@ -192,7 +192,7 @@ def warning_text(
     name: str,
     level: str,
     used_percent: float | None = None,
-    prediction: tuple[float, tuple[float, float] | None, float] | None = None,
+    prediction: tuple[float, tuple[float, float] | None, float | None] | None = None,
     cause: str | None = None,
     recommendations: Sequence[str] = ...,
     reason: str = "",

@@ -24,6 +24,7 @@ from ._trouble import refuse_pickling, report, require, require_type, warn_once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
+    from collections.abc import Callable
     from threading import Thread
     from types import TracebackType
     from typing import Any
@@ -51,7 +52,7 @@ class Run(_native.Run):
     # The process that began it here, what NILO_RUN_DIR was before, and the training (a callback, a logger) that it belongs to.
     _begun_by: int | None = None
     _outer: str | None = None
-    _training: int | None = None
+    _training: Callable[[], object] | None = None
     _was_made_for_training = False
     _training_is_over = False
     # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
@@ -372,7 +373,7 @@ def current_step() -> int | None:
 
 
 def log(values: Mapping[str, Any], step: int | None = None) -> None:
-    """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`. Without a step, each call is one more than the last."""
+    """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`. Without a step, each call that stores something is one more than the last."""
     current_run().log(values, step)
 
 

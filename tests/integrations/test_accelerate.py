@@ -72,3 +72,17 @@ def test_trouble_does_not_stop_the_training(monkeypatch):
 def test_without_accelerate_the_import_says_what_to_install(without):
     result = without("nilometer.integrations.accelerate", "accelerate")
     assert "needs Accelerate: pip install accelerate" in result.stderr
+
+
+def test_each_init_trackers_is_a_run_of_its_own():
+    tracker, paths = NiloTracker("tiny"), []
+    for value in (1.0, 2.0):
+        accelerator = Accelerator(cpu=True, log_with=[tracker])
+        accelerator.init_trackers("project", config={"value": value})
+        accelerator.log({"loss": value}, step=1)
+        paths.append(tracker.tracker.path)
+        accelerator.end_training()
+    assert paths[0] != paths[1]
+    for path, value in zip(paths, (1.0, 2.0)):
+        run = nilometer.read_run(path)
+        assert run.series("loss").value.tolist() == [value] and run.config == {"value": value}

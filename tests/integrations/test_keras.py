@@ -89,11 +89,23 @@ def test_weights_are_bit_for_bit_those_of_a_bare_fit():
         assert numpy.array_equal(before, after)
 
 
-def test_fit_goes_on_counting_when_it_is_called_again(recorded):
+def fit_twice(callback):
     made, (x, y) = model(), data(16)
-    callback = NiloCallback()
     for _ in range(2):
         made.fit(x, y, batch_size=8, epochs=1, verbose=0, callbacks=[callback])
+        yield nilometer.current_run().path
+
+
+def test_each_fit_is_a_run_of_its_own():
+    first, second = fit_twice(NiloCallback())
+    nilometer.finish()
+    assert first != second
+    for path in (first, second):
+        assert nilometer.read_run(path).series("train/loss").step.tolist() == [0, 1]
+
+
+def test_fit_goes_on_counting_in_a_run_that_is_given(recorded):
+    assert len(set(fit_twice(NiloCallback(nilometer.init())))) == 1
     assert recorded().series("train/loss").step.tolist() == [0, 1, 2, 3]
 
 

@@ -1,10 +1,14 @@
 """Several trainings in one program: each is a run of its own."""
 
 import lightning.pytorch as pl
+import pytest
 from test_huggingface import trainer
 from test_lightning import Model, data
+from transformers import TrainerCallback
 
 import nilometer
+from nilometer.integrations import lightning
+from nilometer.integrations._find_run import run_of_training
 from nilometer.integrations.huggingface import NiloCallback
 from nilometer.integrations.lightning import NiloLogger
 
@@ -17,10 +21,10 @@ def all_runs(folder):
     return {run.description.get("name"): run for run in runs}
 
 
-def train_three(tmp_path, steps=(2, 3, 4)):
+def train_three(tmp_path, steps=(2, 3, 4), callback=NiloCallback):
     losses = {}
     for count in steps:
-        training = trainer(tmp_path / f"out-{count}", NiloCallback(), max_steps=count, run_name=f"hf-{count}", learning_rate=count / 100)
+        training = trainer(tmp_path / f"out-{count}", callback(), max_steps=count, run_name=f"hf-{count}", learning_rate=count / 100)
         training.train()
         losses[f"hf-{count}"] = [entry["loss"] for entry in training.state.log_history if "loss" in entry]
     return losses
@@ -65,14 +69,97 @@ def test_the_first_trainer_takes_the_run_of_the_program_and_the_second_does_not(
     assert runs["hf-3"].series("train/loss").value.tolist() == losses["hf-3"]
 
 
-def test_a_trainer_that_trains_again_goes_on_in_its_run(tmp_path):
+def test_one_callback_in_two_trainers_is_two_runs(tmp_path):
+    callback = NiloCallback()
+    losses = train_three(tmp_path, (2, 3), lambda: callback)
+    nilometer.finish()
+    runs = all_runs(tmp_path / "runs")
+    assert sorted(runs) == sorted(losses)
+    check_three(runs, losses)
+
+
+def test_one_callback_takes_the_run_of_the_program_once(tmp_path):
+    own, callback = nilometer.init(name="mine"), NiloCallback()
+    losses = train_three(tmp_path, (2, 3), lambda: callback)
+    assert callback.run is not own
+    own.finish(0)
+    runs = all_runs(tmp_path / "runs")
+    assert runs["mine"].series("train/loss").value.tolist() == losses["hf-2"]
+    assert runs["hf-3"].series("train/loss").value.tolist() == losses["hf-3"]
+
+
+@pytest.mark.filterwarnings("error::nilometer.NilometerWarning")
+def test_a_trainer_that_trains_again_has_a_further_run_and_evaluates_into_it(tmp_path):
     callback = NiloCallback()
     training = trainer(tmp_path / "out", callback, max_steps=2)
+    paths = []
+    for _ in range(2):
+        training.train()
+        training.evaluate()
+        paths.append(callback.run.path)
+    nilometer.finish()
+    assert paths[0] != paths[1]
+    for path in paths:
+        run = nilometer.read_run(path)
+        assert run.series("train/loss").step.tolist() == [1, 2]
+        assert len(run.series("eval/loss").value) == 1 and run.summary()["exit_code"] == 0
+
+
+def test_a_training_after_one_that_failed_is_a_run_of_its_own(tmp_path):
+    class Fail(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            raise RuntimeError("too large")
+
+    callback, fail = NiloCallback(), Fail()
+    training = trainer(tmp_path / "out", callback, max_steps=2)
+    training.add_callback(fail)
+    with pytest.raises(RuntimeError, match="too large"):
+        training.train()
+    failed = callback.run
+    training.remove_callback(fail)
     training.train()
-    first = callback.run
-    training.train()
-    assert callback.run is first
-    assert nilometer.read_run(first.path).series("train/loss").step.tolist() == [1, 2, 1, 2]
+    assert failed.finished and callback.run is not failed
+    assert nilometer.read_run(callback.run.path).series("train/loss").step.tolist() == [1, 2]
+
+
+def test_trainings_of_a_run_that_is_given_all_add_to_it(tmp_path):
+    run = nilometer.init(name="mine")
+    training = trainer(tmp_path / "out", NiloCallback(run), max_steps=2)
+    with pytest.warns(nilometer.NilometerWarning, match="step went back"):
+        training.train()
+        training.train()
+    assert nilometer.read_run(run.path).series("train/loss").step.tolist() == [1, 2, 1, 2]
+
+
+def test_a_new_callback_is_not_taken_for_one_that_is_gone(tmp_path):
+    class Training:
+        pass
+
+    run = run_of_training(Training(), None, "first")
+    # One that lies where the first was has the same id.
+    others = [Training() for _ in range(100)]
+    assert all(run_of_training(other, None, "next") is not run for other in others)
+
+
+def test_each_fit_of_one_callback_without_a_logger_is_a_run(tmp_path):
+    callback, paths = lightning.NiloCallback(), []
+    for _ in range(2):
+        fitting = pl.Trainer(
+            default_root_dir=tmp_path,
+            accelerator="cpu",
+            max_epochs=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            logger=False,
+            callbacks=[callback],
+        )
+        fitting.fit(Model(), data())
+        paths.append(nilometer.current_run().path)
+    nilometer.finish()
+    assert paths[0] != paths[1]
+    for path in paths:
+        assert nilometer.read_run(path).phase("forward").step.tolist() == [0, 1, 2, 3]
 
 
 def test_two_loggers_side_by_side_are_two_runs(tmp_path):

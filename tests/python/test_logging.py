@@ -134,9 +134,23 @@ def test_a_trouble_is_said_once_and_at_the_users_line(run, monkeypatch):
     assert said[0].filename == __file__
 
 
-def test_none_means_not_measured(run):
-    run.log({"a": 1.0, "b": None}, step=0)
+def test_none_means_not_measured_and_is_said_once(run):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for step in range(3):
+            run.log({"a": 1.0, "not measured": None}, step=step)
+    assert [str(warning.message) for warning in said] == ['log: "not measured" is None; only scalars are stored']
     assert read(run).metrics == ["a"]
+
+
+@pytest.mark.parametrize("nothing", [{"x": None}, {"x": "text"}, {"x": [1.0, 2.0]}, {"x": {}}, {}])
+def test_a_call_with_nothing_to_store_is_no_step(run, monkeypatch, nothing):
+    monkeypatch.delenv("NILO_STRICT")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for values in (nothing, {"a": 1.0}, nothing, {"a": 2.0}):
+            run.log(values)
+    assert read(run).series("a").step.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("step", ["three", 1.5, math.nan, 10**30, [1]])

@@ -130,6 +130,19 @@ def test_a_warning_prints_as_in_its_document():
     assert str(OOMPrediction(0, RiskLevel.HIGH, 87.3, "A GPU", 45.2, 0.82, advice)) == block.strip()
 
 
+def test_what_is_no_warning_prints_in_calmer_words():
+    low = str(OOMPrediction("host", RiskLevel.LOW, 12.0, "a limit"))
+    assert low.split("\n")[:2] == ["OOM Risk: host memory", "   Risk Level: low"]
+    for level in RiskLevel:
+        said = OOMPrediction("host", level, 12.0, "a limit")
+        assert ("WARNING" in str(said)) == said.is_warning
+
+
+def test_nothing_is_made_up_where_nobody_said_how_sure_it_is():
+    said = str(OOMPrediction("host", RiskLevel.HIGH, 90.0, "a limit", 45.2))
+    assert "Predicted OOM Time: 45.2seconds later" in said and "Confidence" not in said
+
+
 def test_a_warning_is_the_block_that_the_command_prints():
     def lines(*known, **more):
         return str(OOMPrediction("host", RiskLevel.HIGH, 90.0, "a limit", *known, reason="it grows", **more)).split("\n")[3:]

@@ -25,6 +25,8 @@ impl ExceptionSummary {
 }
 
 /// Every unhandled exception with its time, in the order in which they came.
+///
+/// That of a notebook's last cell is stored once more when the kernel ends, without the cell: it has ended the notebook, and counts once.
 pub fn exceptions(
     recording: &Recording,
 ) -> impl DoubleEndedIterator<Item = (u64, &UnhandledException)> {
@@ -35,6 +37,17 @@ pub fn exceptions(
             Event::Exception(exception) => Some((timed.time_nanos, &**exception)),
             _ => None,
         })
+        .filter(|(_, exception)| exception.cell.is_none() || !has_ended(recording, exception))
+}
+
+/// Whether an exception of a cell is there as the one that ended the notebook, too.
+fn has_ended(recording: &Recording, of_cell: &UnhandledException) -> bool {
+    let without_cell = UnhandledException {
+        cell: None,
+        ..of_cell.clone()
+    };
+    let is_it = |event: &Event| matches!(event, Event::Exception(e) if **e == without_cell);
+    recording.events.iter().any(|timed| is_it(&timed.event))
 }
 
 /// The exception that ended the run, with its time.

@@ -80,3 +80,27 @@ fn an_exception_of_a_cell_does_not_end_the_kernel() {
     assert_eq!(ended_by(&recording, 137), None);
     assert_eq!(exceptions(&recording).count(), 1);
 }
+
+#[test]
+fn an_exception_of_the_last_cell_ends_the_notebook_and_counts_once() {
+    let mut recording = recording();
+    recording.description.root_pids = vec![1];
+    for (secs, cell, type_name) in [
+        (1, Some(2), "KeyError"),
+        (2, Some(3), "ValueError"),
+        (3, None, "ValueError"),
+    ] {
+        raise(&mut recording, secs, 1, None, type_name);
+        let Some(Event::Exception(exception)) =
+            recording.events.last_mut().map(|timed| &mut timed.event)
+        else {
+            unreachable!();
+        };
+        exception.cell = cell;
+    }
+    assert_eq!(ended_by(&recording, 1), Some("ValueError"));
+    let told: Vec<_> = exceptions(&recording)
+        .map(|(_, exception)| (exception.type_name.as_str(), exception.cell))
+        .collect();
+    assert_eq!(told, [("KeyError", Some(2)), ("ValueError", None)]);
+}

@@ -1,6 +1,6 @@
 //! The rank of a distributed run that failed first: launchers end the others because of it.
 
-use nilo_sample::units::to_secs;
+use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{Ending, Event, Recording, RunMode, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -58,10 +58,26 @@ pub fn with_failed_rank(recording: &Recording, ending: Ending) -> Ending {
             status: RunStatus::Exited,
             exit_code: Some(failed.exit_code),
             signal: None,
+            // Other ranks may go on after the one that began the run.
+            time_nanos: ending.time_nanos.max(from_secs(failed.secs)),
             ..ending
         },
         _ => ending,
     }
+}
+
+impl FailedRank {
+    /// As part of a run of this length: a rank tells of its end when its process ends, a moment after the run did.
+    pub(crate) fn within(self, duration_secs: f64) -> FailedRank {
+        FailedRank {
+            secs: self.secs.min(duration_secs),
+            ..self
+        }
+    }
+}
+
+fn from_secs(secs: f64) -> u64 {
+    (secs * NANOS_PER_SEC as f64).round() as u64
 }
 
 #[cfg(test)]
@@ -121,6 +137,17 @@ mod tests {
             assert_eq!((ended.signal, ended.time_nanos), (None, 10 * SECOND));
         }
         assert_eq!(failed_rank(&failed).unwrap().rank, 1);
+    }
+
+    #[test]
+    fn a_rank_that_fails_after_the_first_has_left_fails_within_the_run() {
+        let failed = recording(&[(12, 1, Some(9), None)]);
+        let ended = with_failed_rank(&failed, ending(RunStatus::Exited, Some(0), None));
+        assert_eq!((ended.exit_code, ended.time_nanos), (Some(9), 12 * SECOND));
+        // The first rank's own failure, told a moment after the run ended by it.
+        let told = failed_rank(&failed).unwrap();
+        assert_eq!(told.within(12.0).secs, 12.0);
+        assert_eq!(told.within(11.9).secs, 11.9);
     }
 
     #[test]

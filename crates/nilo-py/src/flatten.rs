@@ -19,6 +19,8 @@ pub(crate) struct FlatValues {
     pub(crate) on_device: Vec<(String, DeviceNumber)>,
     /// Names and what their values are instead of numbers.
     pub(crate) unusable: Vec<(String, String)>,
+    /// Names whose value is None.
+    pub(crate) absent: Vec<String>,
     /// The key objects, when every item became a number under its own key.
     pub(crate) keys: Option<Vec<Py<PyAny>>>,
 }
@@ -29,6 +31,7 @@ pub(crate) fn flatten(dict: &Bound<'_, PyDict>) -> PyResult<FlatValues> {
         numbers: Vec::new(),
         on_device: Vec::new(),
         unusable: Vec::new(),
+        absent: Vec::new(),
         keys: Some(Vec::new()),
     };
     add(dict, "", 0, &mut found)?;
@@ -68,7 +71,7 @@ fn add(
             },
             LoggedValue::Nested(inner) if depth < DEEPEST => add(&inner, &name, depth + 1, found)?,
             LoggedValue::Nested(_) => found.unusable.push((name, "nested too deeply".to_owned())),
-            LoggedValue::Nothing => {}
+            LoggedValue::Nothing => found.absent.push(name),
             LoggedValue::Unusable(what) => found.unusable.push((name, what)),
         }
         found.keys = None;

@@ -122,10 +122,10 @@ impl PyForecaster {
     }
 }
 
-/// Seconds until something runs out, between which that is in four of five cases, and how sure it is.
-type PredictionParts = (f64, Option<(f64, f64)>, f64);
+/// Seconds until something runs out, between which that is in four of five cases, and how sure it is, if that is known.
+type PredictionParts = (f64, Option<(f64, f64)>, Option<f64>);
 
-/// The block that is printed for a warning.
+/// The block that is printed for a warning, or for a risk that is none.
 #[pyfunction]
 #[pyo3(signature = (name, level, used_percent=None, prediction=None, cause=None, recommendations=Vec::new(), reason=""))]
 pub(crate) fn warning_text(
@@ -139,17 +139,19 @@ pub(crate) fn warning_text(
 ) -> PyResult<String> {
     let level = risk_level(level)?;
     let recommendations: Vec<&str> = recommendations.iter().map(String::as_str).collect();
-    let prediction = prediction.map(|(seconds, range, confidence)| Prediction {
+    let confidence = prediction.and_then(|(_, _, confidence)| confidence);
+    let prediction = prediction.map(|(seconds, range, _)| Prediction {
         seconds,
         seconds_low: range.map(|range| range.0),
         seconds_high: range.map(|range| range.1),
-        confidence,
+        confidence: confidence.unwrap_or(0.0),
     });
     let text = WarningText {
         name,
         level,
         used_percent,
         prediction,
+        confidence,
         cause: cause.and_then(Cause::from_name),
         has_run_out: false,
         recommendations: &recommendations,

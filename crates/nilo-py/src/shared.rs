@@ -273,7 +273,8 @@ impl SharedRun {
             );
         }
         let time_nanos = monotonic_nanos();
-        let (mut refused, mut unusable, mut restart) = (Vec::new(), Vec::new(), None);
+        let (mut refused, mut unusable, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+        let mut restart = None;
         let outcome = self.store(|stream| {
             let mut on_device = Vec::new();
             for (row_step, found) in rows {
@@ -288,6 +289,12 @@ impl SharedRun {
                         Err(refusal) => refused.push((name, refusal)),
                     }
                 }
+                unusable.extend(found.unusable);
+                absent.extend(found.absent);
+                if names.is_empty() && found.on_device.is_empty() && row_step.is_counted() {
+                    // Nothing to store is no step.
+                    continue;
+                }
                 let step = Some(stream.resolve_step(row_step));
                 let table = stream.append_named(group, time_nanos, step, &names, &values);
                 let went_back = table.and_then(|table| stream.note_step(table, row_step.given()));
@@ -297,7 +304,6 @@ impl SharedRun {
                 {
                     stream.key_sets(group).remember(keys, table);
                 }
-                unusable.extend(found.unusable);
                 on_device.extend(found.on_device.into_iter().map(|value| (step, value)));
             }
             (on_device, stream.is_losing())
@@ -325,6 +331,11 @@ impl SharedRun {
                     "log: the step went back from {before} to {now}; every point is kept, but steps repeat. Pass a step that keeps counting, such as epoch * len(loader) + step"
                 ),
             )?;
+        }
+        for name in absent {
+            // Whoever says so has not measured it: nothing to raise for.
+            let text = format!("log: {name:?} is None; only scalars are stored");
+            warn_once(py, &text)?;
         }
         for (name, what) in unusable {
             report(

@@ -65,6 +65,11 @@ pub(crate) struct TrackedStep {
 }
 
 impl RowStep {
+    /// Whether it is one more than that of the last call of `log`.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, RowStep::Logged(None))
+    }
+
     /// The step that the caller gave.
     #[inline]
     pub(crate) fn given(self) -> Option<i64> {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from .. import run as runs
 from ..run import Run, begin_beside, init
 
@@ -23,14 +25,14 @@ def _find(training: object, given: Run | None, name: str | None, named: bool) ->
     current = runs.own_current()
     if current is not None:
         is_free = current._training is None and not (named and current._name not in (None, name))
-        if is_free or current._training == id(training):
-            current._training = id(training)
+        if is_free or current._training is not None and current._training() is training:
+            current._training = weakref.ref(training)
             return current
     if current is None or current._was_made_for_training and current._training_is_over:
         run = init(name=name)
     else:
         run = begin_beside(name)
-    run._training, run._was_made_for_training = id(training), True
+    run._training, run._was_made_for_training = weakref.ref(training), True
     return run
 
 
@@ -38,3 +40,14 @@ def training_is_over(run: Run | None) -> None:
     """The next training may take this one's place."""
     if run is not None:
         run._training_is_over = True
+
+
+def next_training_is_another(run: Run | None) -> None:
+    """What this run's callback is told next belongs to a new training, which has a run of its own."""
+    training_is_over(run)
+    if run is not None:
+        run._training = _of_nobody
+
+
+def _of_nobody() -> None:
+    """In the place of a training that is over for good."""

@@ -15,12 +15,15 @@ except ImportError as error:
     raise ImportError("nilometer.integrations.accelerate needs Accelerate: pip install accelerate torch") from error
 
 from ..run import Run, own_current
-from ._find_run import run_of_training
+from ._find_run import next_training_is_another, run_of_training
 from ._guard import guarded
 
 
 class NiloTracker(GeneralTracker):
-    """Stores what `accelerator.log` is given, from the main process. `end_training` ends the run if the tracker made it."""
+    """Stores what `accelerator.log` is given, from the main process. `end_training` ends the run if the tracker made it.
+
+    Each `init_trackers` begins a run, unless `run` is given; the first takes the one that `nilometer.init` began.
+    """
 
     name = "nilo"
     requires_logging_directory = False
@@ -29,8 +32,10 @@ class NiloTracker(GeneralTracker):
     def __init__(self, run_name: str | None = None, *, run: Run | None = None) -> None:
         super().__init__()
         self._run_name = run_name
+        self._given = run
         self._run = run
         self._made_it = False
+        self._has_started = False
 
     @property
     def tracker(self) -> Run | None:
@@ -40,6 +45,10 @@ class NiloTracker(GeneralTracker):
     @on_main_process
     @guarded
     def start(self) -> None:
+        if self._has_started and self._given is None:
+            next_training_is_another(self._run)
+            self._run = None
+        self._has_started = True
         self._get()
 
     @on_main_process

@@ -20,7 +20,7 @@ except ImportError as error:
 from .._native import own_rank
 from .._trouble import is_strict, report
 from ..run import Run, own_current
-from ._find_run import run_of_training, training_is_over
+from ._find_run import next_training_is_another, run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -38,7 +38,8 @@ class NiloCallback(TrainerCallback):
     Samples and tokens are those of all processes, as the Trainer counts them;
     tokens need `include_num_input_tokens_seen` in the arguments (TRL's GRPO counts them by itself).
 
-    Each Trainer has a run of its own, named by `run_name`; the first takes the one that `nilometer.init` began.
+    Each training has a run of its own, named by `run_name`, also the second `train()` of one Trainer;
+    the first takes the one that `nilometer.init` began. All of them add to `run` where that is given.
     Metrics come from the first process, phases from all of them.
     The run stays open after training, so that a later evaluation lands in it.
     """
@@ -49,6 +50,7 @@ class NiloCallback(TrainerCallback):
         self._recorder: StepRecorder | None = None
         self._is_first = True
         self._tokens_seen = 0
+        self._has_begun_training = False
 
     @property
     def run(self) -> Run | None:
@@ -57,6 +59,11 @@ class NiloCallback(TrainerCallback):
 
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        # Also after one that an exception ended, or that found its batches too large.
+        if self._has_begun_training and self._given is None:
+            next_training_is_another(self.run)
+            self._recorder = None
+        self._has_begun_training = True
         recorder = self._begin(args, state)
         if recorder is None:
             return

@@ -15,7 +15,7 @@ except ImportError as error:
     ) from error
 
 from ..run import Run
-from ._find_run import run_of_training, training_is_over
+from ._find_run import next_training_is_another, run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -26,6 +26,7 @@ class NiloCallback(keras.callbacks.Callback):
     A batch's figures are Keras's running means since the epoch began. The step counts batches over all epochs, from 0;
     an epoch's figures have the step of its last batch.
     Phases: `step` for a batch, `data` between batches (not with TensorFlow, which gets its data within the batch), `evaluate`.
+    Each `fit` has a run of its own, unless `run` is given: then the steps of the next one go on counting.
     Keras does not tell callbacks how large a batch is: give `batch_size` for samples a second.
     """
 
@@ -40,6 +41,9 @@ class NiloCallback(keras.callbacks.Callback):
 
     @guarded
     def on_train_begin(self, logs: Any = None) -> None:
+        if self._recorder is not None and self._given is None:
+            next_training_is_another(self._recorder.run)
+            self._step = 0
         run = run_of_training(self, self._given)
         self._recorder = StepRecorder(run)
         run.config({"epochs": self.params.get("epochs"), "steps_per_epoch": self.params.get("steps")})

@@ -21,7 +21,7 @@ except ImportError:
 
 from ..run import Run
 from ..torch import batch_size
-from ._find_run import run_of_training, training_is_over
+from ._find_run import next_training_is_another, run_of_training, training_is_over
 from ._guard import guarded
 from ._recorder import StepRecorder
 
@@ -74,7 +74,7 @@ class NiloLogger(Logger):
 class NiloCallback(Callback):
     """Records the phases of each training batch: `data`, `forward`, `backward`, `optimizer`; also `evaluate`.
 
-    They go to the run of every NiloLogger, or to one of the callback's own where there is none.
+    They go to the run of every NiloLogger, or to one of the callback's own for each `fit` where there is none.
     Samples are the first dimension of the batch's first tensor, tokens its elements if they are whole numbers in two dimensions.
     Epochs and checkpoints are marks. With manual optimization the time before the first backward is `forward`.
     """
@@ -84,6 +84,8 @@ class NiloCallback(Callback):
         # One for each run: every logger has its own.
         self._recorders: list[StepRecorder] = []
         self._hooks: list[Any] = []
+        # Where there is no logger.
+        self._own_run: Run | None = None
 
     @guarded
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -97,8 +99,12 @@ class NiloCallback(Callback):
 
     def _runs(self, trainer: Any) -> list[Run]:
         loggers = [logger for logger in trainer.loggers if isinstance(logger, NiloLogger)]
-        if self._given is not None or not loggers:
+        if self._given is not None:
             return [run_of_training(self, self._given)]
+        if not loggers:
+            next_training_is_another(self._own_run)
+            self._own_run = run_of_training(self, None)
+            return [self._own_run]
         # In ranks without the logger, the run of its name is that of the first rank.
         return [run_of_training(logger, logger.experiment, logger._name) for logger in loggers]
 

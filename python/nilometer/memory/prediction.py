@@ -52,7 +52,7 @@ class OOMPrediction:
     def __str__(self) -> str:
         prediction = None
         if self.predicted_oom_seconds is not None:
-            prediction = (self.predicted_oom_seconds, self.predicted_oom_range, self.confidence or 0.0)
+            prediction = (self.predicted_oom_seconds, self.predicted_oom_range, self.confidence)
         return _native.warning_text(
             self.device_name,
             self.risk_level.value,

@@ -59,6 +59,9 @@ fn a_warning_is_never_low_and_the_block_says_what_the_status_says() {
                 let text = assessed.warning_text(str::to_owned);
                 let shown = format!("Risk Level: {}", assessed.level.as_str());
                 assert!(text.contains(&shown), "{text}");
+                let is_shown_as_warning = text.starts_with("[WARNING] OOM Warning: GPU 0\n");
+                assert_eq!(is_shown_as_warning, assessed.is_warning(), "{text}");
+                assert_eq!(is_shown_as_warning, !text.starts_with("OOM Risk: GPU 0\n"));
                 assert_eq!(exit_status([&assessed]), u8::from(assessed.is_warning()));
                 assert_eq!(assessed.is_warning(), assessed.level >= RiskLevel::High);
                 assert!(assessed.level >= forecast_level);

@@ -1,10 +1,10 @@
-//! The block that is printed for a warning. Scripts know it: its first words and its keys do not change.
+//! The block that is printed for a warning, and in calmer words for a risk that is none. Scripts know it: its first words and its keys do not change.
 
 use std::fmt::Write;
 
 use nilo_sample::words::duration_between_in_words;
 
-use super::{Assessment, Prediction};
+use super::{Assessment, Prediction, is_warning};
 use nilo_forecast::{Cause, RiskLevel};
 
 /// What the block says.
@@ -18,6 +18,8 @@ pub struct WarningText<'a> {
     pub used_percent: Option<f64>,
     /// When it runs out.
     pub prediction: Option<Prediction>,
+    /// How sure that is, where somebody has said it.
+    pub confidence: Option<f64>,
     /// What drives it there.
     pub cause: Option<Cause>,
     /// Whether it did run out.
@@ -31,7 +33,11 @@ pub struct WarningText<'a> {
 impl WarningText<'_> {
     /// The block, without a line break at its end.
     pub fn to_text(&self) -> String {
-        let mut text = format!("[WARNING] OOM Warning: {}", self.name);
+        let label = match is_warning(self.level) {
+            true => "[WARNING] OOM Warning",
+            false => "OOM Risk",
+        };
+        let mut text = format!("{label}: {}", self.name);
         let mut line = |key: &str, value: &str| {
             // Writing into a text cannot fail.
             write!(text, "\n   {key}: {value}").ok();
@@ -47,8 +53,8 @@ impl WarningText<'_> {
             (None, false, _) => "not in sight".to_owned(),
         };
         line("Predicted OOM Time", &time);
-        if let Some(told) = &self.prediction {
-            line("Confidence", &format!("{:.2}", told.confidence));
+        if let Some(confidence) = self.confidence {
+            line("Confidence", &format!("{confidence:.2}"));
         }
         for advice in self.recommendations {
             line("Recommendation", advice);
@@ -71,6 +77,7 @@ impl Assessment {
             level: self.level,
             used_percent: self.used_percent,
             prediction: self.prediction,
+            confidence: self.prediction.map(|told| told.confidence),
             cause: self.cause,
             has_run_out: self.ran_out.is_some(),
             recommendations: &self.recommendations,

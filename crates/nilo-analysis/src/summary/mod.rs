@@ -184,7 +184,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         status: ending.status,
         exit_code: ending.exit_code,
         signal: ending.signal,
-        failed_rank: failed_rank(recording),
+        failed_rank: failed_rank(recording).map(|rank| rank.within(to_secs(duration_nanos))),
         duration_secs: to_secs(duration_nanos),
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
