@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 
 import pytest
 from conftest import MIB, python, unavailable, wait_until
+from package import run_program
 
 
 def refused(result, *words, code=2):
@@ -373,6 +375,70 @@ def test_a_finished_run_that_lost_its_tail_is_damaged(nilo):
     result = nilo("verify")
     assert result.returncode == 1 and "the recording stops before that" in result.stdout
     assert nilo.show()["recorder"]["damage"]
+
+
+LOG_2000 = "import nilometer as n; r = n.init(); [n.log({'loss': i, 'acc': i}, step=i) for i in range(2000)]; r.finish()"
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in-a-job"])
+def test_a_python_run_that_lost_its_tail_is_damaged(nilo, inside):
+    record_python(nilo, LOG_2000, inside)
+    (segment,) = program_files(nilo, "*.nilo")
+    assert nilo("verify").returncode == 0
+    os.truncate(segment, os.path.getsize(segment) - 50)
+    assert nilo.show()["recorder"]["damage"]
+    result = nilo("verify")
+    assert result.returncode == 1 and "damaged" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("damage", [os.unlink, lambda path: os.truncate(path, 128), lambda path: os.truncate(path, os.path.getsize(path) // 2)], ids=["gone", "header", "cut"])
+def test_verify_finds_what_show_finds(nilo, damage):
+    record_python(nilo, LOG_2000.replace("2000", "4000"), inside=False)
+    (compacted,) = program_files(nilo, "*.nilc")
+    assert nilo("verify").returncode == 0
+    assert program_files(nilo, "*.nilo"), "a segment after it, by which a reader knows that there was one"
+    damage(compacted)
+    assert "segment 0 is missing" in nilo.show()["recorder"]["damage"][0]
+    result = nilo("verify", "--format", "json")
+    assert result.returncode == 1 and json.loads(result.stdout)["ok"] is False, result.stdout
+
+
+def record_python(nilo, code, inside):
+    if inside:
+        assert nilo("run", "--quiet", "--", *python(code)).returncode == 0
+    else:
+        run_program(code, nilo.folder)
+
+
+def program_files(nilo, pattern):
+    """What the program itself wrote, also into a run inside a job."""
+    return sorted(path for path in nilo.run_folder().rglob(pattern) if path.name.startswith("python-"))
+
+
+@pytest.mark.parametrize("verb", [["plot", "-o", "out.svg"], ["export", "-o", "out.csv"], ["export", "-o", "out.parquet"]], ids=lambda verb: verb[-1])
+def test_a_file_that_does_not_fit_leaves_nothing(nilo, verb):
+    nilo("run", "--quiet", "--", "true")
+
+    def few_bytes():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    before = sorted(os.listdir(nilo.folder))
+    result = nilo(*verb, preexec_fn=few_bytes)
+    assert result.returncode == 2 and f"cannot write {verb[-1]}" in result.stderr, result
+    assert sorted(os.listdir(nilo.folder)) == before
+    (nilo.folder / verb[-1]).write_text("before")
+    assert nilo(*verb, preexec_fn=few_bytes).returncode == 2
+    assert (nilo.folder / verb[-1]).read_text() == "before"
+    assert nilo(*verb).returncode == 0 and (nilo.folder / verb[-1]).stat().st_size > 100
+
+
+def test_a_long_name_widens_no_table_and_an_empty_one_is_none(nilo):
+    nilo("run", "--quiet", "--name", "n" * 500, "--", "true")
+    nilo("run", "--quiet", "--name", "", "--", "true")
+    assert [run["name"] for run in nilo.runs()] == ["n" * 500, None]
+    listed = nilo("runs").stdout
+    assert "nnn…" in listed and max(map(len, listed.splitlines())) < 200
 
 
 def test_a_finished_run_without_its_record_is_damaged(nilo):

@@ -65,17 +65,23 @@ def test_python_hides_them_too(tmp_path):
 
 
 def test_settings_under_secret_names_are_hidden(nilo):
-    config = {"api_key": SECRET, "db": {"password": SECRET}, "servers": [{"token": SECRET}], "max_tokens": 512, "optimizer": "adam"}
+    config = {"api_key": SECRET, "db": {"password": SECRET}, "servers": [{"token": SECRET}], "cmd": f"train --token {SECRET}", "argv": ["--pass", SECRET], "max_tokens": 512, "optimizer": "adam"}
     code = f"import nilometer; nilometer.init(config={config!r}); nilometer.current_run().config(hftoken={SECRET!r})"
     nilo("run", "--quiet", "--", *python(code))
     (inner,) = [path for path in (nilo.run_folder() / "runs").iterdir() if path.is_dir()]
     assert SECRET.encode() not in b"".join(path.read_bytes() for path in inner.iterdir())
     hidden = json.loads(nilo("show", inner, "--format", "json").stdout)["config"]
-    assert hidden == {"api_key": "***", "db/password": "***", "servers": [{"token": "***"}], "max_tokens": 512, "optimizer": "adam", "hftoken": "***"}
+    assert hidden == {"api_key": "***", "db/password": "***", "servers": [{"token": "***"}], "cmd": "train --token ***", "argv": ["--pass", "***"], "max_tokens": 512, "optimizer": "adam", "hftoken": "***"}
     nilo("run", "--quiet", "--keep-secrets", "--dir", "kept", "--", *python(code))
     (kept,) = [path for path in (nilo.folder / "kept").glob("*/runs/*") if path.is_dir()]
     shown = json.loads(nilo("show", kept, "--format", "json").stdout)["config"]
     assert (shown["api_key"], shown["hftoken"]) == (SECRET, SECRET)
+
+
+def test_secrets_in_tags_are_hidden(nilo):
+    nilo("run", "--quiet", "--tag", f"token={SECRET}", "--tag", "lr=1", "--", "true")
+    assert SECRET not in everything_told(nilo)
+    assert nilo.runs()[0]["tags"] == {"lr": "1", "token": "***"}
 
 
 def mode(path):
@@ -104,7 +110,7 @@ HOSTILE = "=cmd()\x1b]0;x\x07\u202etxt\u200b\u2066"
 def test_names_tags_and_marks_act_on_no_screen(nilo):
     mark = f"import subprocess, os; subprocess.run([os.environ['NILO'], 'mark', {HOSTILE!r}], check=True)"
     nilo("run", "--name", HOSTILE, "--tag", f"k={HOSTILE}", "--", *python(mark + f"; {HOSTILE!r}"), HOSTILE, extra_env={"NILO": NILO})
-    for verb in (["show", "--all"], ["show"], ["runs"], ["runs", "--format", "csv"], ["compare", "last", "last"], ["compare", "last", "last", "--format", "csv"], ["export", "--format", "csv"], ["export", "--format", "csv", "--long"], ["show", "--format", "csv"], ["oom"], ["leak"], ["show", HOSTILE + "?"]):
+    for verb in (["show", "--all"], ["show"], ["runs"], ["runs", "--format", "csv"], ["compare", "last", "last"], ["compare", "last", "last", "--format", "csv"], ["export", "--format", "csv"], ["export", "--format", "csv", "--long"], ["show", "--format", "csv"], ["oom"], ["leak"], ["show", HOSTILE + "?"], ["show", "--format", "json"], ["runs", "--format", "json"], ["export", "--format", "json"]):
         result = nilo(*verb)
         for character in "\x1b\x07\u202e\u200b\u2066":
             assert character not in result.stdout + result.stderr, (verb, result.stdout, result.stderr)

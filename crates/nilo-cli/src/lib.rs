@@ -12,6 +12,7 @@ mod failure;
 mod folder;
 mod listed_runs;
 mod live;
+mod output_file;
 mod recording;
 mod screen;
 mod settings;

@@ -18,6 +18,7 @@
 use std::io::{BufWriter, Write};
 
 use nilo_analysis::step_at;
+use nilo_sample::printable::escape_json;
 use nilo_sample::{Column, Event, RecordedTable, Recording, Subject, is_absent};
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ struct EventLine<'a> {
 pub fn write_json(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
     let mut output = BufWriter::new(output);
     write!(output, "{{\"schema\":\"{RECORDING_SCHEMA}\",\n\"run\":")?;
-    serde_json::to_writer(&mut output, &recording.description)?;
+    write_texts(&recording.description, &mut output)?;
 
     write!(output, ",\n\"tables\":[")?;
     for (index, table) in recording.tables.iter().enumerate() {
@@ -62,7 +63,7 @@ pub fn write_json(recording: &Recording, output: impl Write) -> Result<(), Expor
             time_nanos: timed.time_nanos,
             event: &timed.event,
         };
-        serde_json::to_writer(&mut output, &line)?;
+        write_texts(&line, &mut output)?;
     }
 
     write!(
@@ -70,10 +71,16 @@ pub fn write_json(recording: &Recording, output: impl Write) -> Result<(), Expor
         "],\n\"dropped_rows\":{},\n\"damage\":",
         recording.dropped_rows
     )?;
-    serde_json::to_writer(&mut output, &recording.damage)?;
+    write_texts(&recording.damage, &mut output)?;
     output.write_all(b"}\n")?;
     output.flush()?;
     Ok(())
+}
+
+/// What has texts in it, escaped as all JSON of ours: the file may be looked at on a terminal.
+fn write_texts(value: &impl Serialize, output: &mut impl Write) -> Result<(), ExportError> {
+    let json = escape_json(&serde_json::to_string(value)?);
+    Ok(output.write_all(json.as_bytes())?)
 }
 
 fn write_table(table: &RecordedTable, output: &mut impl Write) -> Result<(), ExportError> {
@@ -84,7 +91,7 @@ fn write_table(table: &RecordedTable, output: &mut impl Write) -> Result<(), Exp
         rank: table.spec.rank,
         columns: &table.spec.columns,
     };
-    let head = serde_json::to_string(&head)?;
+    let head = escape_json(&serde_json::to_string(&head)?);
     // The object stays open: the arrays follow.
     let open = head.strip_suffix('}').unwrap_or(&head);
     write!(output, "{open},\"times_nanos\":")?;

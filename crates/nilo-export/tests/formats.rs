@@ -259,6 +259,30 @@ fn metrics() -> Recording {
 }
 
 #[test]
+fn json_has_nothing_that_acts_on_a_screen() {
+    let odd = "a\u{202e}b\u{2066}c\u{200b}d\u{9b}e\u{1b}f\u{e0041}";
+    let mut recording = metrics();
+    recording.description.name = Some(odd.to_owned());
+    recording.tables[0].writer = odd.to_owned();
+    recording.damage = vec![odd.to_owned()];
+    recording.events.push(nilo_sample::TimedEvent {
+        time_nanos: 1,
+        event: nilo_sample::Event::Mark {
+            text: odd.to_owned(),
+        },
+    });
+    let written = text(|out| write_json(&recording, out).unwrap());
+    let is_shown = |c: char| c == '\n' || nilo_sample::printable::is_printable(c);
+    assert!(written.chars().all(is_shown), "{written}");
+    let json: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(json["run"]["name"], odd);
+    assert_eq!(json["tables"][0]["writer"], odd);
+    assert_eq!(json["damage"][0], odd);
+    let events = json["events"].as_array().unwrap();
+    assert_eq!(events.last().unwrap()["text"], odd);
+}
+
+#[test]
 fn a_row_without_a_step_has_none_in_any_format() {
     let mut recording = metrics();
     recording.tables[0].steps[1] = i64::MIN;

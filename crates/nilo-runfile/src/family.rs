@@ -146,8 +146,10 @@ impl RunFolder {
         wanted: RowsWanted<'_>,
     ) {
         if let Some(only) = self.only_run(&recording.description) {
-            let on_the_jobs_axis = recording.description.clone();
-            if let Ok(mut inner) = load::load(only.path(), on_the_jobs_axis, keep, wanted) {
+            let of_job = recording.description.clone();
+            let told = only.describe();
+            let own = told.as_ref().unwrap_or(&of_job).clone();
+            if let Ok(mut inner) = load::load_inside(only.path(), &own, of_job, keep, wanted) {
                 for table in &mut inner.tables {
                     table.writer = inner_writer(only.path(), &table.writer);
                 }
@@ -162,7 +164,7 @@ impl RunFolder {
                 recording.dropped_rows += inner.dropped_rows;
                 recording.dropped_program_rows += inner.dropped_program_rows;
             }
-            if let Ok(told) = only.describe() {
+            if let Ok(told) = told {
                 let description = &mut recording.description;
                 description.name = description.name.take().or(told.name);
                 description.resumes = description.resumes.take().or(told.resumes);

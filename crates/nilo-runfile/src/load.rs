@@ -27,6 +27,18 @@ pub(crate) fn load(
     keep: &dyn Fn(&TableSpec) -> bool,
     wanted: RowsWanted<'_>,
 ) -> Result<Recording, RunfileError> {
+    let own = description.clone();
+    load_inside(folder, &own, description, keep, wanted)
+}
+
+/// The same of a run inside a job, on the time axis of the job's `description`.
+pub(crate) fn load_inside(
+    folder: &Path,
+    own: &RunDescription,
+    description: RunDescription,
+    keep: &dyn Fn(&TableSpec) -> bool,
+    wanted: RowsWanted<'_>,
+) -> Result<Recording, RunfileError> {
     let files = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
     let axis = TimeAxis::new(&description);
     let mut collector = Collector::new(keep, 0).taking(wanted);
@@ -39,7 +51,7 @@ pub(crate) fn load(
             folder,
             writer,
             stream,
-            &description,
+            own,
             &axis,
             &mut collector,
             &mut damage,

@@ -30,6 +30,22 @@ pub fn is_printable(c: char) -> bool {
         ))
 }
 
+/// JSON with everything that is not printable written as `\u202e`, which means the same. Line ends of the layout stay; those inside of texts are escaped already.
+pub fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || is_printable(c) {
+            escaped.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
 //! `nilo export`: a run for other programs.
 
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use nilo_sample::{Recording, Subject};
 use crate::args::{ExportArgs, ExportFormat};
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, runs_root};
+use crate::output_file::write_file;
 use crate::settings::Settings;
 
 pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -42,12 +42,9 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
             return Err(Failure::new("TensorBoard needs a folder").hint("give one with -o"));
         }
         Some(path) => {
-            let about = |error: std::io::Error| {
-                Failure::new(format!("cannot write {}: {error}", path.display()))
-            };
-            let mut file = BufWriter::new(File::create(&path).map_err(about)?);
-            write(&recording, format, args.long, &mut file)?;
-            file.flush().map_err(about)?;
+            write_file(&path, |mut out| {
+                write(&recording, format, args.long, &mut out)
+            })?;
         }
         None if format == ExportFormat::Parquet && std::io::stdout().is_terminal() => {
             return Err(

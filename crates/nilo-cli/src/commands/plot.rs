@@ -13,6 +13,7 @@ use nilo_sample::{Recording, TableSpec};
 use crate::args::{PlotArgs, XAxisArg};
 use crate::failure::{Failure, note};
 use crate::folder::{find_run, load, load_where, runs_root};
+use crate::output_file::write_file;
 use crate::recording::program_name;
 use crate::settings::Settings;
 use crate::text::one_line::one_line;
@@ -88,8 +89,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     } else {
         chart.to_svg().into_bytes()
     };
-    std::fs::write(&output, bytes)
-        .map_err(|error| Failure::new(format!("cannot write {}: {error}", output.display())))?;
+    write_file(&output, |out| Ok(out.write_all(&bytes)?))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
 }

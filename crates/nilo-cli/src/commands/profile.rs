@@ -10,7 +10,7 @@ use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget}
 use crate::recording::check_writable;
 use crate::screen::Screen;
 use crate::settings::Settings;
-use crate::text::json::write_json;
+use crate::text::json::{json_text, write_json};
 use crate::text::profile::write_profile;
 use crate::wrap::WrappingWriter;
 
@@ -61,8 +61,8 @@ pub(crate) fn run(args: ProfileArgs, settings: &Settings) -> Result<u8, Failure>
 /// Writes the report where asked.
 pub(crate) fn write_report(report: &ProfileAnswer, path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(report)?;
-    std::fs::write(path, text + "\n").map_err(|error| {
+    let text = json_text(report)?;
+    std::fs::write(path, text).map_err(|error| {
         let sentence = format!("cannot write the report {}: {error}", path.display());
         Failure::new(sentence).hint("--format json prints it instead")
     })

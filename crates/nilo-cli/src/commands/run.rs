@@ -33,9 +33,10 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let name = args.name.clone().unwrap_or_else(|| program_name(&words));
+    let given = args.name.clone().filter(|name| !name.is_empty());
+    let name = given.clone().unwrap_or_else(|| program_name(&words));
     let mut description = describe(RunMode::Run, words, &name, sampling);
-    description.name = args.name;
+    description.name = given;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
         return Err(run_unrecorded(&args.command));

@@ -16,6 +16,7 @@ use crate::listed_runs::{RunLine, list_jobs};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
+use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_coloured_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -95,6 +96,9 @@ const STATUS: usize = 1;
 /// Where it has the command, which is long and comes last.
 const COMMAND: usize = 6;
 
+/// What is shown of a name; JSON and CSV have all of it.
+const NAME_CHARS: usize = 40;
+
 fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Result<()> {
     let has_resumed = listed.iter().any(|listed| listed.figures.resumes.is_some());
     let mut columns = vec![
@@ -123,7 +127,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
             nilo_sample::units::format_duration((figures.duration_secs * 1e9) as u64),
             bytes(figures.peak_bytes),
             bytes(figures.mean_bytes),
-            printable(figures.name.as_deref().unwrap_or("-")),
+            one_line(figures.name.as_deref().unwrap_or("-"), NAME_CHARS),
             printable(&command),
         ];
         if has_resumed {

@@ -46,8 +46,8 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         .iter()
         .filter_map(|pid| Some(by_pid.get(pid)?.info.command.clone()))
         .collect();
-    let name = args
-        .run_name
+    let given = args.run_name.clone().filter(|name| !name.is_empty());
+    let name = given
         .clone()
         .or_else(|| Some(by_pid.get(pids.first()?)?.info.name.clone()));
     let mut description = describe(
@@ -56,7 +56,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         name.as_deref().unwrap_or("watch"),
         sampling,
     );
-    description.name = args.run_name;
+    description.name = given;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
         return Err(

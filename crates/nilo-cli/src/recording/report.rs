@@ -9,6 +9,7 @@ use nilo_sample::Ending;
 use crate::failure::{self, Failure};
 use crate::screen::Screen;
 use crate::text::fresh_line::begin_line;
+use crate::text::json::json_text;
 use crate::text::summary::{FEW, write_summary};
 use crate::wrap::WrappingWriter;
 
@@ -38,8 +39,8 @@ pub(crate) fn report(
     recording.dropped_rows = recording.dropped_rows.max(dropped + of_programs);
     let summary = summarize(&recording, ending);
     if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&summary).unwrap_or_default();
-        if let Err(error) = std::fs::write(path, text + "\n") {
+        let text = json_text(&summary).unwrap_or_default();
+        if let Err(error) = std::fs::write(path, text) {
             failure::warn(&format!(
                 "could not write the summary to {}: {error}",
                 path.display()

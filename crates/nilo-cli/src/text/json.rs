@@ -1,13 +1,13 @@
-//! JSON on standard output, which may be a terminal: what acts on a screen is escaped as `\u202e`, and means the same.
+//! JSON on standard output, which may be a terminal, and in files, which are looked at on one: what acts on a screen is escaped as `\u202e`, and means the same.
 
 use std::io::{self, Write};
 
-use nilo_sample::printable::is_printable;
+use nilo_sample::printable::escape_json;
 use serde::Serialize;
 
 /// Writes a value over several lines, with a line end.
 pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    write_escaped(out, &serde_json::to_string_pretty(value)?)
+    out.write_all(json_text(value)?.as_bytes())
 }
 
 /// As [`write_json`], with the keys in alphabetical order, which some answers have had from the beginning.
@@ -20,25 +20,19 @@ pub(crate) fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> io
     write_escaped(out, &serde_json::to_string(value)?)
 }
 
+/// A value over several lines, with a line end, for a file.
+pub(crate) fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(escape_json(&serde_json::to_string_pretty(value)?) + "\n")
+}
+
 fn write_escaped(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let mut escaped = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
-        // Line ends are the layout's: those inside of texts are escaped already.
-        if c == '\n' || is_printable(c) {
-            escaped.push(c);
-        } else {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    escaped.push('\n');
-    out.write_all(escaped.as_bytes())
+    out.write_all((escape_json(text) + "\n").as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use nilo_sample::printable::is_printable;
+
     use super::*;
 
     #[test]

@@ -1,0 +1,76 @@
+//! A file that the user asked for: there whole, or not at all.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use nilo_tokenizer::WholeFile;
+
+use crate::failure::Failure;
+
+/// Writes a file. When that fails, on a full disk for example, nothing is left of it, and a file that was there before stays.
+pub(crate) fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let about =
+        |error: io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
+    let named = |failure: Failure| {
+        let sentence = failure.sentence();
+        Failure::new(format!("cannot write {}: {sentence}", path.display()))
+    };
+    let there = path.metadata().ok();
+    let is_other = there
+        .as_ref()
+        .is_some_and(|there| !there.is_file() && !there.is_dir());
+    let whole = match is_other {
+        // A device or a pipe is written as it is.
+        true => None,
+        false => match WholeFile::create(path) {
+            Ok(file) => Some(file),
+            // A file that may be written in a folder that may not.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && there.is_some() => {
+                None
+            }
+            Err(error) => return Err(about(error)),
+        },
+    };
+    match whole {
+        Some(file) => {
+            let mut output = BufWriter::new(file);
+            write(&mut output).map_err(named)?;
+            let file = output
+                .into_inner()
+                .map_err(|error| about(error.into_error()))?;
+            file.keep().map_err(about)
+        }
+        None => {
+            let mut output = BufWriter::new(File::create(path).map_err(about)?);
+            write(&mut output)?;
+            Ok(output.flush()?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_leaves_nothing_and_keeps_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.csv");
+        let fail = |out: &mut (dyn Write + Send)| {
+            out.write_all(&[b'x'; 100_000])?;
+            Err(Failure::new("no space left"))
+        };
+        let failure = write_file(&path, fail).unwrap_err();
+        assert!(failure.sentence().ends_with("x.csv: no space left"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        write_file(&path, |out| Ok(out.write_all(b"one")?)).unwrap();
+        write_file(&path, fail).unwrap_err();
+        assert_eq!(std::fs::read(&path).unwrap(), b"one");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        write_file(Path::new("/dev/null"), |out| Ok(out.write_all(b"x")?)).unwrap();
+    }
+}
