@@ -199,7 +199,7 @@ impl ProcessTree {
     }
 
     /// Takes a process in; `None` when it is gone already.
-    fn add(&mut self, pid: u32, origin: Birthplace) -> Option<ProcessId> {
+    fn add(&mut self, pid: u32, birthplace: Birthplace) -> Option<ProcessId> {
         let mut buffer = [0; STAT_BYTES];
         let stat = self.proc.stat_of(pid, &mut buffer);
         let Some(stat) = stat.filter(|stat| stat.state != b'Z' || stat.threads > 1) else {
@@ -257,7 +257,7 @@ impl ProcessTree {
             memory_bytes: 0,
             is_forked: self.holdings.has_relatives(pid),
             first_seen_nanos: self.now_nanos,
-            cpu_before_nanos: match origin {
+            cpu_before_nanos: match birthplace {
                 Birthplace::Inside => 0,
                 Birthplace::Elsewhere => reading.cpu_nanos,
             },
@@ -406,14 +406,14 @@ impl ProcessTree {
             self.discover();
         }
         let known = self.processes.iter().find(|process| process.id.pid == pid);
-        let origin = match self.has_ticked {
+        let birthplace = match self.has_ticked {
             true => Birthplace::Elsewhere,
             false => Birthplace::Inside,
         };
         let id = match known {
             Some(process) => process.id,
             None => self
-                .add(pid, origin)
+                .add(pid, birthplace)
                 .ok_or(SourceError::NoSuchProcess { pid })?,
         };
         let mut found = std::mem::take(&mut self.found);
@@ -421,7 +421,7 @@ impl ProcessTree {
         self.discovery
             .look_everywhere(&self.proc, &mut self.members, &mut found);
         for pid in &found {
-            self.add(*pid, origin);
+            self.add(*pid, birthplace);
         }
         self.found = found;
         self.read_details();
