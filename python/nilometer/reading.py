@@ -115,7 +115,10 @@ class RecordedRun:
         return _series(self._reader.tree(column))
 
     def throughput(self, column: str = "samples") -> Series:
-        """Running totals of `batches`, `samples` or `tokens`; `counted_nanos` is the time that counts, without pauses."""
+        """Running totals of `batches`, `samples` or `tokens`; `counted_nanos` is the time that counts, without pauses.
+
+        Each tracker of each process has totals of its own, one among the other here; `summary()` has their sum.
+        """
         return _series(self._reader.throughput(column))
 
     def torch_memory(self, device: int = 0, column: str = "allocated_bytes") -> Series:

@@ -432,6 +432,44 @@ def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, bel
     assert {listed["name"]: listed["exit_code"] for listed in nilo.runs() if listed["name"] == "ranks"} == {"ranks": 9}
 
 
+LATE_RANK = """
+    import os, pathlib, time, nilometer
+    rank = int(os.environ["RANK"])
+    def wait_for(name):
+        while not pathlib.Path(name).exists():
+            time.sleep(0.01)
+    if rank == 1:
+        while time.process_time() < 2:
+            pass
+        pathlib.Path("burned").touch()
+        wait_for("begun")
+        nilometer.init(name="late")
+        nilometer.log({"loss": 1.0}, step=0)
+        wait_for("over")
+    else:
+        wait_for("burned")
+        run = nilometer.init(name="late", interval=0.05)
+        nilometer.log({"loss": 0.0}, step=0)
+        def processes():
+            return nilometer.read_run(run.path).memory("processes").value.tolist()
+        while not processes():
+            time.sleep(0.01)
+        pathlib.Path("begun").touch()
+        while max(processes()) < 2:
+            time.sleep(0.01)
+        pathlib.Path("over").touch()
+"""
+
+
+def test_what_a_rank_spent_before_it_joined_is_not_the_runs(folder):
+    code = textwrap.dedent(LATE_RANK)
+    environment = QUIET | {"WORLD_SIZE": "2", "NILO_STRICT": "1"}
+    ranks = [subprocess.Popen([sys.executable, "-c", code], env=environment | {"RANK": str(rank)}) for rank in range(2)]
+    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    # Waiting costs a little.
+    assert nilometer.read_run("late", dir=folder / ".nilo").summary()["cpu"]["total_secs"] < 1.5
+
+
 # As torchrun does on one machine; here one rank after the other.
 ONE_BY_ONE = """
     import os, subprocess, sys

@@ -2,11 +2,14 @@
 
 import json
 import math
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
 from fake_nvml import GIB, FakeDriver
-from package import run_program
+from package import QUIET, run_program
 
 import nilometer
 from nilometer.memory import LeakDetector, MemoryDebugger, MemoryProfiler, OOMDetector
@@ -38,6 +41,33 @@ def test_the_summary_of_a_report_is_of_gpus_alone(driver, tmp_path):
     assert set(report["devices"]) == names
     assert {entry["device"] for entry in report["oom"]} == names
     assert {entry["device"] for entry in report["leaks"]} == names
+
+
+def test_the_statistics_know_of_the_current_usage(driver, tmp_path):
+    code = """
+        import json, os, sys
+        from nilometer.memory import MemoryDebugger
+        debugger = MemoryDebugger(devices=[0], sampling_interval=0.1)
+        debugger.start_monitoring()
+        while not debugger.profiler.samples(0):
+            pass
+        debugger.stop_monitoring()
+        print("watched", flush=True)
+        sys.stdin.readline()
+        for debugger in (debugger, MemoryDebugger(devices=[0])):
+            print(json.dumps(debugger.get_status_report()["devices"]["0"]), flush=True)
+    """
+    say = "gpu GPU-a {0} 0 {1} 50 Fake G10"
+    driver.say(say.format(10 * GIB, 4 * GIB))
+    program = [sys.executable, "-c", textwrap.dedent(code)]
+    job = subprocess.Popen(program, cwd=tmp_path, env=QUIET | driver.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert job.stdout.readline() == "watched\n"
+    driver.say(say.format(10 * GIB, 9 * GIB))
+    watched, unwatched = map(json.loads, job.communicate("go\n", timeout=60)[0].splitlines())
+    for device, least in ((watched, 40), (unwatched, 90)):
+        assert device["current_usage"]["allocated"] == device["statistics"]["peak_allocated"] == 9 * GIB
+        assert device["current_usage"]["utilization_percent"] == device["statistics"]["max_utilization"] == 90
+        assert device["statistics"]["min_utilization"] == device["statistics"]["avg_utilization"] == least
 
 
 def test_a_leak_is_detected_on_the_host(run):

@@ -419,9 +419,10 @@ fn what_was_spent_before_joining_is_not_the_trees() {
     let burn = "import sys, time\ndef burn(until):\n while time.process_time() < until: pass\n print('burned', flush=True)\n";
     // The first forks a child that burns, the second burns before it joins, and again after that.
     let mut first = Job::python(&format!(
-        "{burn}import os\nsys.stdin.readline()\nif os.fork() == 0: burn(0.2)\nsys.stdin.read()"
+        "{burn}import os\nprint('ready', flush=True)\nsys.stdin.readline()\nif os.fork() == 0: burn(0.2)\nsys.stdin.read()"
     ));
     let mut second = Job::python(&format!("{burn}burn(0.2)\nsys.stdin.readline()\nburn(0.4)"));
+    first.hear();
     let mut tree = tree_of(&first);
     let mut ticker = Ticker::new();
     ticker.tick(&mut tree);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import datetime
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +57,8 @@ class MemoryProfiler(Watcher):
         readings = self.read()
         with self._lock:
             for reading in readings:
-                levels = self._levels.get(reading.device)
+                levels = self._levels.setdefault(reading.device, _Levels())
+                levels.look(reading)
                 devices[reading.device] = {
                     "current_usage": {
                         "allocated": reading.allocated,
@@ -67,7 +69,7 @@ class MemoryProfiler(Watcher):
                         **_own_part(reading),
                         **_torch_part(reading),
                     },
-                    "statistics": (levels or _Levels()).statistics(),
+                    "statistics": levels.statistics(),
                 }
         gpus = [reading for reading in readings if reading.device != HOST]
         total = sum(reading.total for reading in gpus)
@@ -115,17 +117,22 @@ class _Levels:
         self.allocated = array.array("Q")
         self.count = 0
         self.sum_percent = 0.0
+        self.last_percent = 0.0
         self.max_percent = 0.0
-        self.min_percent = 0.0
+        self.min_percent = math.inf
         self.peak = 0
 
-    def add(self, reading: DeviceReading, seconds: float) -> None:
-        percent = reading.utilization_percent
-        self.min_percent = percent if self.count == 0 else min(self.min_percent, percent)
-        self.max_percent = max(self.max_percent, percent)
-        self.sum_percent += percent
-        self.count += 1
+    def look(self, reading: DeviceReading) -> None:
+        """The extremes are of every look, those for a report too; mean, count and curve are of the samples."""
+        self.last_percent = reading.utilization_percent
+        self.max_percent = max(self.max_percent, self.last_percent)
+        self.min_percent = min(self.min_percent, self.last_percent)
         self.peak = max(self.peak, reading.allocated)
+
+    def add(self, reading: DeviceReading, seconds: float) -> None:
+        self.look(reading)
+        self.sum_percent += self.last_percent
+        self.count += 1
         if len(self.seconds) >= _MOST_SAMPLES:
             # Every second sample is dropped: the curve keeps its shape and memory its bound.
             self.seconds = self.seconds[::2]
@@ -134,7 +141,7 @@ class _Levels:
         self.allocated.append(max(reading.allocated, 0))
 
     def statistics(self) -> dict[str, Any]:
-        mean = self.sum_percent / self.count if self.count else 0.0
+        mean = self.sum_percent / self.count if self.count else self.last_percent
         return {
             "avg_utilization": round(mean, 2),
             "max_utilization": round(self.max_percent, 2),

@@ -64,7 +64,7 @@ impl Default for TreeOptions {
 
 /// Where a process that is taken in has been until then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum Birthplace {
     /// Born in the tree, or there from its beginning.
     Inside,
     /// It joins a tree that has been read before.
@@ -192,14 +192,14 @@ impl ProcessTree {
         self.discovery
             .look(&self.proc, &mut self.members, self.now_nanos, &mut found);
         for pid in &found {
-            self.add(*pid, Origin::Inside);
+            self.add(*pid, Birthplace::Inside);
         }
         self.found = found;
         self.holdings.end_look();
     }
 
     /// Takes a process in; `None` when it is gone already.
-    fn add(&mut self, pid: u32, origin: Origin) -> Option<ProcessId> {
+    fn add(&mut self, pid: u32, birthplace: Birthplace) -> Option<ProcessId> {
         let mut buffer = [0; STAT_BYTES];
         let stat = self.proc.stat_of(pid, &mut buffer);
         let Some(stat) = stat.filter(|stat| stat.state != b'Z' || stat.threads > 1) else {
@@ -257,9 +257,9 @@ impl ProcessTree {
             memory_bytes: 0,
             is_forked: self.holdings.has_relatives(pid),
             first_seen_nanos: self.now_nanos,
-            cpu_before_nanos: match origin {
-                Origin::Inside => 0,
-                Origin::Elsewhere => reading.cpu_nanos,
+            cpu_before_nanos: match birthplace {
+                Birthplace::Inside => 0,
+                Birthplace::Elsewhere => reading.cpu_nanos,
             },
         });
         self.last_coming_nanos = self.now_nanos;
@@ -406,14 +406,14 @@ impl ProcessTree {
             self.discover();
         }
         let known = self.processes.iter().find(|process| process.id.pid == pid);
-        let origin = match self.has_ticked {
-            true => Origin::Elsewhere,
-            false => Origin::Inside,
+        let birthplace = match self.has_ticked {
+            true => Birthplace::Elsewhere,
+            false => Birthplace::Inside,
         };
         let id = match known {
             Some(process) => process.id,
             None => self
-                .add(pid, origin)
+                .add(pid, birthplace)
                 .ok_or(SourceError::NoSuchProcess { pid })?,
         };
         let mut found = std::mem::take(&mut self.found);
@@ -421,7 +421,7 @@ impl ProcessTree {
         self.discovery
             .look_everywhere(&self.proc, &mut self.members, &mut found);
         for pid in &found {
-            self.add(*pid, origin);
+            self.add(*pid, birthplace);
         }
         self.found = found;
         self.read_details();
