@@ -8,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::{hostile_run, resumed_run, training_run, wide_run};
+use support::{Program, hostile_run, resumed_run, training_run, wide_run};
 
 fn nilo(root: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nilo"))
@@ -176,6 +176,43 @@ fn a_plot_has_the_loss_below_the_memory_unless_told_otherwise() {
     assert!(panels(&two) == 2 && two.contains(">1 NaN<") && two.contains(">step<"));
     assert_eq!(panels(&drawn(&["base", "better"])), 0);
     assert_eq!(panels(&drawn(&["base", "better", "--metric", "loss"])), 1);
+}
+
+#[test]
+fn a_resumed_plot_over_steps_says_whose_figures_it_has() {
+    let root = tempfile::tempdir().unwrap();
+    let run = |name: &str, steps: std::ops::Range<i64>| {
+        let folder = support::create(root.path(), name, "run", 5);
+        support::record_memory(&folder, 5);
+        let mut program = Program::in_run(&folder, "python-1");
+        for (second, step) in steps.enumerate() {
+            let values = [("loss", 8.0 / (1 + step) as f64)];
+            program.log(second as f64, Some(step), &values);
+        }
+        folder
+    };
+    run("first", 0..4);
+    let second = run("second", 4..8).path().join("run.json");
+    let text = std::fs::read_to_string(&second).unwrap();
+    let mut description: serde_json::Value = serde_json::from_str(&text).unwrap();
+    description["resumes"] = "20261115-075530-417-first".into();
+    std::fs::write(&second, description.to_string()).unwrap();
+    let drawn = |axis: &str| {
+        let output = nilo(root.path(), &["plot", "second", "-x", axis, "-o", "x.svg"]);
+        assert!(output.status.success(), "{output:?}");
+        std::fs::read_to_string(root.path().join("x.svg")).unwrap()
+    };
+    let over_steps = drawn("step");
+    for wanted in [
+        "over steps, peak",
+        ">2 runs: last 1, min 1, max 8<",
+        "metrics with the run it resumes",
+    ] {
+        assert!(over_steps.contains(wanted), "{wanted}: {over_steps}");
+    }
+    let over_time = drawn("time");
+    assert!(over_time.contains(">last 1, min 1, max 1.6<"));
+    assert!(!over_time.contains("it resumes"));
 }
 
 #[test]
