@@ -83,6 +83,16 @@ mod tests {
             };
             assert!(writer.append(tree, row * EVERY, None, &values.values()));
         }
+        // Closing does not wait for long until every full segment lies in a block.
+        let segments = || {
+            let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+            let is_segment =
+                |file: &std::fs::DirEntry| file.path().extension() == Some("nilo".as_ref());
+            files.filter(is_segment).count()
+        };
+        while segments() > 1 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         writer.close();
         folder
     }

@@ -44,6 +44,7 @@ fn compacted_run() -> Scratch {
             &[value, -value]
         ));
     }
+    support::wait_for_blocks(scratch.run.path());
     writer.close();
     scratch
 }

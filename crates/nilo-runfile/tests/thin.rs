@@ -7,7 +7,7 @@ mod support;
 use nilo_runfile::RunWriter;
 use nilo_sample::rows::{ProcessRow, TreeRow};
 use nilo_sample::{ProcessId, Recording, SeriesView, Subject, TableSpec, TypedRow};
-use support::{Scratch, metrics, small_segments};
+use support::{Scratch, metrics, small_segments, wait_for_blocks};
 
 const ROWS: u64 = 40_000;
 const STEP: u64 = 1000;
@@ -46,6 +46,9 @@ fn recorded(compact: bool, odd: f64) -> Scratch {
         assert!(writer.append(process, time, None, &of_process.values()));
         let value = if index == 3000 { odd } else { wave };
         assert!(writer.append(metric, time, Some(index as i64), &[value, 1.0]));
+    }
+    if compact {
+        wait_for_blocks(scratch.run.path());
     }
     writer.close();
     scratch

@@ -98,3 +98,17 @@ pub fn small_segments(compact: bool) -> WriterOptions {
         ..WriterOptions::default()
     }
 }
+
+/// Waits until every full segment lies in a block: on a busy machine that takes its time, and closing does not wait for long.
+#[allow(dead_code)]
+pub fn wait_for_blocks(folder: &std::path::Path) {
+    let segments = || {
+        let files = std::fs::read_dir(folder).unwrap().flatten();
+        let is_segment =
+            |file: &std::fs::DirEntry| file.path().extension() == Some("nilo".as_ref());
+        files.filter(is_segment).count()
+    };
+    while segments() > 1 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
