@@ -17,10 +17,11 @@ from nilometer.memory import LeakDetector, MemoryDebugger, MemoryProfiler, OOMDe
 def test_a_profile_sees_an_allocation_and_its_end():
     profiler = MemoryProfiler(sampling_interval=0.01, devices=["host"])
     with profiler:
-        time.sleep(0.05)
+        wait_until(profiler.samples, "a sample")
         before = profiler.samples()[-1][1]
         block = bytearray(100 * MIB)
-        time.sleep(0.1)
+        taken = len(profiler.samples())
+        wait_until(lambda: len(profiler.samples()) > taken + 1, "samples of the allocation")
         during = profiler.samples()[-1][1]
         del block
     assert during - before == pytest.approx(100 * MIB, abs=5 * MIB)
