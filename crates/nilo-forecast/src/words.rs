@@ -145,18 +145,6 @@ fn growth_figures(growth: &Growth) -> String {
 mod tests {
     use super::*;
 
-    const EVERY: [Cause; 9] = [
-        Cause::Growth,
-        Cause::Leak,
-        Cause::Workers,
-        Cause::Peaks,
-        Cause::Stairs,
-        Cause::Fragmentation,
-        Cause::Swap,
-        Cause::Neighbour,
-        Cause::AboveLimit,
-    ];
-
     fn forecast(cause: Cause) -> Forecast {
         Forecast {
             used_share: Some(0.8),
@@ -173,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_reason_of_its_own_and_something_to_do() {
-        let reasons: Vec<String> = EVERY
+        let reasons: Vec<String> = Cause::ALL
             .iter()
             .map(|cause| reason(&forecast(*cause), "GPU 0"))
             .collect();
@@ -185,7 +173,7 @@ mod tests {
             assert!(text.contains("GPU 0"), "{text}");
             assert!(!reasons[..at].contains(text), "{text}");
         }
-        for cause in EVERY.into_iter().map(Some).chain([None]) {
+        for cause in Cause::ALL.into_iter().map(Some).chain([None]) {
             assert!(!recommendations(cause, false).is_empty(), "{cause:?}");
             assert!(!recommendations(cause, true).is_empty(), "{cause:?}");
         }
