@@ -89,3 +89,34 @@ pub(super) fn summarize_usage(recording: &Recording) -> Option<UsageSummary> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use nilo_sample::rows::TreeRow;
+    use nilo_sample::{TableSpec, fixture};
+
+    use super::*;
+
+    /// A command counts from its first moment on, a watched process from its first reading on.
+    #[test]
+    fn what_was_spent_before_the_first_reading_is_in_the_busiest_second_of_a_command() {
+        let row = |cpu_secs: f64| TreeRow {
+            cpu_nanos: cpu_secs * 1e9,
+            ..TreeRow::ABSENT
+        };
+        let tenth = NANOS_PER_SEC / 10;
+        let rows = [
+            (3 * tenth, row(0.3)),
+            (10 * tenth, row(0.9)),
+            (40 * tenth, row(0.9)),
+        ];
+        let busiest = |mode| {
+            let mut recording = fixture::recording();
+            recording.description.mode = mode;
+            recording.tables = vec![fixture::table_of(TableSpec::tree(), &rows)];
+            summarize_cpu(&recording, 40 * tenth).max_percent
+        };
+        assert!((busiest(RunMode::Run) - 90.0).abs() < 0.1);
+        assert!(busiest(RunMode::Watch) < 40.0);
+    }
+}
