@@ -122,6 +122,12 @@ def die_with_us():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def wait_for_its_arguments(process):
+    """`Popen` returns as soon as the new program closes its files; the kernel sets its arguments a moment later."""
+    while process.poll() is None and not pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes():
+        time.sleep(0.001)
+
+
 @pytest.fixture
 def job():
     """Starts helper processes and ends them, by their own ids, when the test is over."""
@@ -137,6 +143,7 @@ def job():
 
         process = subprocess.Popen(command, start_new_session=True, preexec_fn=in_child, **options)
         started.append(process)
+        wait_for_its_arguments(process)
         return process
 
     yield start
