@@ -151,7 +151,7 @@ impl Discovery {
     }
 
     fn look_at(&mut self, proc: &ProcFolder, members: &Membership, pid: u32, looks: u8) {
-        if members.needs_no_look(pid) || is_own_thread(pid) {
+        if members.needs_no_look(pid) {
             return;
         }
         // Threads share the numbers and have no process clock; neither has what is not there yet.
@@ -161,7 +161,9 @@ impl Discovery {
             }
             return;
         }
-        self.candidates.extend(candidate(proc, pid));
+        if !is_own_thread(pid) {
+            self.candidates.extend(candidate(proc, pid));
+        }
     }
 
     /// Those of earlier ticks; who is still not there goes back to the end of the list.
