@@ -10,10 +10,12 @@ use crate::aftermath::conclude;
 use crate::alerts::{AlertSettings, AlertThread};
 use crate::command::{run_tick, say_loss, sharpen_timers};
 use crate::live::Observer;
+use crate::open_tree::{TreeScope, open_tree};
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{Recorder, TreeScope, open_tree};
+use crate::recorder::Recorder;
 use crate::signals::{ReceivedSignal, SignalPipe};
+use crate::startup_code::release_startup_code;
 use crate::surroundings::Surroundings;
 
 /// Whom to watch and how.
@@ -125,6 +127,7 @@ fn watch_in(
     let mut reaper = Reaper::default();
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
+    release_startup_code();
     let until = duration_nanos.map(|duration| now + duration);
     let mut loss_said = false;
     let end = loop {

@@ -16,12 +16,14 @@ use crate::forward::{Forwarder, forwarded_signals};
 use crate::git_check::GitCheck;
 use crate::launch::prepare;
 use crate::live::Observer;
+use crate::open_tree::{TreeScope, open_tree};
 use crate::pace::Pace;
 use crate::provenance::work_tree;
 use crate::reap::{Reaped, Reaper};
-use crate::recorder::{Recorder, TreeScope, open_tree};
+use crate::recorder::Recorder;
 use crate::sentinel::Sentinel;
 use crate::signals::SignalPipe;
+use crate::startup_code::release_startup_code;
 use crate::surroundings::Surroundings;
 use crate::wait_for_ends::wait_for_ends;
 
@@ -123,6 +125,7 @@ pub fn run_command(
         .waking(alerts.as_ref());
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
+    release_startup_code();
     let ended = sample_until_end(
         &mut Loop {
             recorder: &mut recorder,

@@ -5,9 +5,11 @@ use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Limit, TableSpec};
 use nilo_source::{Roots, SourceError};
 
+use crate::open_tree::{TreeScope, open_tree};
+use crate::own_cost::OwnCost;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{OwnCost, Recorder, TreeScope, open_tree};
+use crate::recorder::Recorder;
 use crate::surroundings::Surroundings;
 
 /// One look at ourselves.

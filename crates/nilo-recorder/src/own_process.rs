@@ -19,9 +19,11 @@ use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::command::{run_tick, sharpen_timers};
 use crate::live::{LiveReading, Observer};
+use crate::open_tree::{TreeScope, open_tree};
+use crate::own_cost::OwnCost;
 use crate::pace::Pace;
 use crate::reap::Reaper;
-use crate::recorder::{OwnCost, Recorder, TreeScope, open_tree};
+use crate::recorder::Recorder;
 use crate::surroundings::Surroundings;
 
 /// How often other ranks are looked for.

@@ -2,22 +2,21 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
-use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos, unix_nanos};
-use nilo_sample::rows::{RecorderRow, TreeRow};
+use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos};
+use nilo_sample::rows::TreeRow;
 use nilo_sample::table::or_absent;
-use nilo_sample::{ABSENT, Event, Limit, ProcessId, TableSpec, TypedRow};
-use nilo_source::{
-    Change, ProcessTree, Roots, SourceError, TrackedProcess, TreeOptions, own_peak_rss_bytes,
-};
+use nilo_sample::{Event, Limit, ProcessId, TableSpec, TypedRow};
+use nilo_source::{Change, ProcessTree, TrackedProcess};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::alerts::{AlertThread, AlertWaker};
 use crate::glance::ClimbTracker;
 use crate::high_water::HighWater;
+use crate::interruptions::Interruptions;
 use crate::live::LiveReading;
+use crate::own_cost::{OwnCost, OwnCostRows};
 use crate::pace::Pace;
 use crate::privacy::stored_process;
 use crate::process_rows::ProcessRows;
@@ -25,11 +24,6 @@ use crate::reap::{Reaped, Reaper};
 use crate::surroundings::Surroundings;
 
 const SECOND: u64 = 1_000_000_000;
-/// Our own cost is written this often, and at the end.
-const OWN_COST_NANOS: u64 = 5 * SECOND;
-/// A wall clock that moves this much against the monotonic one was set.
-const CLOCK_JUMP_NANOS: i128 = 500_000_000;
-
 /// The machine's name, and its system with release.
 pub fn describe_machine() -> (String, String) {
     let uname = rustix::system::uname();
@@ -38,37 +32,6 @@ pub fn describe_machine() -> (String, String) {
         text(uname.nodename()),
         format!("{} {}", text(uname.sysname()), text(uname.release())),
     )
-}
-
-/// Whom the tree holds beside the roots and their descendants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TreeScope {
-    /// Not us.
-    Others,
-    /// Not us, but the processes that fall to us when their parents die.
-    OthersAndOrphans,
-    /// Us too: the job records itself.
-    WithOurselves,
-}
-
-/// Opens the tree of processes.
-pub(crate) fn open_tree(roots: &Roots, included: TreeScope) -> Result<ProcessTree, SourceError> {
-    let own_pid = std::process::id();
-    let options = TreeOptions {
-        include_orphans_of: (included == TreeScope::OthersAndOrphans).then_some(own_pid),
-        exclude_pid: (included != TreeScope::WithOurselves).then_some(own_pid),
-        ..TreeOptions::default()
-    };
-    ProcessTree::new(roots, options)
-}
-
-/// What our own cost is measured on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OwnCost {
-    /// The whole process is ours.
-    Process,
-    /// We are a thread of the job: its time is ours, its memory cannot be told apart.
-    Thread,
 }
 
 /// The recorder's state between ticks.
@@ -82,19 +45,17 @@ pub(crate) struct Recorder<W = RunWriter> {
     changes: Vec<Change>,
     blind_said: usize,
     tree_table: TableId,
-    own_table: TableId,
-    own_next_nanos: u64,
+    own_cost: OwnCostRows,
+    interruptions: Interruptions,
     started_nanos: u64,
     last_tick_nanos: u64,
     last_cpu_nanos: u64,
     /// All cores of the machine.
     most_cpu_percent: f64,
-    clock_offset: i128,
     /// Whether processes found on the first tick lived before us.
     attached: bool,
     /// Processes that have had children in the tree: their rusage speaks for those too.
     parents: HashSet<u32>,
-    own_cost: OwnCost,
     /// The command that we started ourselves.
     command_pid: Option<u32>,
     live: LiveReading,
@@ -112,7 +73,8 @@ impl<W: RowSink> Recorder<W> {
         Recorder {
             tree,
             tree_table: writer.define(&TableSpec::tree()),
-            own_table: writer.define(&TableSpec::recorder()),
+            own_cost: OwnCostRows::new(&mut writer),
+            interruptions: Interruptions::new(),
             writer,
             surroundings,
             rows: ProcessRows::default(),
@@ -120,15 +82,12 @@ impl<W: RowSink> Recorder<W> {
             climb: ClimbTracker::default(),
             changes: Vec::new(),
             blind_said: 0,
-            own_next_nanos: 0,
             started_nanos,
             last_tick_nanos: 0,
             last_cpu_nanos: 0,
             most_cpu_percent: 100.0 * online_cores(),
-            clock_offset: clock_offset(),
             attached,
             parents: Default::default(),
-            own_cost: OwnCost::Process,
             command_pid: None,
             live: LiveReading::default(),
             alerts: None,
@@ -142,7 +101,7 @@ impl<W: RowSink> Recorder<W> {
     }
 
     pub(crate) fn costing(mut self, own_cost: OwnCost) -> Recorder<W> {
-        self.own_cost = own_cost;
+        self.own_cost.measure_on(own_cost);
         self
     }
 
@@ -220,8 +179,8 @@ impl<W: RowSink> Recorder<W> {
 
     /// Reads everything once. `last` reads even what is not due.
     pub(crate) fn tick(&mut self, now_nanos: u64, pace: &Pace, reaper: &mut Reaper, last: bool) {
-        self.note_gap(now_nanos, pace);
-        self.note_clock_jump(now_nanos);
+        self.interruptions
+            .tick(&mut self.writer, self.last_tick_nanos, now_nanos, pace);
         if last {
             self.tree.be_thorough();
         }
@@ -266,10 +225,9 @@ impl<W: RowSink> Recorder<W> {
         if self.surroundings.is_of_machine() {
             self.live.time_nanos = now_nanos.saturating_sub(self.started_nanos);
         }
-        if now_nanos >= self.own_next_nanos || last {
-            self.own_next_nanos = now_nanos + OWN_COST_NANOS;
-            self.write_own_cost(now_nanos, pace);
-        }
+        let helper_cpu_nanos = self.surroundings.helper_cpu_nanos();
+        self.own_cost
+            .tick(&mut self.writer, now_nanos, pace, helper_cpu_nanos, last);
         self.last_tick_nanos = now_nanos;
     }
 
@@ -310,32 +268,6 @@ impl<W: RowSink> Recorder<W> {
         let highest = memory_bytes.max(high_water.unwrap_or(0));
         self.live.peak_bytes = self.live.peak_bytes.max(highest);
         self.live.processes = self.tree.processes().len();
-    }
-
-    /// A tick that comes far too late is a hole in the curve, and said to be one.
-    fn note_gap(&mut self, now_nanos: u64, pace: &Pace) {
-        let silence = now_nanos.saturating_sub(self.last_tick_nanos);
-        let longest = (5 * pace.interval_nanos()).max(SECOND);
-        if self.last_tick_nanos > 0 && silence > longest {
-            let reason = "the recorder was stopped or did not get the processor".to_owned();
-            self.writer.event(
-                now_nanos,
-                &Event::Gap {
-                    nanos: silence,
-                    reason,
-                },
-            );
-        }
-    }
-
-    fn note_clock_jump(&mut self, now_nanos: u64) {
-        let offset = clock_offset();
-        let moved = offset - self.clock_offset;
-        if moved.abs() > CLOCK_JUMP_NANOS {
-            let seconds = moved as f64 / 1e9;
-            self.writer.event(now_nanos, &Event::ClockJump { seconds });
-            self.clock_offset = offset;
-        }
     }
 
     fn write_changes(&mut self, now_nanos: u64, reaper: &mut Reaper) {
@@ -438,30 +370,6 @@ impl<W: RowSink> Recorder<W> {
         self.writer
             .append(self.tree_table, time_nanos, None, &row.values());
     }
-
-    fn write_own_cost(&mut self, now_nanos: u64, pace: &Pace) {
-        let (memory_bytes, clock) = match self.own_cost {
-            OwnCost::Process => (
-                or_absent(own_peak_rss_bytes()),
-                libc::CLOCK_PROCESS_CPUTIME_ID,
-            ),
-            OwnCost::Thread => (ABSENT, libc::CLOCK_THREAD_CPUTIME_ID),
-        };
-        let of_helpers = match self.own_cost {
-            OwnCost::Process => 0,
-            OwnCost::Thread => self.surroundings.helper_cpu_nanos(),
-        };
-        let row = RecorderRow {
-            rss_bytes: memory_bytes,
-            cpu_nanos: (cpu_time(clock).as_nanos() as u64 + of_helpers) as f64,
-            ticks: pace.ticks() as f64,
-            late_ticks: pace.late_ticks() as f64,
-            dropped_samples: self.writer.dropped() as f64,
-            interval_nanos: pace.interval_nanos() as f64,
-        };
-        self.writer
-            .append(self.own_table, now_nanos, None, &row.values());
-    }
 }
 
 impl Recorder {
@@ -493,22 +401,6 @@ impl Recorder {
 
 fn find(processes: &[TrackedProcess], id: ProcessId) -> Option<&TrackedProcess> {
     processes.iter().find(|process| process.id == id)
-}
-
-/// Wall clock less monotonic clock.
-fn clock_offset() -> i128 {
-    i128::from(unix_nanos()) - i128::from(monotonic_nanos())
-}
-
-/// CPU time of this process or thread.
-fn cpu_time(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the clock exists on every system and the structure is ours.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
 }
 
 fn online_cores() -> f64 {

@@ -1,11 +1,13 @@
 //! What a tick writes of a captured job.
 
 use nilo_runfile::{RowBuffer, Update};
-use nilo_sample::rows::{ProcessDetailRow, ProcessRow};
+use nilo_sample::rows::{ProcessDetailRow, ProcessRow, RecorderRow};
 use nilo_sample::{Subject, is_absent};
+use nilo_source::Roots;
 
 use super::*;
 use crate::captured_job::{CapturedJob, JOB, TENTH, WORKER, events, rows};
+use crate::open_tree::{TreeScope, open_tree};
 
 const START: u64 = 1_000 * SECOND;
 
