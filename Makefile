@@ -98,7 +98,7 @@ $(TOOLS)/bin/cargo-nextest:
 
 # Only the check itself is used, so it is built quickly rather than to be quick.
 $(TOOLS)/bin/cargo-deny:
-	CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 		cargo install cargo-deny --version 0.20.2 --locked --root $(TOOLS)
 
 .venv/ready: tests/python/requirements.txt
