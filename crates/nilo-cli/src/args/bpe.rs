@@ -242,7 +242,7 @@ pub(crate) struct CodingArgs {
     #[arg(long, short, value_name = "PATH")]
     pub(crate) tokenizer: PathBuf,
 
-    /// File to write [default: standard output]
+    /// File to write; - is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -271,8 +271,8 @@ pub(crate) enum IdsFormat {
 
 fn budget(text: &str) -> Result<u64, String> {
     const LEAST: u64 = 16 << 20;
-    match parse_bytes(text).map_err(|error| error.to_string())? {
-        bytes if bytes < LEAST => Err("at least 16MiB is needed".to_owned()),
+    match parse_bytes(text).map_err(|_| "not a size (examples: 512MiB, 2GiB)".to_owned())? {
+        bytes if bytes < LEAST => Err("at least 16 MiB is needed".to_owned()),
         bytes => Ok(bytes),
     }
 }

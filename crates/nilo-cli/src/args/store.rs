@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::complete_runs::run_names;
 
-use super::values::{duration, number};
+use super::values::{age, number};
 use super::{OutputFormat, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
@@ -67,7 +67,7 @@ pub(crate) struct PruneArgs {
     pub(crate) keep: Option<usize>,
 
     /// Delete only runs older than this, such as 30d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = age)]
     pub(crate) older_than: Option<u64>,
 
     /// Only print what would be deleted

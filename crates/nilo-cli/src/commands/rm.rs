@@ -12,12 +12,12 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::{find_runs, runs_root};
+use crate::folder::{existing_root, find_runs};
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     // All or nothing: a name that is wrong is said before anything is gone. `last~1` is counted before, too.
     let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {

@@ -10,7 +10,7 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{OutputFormat, VerifyArgs};
 use crate::failure::Failure;
-use crate::folder::{find_run, runs_root};
+use crate::folder::{existing_root, find_run};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     if args.format == OutputFormat::Csv {
         return Err(Failure::new("verify has no CSV output").hint("use --format json"));
     }
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let folders = match args.all {
         true => every_run(&root)?,
         false => vec![Ok(find_run(&root, args.run.as_deref())?)],

@@ -8,6 +8,7 @@ use nilo_tokenizer::WholeFile;
 
 use super::{INTERRUPTED, stop};
 use crate::failure::Failure;
+use crate::output_file::is_stdout;
 
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -75,7 +76,7 @@ pub(super) enum OutputStream {
 
 impl OutputStream {
     pub(super) fn open(path: Option<&Path>) -> Result<OutputStream, Failure> {
-        let Some(path) = path else {
+        let Some(path) = path.filter(|path| !is_stdout(path)) else {
             return Ok(OutputStream::Standard(BufWriter::new(io::stdout().lock())));
         };
         let name = path.to_owned();

@@ -19,6 +19,7 @@ use super::stages::Stages;
 use super::stop::{self, WaitingReads};
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
+use crate::output_file::refuse_stdout;
 use crate::settings::Settings;
 use crate::text::bars::Bars;
 
@@ -26,6 +27,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     let quiet = args.means.quiet || settings.is_quiet();
     let options = merge_options(&args, args.means.allowance())?;
     let input = Input::find(&args)?;
+    refuse_stdout(&args.output, "tokenizer", "name a folder with -o")?;
     make_folder(&args.output)?;
     if !quiet {
         say_doubled(input.paths());
