@@ -54,7 +54,7 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List processes that can be watched
     Ps(PsArgs),
-    /// Mark a moment in the current run
+    /// Add a mark with a text to the current run
     Mark(MarkArgs),
     /// List recorded runs
     Runs(RunsArgs),

@@ -91,7 +91,7 @@ pub fn run_command(
         Ok(signals) => signals,
         Err(error) => {
             waiting.cancel();
-            return Err(system("listen to signals")(error));
+            return Err(system("listen for signals")(error));
         }
     };
     let child = waiting.begin()?;
@@ -372,7 +372,7 @@ pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool
     if dropped > 0 {
         let reason = reason.unwrap_or("the run folder cannot be written");
         observer.on_notice(&format!(
-            "samples are being lost: {reason}; the command goes on"
+            "samples are being lost: {reason}; the command continues"
         ));
     }
     dropped > 0

@@ -317,7 +317,7 @@ impl<W: RowSink> Recorder<W> {
         let silence = now_nanos.saturating_sub(self.last_tick_nanos);
         let longest = (5 * pace.interval_nanos()).max(SECOND);
         if self.last_tick_nanos > 0 && silence > longest {
-            let reason = "the recorder was stopped or did not get the processor".to_owned();
+            let reason = "the recorder was stopped or got no CPU time".to_owned();
             self.writer.event(
                 now_nanos,
                 &Event::Gap {

@@ -66,7 +66,7 @@ pub(crate) struct Texts {
 /// Memory, threads and temporary files.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryBudget {
-    /// Memory to use at most, such as 2GiB; what does not fit is kept on disk, and the result is the same [default: 80 % of free memory]
+    /// Maximum memory to use, such as 2GiB; what does not fit is kept on disk, and the result is the same [default: 80 % of free memory]
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub(crate) memory_budget: Option<u64>,
 
@@ -255,7 +255,7 @@ pub(crate) struct CodingArgs {
 pub(crate) enum TieBreakArg {
     /// The pair with the smallest ids, as Hugging Face does
     Hf,
-    /// The pair with the greatest bytes
+    /// The pair whose bytes sort last
     Gpt2Bytes,
 }
 

@@ -88,8 +88,8 @@ impl OomArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A leak is lasting growth of the memory held at the lowest point of each cycle that does not slow down \
-and is not given back. Detecting one takes at least ten seconds or fifty training steps.\n\n\
+    after_help = "A leak is sustained growth of the memory that is held at the low point of each cycle; it does not slow down \
+and is never freed. Detecting one takes at least ten seconds or fifty training steps.\n\n\
 The default is the last run. If nothing has been recorded yet, it monitors all your running Python programs, \
 or the host and the GPUs if there are none; the same with --duration alone. \
 With --pid or --name it monitors running processes for 30 seconds, or for --duration (at least ten), and names those that grow. \

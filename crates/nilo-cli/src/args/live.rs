@@ -41,7 +41,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, help_heading = LIVE)]
     pub(crate) no_record: bool,
 
-    /// Print results only: no notes, no level line
+    /// Print results only: no notes and no status line
     #[arg(long, short, help_heading = LIVE)]
     pub(crate) quiet: bool,
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::complete_runs::run_names;
 
 use super::values::{age, number};
-use super::{OutputFormat, RUN_HELP, TextOrJson};
+use super::{RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) all: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) format: OutputFormat,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
 }
 
 #[derive(Debug, Args)]

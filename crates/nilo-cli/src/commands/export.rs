@@ -32,7 +32,8 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
                 let taken = matches!(error, ExportError::AlreadyThere { .. });
                 let failure = Failure::from(error);
                 match taken {
-                    true => failure.hint("name another folder with -o; TensorBoard would mix them"),
+                    true => failure
+                        .hint("name another folder with -o; TensorBoard would mix the two runs"),
                     false => failure,
                 }
             })?;

@@ -28,7 +28,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
         let secs = duration_in_words(growths.watched_secs());
         let sentence = format!("a recording of {secs} is too short to detect a leak");
         return Err(
-            Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")
+            Failure::new(sentence).hint("at least 10 seconds or 50 training steps are needed")
         );
     }
     answer(&diagnosis, &growths, &args)

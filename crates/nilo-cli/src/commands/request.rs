@@ -51,9 +51,9 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     } else if !others.is_empty() && args.format == TextOrJson::Text {
         let count = others.len();
         let more = if count == 1 {
-            "run of the same command lies"
+            "run of the same command is"
         } else {
-            "runs of the same command lie"
+            "runs of the same command are"
         };
         note(&format!("{count} more {more} here; --all includes them"));
     }

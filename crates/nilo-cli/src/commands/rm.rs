@@ -82,8 +82,10 @@ fn the_only(asked: &str, mut found: Vec<RunFolder>) -> Result<RunFolder, Failure
 fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
     let path = folder.path();
     if std::fs::symlink_metadata(path)?.file_type().is_symlink() {
-        return Err(Failure::new(format!("{} is a link", path.display()))
-            .hint("delete the run under its own path, or the link with `rm`"));
+        return Err(
+            Failure::new(format!("{} is a symbolic link", path.display()))
+                .hint("delete the run under its own path, or the link with `rm`"),
+        );
     }
     let description = folder.describe()?;
     if !description.schema.starts_with("nilo.run/") {
@@ -93,7 +95,7 @@ fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
     if !force && description.ending.is_none() && recorder_is_alive(&description) {
         return Err(
             Failure::new(format!("{} is still being recorded", description.id))
-                .hint("end the job first, or delete its run with --force"),
+                .hint("stop the job first, or delete the run with --force"),
         );
     }
     Ok(())

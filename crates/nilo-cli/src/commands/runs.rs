@@ -98,12 +98,12 @@ fn mention_damaged(listed: &[RunLine]) {
 /// Says which of the listed runs lie elsewhere.
 fn mention_runs_elsewhere(root: &Path) {
     for (folder, runs) in runs_elsewhere(root) {
-        let (runs, lie) = match runs.len() {
-            1 => ("1 run".to_owned(), "lies"),
-            count => (format!("{count} runs"), "lie"),
+        let (runs, are) = match runs.len() {
+            1 => ("1 run".to_owned(), "is"),
+            count => (format!("{count} runs"), "are"),
         };
         note(&format!(
-            "{runs} of this folder {lie} in {0}, since this one could not be written: nilo runs --dir {0}",
+            "{runs} of this folder {are} in {0}, because this folder could not be written: nilo runs --dir {0}",
             folder.display()
         ));
     }

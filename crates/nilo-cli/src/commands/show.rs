@@ -33,7 +33,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             write_csv(&mut out, &summary)?;
             if !summary.metrics.is_empty() {
                 note(&format!(
-                    "these are the processes; the metrics: nilo export {} --long",
+                    "CSV lists the processes only; for the metrics use `nilo export {} --long`",
                     summary.run
                 ));
             }

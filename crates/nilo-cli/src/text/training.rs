@@ -288,7 +288,7 @@ fn write_torch_memory(
     if summary.torch_memory.is_empty() {
         return Ok(());
     }
-    writeln!(out, "GPU memory by torch:")?;
+    writeln!(out, "GPU memory (PyTorch):")?;
     let columns = [
         left("  DEVICE"),
         right("PEAK ALLOCATED"),

@@ -20,7 +20,7 @@ pub(super) fn check_apart(input: &Path, output: Option<&Path>) -> Result<(), Fai
     });
     match same {
         true => Err(Failure::new(format!(
-            "{} is both what is read and what would be written",
+            "{} is both the input and the output",
             input.display()
         ))
         .hint("name another file with --output")),
@@ -96,7 +96,7 @@ impl OutputStream {
         match self {
             OutputStream::File(..) => "interrupted; nothing was written",
             OutputStream::Other(..) | OutputStream::Standard(_) => {
-                "interrupted; what was written breaks off before the end"
+                "interrupted; the output is incomplete"
             }
         }
     }
