@@ -103,7 +103,7 @@ class Run(_native.Run):
         elif isinstance(source, (str, os.PathLike)):
             content = os.fsdecode(source)
         else:
-            raise TypeError(f"attach: a path or bytes are attached, not {type(source).__name__}")
+            raise TypeError(f"attach: source must be a path or bytes, not {type(source).__name__}")
         if name is None:
             name = os.path.basename(os.fsdecode(source))
         require_type(name, str, "name")

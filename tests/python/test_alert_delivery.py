@@ -104,7 +104,7 @@ def test_a_command_that_sleeps_is_ended_before_nilo_returns(nilo, limited):
     assert started(nilo) and commands(limited) == []
     shown = nilo.show()
     reasons = {missed["reason"] for missed in shown["alerts_not_delivered"]}
-    assert "the alert command took too long and was ended" in reasons
+    assert "the alert command took too long and was killed" in reasons
     assert undelivered(shown) == len(shown["alerts"])
 
 
@@ -131,7 +131,7 @@ def test_alerts_behind_a_busy_command_are_counted_at_the_end(nilo, limited):
     begun = len((nilo.folder / "got").read_text().splitlines())
     assert begun == 1 and len(summary["alerts"]) > 1
     missed = len(summary["alerts"]) - begun
-    ended = {"alerts": 1, "reason": "the alert command took too long and was ended"}
+    ended = {"alerts": 1, "reason": "the alert command took too long and was killed"}
     busy = {"alerts": missed, "reason": "the alert command was still busy when the recording ended"}
     assert summary["alerts_not_delivered"] == [ended, busy]
     assert re.search(rf"^{missed} alerts? (was|were) not delivered: the alert command was still busy when the recording ended$", said, re.MULTILINE), said

@@ -212,7 +212,7 @@ def test_ctrl_c_keeps_what_was_counted_and_resume_goes_on(nilo, tmp_path, texts)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert "which stay counted" in said and "--resume" in said
+    assert "the counts so far are kept" in said and "--resume" in said
     assert not (tmp_path / "out/tokenizer.json").exists()
     resumed = nilo("bpe", "train", *arguments, "-o", "out", "--resume")
     assert resumed.returncode == 0, resumed.stderr
@@ -236,7 +236,7 @@ def test_under_a_limit_it_makes_do_or_refuses_and_is_never_killed(nilo, cgroup, 
     assert nilo.show()["memory"]["peak_bytes"] < 1.1 * (128 << 20)
     cgroup.limit(80 << 20)
     refused = nilo("bpe", "train", "words.txt", "--vocab-size", 600, "-o", "none", preexec_fn=cgroup.enter)
-    assert refused.returncode == 2 and "are too little to merge these words: at least" in refused.stderr
+    assert refused.returncode == 2 and "is too small to merge these words: at least" in refused.stderr
     assert cgroup.kills == 0 and list((tmp_path / "none").iterdir()) == []
 
 

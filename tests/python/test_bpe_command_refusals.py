@@ -76,7 +76,7 @@ def test_an_interrupted_counting_that_is_not_resumed_is_told_of(nilo, corpus, tm
 def test_counts_without_a_special_token_are_told_of(nilo, corpus):
     assert nilo("bpe", "count", corpus, "-o", "plain.counts").returncode == 0
     result = train(nilo, "--from-counts", "plain.counts", "--special-token", "the", "-o", "x")
-    assert "\"the\" was not cut out of the texts when they were counted" in result.stderr
+    assert "\"the\" was not a special token when the texts were counted" in result.stderr
     kept = train(nilo, "--from-counts", "plain.counts", "--special-token", "the", "--keep-special-tokens", "-o", "y")
     assert "was not cut out" not in kept.stderr
 
@@ -149,8 +149,8 @@ def test_misleading_input_is_refused(nilo, corpus):
     (nilo.folder / "cut.json").write_text("[1, 2,")
     for arguments, sentence in [
         (["encode", "-t", "out", "x.gz"], "x.gz is compressed"),
-        (["decode", "-t", "out", "cut.json"], "the array of ids has no end"),
-        (["train", corpus, "--vocab-size", 900, "--pattern", "gpt4"], "there is no pattern called \"gpt4\""),
+        (["decode", "-t", "out", "cut.json"], "the array of ids is not closed"),
+        (["train", corpus, "--vocab-size", 900, "--pattern", "gpt4"], "no pattern is called \"gpt4\""),
     ]:
         result = nilo("bpe", *arguments)
         assert result.returncode == 2 and sentence in result.stderr, result.stderr
@@ -191,13 +191,13 @@ def test_a_file_that_is_named_twice_is_told_of_and_counts_twice(nilo, tmp_path):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts/a.txt").write_text("one two three " * 10)
     (tmp_path / "texts/b.txt").write_text("one two three " * 10)
-    sentence = "a.txt is named more than once and counts as often"
+    sentence = "a.txt is given more than once and is counted each time"
     assert sentence in train(nilo, "texts", "texts/a.txt", vocab_size=260).stderr
     counted = nilo("bpe", "count", "texts/a.txt", "texts/../texts/a.txt", "-o", "twice.counts")
     assert counted.returncode == 0 and sentence in counted.stderr and "in 2 documents" in counted.stderr
     again = train(nilo, "--from-counts", "twice.counts", "twice.counts", vocab_size=260)
-    assert "twice.counts is named more than once" in again.stderr
-    assert "named more than once" not in train(nilo, "texts", vocab_size=260).stderr
+    assert "twice.counts is given more than once" in again.stderr
+    assert "given more than once" not in train(nilo, "texts", vocab_size=260).stderr
     assert train(nilo, "texts", "texts", "--quiet", vocab_size=260).stderr == ""
 
 
@@ -207,7 +207,7 @@ def test_ctrl_c_leaves_no_half_result_and_says_so(nilo, corpus, verb):
     piece = corpus.read_text() if verb == "encode" else "1 2 3 " * 20_000
     for output, said in [
         (["-o", "result"], "error: interrupted; nothing was written\n"),
-        ([], "error: interrupted; what was written breaks off before the end\n"),
+        ([], "error: interrupted; the output is incomplete\n"),
     ]:
         # A pipe that stays open: the command is in the middle of its input, however quick it is.
         process = nilo.start("bpe", verb, "-t", "out", *output, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

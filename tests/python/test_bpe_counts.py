@@ -97,18 +97,18 @@ def test_a_token_that_was_cut_out_and_is_forgotten_is_told_of_once(shards):
             BPE().train_from_counts(shards, 900)
     (only,) = heard
     assert only.category is NilometerWarning and only.filename == __file__
-    assert str(only.message) == "'<|endoftext|>' was a special token when the texts were counted and is none here"
+    assert str(only.message) == "'<|endoftext|>' was a special token when the texts were counted, but is not one here"
 
 
 @pytest.mark.parametrize(
     ("call", "kind", "sentence"),
     [
         (lambda: count("a.txt", "nowhere/a.counts"), FileNotFoundError, "could not write nowhere/a.counts"),
-        (lambda: count("missing.txt", "out"), FileNotFoundError, "no such file or folder, and no file matches it as a pattern: missing.txt"),
+        (lambda: count("missing.txt", "out"), FileNotFoundError, "no such file or folder, and no file matches this pattern: missing.txt"),
         (lambda: count("a.txt", "out", ["", "x"]), ValueError, "special token number 1 is empty"),
         (lambda: count("a.txt", "out", ["x", "x"]), ValueError, "special token given twice: x\nhint: name it once"),
         (lambda: count("a.txt", "out", min_frequency=2), ValueError, "min_frequency is for learning"),
-        (lambda: count("a.txt", "out", temp_dir="nowhere"), FileNotFoundError, "could not keep counted words in nowhere"),
+        (lambda: count("a.txt", "out", temp_dir="nowhere"), FileNotFoundError, "could not store counted words in nowhere"),
         (lambda: count("a.txt", "out", pattern="a*"), ValueError, "the pattern matches the empty string"),
         (lambda: count("a.txt", "out", unknown=1), TypeError, "unknown"),
         (lambda: count("a.txt", "a.txt", resume=True), OSError, "it is not a counts file"),

@@ -79,7 +79,7 @@ def test_ranks_that_cannot_be_are_left_out_and_told_of_once(folder):
         paths = bpe.save("saved") + bpe.save("again")
     (only,) = heard
     assert only.category is NilometerWarning and only.filename == __file__
-    sentence = "save() wrote no file of ranks: ranks for tiktoken cannot hold this model: byte 0x00 has no token"
+    sentence = "save() did not write ranks.tiktoken: ranks for tiktoken cannot hold this model: byte 0x00 has no token"
     assert str(only.message) == sentence
     assert {path.name for path in paths} == {"tokenizer.json", "vocab.json", "merges.txt"}
 

@@ -92,7 +92,7 @@ def test_the_text_has_a_line_for_each_gpu_of_the_job(nilo, driver):
     driver.say(gpu_line(0), gpu_line(9 * GIB, "GPU-b"))
     record(nilo, driver, "say(gpu(3 * GIB), process(2 * GIB), gpu(9 * GIB, 'GPU-b')); heard(2)")
     text = nilo("show").stdout
-    lines = text[text.index("GPU memory by the driver:") :].splitlines()
+    lines = text[text.index("GPU memory (driver):") :].splitlines()
     assert lines[1].split() == ["GPU", "PEAK", "OF", "JOB", "PEAK", "USED", "MEAN", "USED", "DEVICE", "HAS", "BUSY", "NAME"]
     assert lines[2].split()[:5] == ["0", "2.00", "GiB", "3.00", "GiB"]
     assert lines[2].endswith("Fake G16")
@@ -126,7 +126,7 @@ def test_a_gpu_lost_in_the_middle_is_said_once_and_the_other_goes_on(nilo, drive
     """
     shown = record(nilo, driver, code)
     assert shown["blind_spots"] == [
-        "GPU 0 (Fake G16) cannot be read: it has fallen off the bus; nothing is recorded of it until it can"
+        "GPU 0 (Fake G16) cannot be read: it has fallen off the bus; it is not recorded until it can be"
     ]
     lost, other = shown["gpus"]
     assert (lost["peak_used_bytes"], lost["last_used_bytes"]) == (2 * GIB, 2 * GIB)
@@ -156,7 +156,7 @@ HANGING = """
 
 def test_a_driver_that_hangs_delays_neither_the_job_nor_the_samples_nor_the_end(nilo, driver):
     shown = record(nilo, driver, HANGING)
-    assert shown["blind_spots"] == ["the NVIDIA driver does not answer: nothing is recorded of GPUs until it does"]
+    assert shown["blind_spots"] == ["the NVIDIA driver is not responding; GPUs are not recorded until it does"]
     assert shown["gpus"][0]["peak_used_bytes"] == 2 * GIB
     assert gpu_rows(nilo)["used_bytes"][-1] is None
     assert shown["recorder"]["gaps"] == 0
@@ -237,7 +237,7 @@ def test_watch_records_gpus_too(nilo, driver, job):
     assert target.stdout.readline() == "ready\n"
     result = nilo("watch", "--pid", target.pid, "--interval", "0.05", extra_env=driver.environment)
     assert result.returncode == 0, result.stderr
-    assert "GPU memory by the driver:" in result.stderr
+    assert "GPU memory (driver):" in result.stderr
     (gpu,) = nilo.show()["gpus"]
     assert (gpu["peak_used_bytes"], gpu["peak_job_bytes"]) == (5 * GIB, 4 * GIB)
 
@@ -309,7 +309,7 @@ def test_in_a_container_numbers_that_cannot_be_told_apart_are_nobodys_and_said_t
     shown = in_container(nilo, driver, code)
     assert shown["gpus"][0]["peak_job_bytes"] is None
     assert shown["blind_spots"] == [
-        "the job's share of GPU memory is not known: the driver names processes by numbers from outside of this container"
+        "the job's share of GPU memory is unknown: the driver reports the PIDs of the host, not of this container"
     ]
 
 

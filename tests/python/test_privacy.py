@@ -145,7 +145,7 @@ def test_a_stranger_who_took_the_fallback_folders_name_gets_nothing(nilo, tmp_pa
     assert list(taken.iterdir()) == []
     (ours,) = [path for path in taken.parent.iterdir() if path != taken]
     assert ours.name.startswith(taken.name + "-") and mode(ours) == 0o700
-    assert f"2 runs of this folder lie in {ours}" in nilo("runs", extra_env=environment).stderr
+    assert f"2 runs of this folder are in {ours}" in nilo("runs", extra_env=environment).stderr
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_links_are_neither_followed_nor_deleted(nilo, tmp_path):
     kept.symlink_to(moved)
     for name in [str(kept), f"{kept}/"]:
         result = nilo("rm", name)
-        assert result.returncode == 2 and "is a link" in result.stderr, (name, result)
+        assert result.returncode == 2 and "is a symbolic link" in result.stderr, (name, result)
     assert nilo("rm", "kept").returncode == 2 and names(nilo) == ["gone"]
     (gone / "link").symlink_to(outside)
     assert nilo("rm", "gone").returncode == 0

@@ -53,7 +53,7 @@ def test_reaching_back_too_far_says_how_many_runs_there_are(nilo):
     begin = python("import nilometer; [nilometer.init(name=n, memory=False).finish() for n in 'ab']")
     nilo("run", "--quiet", "--", *begin)
     result = nilo("show", "last~3")
-    assert result.returncode == 2 and "there is 1 run (without those inside jobs)" in result.stderr
+    assert result.returncode == 2 and "there is 1 run (not counting runs inside jobs)" in result.stderr
 
 
 def test_phases_that_overlap_say_why_they_take_more_than_all_of_the_time(nilo):

@@ -26,8 +26,10 @@ pub struct MetricSummary {
     pub count: u64,
     /// Of them NaN.
     pub nan_count: u64,
-    /// Of them infinite.
+    /// Of them infinite, of either sign.
     pub infinite_count: u64,
+    /// Of the infinite ones those that are -inf.
+    pub negative_infinite_count: u64,
     /// How often steps went back inside one process: epochs that count from zero, or a second loop.
     pub step_restarts: u64,
     /// How many processes logged it; of a distributed run those of the first rank.
@@ -138,6 +140,7 @@ fn summarize(metric: &Metric<'_>) -> Option<MetricSummary> {
         count: points.len() as u64,
         nan_count: count_where(points, f64::is_nan),
         infinite_count: count_where(points, f64::is_infinite),
+        negative_infinite_count: count_where(points, |value| value == f64::NEG_INFINITY),
         step_restarts: laps.values().copied().map(u64::from).sum(),
         processes: laps.len() as u64,
         ranks,
@@ -269,12 +272,19 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_is_counted_and_shown_where_it_is_last() {
-        let rows = [(0, 1.0), (1, f64::INFINITY), (2, f64::NAN), (3, f64::NAN)];
+        let rows = [
+            (0, 1.0),
+            (1, f64::INFINITY),
+            (2, f64::NAN),
+            (3, f64::NEG_INFINITY),
+            (4, f64::NAN),
+        ];
         let found = &summary_of(&rows)[0];
         assert_eq!(
             (found.count, found.nan_count, found.infinite_count),
-            (4, 2, 1)
+            (5, 2, 2)
         );
+        assert_eq!(found.negative_infinite_count, 1);
         assert_eq!((found.mean, found.max.unwrap().value), (Some(1.0), 1.0));
         let json = serde_json::to_value(found).unwrap();
         assert_eq!(json["last"]["value"], "NaN");

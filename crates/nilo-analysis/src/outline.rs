@@ -48,9 +48,14 @@ pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
 }
 
 impl RunOutline {
-    /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
+    /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
-        short_ending(self.status, self.exit_code, self.signal)
+        short_ending(self.status, self.exit_code, self.signal, self.oom.as_ref())
+    }
+
+    /// Whether it ended because memory ran out.
+    pub fn has_run_out(&self) -> bool {
+        has_run_out_of(self.oom.as_ref())
     }
 
     /// How serious its ending is, as of a finding; nothing for one that went well or is not known.
@@ -63,8 +68,12 @@ pub(crate) fn short_ending(
     status: RunStatus,
     exit_code: Option<i32>,
     signal: Option<i32>,
+    oom: Option<&OomSummary>,
 ) -> String {
     match (status, exit_code, signal) {
+        (RunStatus::Exited, Some(code), _) if has_run_out_of(oom) => {
+            format!("exited {code} (out of memory)")
+        }
         (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
         (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
         (status, _, _) => status.as_str().to_owned(),
@@ -76,12 +85,16 @@ pub(crate) fn ending_severity(
     exit_code: Option<i32>,
     oom: Option<&OomSummary>,
 ) -> Option<Severity> {
-    let is_out = oom.is_some_and(|oom| oom.resource.is_some());
     match (status, exit_code) {
-        _ if is_out => Some(Severity::Critical),
+        _ if has_run_out_of(oom) => Some(Severity::Critical),
         (RunStatus::OomKilled, _) => Some(Severity::Critical),
         (RunStatus::Killed | RunStatus::Lost, _) => Some(Severity::Warning),
         (RunStatus::Exited, Some(code)) if code != 0 => Some(Severity::Warning),
         _ => None,
     }
+}
+
+/// Whether a run ended because memory ran out; where that is only possible, no resource is named.
+pub(crate) fn has_run_out_of(oom: Option<&OomSummary>) -> bool {
+    oom.is_some_and(|oom| oom.resource.is_some())
 }

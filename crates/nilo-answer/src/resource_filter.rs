@@ -17,6 +17,8 @@ impl ResourceFilter {
         match (resource, &self.devices) {
             (Resource::Gpu { index }, Some(devices)) => devices.contains(index),
             (Resource::Gpu { .. }, None) => true,
+            // It may be one of those asked about.
+            (Resource::UnnamedGpu, _) => true,
             _ => !self.gpus_alone,
         }
     }

@@ -6,7 +6,7 @@ use nilo_analysis::RunOutline;
 use nilo_analysis::exceptions::ExceptionSummary;
 use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
-use nilo_sample::{RunDescription, RunStatus};
+use nilo_sample::{Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,8 @@ pub struct ListedRun {
     pub peak_kind: Option<PeakKind>,
     /// Mean memory over time.
     pub mean_bytes: Option<u64>,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
 }
 
 impl RunsAnswer {
@@ -70,7 +72,8 @@ impl RunsAnswer {
 
 impl ListedRun {
     /// The entry of a recording.
-    pub fn of(description: &RunDescription, outline: &RunOutline) -> ListedRun {
+    pub fn of(recording: &Recording, outline: &RunOutline) -> ListedRun {
+        let description = &recording.description;
         let memory = &outline.memory;
         ListedRun {
             run: description.id.to_string(),
@@ -88,6 +91,7 @@ impl ListedRun {
             peak_bytes: memory.peak_bytes,
             peak_kind: memory.peak_kind,
             mean_bytes: memory.mean_bytes,
+            damaged: !nilo_analysis::damage(recording).is_empty(),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use diagnose::{DiagnosisInput, LeakArgs, OomArgs};
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
-pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, XAxisArg};
+pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, PlotFormat, XAxisArg};
 pub(crate) use record::{AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WatchArgs};
 pub(crate) use request::RequestArgs;
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
@@ -54,7 +54,7 @@ pub(crate) enum Verb {
     Watch(WatchArgs),
     /// List processes that can be watched
     Ps(PsArgs),
-    /// Mark a moment in the current run
+    /// Add a mark with a text to the current run
     Mark(MarkArgs),
     /// List recorded runs
     Runs(RunsArgs),

@@ -25,6 +25,25 @@ pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {
     asked.unwrap_or_else(nilo_settings::default_root)
 }
 
+/// The folder that holds the runs, for a command that reads them. One that `--dir` names must be there:
+/// behind a misspelt name nothing lies, and what this directory has in the fallback folder is not what was asked for.
+pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<PathBuf, Failure> {
+    let root = runs_root(place, settings);
+    // A variable may name a folder that the first recording will make, or that could not be made.
+    let is_of_variable = std::env::var_os("NILO_DIR").is_some_and(|dir| root == Path::new(&dir));
+    if place.dir.is_none() || is_of_variable || root.symlink_metadata().is_ok() {
+        return Ok(root);
+    }
+    let failure = Failure::new(format!("no such folder: {}", root.display()));
+    Err(match runs_elsewhere(&root).first() {
+        Some((folder, _)) => failure.hint(format!(
+            "check the spelling of --dir; runs of this directory that could not be stored in it are in {}",
+            folder.display()
+        )),
+        None => failure.hint("check the spelling of --dir"),
+    })
+}
+
 /// The runs of a folder and those of this directory in the fallback folder, oldest first, without those inside jobs.
 pub(crate) fn known_runs(root: &Path) -> Vec<DescribedRun> {
     find::known_runs(root, &fallback_folders())

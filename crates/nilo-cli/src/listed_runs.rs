@@ -15,7 +15,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 2");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 3");
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,13 +30,21 @@ impl RunLine {
     fn of(recording: &Recording, ending: &Ending) -> RunLine {
         let outline = outline(recording, ending);
         let mut short_ending = outline.short_ending();
-        if let Some(ended) = &outline.exception {
+        // An exception that says out of memory is told as that, here as in `nilo show`.
+        let exception = outline.exception.as_ref();
+        if let Some(ended) = exception.filter(|_| !outline.has_run_out()) {
             short_ending += &format!(" ({})", short_type(&ended.exception));
         }
+        let figures = ListedRun::of(recording, &outline);
+        let mut severity = outline.ending_severity();
+        if figures.damaged {
+            short_ending += ", damaged";
+            severity = severity.max(Some(Severity::Warning));
+        }
         RunLine {
-            figures: ListedRun::of(&recording.description, &outline),
+            figures,
             short_ending,
-            severity: outline.ending_severity(),
+            severity,
         }
     }
 
@@ -153,7 +161,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = finished_run(root.path());
         let read = list_job(&folder).unwrap();
-        assert_eq!(read[0].short_ending, "exited 3");
+        assert_eq!(read[0].short_ending, "exited 3, damaged");
         assert_eq!(read[0].severity, Some(Severity::Warning));
         let kept = folder.path().join("listing.derived");
         assert!(kept.exists());

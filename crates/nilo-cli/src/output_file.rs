@@ -1,12 +1,39 @@
 //! A file that the user asked for: there whole, or not at all.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use nilo_tokenizer::WholeFile;
 
 use crate::failure::Failure;
+
+/// Whether a path stands for standard output: `-`, as everywhere.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Refuses `-` where standard output is no place for what is written: it has other output, or this is a folder.
+pub(crate) fn refuse_stdout(path: &Path, what: &str, hint: &str) -> Result<(), Failure> {
+    match is_stdout(path) {
+        true => {
+            let sentence = format!("the {what} cannot be written to standard output");
+            Err(Failure::new(sentence).hint(hint))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses to fill a terminal with bytes that are no text.
+pub(crate) fn refuse_terminal(format: &str) -> Result<(), Failure> {
+    match io::stdout().is_terminal() {
+        true => Err(Failure::new(format!(
+            "{format} is binary and is not printed to a terminal"
+        ))
+        .hint("name a file with -o, or redirect the output")),
+        false => Ok(()),
+    }
+}
 
 /// Writes a file. When that fails, on a full disk for example, nothing is left of it, and a file that was there before stays.
 pub(crate) fn write_file(

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// What to do about several matches where they can be taken together.
 pub(crate) const ALL_TOGETHER: &str = "choose one with --pid, or watch them together with --all";
 /// ... and where they are named one by one.
-pub(crate) const BY_PID: &str = "choose with --pid, which takes several";
+pub(crate) const BY_PID: &str = "choose with --pid, which takes several PIDs";
 
 /// The processes that a pattern means: one tree, or all with `--all`; never a guess among several.
 /// `hint` says what to do about several.
@@ -28,7 +28,7 @@ pub(crate) fn match_name(
     });
     match tops[..] {
         [] => Err(Failure::new(format!("no process matches {pattern:?}"))
-            .hint("`nilo ps --all` lists every process; use --pid when the name is unclear")),
+            .hint("`nilo ps --all` lists every process; use --pid if the name is ambiguous")),
         [_] => Ok(vec![tops[0].id.pid]),
         _ if all => Ok(tops.iter().map(|process| process.id.pid).collect()),
         _ => {

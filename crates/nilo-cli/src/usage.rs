@@ -79,7 +79,7 @@ fn unknown_option(error: &Error, verb: &Command) -> Option<Failure> {
     let hint = match text(ContextKind::SuggestedArg) {
         Some(similar) => format!("did you mean {similar}? {all}"),
         None if verb.get_name() == "run" => {
-            format!("{all}; those of the command go behind its name")
+            format!("{all}; options of the command go after its name")
         }
         None => all,
     };

@@ -3,6 +3,7 @@
 //! Times have nine decimals and values as many as they need, so that nothing is lost.
 //! What was not measured has an empty value; `NaN`, `inf` and `-inf` stand for themselves.
 //! Tables are named by [`crate::subject_name`]; the writer tells processes apart.
+//! Values are in the order of table name, column and time; several processes that logged one metric are in one order of time.
 //! Where ranks of a distributed run wrote tables, a last column `rank` has theirs and is empty for the others.
 
 use std::io::Write;
@@ -13,34 +14,32 @@ use nilo_sample::{Recording, is_absent};
 
 use crate::csv_rows::CsvRows;
 use crate::in_force::cell;
+use crate::long_series::long_series;
 use crate::number_text::NumberText;
-use crate::subject_name::subject_name;
 use crate::{ExportError, has_ranks};
 
-/// Writes all tables one after the other, column by column.
+/// Writes one series after the other, each in the order of time.
 pub fn write_csv_long(recording: &Recording, output: impl Write) -> Result<(), ExportError> {
     let has_ranks = has_ranks(recording);
     let rank = has_ranks.then_some("rank");
     let header = ["time_seconds", "table", "column", "step", "value", "writer"];
     let mut rows = CsvRows::new(output, header.into_iter().chain(rank))?;
-    for table in &recording.tables {
-        let subject = subject_name(&table.spec.subject);
-        for (column, declared) in table.spec.columns.iter().enumerate() {
-            for (row, time) in table.times.iter().copied().enumerate() {
-                let (secs, nanos) = (time / NANOS_PER_SEC, time % NANOS_PER_SEC);
-                rows.number(format_args!("{secs}.{nanos:09}"))?;
-                rows.text(&subject)?;
-                rows.text(&declared.name)?;
-                rows.number_if_known(step_at(table, row))?;
-                let value = cell(table, column, row);
-                rows.number_if_known((!is_absent(value)).then_some(NumberText(value)))?;
-                rows.text(&table.writer)?;
-                if has_ranks {
-                    rows.number_if_known(table.spec.rank)?;
-                }
-                rows.end_row()?;
+    for series in long_series(recording) {
+        series.each(|table, column, row| {
+            let time = table.times[row];
+            let (secs, nanos) = (time / NANOS_PER_SEC, time % NANOS_PER_SEC);
+            rows.number(format_args!("{secs}.{nanos:09}"))?;
+            rows.text(&series.table)?;
+            rows.text(series.column)?;
+            rows.number_if_known(step_at(table, row))?;
+            let value = cell(table, column, row);
+            rows.number_if_known((!is_absent(value)).then_some(NumberText(value)))?;
+            rows.text(&table.writer)?;
+            if has_ranks {
+                rows.number_if_known(table.spec.rank)?;
             }
-        }
+            rows.end_row()
+        })?;
     }
     rows.finish()?;
     Ok(())

@@ -9,6 +9,7 @@ mod csv_rows;
 mod csv_table;
 mod in_force;
 mod json;
+mod long_series;
 mod number_text;
 mod parquet;
 mod subject_name;

@@ -2,7 +2,7 @@
 //!
 //! Promises: names are dictionary-encoded, pages are zstd, `step` is null in rows without one, `value` is null where nothing was measured (a NaN that the user logged stays a NaN).
 //! Where ranks of a distributed run wrote tables, a last column `rank` has theirs, and null for the others.
-//! Tables are named by [`crate::subject_name`], writers by their stream, such as `recorder-4711`; rows are in the order of table, column, time.
+//! Tables are named by [`crate::subject_name()`], writers by their stream, such as `recorder-4711`; rows are in the order of table, column and time, whoever wrote them.
 //! Key-value metadata: `schema` = `nilo.recording/1`, `run` = the run's id, `run.json` = its description.
 
 use std::io::Write;
@@ -19,7 +19,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, TypePtr};
 
 use crate::in_force::cell;
-use crate::subject_name::subject_name;
+use crate::long_series::long_series;
 use crate::{ExportError, RECORDING_SCHEMA, has_ranks};
 
 const COLUMNS: &str = "
@@ -43,22 +43,23 @@ pub fn write_parquet(recording: &Recording, output: impl Write + Send) -> Result
     let schema: TypePtr = Arc::new(schema);
     let mut file = SerializedFileWriter::new(output, schema, properties(recording)?)?;
     let mut group = RowGroup::new(has_ranks);
-    for table in &recording.tables {
-        let names = |text: String| ByteArray::from(text.into_bytes());
-        let table_name = names(subject_name(&table.spec.subject));
-        let writer = names(table.writer.clone());
-        for (column, declared) in table.spec.columns.iter().enumerate() {
-            let column_name = names(declared.name.clone());
-            for row in 0..table.times.len() {
-                group.push(table, column, row);
-                group.tables.push(table_name.clone());
-                group.columns.push(column_name.clone());
-                group.writers.push(writer.clone());
-                if group.times.len() >= ROWS_PER_GROUP {
-                    group.write(&mut file)?;
-                }
+    for series in long_series(recording) {
+        let table_name = ByteArray::from(series.table.as_str());
+        let column_name = ByteArray::from(series.column);
+        let mut writer = (None, ByteArray::default());
+        series.each(|table, column, row| {
+            if writer.0 != Some(&table.writer) {
+                writer = (Some(&table.writer), ByteArray::from(table.writer.as_str()));
             }
-        }
+            group.push(table, column, row);
+            group.tables.push(table_name.clone());
+            group.columns.push(column_name.clone());
+            group.writers.push(writer.1.clone());
+            match group.times.len() >= ROWS_PER_GROUP {
+                true => group.write(&mut file),
+                false => Ok(()),
+            }
+        })?;
     }
     if !group.times.is_empty() {
         group.write(&mut file)?;

@@ -313,8 +313,8 @@ fn two_writers_are_told_apart() {
         .map(|row| row.unwrap().get_string(5).unwrap().clone())
         .collect();
     assert_eq!(
-        (writers[0].as_str(), writers[9].as_str()),
-        ("recorder-1", "python-2")
+        [writers[0].as_str(), writers[1].as_str()],
+        ["recorder-1", "python-2"]
     );
 }
 
@@ -329,7 +329,7 @@ fn ranks_are_told_apart_where_there_are_any() {
     let long = text(|out| write_csv_long(&recording, out).unwrap());
     let lines: Vec<&str> = long.lines().collect();
     assert_eq!(lines[0], "time_seconds,table,column,step,value,writer,rank");
-    let ranks = [lines[1], lines[6], lines[11]].map(|line| line.rsplit(',').next().unwrap());
+    let ranks = [lines[1], lines[2], lines[3]].map(|line| line.rsplit(',').next().unwrap());
     assert_eq!(ranks, ["", "0", "1"]);
     let reader = parquet(&recording);
     let rows = reader.get_row_iter(None).unwrap();
@@ -337,7 +337,7 @@ fn ranks_are_told_apart_where_there_are_any() {
         .map(|row| row.unwrap().get_column_iter().nth(6).unwrap().1.clone())
         .collect();
     assert_eq!(
-        [&ranks[0], &ranks[5], &ranks[10]],
+        [&ranks[0], &ranks[1], &ranks[2]],
         [&Field::Null, &Field::Long(0), &Field::Long(1)]
     );
     let written = text(|out| write_json(&recording, out).unwrap());
@@ -346,6 +346,48 @@ fn ranks_are_told_apart_where_there_are_any() {
         .map(|table| json["tables"][table].get("rank"))
         .collect();
     assert_eq!(ranks, [None, Some(&0.into()), Some(&1.into())]);
+}
+
+/// One process logs `loss` alone and then with `lr`, which makes two tables, and another process logs in between.
+#[test]
+fn the_long_forms_have_each_metric_in_the_order_of_time() {
+    let mut recording = empty();
+    for (writer, names, times) in [
+        ("python-1", &["loss"][..], &[1, 4, 9][..]),
+        ("python-1", &["loss", "lr"], &[2, 6, 6]),
+        ("python-2", &["loss"], &[3, 5]),
+    ] {
+        let spec = TableSpec::metrics("train", names.iter().copied());
+        let mut table = table(spec);
+        table.writer = writer.to_owned();
+        for time in times {
+            tick_values(&mut table, *time, &vec![*time as f64; names.len()]);
+        }
+        recording.tables.push(table);
+    }
+    let expected: Vec<(&str, u64)> = [1, 2, 3, 4, 5, 6, 6, 9]
+        .map(|time| ("loss", time))
+        .into_iter()
+        .chain([2, 6, 6].map(|time| ("lr", time)))
+        .collect();
+    let long = text(|out| write_csv_long(&recording, out).unwrap());
+    let lines: Vec<(&str, u64)> = long
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect::<Vec<&str>>())
+        .map(|cells| (cells[2], cells[0].trim_start_matches("0.").parse().unwrap()))
+        .collect();
+    assert_eq!(lines, expected);
+    let reader = parquet(&recording);
+    let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
+    let rows: Vec<(String, i64)> = rows
+        .map(|row| (row.get_string(2).unwrap().clone(), row.get_long(0).unwrap()))
+        .collect();
+    let rows: Vec<(&str, u64)> = rows
+        .iter()
+        .map(|(name, time)| (name.as_str(), *time as u64))
+        .collect();
+    assert_eq!(rows, expected);
 }
 
 #[test]

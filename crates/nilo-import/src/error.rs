@@ -124,7 +124,7 @@ pub enum ImportError {
         columns: String,
     },
     /// The column of times was asked for as memory.
-    #[error("column {name:?} is the time, not an amount of memory; there are: {columns}")]
+    #[error("column {name:?} is the time, not memory; the columns are: {columns}")]
     TimeIsNoMemory {
         /// Which.
         name: String,
@@ -195,7 +195,7 @@ impl ImportError {
             | ImportError::TooManyRows { .. }
             | ImportError::TooManyValues { .. } => "keep every tenth line, or a part of the file",
             ImportError::NoHeader { .. } => {
-                "put a line such as t_s,rss_bytes above it; for nvidia-smi use --format=csv without noheader"
+                "add a header such as t_s,rss_bytes; for nvidia-smi use --format=csv without noheader"
             }
             ImportError::NoTimeColumn { .. } => {
                 "name the time column t_s, time, elapsed, seconds or timestamp"
@@ -203,7 +203,7 @@ impl ImportError {
             ImportError::NoMemoryColumn { .. } => {
                 "name it: memory is called rss_bytes, memory_mb, used_gb, allocated and the like"
             }
-            ImportError::PercentOfWhat { .. } => "say how much memory a hundred percent are",
+            ImportError::PercentOfWhat { .. } => "set the total that 100 % stands for",
             ImportError::TooManyCells { .. } => "put cells that hold a comma in double quotes",
             ImportError::OpenQuote { .. } => "a double quote inside a quoted cell is written twice",
             _ => return None,

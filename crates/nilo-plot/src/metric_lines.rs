@@ -17,7 +17,8 @@ pub(crate) struct MetricLines {
     /// Where values are not finite, at most one for each pixel.
     pub(crate) not_finite: Vec<f64>,
     pub(crate) nan_count: usize,
-    pub(crate) infinite_count: usize,
+    pub(crate) inf_count: usize,
+    pub(crate) negative_inf_count: usize,
     /// The last value.
     pub(crate) last: Option<f64>,
     /// The smallest and the largest finite value.
@@ -57,13 +58,18 @@ pub(crate) fn metric_lines(history: &MetricHistory, axis: &XAxis, width_px: f64)
         lines: lines(&points, axis, width_px),
         not_finite,
         nan_count: points.iter().filter(|p| p.value.is_nan()).count(),
-        infinite_count: points.iter().filter(|p| p.value.is_infinite()).count(),
+        inf_count: count_of(&points, f64::INFINITY),
+        negative_inf_count: count_of(&points, f64::NEG_INFINITY),
         last: points.last().map(|point| point.value),
         extremes: low.zip(high),
         other_ranks: other_ranks.collect(),
         other_not_finite,
         ranks,
     }
+}
+
+fn count_of(points: &[MetricPoint], value: f64) -> usize {
+    points.iter().filter(|point| point.value == value).count()
 }
 
 fn lines(points: &[MetricPoint], axis: &XAxis, width_px: f64) -> Vec<Vec<PlotPoint>> {

@@ -321,7 +321,8 @@ fn odd_words(panel: &Panel) -> String {
     };
     let counts = [
         (total(|lines| lines.nan_count), "NaN"),
-        (total(|lines| lines.infinite_count), "inf"),
+        (total(|lines| lines.inf_count), "inf"),
+        (total(|lines| lines.negative_inf_count), "-inf"),
         (
             total(|lines| lines.other_not_finite),
             "not finite in other ranks",

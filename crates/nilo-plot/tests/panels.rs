@@ -90,7 +90,7 @@ fn what_is_not_finite_is_a_tick_and_breaks_the_line() {
     };
     assert_eq!(in_panels(&chart, moves), [1, 0]);
     let texts = texts(&chart);
-    assert!(texts.contains(&"1 NaN, 1 inf".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"1 NaN, 1 -inf".to_owned()), "{texts:?}");
     assert!(texts.contains(&"80 NaN".to_owned()), "{texts:?}");
 }
 

@@ -95,7 +95,7 @@ fn watch_in(
         libc::SIGXFSZ,
         libc::SIGCONT,
     ];
-    let signals = SignalPipe::listen(&listened).map_err(system("listen to signals"))?;
+    let signals = SignalPipe::listen(&listened).map_err(system("listen for signals"))?;
     nilo_source::raise_own_fd_limit().ok();
     let mut tree = open_tree(&roots, TreeScope::Others)?;
     for &pid in &pids {

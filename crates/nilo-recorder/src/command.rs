@@ -93,7 +93,7 @@ pub fn run_command(
         Ok(signals) => signals,
         Err(error) => {
             waiting.cancel();
-            return Err(system("listen to signals")(error));
+            return Err(system("listen for signals")(error));
         }
     };
     let child = waiting.begin()?;
@@ -375,7 +375,7 @@ pub(crate) fn say_loss(recorder: &Recorder, observer: &mut dyn Observer) -> bool
     if dropped > 0 {
         let reason = reason.unwrap_or("the run folder cannot be written");
         observer.on_notice(&format!(
-            "samples are being lost: {reason}; the command goes on"
+            "samples are being lost: {reason}; the command continues"
         ));
     }
     dropped > 0

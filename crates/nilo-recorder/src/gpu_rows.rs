@@ -228,8 +228,7 @@ impl GpuRows {
     fn fall_silent(&mut self, writer: &mut dyn RowSink, now_nanos: u64) {
         if !self.silence_said {
             self.silence_said = true;
-            let text =
-                "the NVIDIA driver does not answer: nothing is recorded of GPUs until it does";
+            let text = "the NVIDIA driver is not responding; GPUs are not recorded until it does";
             let text = text.to_owned();
             writer.event(now_nanos, &Event::Blind { text });
         }
@@ -249,12 +248,10 @@ impl GpuRows {
         }
         self.unknown_said = true;
         let why = match share {
-            GpuShare::Unplaced => {
-                "the driver names processes by numbers from outside of this container"
-            }
-            _ => "the driver does not tell what each process holds",
+            GpuShare::Unplaced => "the driver reports the PIDs of the host, not of this container",
+            _ => "the driver does not report memory per process",
         };
-        let text = format!("the job's share of GPU memory is not known: {why}");
+        let text = format!("the job's share of GPU memory is unknown: {why}");
         writer.event(now_nanos, &Event::Blind { text });
     }
 }
@@ -278,7 +275,7 @@ fn say_failure(
     if !std::mem::replace(&mut rows.failure_said, true) {
         let GpuDevice { index, name, .. } = device;
         let text = format!(
-            "GPU {index} ({name}) cannot be read: {reason}; nothing is recorded of it until it can"
+            "GPU {index} ({name}) cannot be read: {reason}; it is not recorded until it can be"
         );
         writer.event(at_nanos, &Event::Blind { text });
     }

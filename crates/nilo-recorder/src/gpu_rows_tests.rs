@@ -143,7 +143,7 @@ fn a_gpu_that_cannot_be_read_is_left_and_said_once() {
     assert_eq!(of_gpu(&update, 0), [(2 * SECOND, GpuRow::ABSENT)]);
     assert_eq!(
         blind(&update),
-        ["GPU 0 (H200) cannot be read: GPU is lost; nothing is recorded of it until it can"]
+        ["GPU 0 (H200) cannot be read: GPU is lost; it is not recorded until it can be"]
     );
     assert!(two.take(3, [lost(), reading(&[])]).is_empty());
     let update = two.take(4, [reading(&[(JOB, 200)]), reading(&[])]);
@@ -172,7 +172,8 @@ fn a_share_that_the_driver_does_not_tell_is_absent_and_said_after_a_while() {
     assert_eq!(of_gpu(&update, 0), [(SECOND, row(0.0, ABSENT))]);
     assert!(blind(&update).is_empty(), "a context takes a moment");
     assert!(blind(&two.take(5, [untold(), reading(&[])])).is_empty());
-    let why = "the job's share of GPU memory is not known: the driver does not tell what each process holds";
+    let why =
+        "the job's share of GPU memory is unknown: the driver does not report memory per process";
     assert_eq!(blind(&two.take(6, [untold(), reading(&[])])), [why]);
     assert!(blind(&two.take(20, [untold(), reading(&[])])).is_empty());
 }

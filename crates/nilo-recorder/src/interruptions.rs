@@ -36,7 +36,7 @@ impl Interruptions {
         if last_tick_nanos > 0 && silence > longest {
             let gap = Event::Gap {
                 nanos: silence,
-                reason: "the recorder was stopped or did not get the processor".to_owned(),
+                reason: "the recorder was stopped or got no CPU time".to_owned(),
             };
             writer.event(now_nanos, &gap);
         }

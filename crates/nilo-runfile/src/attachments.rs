@@ -180,7 +180,7 @@ fn compare(folder: &AttachmentFolder, told: &mut Attachment) -> AttachmentState 
     }
     match checksum_of(file.take(told.bytes)) {
         Ok(crc) if checksum::is_right(told.crc32c, crc) => AttachmentState::Whole,
-        Ok(_) => changed("its checksum is another one"),
+        Ok(_) => changed("its checksum differs"),
         Err(error) => AttachmentState::NotChecked {
             reason: error.to_string(),
         },

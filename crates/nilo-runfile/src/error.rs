@@ -47,7 +47,7 @@ pub enum RunfileError {
         target: PathBuf,
     },
     /// The folder of runs is another user's, who could change and replace what we write.
-    #[error("{path} belongs to another user (UID {uid}); to record there all the same, name it by its full path with --dir", path = path.display())]
+    #[error("{path} belongs to another user (UID {uid}); to record there anyway, give its full path with --dir", path = path.display())]
     StrangersRoot {
         /// Where.
         path: PathBuf,
@@ -194,7 +194,7 @@ impl RunfileError {
                     Some("record elsewhere with `--dir` or `NILO_DIR`")
                 }
                 io::ErrorKind::PermissionDenied => {
-                    Some("you may not read it; `ls -l` shows whose it is")
+                    Some("you do not have permission to read it; `ls -l` shows its owner")
                 }
                 _ => None,
             },

@@ -32,7 +32,7 @@ pub enum FindError {
         first: String,
     },
     /// `last~N` reaches back too far.
-    #[error("{asked} reaches back too far: there {are} {count} (without those inside jobs)", are = if *count == 1 { "is" } else { "are" }, count = runs(*count))]
+    #[error("{asked} reaches back too far: there {are} {count} (not counting runs inside jobs)", are = if *count == 1 { "is" } else { "are" }, count = runs(*count))]
     TooFarBack {
         /// What was asked for.
         asked: String,
@@ -69,9 +69,9 @@ impl FindError {
                 Some("`nilo runs` lists them")
             }
             FindError::AllDamaged { .. } => Some(
-                "`nilo verify --all` tells what is wrong; `nilo run -- COMMAND` records another",
+                "`nilo verify --all` shows what is wrong; `nilo run -- COMMAND` records a new one",
             ),
-            FindError::Ambiguous { .. } => Some("give more of the id"),
+            FindError::Ambiguous { .. } => Some("type more of the id"),
             FindError::Open(error) => error.hint(),
         }
     }

@@ -312,7 +312,7 @@ pub(crate) fn open_with_header(
     match SegmentHeader::decode(&bytes[..filled]) {
         Ok(header) if header.magic == magic => Ok((file, header)),
         Ok(_) => Err(RunfileError::BadHeader {
-            reason: "the file's name does not fit what is in it",
+            reason: "the file name does not match its contents",
             path,
         }),
         Err(HeaderFault::Later(version)) => Err(RunfileError::LaterVersion {
@@ -369,7 +369,10 @@ impl ReadSegment {
             sentences.push(format!("{len} bytes at offset {offset} are unreadable"));
         }
         if self.end.gave_up {
-            sentences.push(format!("too much garbage from offset {}", self.end.end));
+            sentences.push(format!(
+                "too much unreadable data from offset {}",
+                self.end.end
+            ));
         } else if tail == Tail::IsSealed && self.end.torn_tail_bytes > 0 {
             sentences.push(format!(
                 "{} bytes at the end are unreadable",

@@ -252,7 +252,7 @@ fn verification_says_what_is_wrong_with_an_attachment() {
     assert_eq!(sizes, [30, 0, 31, 30], "as long as the files are now");
     let told: Vec<(&str, &[String])> = files.map(|it| (it.name.as_str(), &it.damage[..])).collect();
     let sentences = [
-        "it is not what was attached: its checksum is another one",
+        "it is not what was attached: its checksum differs",
         "the file is missing",
         "it is not what was attached: it has 31 bytes instead of 30",
     ]

@@ -1,5 +1,7 @@
 //! Text from outside on a screen: names, tags, marks and paths may hold anything.
 
+use std::borrow::Cow;
+
 /// The text with a blank in the place of every character that moves the cursor, starts an escape sequence,
 /// turns the reading direction or takes no room, so that what is shown is what is there.
 pub fn printable(text: &str) -> String {
@@ -30,6 +32,22 @@ pub fn is_printable(c: char) -> bool {
         ))
 }
 
+/// Bytes that should be UTF-8. Each byte that is not stands as Python's `os.fsdecode` and `backslashreplace` write it (`\udcff`),
+/// so that the command and the Python package record one argument in one way, and two arguments stay two.
+pub fn text_of_bytes(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\udc{byte:02x}"));
+        }
+    }
+    Cow::Owned(text)
+}
+
 /// JSON with everything that is not printable written as `\u202e`, which means the same. Line ends of the layout stay; those inside of texts are escaped already.
 pub fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
@@ -49,6 +67,18 @@ pub fn escape_json(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_written_as_python_writes_them() {
+        assert_eq!(text_of_bytes("größe".as_bytes()), "größe");
+        assert_eq!(
+            text_of_bytes(b"--data=\xff\xfe.bin"),
+            r"--data=\udcff\udcfe.bin"
+        );
+        // An encoded surrogate is no UTF-8 either, nor is a character that breaks off.
+        assert_eq!(text_of_bytes(b"\xed\xa0\x80"), r"\udced\udca0\udc80");
+        assert_eq!(text_of_bytes(b"a\xe2\x82"), r"a\udce2\udc82");
+    }
 
     #[test]
     fn nothing_moves_the_cursor_turns_the_line_or_hides() {

@@ -2,12 +2,13 @@
 
 use crate::units::{MIB, NANOS_PER_SEC, byte_unit};
 
-/// `480.0` seconds become `8 minutes`: rounded to what people say.
+/// `480.0` seconds become `8 minutes` and `0.02` become `20 ms`: rounded to what people say.
 pub fn duration_in_words(secs: f64) -> String {
     let (unit, size) = spoken_unit(secs);
     let number = spoken_number(secs / size);
-    match number.as_str() {
-        "1" => format!("1 {unit}"),
+    match (number.as_str(), unit) {
+        (number, "ms") => format!("{number} ms"),
+        ("1", unit) => format!("1 {unit}"),
         _ => format!("{number} {unit}s"),
     }
 }
@@ -25,9 +26,13 @@ pub fn duration_between_in_words(secs: f64, low_secs: f64, high_secs: f64) -> St
     }
 }
 
+/// Shorter times are told in milliseconds: a decimal of a second would say little, or nothing.
+const LEAST_SPOKEN_SECS: f64 = 0.9995;
+
 /// From two of the larger unit on, so that rounding loses no more than a fifth.
 fn spoken_unit(secs: f64) -> (&'static str, f64) {
     match secs {
+        s if s > 0.0 && s < LEAST_SPOKEN_SECS => ("ms", 0.001),
         s if s < 120.0 => ("second", 1.0),
         s if s < 7200.0 => ("minute", 60.0),
         s if s < 172_800.0 => ("hour", 3600.0),
@@ -96,6 +101,10 @@ mod tests {
     fn durations_in_words_are_rounded_as_people_do() {
         for (secs, text) in [
             (0.0, "0 seconds"),
+            (0.0004, "0.4 ms"),
+            (0.0201, "20 ms"),
+            (0.9994, "999 ms"),
+            (0.9996, "1 second"),
             (1.0, "1 second"),
             (4.46, "4.5 seconds"),
             (45.2, "45 seconds"),
@@ -110,6 +119,8 @@ mod tests {
         let between = duration_between_in_words(480.0, 360.0, 660.0);
         assert_eq!(between, "8 minutes (6–11)");
         assert_eq!(duration_between_in_words(30.0, 30.0, 30.0), "30 seconds");
+        let short = duration_between_in_words(0.5, 0.25, 2.0);
+        assert_eq!(short, "500 ms (250–2000)");
         assert_eq!(clock_time(753_400_000_000), "00:12:33");
     }
 

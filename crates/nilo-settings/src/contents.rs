@@ -74,7 +74,7 @@ pub enum Interval {
 /// An interval as it is typed: seconds, or with a unit.
 pub fn parse_interval(text: &str) -> Result<u64, String> {
     if text.trim_start().starts_with('-') {
-        return Err("an interval cannot be negative; it lies between 1 ms and 1 h".to_owned());
+        return Err("an interval cannot be negative; use 1 ms to 1 h".to_owned());
     }
     let nanos = parse_duration(text).map_err(|error| error.to_string())?;
     if (SHORTEST_NANOS..=LONGEST_NANOS).contains(&nanos) {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nilo_runfile::DEFAULT_ROOT;
@@ -41,6 +41,12 @@ pub enum UntrustedFile {
     Writable {
         /// Its permissions.
         mode: u32,
+    },
+    /// A directory, a FIFO or a device, of which nothing is read.
+    #[error("it is {what}, not a file")]
+    NotAFile {
+        /// What it is, with its article.
+        what: &'static str,
     },
     /// It is too long for a settings file.
     #[error("it is larger than 1 MiB")]
@@ -98,7 +104,8 @@ pub(crate) fn read(path: &Path, whose: FileOrigin) -> Result<Option<SettingsFile
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Ok(None);
+        let what = kind_of(metadata.file_type());
+        return Err(UntrustedFile::NotAFile { what });
     }
     if whose != FileOrigin::Named {
         let (uid, ours) = (metadata.uid(), rustix::process::geteuid().as_raw());
@@ -119,6 +126,15 @@ pub(crate) fn read(path: &Path, whose: FileOrigin) -> Result<Option<SettingsFile
         path: resolved(path),
         bytes,
     }))
+}
+
+fn kind_of(kind: std::fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "something else",
+    }
 }
 
 /// The path with the folder's links resolved: an approval is for one file, however it is reached.

@@ -228,7 +228,7 @@ fn an_unknown_id_is_refused_or_skipped() {
     let error = model.decode(&[a, 600], UnknownIds::Refuse).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "id 600 at position 1 has no token, the vocabulary has 600"
+        "id 600 at position 1 is not in the vocabulary of 600 tokens"
     );
     assert_eq!(
         model

@@ -90,7 +90,7 @@ def counts_for(paths: Sequence[str], special_tokens: Sequence[str], pattern: str
         )
     for token in counts.cut_out:
         if token not in special_tokens:
-            warn_once(f"{token!r} was a special token when the texts were counted and is none here")
+            warn_once(f"{token!r} was a special token when the texts were counted, but is not one here")
     for token in special_tokens:
         if token not in counts.cut_out:
             warn_once(f"{token!r} was not a special token when the texts were counted: it is learned as ordinary text")

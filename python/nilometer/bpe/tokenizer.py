@@ -119,7 +119,7 @@ class BPE:
         """
         paths, why_no_ranks = self._trained.save(folder)
         if why_no_ranks is not None:
-            warn_once(f"save() wrote no file of ranks: {why_no_ranks}")
+            warn_once(f"save() did not write ranks.tiktoken: {why_no_ranks}")
         return paths
 
     @classmethod
@@ -237,6 +237,6 @@ def _read(path: pathlib.Path, pattern: str | None, special_tokens: list[str]) ->
     pattern = pattern or info.get("pat_str")
     if pattern is None:
         raise ValueError(
-            "a file of ranks does not say how text is split into words\nhint: pass the pattern, such as pattern='cl100k'"
+            "a file of tiktoken ranks does not say how text is split into words\nhint: pass the pattern, such as pattern='cl100k'"
         )
     return BpeModel.read_ranks(path, info.get("special_tokens", {}), pattern)

@@ -34,7 +34,7 @@ class Delivery:
             self._begin()
         with self._lock:
             if len(self._waiting) >= _MOST_WAITING:
-                self._complain(f"{self._name} does not return; what it should have been told is dropped")
+                self._complain(f"{self._name} has not returned; further calls are dropped until it does")
                 return
             self._waiting.append(thing)
             if not self._is_delivering:

@@ -30,11 +30,11 @@ class Forecast:
     used_share: float | None
     """Share of the limit that cannot be given back; None without a limit."""
     seconds: float | None
-    """Until it runs out; None when nothing points to it. In four of five cases the truth lies between the next two."""
+    """Seconds until it runs out; None when nothing points to it. The next two are its 80 % interval."""
     seconds_low: float | None
     seconds_high: float | None
     confidence: float
-    """The share of cases like this in which it came so."""
+    """The share of similar forecasts that come true."""
     cause: str | None
     """`growth`, `workers`, `peaks`, `fragmentation`, `swap` or `neighbour`."""
     bytes_per_sec: float | None

@@ -27,7 +27,7 @@ class OOMPrediction:
     """The share of forecasts like this that come true."""
     recommendations: list[str] = field(default_factory=list)
     predicted_oom_range: tuple[float, float] | None = None
-    """In four of five cases the end lies between these."""
+    """80 % interval of `predicted_oom_seconds`."""
     reason: str = ""
     """Why the risk is what it is, in a few words."""
     cause: str | None = None

@@ -91,7 +91,7 @@ class Watcher(contextlib.ContextDecorator, abc.ABC):
         """Something went wrong that must not disturb the training."""
         if text not in self._failures and len(self._failures) < 100:
             self._failures.add(text)
-            _log.warning("memory monitoring goes on after an error: %s", text)
+            _log.warning("error while monitoring memory, which continues: %s", text)
 
     def __enter__(self: _Self) -> _Self:
         self.start_monitoring()

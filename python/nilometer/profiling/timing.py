@@ -48,7 +48,7 @@ class Repeated(list[float]):
 
     def describe(self) -> str:
         """One line for people."""
-        return f"{_words(self.minimum)} a call (+{100 * self.spread:.0f} % at worst, {len(self)} rounds of {self.number})"
+        return f"{_words(self.minimum)} per call (+{100 * self.spread:.0f} % at worst, {len(self)} rounds of {self.number})"
 
 
 def repeat(

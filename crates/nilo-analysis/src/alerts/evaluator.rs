@@ -107,6 +107,7 @@ impl AlertEvaluator {
             Resource::Gpu { .. } => [AlertKind::GpuMemoryWarning, AlertKind::GpuMemoryCritical],
             Resource::Process { .. }
             | Resource::SharedMemory
+            | Resource::UnnamedGpu
             | Resource::Torch { .. }
             | Resource::Track { .. } => return,
         };

@@ -171,11 +171,12 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     if !is_gpu && !exception.is_host_out_of_memory() {
         return None;
     }
-    let index = gpu_in(exception);
+    let index = gpu_in(exception).or_else(|| only_gpu(recording));
     Some(RanOut {
-        resource: match is_gpu {
-            true => Resource::Gpu { index },
-            false => Resource::Job,
+        resource: match (is_gpu, index) {
+            (true, Some(index)) => Resource::Gpu { index },
+            (true, None) => Resource::UnnamedGpu,
+            (false, _) => Resource::Job,
         },
         kind: match is_gpu {
             true => RanOutKind::GpuAllocation,
@@ -184,11 +185,11 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         time_nanos,
         pid: Some(exception.pid),
         name: name_of(recording, exception.pid),
-        limit_bytes: is_gpu
-            .then(|| gpu_figure(recording, index, "total_bytes"))
-            .flatten(),
+        limit_bytes: index
+            .filter(|_| is_gpu)
+            .and_then(|index| gpu_figure(recording, index, "total_bytes")),
         peak_bytes: match is_gpu {
-            true => gpu_figure(recording, index, "used_bytes"),
+            true => index.and_then(|index| gpu_figure(recording, index, "used_bytes")),
             false => peak_memory_bytes(recording),
         },
         limit_use: None,
@@ -267,14 +268,27 @@ fn first_line(exception: &UnhandledException) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// The GPU that PyTorch's message names: `GPU 1 has a total capacity of ...`; the first where none is named.
-fn gpu_in(exception: &UnhandledException) -> u32 {
+/// The GPU that PyTorch's message names: `GPU 1 has a total capacity of ...`.
+fn gpu_in(exception: &UnhandledException) -> Option<u32> {
     let after = exception.message.split("GPU ").skip(1);
     let numbers = after.filter_map(|text| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
     });
-    numbers.into_iter().next().unwrap_or(0)
+    numbers.into_iter().next()
+}
+
+/// The GPU of a recording that has no other.
+fn only_gpu(recording: &Recording) -> Option<u32> {
+    let mut indices = recording
+        .tables
+        .iter()
+        .filter_map(|table| match table.spec.subject {
+            Subject::Gpu { index } => Some(index),
+            _ => None,
+        });
+    let first = indices.next()?;
+    indices.all(|index| index == first).then_some(first)
 }
 
 /// The largest value of a column of a GPU's table.

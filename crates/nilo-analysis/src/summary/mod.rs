@@ -38,7 +38,7 @@ use crate::findings::{Finding, JudgedRecording, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
 use crate::metrics::{MetricSummary, summarize_metrics};
 use crate::oom_summary::OomSummary;
-use crate::outline::{ending_severity, short_ending};
+use crate::outline::{ending_severity, has_run_out_of, short_ending};
 use crate::phases::{PhaseSummary, summarize_phases};
 use crate::settings::settings;
 use crate::slurm_place::SlurmPlace;
@@ -215,13 +215,12 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
 impl Summary {
     /// Whether it ended because memory ran out.
     pub fn has_run_out(&self) -> bool {
-        let of_something = |oom: &OomSummary| oom.resource.is_some();
-        self.oom.as_ref().is_some_and(of_something)
+        has_run_out_of(self.oom.as_ref())
     }
 
-    /// How it ended in a word or two: `exited 3`, `killed 9`, `oom-killed`.
+    /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
-        short_ending(self.status, self.exit_code, self.signal)
+        short_ending(self.status, self.exit_code, self.signal, self.oom.as_ref())
     }
 
     /// How serious its ending is, as of a finding; nothing for one that went well or is not known.

@@ -39,6 +39,8 @@ pub enum Resource {
         /// Its index on this machine.
         index: u32,
     },
+    /// The memory of a GPU where nothing tells which of several it is.
+    UnnamedGpu,
     /// A GPU's memory as PyTorch's allocator in one process has it.
     Torch {
         /// The process's stream, such as `python-4711`.
@@ -81,7 +83,7 @@ impl Resource {
             | Resource::Cgroup { .. }
             | Resource::Process { .. }
             | Resource::SharedMemory => false,
-            Resource::Gpu { .. } | Resource::Torch { .. } => true,
+            Resource::Gpu { .. } | Resource::UnnamedGpu | Resource::Torch { .. } => true,
             Resource::Track { name } => {
                 let name = name.to_ascii_lowercase();
                 let words = ["gpu", "cuda", "vram", "nvml", "hbm", "reserved"];
@@ -100,6 +102,7 @@ impl fmt::Display for Resource {
             Resource::Process { pid, name } => write!(f, "{name} (PID {pid})"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
             Resource::Gpu { index } => write!(f, "GPU {index}"),
+            Resource::UnnamedGpu => write!(f, "a GPU"),
             Resource::Torch { writer, device } => write!(f, "PyTorch on GPU {device} ({writer})"),
             Resource::Track { name } => write!(f, "{name}"),
         }

@@ -66,7 +66,7 @@ pub(crate) struct Texts {
 /// Memory, threads and temporary files.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryBudget {
-    /// Memory to use at most, such as 2GiB; what does not fit is kept on disk, and the result is the same [default: 80 % of free memory]
+    /// Maximum memory to use, such as 2GiB; what does not fit is kept on disk, and the result is the same [default: 80 % of free memory]
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub(crate) memory_budget: Option<u64>,
 
@@ -242,7 +242,7 @@ pub(crate) struct CodingArgs {
     #[arg(long, short, value_name = "PATH")]
     pub(crate) tokenizer: PathBuf,
 
-    /// File to write [default: standard output]
+    /// File to write; - is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -255,7 +255,7 @@ pub(crate) struct CodingArgs {
 pub(crate) enum TieBreakArg {
     /// The pair with the smallest ids, as Hugging Face does
     Hf,
-    /// The pair with the greatest bytes
+    /// The pair whose bytes sort last
     Gpt2Bytes,
 }
 
@@ -271,8 +271,8 @@ pub(crate) enum IdsFormat {
 
 fn budget(text: &str) -> Result<u64, String> {
     const LEAST: u64 = 16 << 20;
-    match parse_bytes(text).map_err(|error| error.to_string())? {
-        bytes if bytes < LEAST => Err("at least 16MiB is needed".to_owned()),
+    match parse_bytes(text).map_err(|_| "not a size (examples: 512MiB, 2GiB)".to_owned())? {
+        bytes if bytes < LEAST => Err("at least 16 MiB is needed".to_owned()),
         bytes => Ok(bytes),
     }
 }

@@ -88,8 +88,8 @@ impl OomArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A leak is lasting growth of the memory held at the lowest point of each cycle that does not slow down \
-and is not given back. Detecting one takes at least ten seconds or fifty training steps.\n\n\
+    after_help = "A leak is sustained growth of the memory that is held at the low point of each cycle; it does not slow down \
+and is never freed. Detecting one takes at least ten seconds or fifty training steps.\n\n\
 The default is the last run. If nothing has been recorded yet, it monitors all your running Python programs, \
 or the host and the GPUs if there are none; the same with --duration alone. \
 With --pid or --name it monitors running processes for 30 seconds, or for --duration (at least ten), and names those that grow. \
@@ -111,7 +111,7 @@ pub(crate) struct LeakArgs {
     pub(crate) check: bool,
 
     /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]
-    #[arg(long, value_name = "MB", value_parser = mebibytes)]
+    #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     pub(crate) threshold: Option<f64>,
 
     /// Output format
@@ -120,10 +120,10 @@ pub(crate) struct LeakArgs {
 }
 
 fn limit(text: &str) -> Result<u64, String> {
-    match parse_bytes(text).map_err(|error| error.to_string())? {
+    match parse_bytes(text).map_err(|_| "not a size (examples: 24GiB, 512MiB)".to_owned())? {
         0 => Err("must be more than zero".to_owned()),
         bytes @ ..MIB => Err(format!(
-            "{bytes} bytes are less than any program takes; write the unit, such as {bytes}GiB"
+            "{bytes} bytes is less than any program needs; write the unit, such as 24GiB"
         )),
         bytes => Ok(bytes),
     }

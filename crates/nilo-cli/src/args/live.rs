@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nilo_sample::units::parse_duration;
 
-use super::values::{gpu_index, percent, pid};
+use super::values::{gpu_index, mebibytes, percent, pid};
 use super::{TextOrJson, interval};
 use crate::folder::RunsDir;
 
@@ -41,7 +41,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, help_heading = LIVE)]
     pub(crate) no_record: bool,
 
-    /// Print results only: no notes, no level line
+    /// Print results only: no notes and no status line
     #[arg(long, short, help_heading = LIVE)]
     pub(crate) quiet: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) struct MonitorArgs {
     pub(crate) threshold: f64,
 
     /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]
-    #[arg(long, value_name = "MB")]
+    #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     pub(crate) leak_threshold: Option<f64>,
 
     /// Write the profile as JSON to this file at the end

@@ -25,9 +25,13 @@ pub(crate) struct PlotArgs {
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) runs: Vec<String>,
 
-    /// File to write, .svg or .png [default: <run>.svg]
+    /// File to write, .svg or .png; - is standard output [default: <run>.svg]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Format [default: from the file extension, or else svg]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<PlotFormat>,
 
     /// Draw this metric below the memory; may be given several times
     #[arg(long = "metric", value_name = "NAME")]
@@ -61,6 +65,21 @@ pub(crate) enum XAxisArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlotFormat {
+    Svg,
+    Png,
+}
+
+impl PlotFormat {
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            PlotFormat::Svg => "svg",
+            PlotFormat::Png => "png",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     Csv,
     Json,
@@ -89,11 +108,11 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum)]
     pub(crate) format: Option<ExportFormat>,
 
-    /// File to write, or a folder for tensorboard [default: standard output]
+    /// File to write, or a folder for tensorboard; - is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Write CSV with one line per value, of all tables
+    /// Write CSV with one line per value of every table and metric, in order of time within each
     #[arg(long)]
     pub(crate) long: bool,
 }

@@ -88,7 +88,7 @@ pub(crate) struct AlertArgs {
 pub(crate) enum LiveMode {
     /// On a terminal: `watch` prints a status line; `run` sets the window title while the command prints nothing
     Auto,
-    /// Also in pipes and files, one line per second
+    /// Also when output is a pipe or a file: one line per second
     Always,
     /// Never
     Never,
@@ -97,7 +97,7 @@ pub(crate) enum LiveMode {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The command sees NILO_RUN_DIR, so `nilo mark` works from inside it.\n\
-The exit status is the command's. When a signal such as INT or TERM ends the command, nilo ends by the same signal; \
+The exit status is the command's. When a signal such as INT or TERM ends the command, nilo is terminated by the same signal; \
 after a crash (SEGV, ABRT, ...) or KILL it exits with 128 + signal.\n\n\
 Examples:\n  nilo run -- python train.py --epochs 3\n  nilo run --interval 0.01 --memory-log mem.csv -- ./job.sh\n  \
 nilo run --name base --tag lr=3e-4 -- torchrun --nproc-per-node 2 train.py"
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     /// Wait until every process of the job has ended, daemons included
     ///
     /// While the command runs, INT and TERM go to it as usual, and the processes it leaves behind are still waited for.
-    /// After that, INT, TERM, HUP or QUIT ends the wait: what still runs is left alone and listed in the summary, and nilo ends by that signal.
+    /// After that, INT, TERM, HUP or QUIT ends the wait: what still runs is left alone and listed in the summary, and nilo is terminated by that signal.
     #[arg(long)]
     pub(crate) wait_all: bool,
 

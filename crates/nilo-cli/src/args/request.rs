@@ -14,7 +14,7 @@ use crate::folder::RunsDir;
 #[command(
     after_help = "Each run stands for one node. Runs belong to the same job if program, script and options are the same; \
 paths, seeds, learning rates, output folders and names may differ, batch sizes may not.\n\n\
-Confidence is low with one run, medium with three, high with eight that hardly differ. A run that was killed for lack of memory \
+Confidence is low with one run, medium with three, high with eight similar ones. A run that was killed for lack of memory \
 only shows that it needed more, so a recommendation based on it is a guess.\n\n\
 Examples:\n  nilo request\n  nilo request --all --cpus 8 --time 12:00:00\n  nilo request base base-2 base-3 --format json\n  \
 sacct -P -o JobID,JobName,State,ReqMem,MaxRSS,Elapsed,ExitCode,NNodes,AllocTRES,TRESUsageInMax -j $SLURM_JOB_ID | nilo request --sacct -"

@@ -4,8 +4,8 @@ use clap::Args;
 
 use crate::complete_runs::run_names;
 
-use super::values::{duration, number};
-use super::{OutputFormat, RUN_HELP, TextOrJson};
+use super::values::{age, number};
+use super::{RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) all: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
-    pub(crate) format: OutputFormat,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    pub(crate) format: TextOrJson,
 }
 
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ pub(crate) struct PruneArgs {
     pub(crate) keep: Option<usize>,
 
     /// Delete only runs older than this, such as 30d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = age)]
     pub(crate) older_than: Option<u64>,
 
     /// Only print what would be deleted

@@ -11,15 +11,22 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
+/// How old something is.
+pub(crate) fn age(text: &str) -> Result<u64, String> {
+    parse_duration(text).map_err(|_| "not a length of time (examples: 12h, 30d)".to_owned())
+}
+
 /// `12:00:00`, `2-00:00:00` or a duration with its unit. A number alone is refused: to Slurm it is minutes, to us seconds.
 pub(crate) fn planned_time(text: &str) -> Result<u64, String> {
-    let wrong = || "write it as HH:MM:SS, D-HH:MM:SS or with a unit such as 90m or 12h".to_owned();
+    let wrong = || {
+        "write it as HH:MM:SS, D-HH:MM:SS or with a unit (examples: 12:00:00, 2-00:00:00, 90m, 12h)"
+            .to_owned()
+    };
     if !text.contains(':') {
         let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
-        return if has_unit {
-            duration(text)
-        } else {
-            Err(wrong())
+        return match has_unit && parse_duration(text).is_ok() {
+            true => duration(text),
+            false => Err(wrong()),
         };
     }
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
@@ -43,7 +50,9 @@ pub(crate) fn planned_time(text: &str) -> Result<u64, String> {
 
 /// A threshold in percent. Below 1 it is a fraction, as in Python: nobody warns at less than one percent.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let value: f64 = text
+        .parse()
+        .map_err(|_| "not a percentage or fraction (examples: 85, 0.85)".to_owned())?;
     match value > 0.0 && value < 1.0 {
         true => Ok(100.0 * value),
         false => Ok(value),
@@ -56,7 +65,7 @@ pub(crate) fn number<T: TryFrom<u64>, const LEAST: u64, const MOST: u64>(
 ) -> Result<T, String> {
     let wrong = || match (LEAST, MOST) {
         (0, u64::MAX) => "not a whole number".to_owned(),
-        (least, MAX_ID) => format!("not a whole number from {least} on"),
+        (least, MAX_ID) => format!("not a whole number of at least {least}"),
         (least, most) => format!("not a whole number from {least} to {most}"),
     };
     let value: u64 = text.parse().map_err(|_| wrong())?;
@@ -71,19 +80,19 @@ pub(crate) const MAX_ID: u64 = u32::MAX as u64;
 
 /// A process ID.
 pub(crate) fn pid(text: &str) -> Result<u32, String> {
-    number::<u32, 1, MAX_ID>(text).map_err(|_| "a process ID is a number such as 4711".to_owned())
+    number::<u32, 1, MAX_ID>(text).map_err(|_| "not a process ID (example: 4711)".to_owned())
 }
 
 /// The index of a GPU.
 pub(crate) fn gpu_index(text: &str) -> Result<u32, String> {
-    number::<u32, 0, MAX_ID>(text).map_err(|_| "a GPU is a number such as 0".to_owned())
+    number::<u32, 0, MAX_ID>(text).map_err(|_| "not the index of a GPU (example: 0)".to_owned())
 }
 
 /// Mebibytes, zero or more.
 pub(crate) fn mebibytes(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(value) if value >= 0.0 && f64::is_finite(value) => Ok(value),
-        _ => Err("not a number of MiB, such as 100".to_owned()),
+        _ => Err("not a number of MiB (example: 100)".to_owned()),
     }
 }
 
@@ -92,7 +101,7 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.to_owned()))
         }
-        _ => Err("write it as key=value".to_owned()),
+        _ => Err("write it as KEY=VALUE (example: lr=3e-4)".to_owned()),
     }
 }
 
@@ -109,7 +118,7 @@ mod tests {
         }
         assert_eq!(
             number::<u32, 1, MAX_ID>("4294967296"),
-            Err("not a whole number from 1 on".to_owned())
+            Err("not a whole number of at least 1".to_owned())
         );
         assert_eq!(
             number::<usize, 0, { u64::MAX }>("-1"),
@@ -119,7 +128,7 @@ mod tests {
         for text in ["abc", "0", "-3"] {
             assert_eq!(
                 pid(text),
-                Err("a process ID is a number such as 4711".to_owned())
+                Err("not a process ID (example: 4711)".to_owned())
             );
             assert!(mebibytes(text).is_err() || text == "0");
         }

@@ -11,7 +11,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, OutputFormat};
 use crate::failure::{Failure, warn};
-use crate::folder::{find_run, load, runs_root};
+use crate::folder::{existing_root, find_run, load};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
@@ -22,7 +22,7 @@ use crate::text::table::{left, right, write_table};
 use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let mut summaries = Vec::new();
     let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {

@@ -1,6 +1,6 @@
 //! `nilo export`: a run for other programs.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use nilo_export::{
@@ -11,8 +11,8 @@ use nilo_sample::{Recording, Subject};
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::failure::{Failure, note};
-use crate::folder::{find_run, load, runs_root};
-use crate::output_file::write_file;
+use crate::folder::{existing_root, find_run, load};
+use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::settings::Settings;
 
 pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -20,39 +20,40 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
         .format
         .or_else(|| by_ending(args.output.as_deref()?))
         .unwrap_or(ExportFormat::Csv);
-    let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
+    let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (mut recording, ending) = load(&folder)?;
     recording.description.ending.get_or_insert(ending);
     if format == ExportFormat::Csv && !args.long {
         say_what_is_missing(&recording);
     }
-    match args.output {
+    match args.output.filter(|path| !is_stdout(path)) {
         Some(folder) if format == ExportFormat::TensorBoard => {
             let path = write_tensorboard_folder(&recording, &folder).map_err(|error| {
                 let taken = matches!(error, ExportError::AlreadyThere { .. });
                 let failure = Failure::from(error);
                 match taken {
-                    true => failure.hint("name another folder with -o; TensorBoard would mix them"),
+                    true => failure
+                        .hint("name another folder with -o; TensorBoard would mix the two runs"),
                     false => failure,
                 }
             })?;
             note(&format!("wrote {}", path.display()));
         }
         None if format == ExportFormat::TensorBoard => {
-            return Err(Failure::new("TensorBoard needs a folder").hint("give one with -o"));
+            return Err(Failure::new(
+                "TensorBoard events are written to a folder, not to standard output",
+            )
+            .hint("name a folder, such as -o logs/run"));
         }
         Some(path) => {
             write_file(&path, |mut out| {
                 write(&recording, format, args.long, &mut out)
             })?;
         }
-        None if format == ExportFormat::Parquet && std::io::stdout().is_terminal() => {
-            return Err(
-                Failure::new("Parquet is binary; it is not printed to a terminal")
-                    .hint("name a file with -o"),
-            );
-        }
         None => {
+            if format == ExportFormat::Parquet {
+                refuse_terminal("Parquet")?;
+            }
             let mut out = BufWriter::new(std::io::stdout());
             write(&recording, format, args.long, &mut out)?;
             out.flush()?;

@@ -10,7 +10,7 @@ use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::diagnosis::diagnose;
 use crate::failure::Failure;
-use crate::folder::{known_runs, runs_root};
+use crate::folder::{existing_root, known_runs};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::{write_json, write_json_line};
@@ -19,7 +19,7 @@ use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
     let least_bytes = least_bytes(args.threshold)?;
-    if args.live.are_meant() || nothing_is_recorded(&args, settings) {
+    if args.live.are_meant() || nothing_is_recorded(&args, settings)? {
         return leak_live::run(&args, least_bytes, settings);
     }
     let diagnosis = diagnose(&args.judged, settings)?;
@@ -28,17 +28,20 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
         let secs = duration_in_words(growths.watched_secs());
         let sentence = format!("a recording of {secs} is too short to detect a leak");
         return Err(
-            Failure::new(sentence).hint("it takes at least 10 seconds, or 50 training steps")
+            Failure::new(sentence).hint("at least 10 seconds or 50 training steps are needed")
         );
     }
     answer(&diagnosis, &growths, &args)
 }
 
 /// Whether nothing is named, and there is no run that could be meant.
-fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> bool {
+fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> Result<bool, Failure> {
     let judged = &args.judged;
-    let is_unnamed = judged.run.is_none() && judged.csv.is_none();
-    is_unnamed && known_runs(&runs_root(&judged.place, settings)).is_empty()
+    if judged.run.is_some() || judged.csv.is_some() {
+        return Ok(false);
+    }
+    let root = existing_root(&judged.place, settings)?;
+    Ok(known_runs(&root).is_empty())
 }
 
 /// The threshold in bytes.
@@ -46,8 +49,8 @@ pub(crate) fn least_bytes(threshold_mib: Option<f64>) -> Result<Option<f64>, Fai
     let sensible = |mib: f64| mib > 0.0 && mib.is_finite();
     if let Some(mib) = threshold_mib.filter(|mib| !sensible(*mib)) {
         return Err(
-            Failure::new(format!("a threshold of {mib} MB is out of range"))
-                .hint("use a value above 0; growth below it is ignored"),
+            Failure::new(format!("a threshold of {mib} MiB is out of range"))
+                .hint("use a value above 0, such as 100; growth below it is ignored"),
         );
     }
     Ok(threshold_mib.map(|mib| mib * MIB as f64))

@@ -75,11 +75,11 @@ pub(crate) fn run(
             false => "set a longer time with --duration",
         };
         return Err(Failure::new(format!(
-            "memory of {} was measured for {secs}, which is too short to detect a leak",
+            "{} was monitored for {secs}, which is too short to detect a leak",
             seen.target.label
         ))
         .hint(format!(
-            "it takes at least 10 seconds from the first reading on; {what}"
+            "at least 10 seconds from the first sample are needed; {what}"
         )));
     }
     answer(&diagnosis, &growths, args)

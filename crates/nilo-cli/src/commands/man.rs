@@ -6,10 +6,12 @@ use clap::CommandFactory;
 
 use crate::args::{Cli, ManArgs};
 use crate::failure::Failure;
+use crate::output_file::refuse_stdout;
 
 pub(crate) fn run(args: ManArgs) -> Result<u8, Failure> {
     match args.output {
         Some(folder) => {
+            refuse_stdout(&folder, "pages", "name a folder, or omit --output")?;
             let about = |error: std::io::Error| {
                 Failure::new(format!(
                     "cannot write pages to {}: {error}",

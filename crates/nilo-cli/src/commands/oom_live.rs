@@ -37,8 +37,9 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     if !goes_on {
         let diagnosis = seen.diagnosis();
         if diagnosis.verdicts(None).is_empty() {
-            return Err(Failure::new("nothing was measured in that time")
-                .hint("the processes may have ended at once, or the driver did not answer"));
+            return Err(Failure::new("no memory samples to analyse").hint(
+                "the processes may have ended right away, or the GPU driver is not responding",
+            ));
         }
         return answer(&diagnosis, args);
     }

@@ -1,5 +1,6 @@
 //! `nilo plot`: the memory of a run as a picture.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nilo_analysis::{
@@ -10,10 +11,10 @@ use nilo_plot::{ChartOptions, Theme, XAxisKind, compare_chart, memory_chart};
 use nilo_runfile::RunFolder;
 use nilo_sample::{Recording, TableSpec};
 
-use crate::args::{PlotArgs, XAxisArg};
+use crate::args::{PlotArgs, PlotFormat, XAxisArg};
 use crate::failure::{Failure, note};
-use crate::folder::{find_run, load, load_where, runs_root};
-use crate::output_file::write_file;
+use crate::folder::{existing_root, find_run, load, load_where};
+use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::recording::program_name;
 use crate::settings::Settings;
 use crate::text::one_line::one_line;
@@ -22,7 +23,7 @@ use crate::text::one_line::one_line;
 const PNG_SCALE: f32 = 2.0;
 
 pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let asked: Vec<Option<&str>> = match args.runs.is_empty() {
         true => vec![None],
         false => args.runs.iter().map(|run| Some(run.as_str())).collect(),
@@ -41,24 +42,15 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         });
     }
     let RunPicture { recording, figures } = &runs[0];
+    let id = &recording.description.id;
+    let format = format_of(args.format, args.output.as_deref())?;
     let output = args
         .output
-        .unwrap_or_else(|| PathBuf::from(format!("{}.svg", recording.description.id)));
-    let png = match output
-        .extension()
-        .and_then(|ending| ending.to_str())
-        .map(str::to_ascii_lowercase)
-        .as_deref()
-    {
-        Some("svg") => false,
-        Some("png") => true,
-        _ => {
-            return Err(
-                Failure::new(format!("cannot tell the format of {}", output.display()))
-                    .hint("use a name that ends in .svg or .png"),
-            );
-        }
-    };
+        .unwrap_or_else(|| PathBuf::from(format!("{id}.{}", format.extension())));
+    let is_piped = is_stdout(&output);
+    if is_piped && format == PlotFormat::Png {
+        refuse_terminal("PNG")?;
+    }
     let metrics = chosen_metrics(&args.metrics, &runs)?;
     let mut usual = ChartOptions::of_run(recording, figures);
     usual.limit.take_if(|_| runs.len() > 1);
@@ -84,14 +76,38 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
             compare_chart(&labelled, &options)
         }
     };
-    let bytes = if png {
-        chart.to_png(PNG_SCALE)?
-    } else {
-        chart.to_svg().into_bytes()
+    let bytes = match format {
+        PlotFormat::Png => chart.to_png(PNG_SCALE)?,
+        PlotFormat::Svg => chart.to_svg().into_bytes(),
     };
+    if is_piped {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&bytes)?;
+        out.flush()?;
+        return Ok(0);
+    }
     write_file(&output, |out| Ok(out.write_all(&bytes)?))?;
     note(&format!("wrote {}", output.display()));
     Ok(0)
+}
+
+/// What was asked for, or what the file's name says; SVG where neither says anything.
+fn format_of(asked: Option<PlotFormat>, output: Option<&Path>) -> Result<PlotFormat, Failure> {
+    if let Some(format) = asked {
+        return Ok(format);
+    }
+    let Some(path) = output.filter(|path| !is_stdout(path)) else {
+        return Ok(PlotFormat::Svg);
+    };
+    let extension = path.extension().and_then(|ending| ending.to_str());
+    match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("svg") => Ok(PlotFormat::Svg),
+        Some("png") => Ok(PlotFormat::Png),
+        _ => Err(
+            Failure::new(format!("cannot tell the format of {}", path.display()))
+                .hint("use a name that ends in .svg or .png, or choose one with --format"),
+        ),
+    }
 }
 
 /// A run as it is drawn over time: without having all rows of a large one in memory.

@@ -11,12 +11,12 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{PruneArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::runs_root;
+use crate::folder::existing_root;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: PruneArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     check_root(&root)?;
     let runs = readable_runs(&root);
     let oldest_kept = unix_nanos().saturating_sub(args.older_than.unwrap_or(0));

@@ -45,7 +45,7 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
             write_text(&mut out, &rows)?;
             if hidden > 0 {
                 crate::failure::note(&format!(
-                    "{hidden} smaller ones are not shown; --all shows every process"
+                    "{hidden} smaller processes are not shown; use --all to list them"
                 ));
             }
         }

@@ -16,7 +16,7 @@ use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{find_run, load_where, runs_root};
+use crate::folder::{existing_root, find_run, load_where};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -27,7 +27,7 @@ use crate::wrap::WrappingWriter;
 const LARGEST_LISTING_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let jobs = args.sacct.as_deref().map(read_listing).transpose()?;
     let mut runs = Vec::new();
     for folder in named_runs(&args, &root)? {
@@ -51,9 +51,9 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     } else if !others.is_empty() && args.format == TextOrJson::Text {
         let count = others.len();
         let more = if count == 1 {
-            "run of the same command lies"
+            "run of the same command is"
         } else {
-            "runs of the same command lie"
+            "runs of the same command are"
         };
         note(&format!("{count} more {more} here; --all includes them"));
     }

@@ -12,12 +12,12 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::{find_runs, runs_root};
+use crate::folder::{existing_root, find_runs};
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
 pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     // All or nothing: a name that is wrong is said before anything is gone. `last~1` is counted before, too.
     let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {
@@ -82,8 +82,10 @@ fn the_only(asked: &str, mut found: Vec<RunFolder>) -> Result<RunFolder, Failure
 fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
     let path = folder.path();
     if std::fs::symlink_metadata(path)?.file_type().is_symlink() {
-        return Err(Failure::new(format!("{} is a link", path.display()))
-            .hint("delete the run under its own path, or the link with `rm`"));
+        return Err(
+            Failure::new(format!("{} is a symbolic link", path.display()))
+                .hint("delete the run under its own path, or the link with `rm`"),
+        );
     }
     let description = folder.describe()?;
     if !description.schema.starts_with("nilo.run/") {
@@ -93,7 +95,7 @@ fn check(folder: &RunFolder, force: bool) -> Result<(), Failure> {
     if !force && description.ending.is_none() && recorder_is_alive(&description) {
         return Err(
             Failure::new(format!("{} is still being recorded", description.id))
-                .hint("end the job first, or delete its run with --force"),
+                .hint("stop the job first, or delete the run with --force"),
         );
     }
     Ok(())

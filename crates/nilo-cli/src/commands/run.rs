@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use nilo_recorder::{CommandSettings, RecorderError, run_command};
 use nilo_sample::RunMode;
+use nilo_sample::printable::text_of_bytes;
 
 use crate::alerts::settle_alerts;
 use crate::args::RunArgs;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let words: Vec<String> = args
         .command
         .iter()
-        .map(|word| word.to_string_lossy().into_owned())
+        .map(|word| text_of_bytes(word.as_encoded_bytes()).into_owned())
         .collect();
     let given = args.name.clone().filter(|name| !name.is_empty());
     let name = given.clone().unwrap_or_else(|| program_name(&words));

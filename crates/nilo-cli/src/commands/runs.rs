@@ -11,7 +11,7 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{OutputFormat, RunsArgs};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{runs_elsewhere, runs_root};
+use crate::folder::{existing_root, runs_elsewhere};
 use crate::listed_runs::{RunLine, list_jobs};
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_coloured_table};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let mut listed: Vec<RunLine> = Vec::new();
     let mut unreadable = 0;
     let elsewhere = runs_elsewhere(&root).into_iter();
@@ -62,7 +62,10 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
                 root.display()
             ));
         }
-        OutputFormat::Text => write_text(&mut out, &listed)?,
+        OutputFormat::Text => {
+            write_text(&mut out, &listed)?;
+            mention_damaged(&listed);
+        }
     }
     if args.format == OutputFormat::Text {
         mention_runs_elsewhere(&root);
@@ -76,15 +79,31 @@ fn age(figures: &ListedRun) -> (&str, bool, &str) {
     (job, figures.parent.is_some(), &figures.run)
 }
 
+/// Says how to find out more of runs whose figures may be wrong.
+fn mention_damaged(listed: &[RunLine]) {
+    let mut damaged = listed.iter().filter(|listed| listed.figures.damaged);
+    match (damaged.next(), damaged.count()) {
+        (None, _) => {}
+        (Some(only), 0) => warn(&format!(
+            "1 run is damaged, and its figures may be incomplete: nilo verify {}",
+            only.figures.run
+        )),
+        (Some(_), more) => warn(&format!(
+            "{} runs are damaged, and their figures may be incomplete: nilo verify --all",
+            more + 1
+        )),
+    }
+}
+
 /// Says which of the listed runs lie elsewhere.
 fn mention_runs_elsewhere(root: &Path) {
     for (folder, runs) in runs_elsewhere(root) {
-        let (runs, lie) = match runs.len() {
-            1 => ("1 run".to_owned(), "lies"),
-            count => (format!("{count} runs"), "lie"),
+        let (runs, are) = match runs.len() {
+            1 => ("1 run".to_owned(), "is"),
+            count => (format!("{count} runs"), "are"),
         };
         note(&format!(
-            "{runs} of this folder {lie} in {0}, since this one could not be written: nilo runs --dir {0}",
+            "{runs} of this folder {are} in {0}, because this folder could not be written: nilo runs --dir {0}",
             folder.display()
         ));
     }

@@ -10,7 +10,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{OutputFormat, ShowArgs};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{find_run, load, runs_root};
+use crate::folder::{existing_root, find_run, load};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -21,7 +21,7 @@ use crate::text::table::{left, right, write_table};
 use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
-    let folder = find_run(&runs_root(&args.place, settings), args.run.as_deref())?;
+    let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (recording, ending) = load(&folder)?;
     let summary = summarize(&recording, &ending);
     let mut out = std::io::stdout().lock();
@@ -33,7 +33,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             write_csv(&mut out, &summary)?;
             if !summary.metrics.is_empty() {
                 note(&format!(
-                    "these are the processes; the metrics: nilo export {} --long",
+                    "CSV lists the processes only; for the metrics use `nilo export {} --long`",
                     summary.run
                 ));
             }

@@ -11,7 +11,7 @@ use crate::failure::{Failure, note};
 
 pub(crate) fn run(args: TrustArgs) -> Result<u8, Failure> {
     let approvals = Approvals::of_user().ok_or_else(|| {
-        Failure::new("there is no folder to keep approvals in").hint("set HOME or XDG_STATE_HOME")
+        Failure::new("no folder to store approvals in").hint("set HOME or XDG_STATE_HOME")
     })?;
     if args.revoke {
         let path = match args.file {

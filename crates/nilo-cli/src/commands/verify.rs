@@ -8,19 +8,16 @@ use nilo_runfile::{FileKind, RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
-use crate::args::{OutputFormat, VerifyArgs};
+use crate::args::{TextOrJson, VerifyArgs};
 use crate::failure::Failure;
-use crate::folder::{find_run, runs_root};
+use crate::folder::{existing_root, find_run};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> {
-    if args.format == OutputFormat::Csv {
-        return Err(Failure::new("verify has no CSV output").hint("use --format json"));
-    }
-    let root = runs_root(&args.place, settings);
+    let root = existing_root(&args.place, settings)?;
     let folders = match args.all {
         true => every_run(&root)?,
         false => vec![Ok(find_run(&root, args.run.as_deref())?)],
@@ -31,7 +28,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         match folder.and_then(|folder| CheckedRun::of(&folder)) {
             Ok(run) => {
                 let outcome = run.outcome();
-                if args.format == OutputFormat::Text {
+                if args.format == TextOrJson::Text {
                     write_run(&mut WrappingWriter::new(&mut out, Screen::stdout()), &run)?;
                 }
                 checked.push((VerifiedRun::Checked(run), outcome));
@@ -39,7 +36,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
             Err(error) => {
                 let outcome = Integrity::of_error(&error);
                 let error = Failure::from(error).sentence();
-                if args.format == OutputFormat::Text {
+                if args.format == TextOrJson::Text {
                     writeln!(out, "{error}")?;
                 }
                 checked.push((VerifiedRun::NotOpened { error }, outcome));
@@ -47,7 +44,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         }
     }
     let answer = VerifyAnswer::of(checked);
-    if args.format != OutputFormat::Text {
+    if args.format != TextOrJson::Text {
         write_sorted_json(&mut out, &answer)?;
     }
     Ok(answer.outcome.exit_status())
@@ -77,11 +74,11 @@ fn verdict(run: &CheckedRun) -> String {
     match (run.outcome(), run.dropped_rows()) {
         (Integrity::NotChecked, _) => screen.paint("critical", "not checked"),
         (Integrity::Damaged, _) => screen.paint("critical", "damaged"),
-        (Integrity::Whole, 0) => "whole".to_owned(),
+        (Integrity::Whole, 0) => "ok".to_owned(),
         (Integrity::Whole, lost) => {
             let rows = if lost == 1 { "row" } else { "rows" };
             let incomplete = screen.paint("warning", "incomplete:");
-            format!("{incomplete} {lost} {rows} could not be stored; what was stored is undamaged")
+            format!("{incomplete} {lost} {rows} could not be stored; what was stored is intact")
         }
     }
 }
@@ -99,7 +96,7 @@ fn write_files(out: &mut dyn Write, verification: &Verification) -> std::io::Res
             FileKind::Attachment => format_bytes(file.size_bytes as f64),
             FileKind::Description => size,
             FileKind::Other => format!(
-                "not a file of the recording, {}",
+                "not part of the recording, {}",
                 format_bytes(file.size_bytes as f64)
             ),
             _ => format!(

@@ -59,9 +59,8 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     description.name = given;
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
-        return Err(
-            Failure::new("no folder to record to").hint("name a writable folder with --dir")
-        );
+        return Err(Failure::new("cannot record: no writable folder")
+            .hint("name a writable folder with --dir"));
     };
     if !quiet {
         for pid in &pids {

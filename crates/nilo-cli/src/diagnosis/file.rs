@@ -26,7 +26,10 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
         nilo_import::read_file(path, &options).map_err(|error| import_failure(error, path))?;
     for warning in &import.warnings {
         // The importer knows nothing of options.
-        warn(&warning.replace("its unit can be given", "--unit mb would say what it is"));
+        warn(&warning.replace(
+            "its unit can be given",
+            "set it with --unit, such as --unit mb",
+        ));
     }
     let limit_bytes = judged.limit.map(|bytes| bytes as f64);
     let mut tracker = ResourceTracker::default();
@@ -47,7 +50,7 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
             empty.push(track.name);
         } else if (rows - usable) as f64 > MANY_MISSING * rows as f64 {
             warn(&format!(
-                "{} of {rows} rows have no amount of memory in {}",
+                "{} of {rows} rows have no memory value in {}",
                 rows - usable,
                 track.name
             ));
@@ -55,16 +58,14 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
     }
     if tracker.verdicts(None).is_empty() {
         let what = format!(
-            "{} has no amounts of memory in {}",
+            "{} has no memory values in {}",
             path.display(),
             empty.join(", ")
         );
-        return Err(Failure::new(what).hint("amounts are numbers from zero up to what a machine can have; --column names another column, --unit the unit"));
+        return Err(Failure::new(what).hint("values must be numbers of zero or more; choose another column with --column, or set its unit with --unit"));
     }
     for name in empty {
-        warn(&format!(
-            "{name} has no amounts of memory, so nothing is said of it"
-        ));
+        warn(&format!("{name} has no memory values and is skipped"));
     }
     Ok(Diagnosis {
         source: DiagnosisSource::File {
@@ -109,14 +110,16 @@ fn readings<'a>(
 
 fn import_failure(error: ImportError, path: &Path) -> Failure {
     let hint = match &error {
-        ImportError::PercentOfWhat { .. } => Some("say it with --limit"),
+        ImportError::PercentOfWhat { .. } => Some("set the total with --limit"),
         ImportError::UnknownColumn { .. } => Some("--column takes one of these"),
         ImportError::NotANumber { .. } => Some("choose columns with --column"),
-        ImportError::FixedColumns { .. } => Some("leave --column out"),
-        ImportError::Open { .. } | ImportError::Read { line: 0, .. } => Some("--csv takes a file"),
+        ImportError::FixedColumns { .. } => Some("omit --column"),
+        ImportError::Open { .. } | ImportError::Read { line: 0, .. } => {
+            Some("check the path; --csv takes a file")
+        }
         ImportError::TimeIsNoMemory { .. } => Some("--column takes a column of memory"),
         ImportError::Empty | ImportError::NoRows { .. } => {
-            Some("a recording has a header and rows such as t_s,rss_bytes")
+            Some("the file needs a header such as t_s,rss_bytes and rows of numbers")
         }
         other => other.hint(),
     };

@@ -10,7 +10,7 @@ use nilo_sample::{Subject, TableSpec};
 
 use crate::args::DiagnosisInput;
 use crate::failure::Failure;
-use crate::folder::{find_run, load_where, runs_root};
+use crate::folder::{existing_root, find_run, load_where};
 use crate::settings::Settings;
 
 /// Reads what the user asked for.
@@ -22,7 +22,10 @@ pub(crate) fn diagnose(judged: &DiagnosisInput, settings: &Settings) -> Result<D
 }
 
 fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Failure> {
-    let folder = find_run(&runs_root(&judged.place, settings), judged.run.as_deref())?;
+    let folder = find_run(
+        &existing_root(&judged.place, settings)?,
+        judged.run.as_deref(),
+    )?;
     let needed = |spec: &TableSpec| {
         !matches!(
             spec.subject,

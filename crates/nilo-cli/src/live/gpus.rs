@@ -38,7 +38,7 @@ pub(crate) fn why_no_gpus() -> Option<String> {
 }
 
 fn known_gpus(longest: Duration) -> Result<Arc<[GpuDevice]>, String> {
-    let none = || "there is no NVIDIA GPU here".to_owned();
+    let none = || "no NVIDIA GPU found".to_owned();
     let reader = GpuReader::of_this_process().ok_or_else(none)?;
     let mut view = GpuView::default();
     reader.look(&mut view);
@@ -49,7 +49,7 @@ fn known_gpus(longest: Duration) -> Result<Arc<[GpuDevice]>, String> {
     match view.stage {
         GpuStage::Open if view.devices.is_empty() => Err(none()),
         GpuStage::Open => Ok(view.devices),
-        GpuStage::Opening => Err("the NVIDIA driver does not answer".to_owned()),
+        GpuStage::Opening => Err("the NVIDIA driver is not responding".to_owned()),
         GpuStage::Absent(reason) => Err(reason.to_string()),
     }
 }

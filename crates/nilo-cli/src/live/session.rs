@@ -230,7 +230,7 @@ impl WatchedSession {
     fn say_how_it_ended(&self) {
         if self.has_run_out() {
             warn(&format!(
-                "{} ran out of memory: the kernel killed it, or a process below it",
+                "{} ran out of memory: the kernel killed it or one of its child processes",
                 self.target.label
             ));
         }
@@ -263,10 +263,8 @@ impl RecordingFolder {
                 folder,
                 scrap: None,
             }),
-            None => {
-                Err(Failure::new("no folder to record to")
-                    .hint("name a writable folder with --dir"))
-            }
+            None => Err(Failure::new("cannot record: no writable folder")
+                .hint("name a writable folder with --dir")),
         }
     }
 

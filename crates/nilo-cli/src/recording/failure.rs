@@ -10,9 +10,9 @@ pub(crate) fn explain(error: RecorderError) -> Failure {
         RecorderError::Launch(launch) => {
             let code = launch.exit_code() as u8;
             let hint = if code == 127 {
-                "is it installed, and is it in PATH? a shell built-in needs `sh -c '...'`"
+                "check that it is installed and in PATH; a shell builtin needs `sh -c '...'`"
             } else {
-                "is it an executable file? scripts need `#!` in the first line and chmod +x"
+                "check that it is executable; a script needs a `#!` line and `chmod +x`"
             };
             Failure::new(launch).hint(hint).code(code)
         }

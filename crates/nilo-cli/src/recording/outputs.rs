@@ -6,14 +6,12 @@ use std::path::Path;
 use nilo_export::CsvLog;
 
 use crate::failure::Failure;
+use crate::output_file::refuse_stdout;
 
 /// Opens the memory log, where one is asked for.
 pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Failure> {
     let Some(path) = path else { return Ok(None) };
-    if path.as_os_str() == "-" {
-        let text = "the memory log cannot be written to standard output";
-        return Err(Failure::new(text).hint("name a file: --memory-log memory.csv"));
-    }
+    refuse_stdout(path, "memory log", "name a file: --memory-log memory.csv")?;
     let about = |error: std::io::Error| {
         Failure::new(format!(
             "cannot write the memory log {}: {error}",
@@ -28,6 +26,11 @@ pub(crate) fn open_log(path: Option<&Path>) -> Result<Option<CsvLog<File>>, Fail
 /// Says before the job, not after it, that what comes of it could not be written.
 pub(crate) fn check_writable(json: Option<&Path>, what: &str) -> Result<(), Failure> {
     let Some(path) = json else { return Ok(()) };
+    let hint = match what {
+        "summary" => "name a file; `nilo show --format json` prints it afterwards",
+        _ => "name a file; --format json prints it to standard output",
+    };
+    refuse_stdout(path, what, hint)?;
     let open = File::options().create(true).append(true).open(path);
     open.map(drop).map_err(|error| {
         Failure::new(format!(

@@ -42,7 +42,7 @@ pub(crate) fn write_gpus(
     if rows.is_empty() {
         return Ok(());
     }
-    writeln!(out, "GPU memory by the driver:")?;
+    writeln!(out, "GPU memory (driver):")?;
     let columns = [
         left("  GPU"),
         right("PEAK OF JOB"),

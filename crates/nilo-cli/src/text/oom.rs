@@ -45,7 +45,7 @@ pub(crate) fn write_diagnosis(
         writeln!(out)?;
         writeln!(
             out,
-            "Without a limit it cannot be predicted when memory runs out; give one with --limit SIZE."
+            "Predicting when memory runs out needs a limit; set one with --limit SIZE."
         )?;
     }
     Ok(())

@@ -101,7 +101,10 @@ fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::
             exit_code,
             secs,
         } = failed;
-        let text = format!("rank {rank} exited with {exit_code} after {secs:.2} seconds");
+        let text = format!(
+            "rank {rank} exited with {exit_code} after {}",
+            format_duration((secs * 1e9) as u64)
+        );
         write_line(out, "First Failure", &text)?;
     }
     write_exception(out, summary)

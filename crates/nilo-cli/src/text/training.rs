@@ -129,9 +129,11 @@ fn remarks(metric: &MetricSummary) -> String {
     if metric.nan_count > 0 {
         remarks.push(format!("{} NaN", metric.nan_count));
     }
-    if metric.infinite_count > 0 {
-        remarks.push(format!("{} inf", metric.infinite_count));
-    }
+    let negative = metric.negative_infinite_count;
+    let positive = metric.infinite_count.saturating_sub(negative);
+    let infinite = [(positive, "inf"), (negative, "-inf")];
+    let some = infinite.into_iter().filter(|(count, _)| *count > 0);
+    remarks.extend(some.map(|(count, sign)| format!("{count} {sign}")));
     if metric.step_restarts > 0 {
         remarks.push(match metric.step_restarts {
             1 => "steps restart once".to_owned(),
@@ -286,7 +288,7 @@ fn write_torch_memory(
     if summary.torch_memory.is_empty() {
         return Ok(());
     }
-    writeln!(out, "GPU memory by torch:")?;
+    writeln!(out, "GPU memory (PyTorch):")?;
     let columns = [
         left("  DEVICE"),
         right("PEAK ALLOCATED"),

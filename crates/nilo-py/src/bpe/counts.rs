@@ -198,7 +198,7 @@ impl BpeCounts {
     fn learn(&self, options: &MergeOptions, reached: &JobProgress) -> Result<Model, BpeFailure> {
         let pattern: Pattern = self.recipe.pattern.parse()?;
         if held(&self.totals).text_bytes == 0 {
-            let hint = Some("there is nothing to learn from");
+            let hint = Some("pass files that contain text");
             return Err(BpeFailure::value("the input is empty", hint));
         }
         let words = self.words(options)?;

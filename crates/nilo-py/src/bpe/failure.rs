@@ -79,7 +79,7 @@ impl From<CountError> for BpeFailure {
             _ => Kind::Value,
         };
         let hint = match &error {
-            CountError::Corpus(CorpusError::Empty { .. }) => Some("there is nothing to learn from"),
+            CountError::Corpus(CorpusError::Empty { .. }) => Some("pass files that contain text"),
             other => other.hint(),
         };
         let text = sentence(&error);

@@ -25,6 +25,7 @@ impl Device {
             Resource::Cgroup { .. }
             | Resource::Process { .. }
             | Resource::SharedMemory
+            | Resource::UnnamedGpu
             | Resource::Track { .. } => None,
         }
     }

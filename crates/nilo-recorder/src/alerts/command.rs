@@ -52,7 +52,7 @@ pub(crate) fn run_alert_command(
         Some(status) => Err(format!(
             "the alert command failed ({status}); what it printed is in {LOG} of the run folder"
         )),
-        None => Err("the alert command took too long and was ended".to_owned()),
+        None => Err("the alert command took too long and was killed".to_owned()),
     }
 }
 

@@ -155,7 +155,7 @@ fn serve(socket: OwnedFd, destinations: Destinations) -> ! {
                 for (name, queue) in &queues {
                     if !queue.push(buffer[..length].to_vec()) {
                         report(&socket, TOO_MANY);
-                        let reason = format!("{name} was still busy with earlier ones");
+                        let reason = format!("{name} was still busy with earlier alerts");
                         count_undelivered(&destinations.run_dir, 1, reason);
                     }
                 }

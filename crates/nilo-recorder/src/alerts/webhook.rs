@@ -25,7 +25,7 @@ pub enum WebhookError {
         text: String,
     },
     /// An address of something else.
-    #[error("not a URL that begins with http:// or https:// and names a host: {text:?}")]
+    #[error("not an http:// or https:// URL with a host: {text:?}")]
     NotHttp {
         /// What was given.
         text: String,

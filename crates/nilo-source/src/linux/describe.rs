@@ -1,5 +1,6 @@
 //! Who a process is: command line, working directory, owner. Cold paths, which may allocate.
 
+use nilo_sample::printable::text_of_bytes;
 use nilo_sample::process::ProcessInfo;
 
 use crate::descriptors::read_kernel_file;
@@ -22,7 +23,7 @@ impl Command {
         let mut parts: Vec<String> = self
             .raw
             .split(|byte| *byte == 0)
-            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .map(|part| text_of_bytes(part).into_owned())
             .collect();
         // The end of the list, and what `setproctitle` pads with.
         while parts.last().is_some_and(String::is_empty) {

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum CorpusError {
     /// A name that is neither a file, a folder nor a pattern with matches.
-    #[error("no such file or folder, and no file matches it as a pattern: {input}")]
+    #[error("no such file or folder, and no file matches this pattern: {input}")]
     NotFound {
         /// As given.
         input: String,
     },
     /// A folder without files, or no input at all.
-    #[error("there is no file to read in {input}")]
+    #[error("no file to read in {input}")]
     Empty {
         /// As given.
         input: String,

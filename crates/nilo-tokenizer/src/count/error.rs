@@ -29,7 +29,7 @@ pub enum CountError {
         at: u64,
     },
     /// Words could not be put on disk or read back; nothing is left there.
-    #[error("could not keep counted words in {}", folder.display())]
+    #[error("could not store counted words in {}", folder.display())]
     Spill {
         /// The folder for temporary files.
         folder: PathBuf,
@@ -113,7 +113,7 @@ impl CountError {
                 "name it once, or put the text into a file"
             }
             CountError::Corpus(CorpusError::NoCut { .. }) => {
-                "raise the memory budget, part documents by a separator, or count by lines"
+                "raise the memory budget, split documents with a separator, or count by lines"
             }
             CountError::Write { .. } => "check that its folder exists and that you can write to it",
             CountError::Corpus(CorpusError::Json { .. }) => {

@@ -92,7 +92,7 @@ pub fn resume(
         return Err(changed(format!("{what} was {left} and is {right}")));
     }
     if saved.format != corpus.format {
-        return Err(changed("documents are parted differently".to_owned()));
+        return Err(changed("documents are split differently".to_owned()));
     }
     if saved.files.len() != corpus.files.len() {
         return Err(changed(format!(
@@ -104,7 +104,7 @@ pub fn resume(
     for (old, new) in saved.files.iter().zip(&corpus.files) {
         if old != new {
             return Err(changed(format!(
-                "{} was moved or written since",
+                "{} was moved or changed since",
                 old.name().display()
             )));
         }

@@ -13,7 +13,7 @@ pub enum UnknownIds {
 
 /// An id without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("id {id} at position {position} has no token, the vocabulary has {size}")]
+#[error("id {id} at position {position} is not in the vocabulary of {size} tokens")]
 pub struct UnknownId {
     /// The id.
     pub id: u32,

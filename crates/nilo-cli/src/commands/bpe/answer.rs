@@ -26,13 +26,13 @@ pub(super) fn tell(
         let wanted = args.vocab_size as usize;
         if trained.model.vocabulary_size() < wanted {
             note(&format!(
-                "the texts have pairs for {} tokens only, not for {wanted}",
+                "the texts yield only {} tokens, not the {wanted} requested",
                 trained.model.vocabulary_size()
             ));
         }
         if trained.totals.invalid_bytes > 0 {
             note(&format!(
-                "{} bytes of the text are not UTF-8; they were counted as bytes",
+                "{} bytes of the text are not valid UTF-8; they were counted as raw bytes",
                 trained.totals.invalid_bytes
             ));
         }

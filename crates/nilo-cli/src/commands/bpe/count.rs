@@ -10,11 +10,14 @@ use super::stop::{self, WaitingReads};
 use super::texts::count_failure;
 use crate::args::BpeCountArgs;
 use crate::failure::{Failure, note};
+use crate::output_file::refuse_stdout;
 use crate::settings::Settings;
 use crate::text::bars::Bars;
 
 pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure> {
     let quiet = args.means.quiet || settings.is_quiet();
+    let hint = "name a file with -o, such as -o shard.counts";
+    refuse_stdout(&args.output, "counts", hint)?;
     let pattern = args.texts.pattern()?;
     let corpus = args.texts.corpus()?;
     let settings = args.means.count_settings(pattern)?;

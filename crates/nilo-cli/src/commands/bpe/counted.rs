@@ -63,16 +63,13 @@ pub(super) fn read_words(
         false => {
             if state.exists() {
                 warn(
-                    "what an interrupted counting left in the output folder is not used, and goes when this one is done; --resume would go on from it",
+                    "ignoring the counts that an interrupted run left in the output folder; use --resume to continue from them (they are deleted when this run completes)",
                 );
             }
             count(corpus, settings, progress)
         }
         true if !state.exists() => {
-            let failure = Failure::new(format!(
-                "no counting was interrupted in {}",
-                args.output.display()
-            ));
+            let failure = Failure::new(format!("nothing to resume in {}", args.output.display()));
             return Err(failure.hint("omit --resume to count from the beginning"));
         }
         true => resume(&state, corpus, settings, progress),
@@ -88,9 +85,9 @@ pub(super) fn read_words(
             let done = format_bytes(unfinished.counts().totals().text_bytes as f64);
             let failure = match unfinished.save(&state) {
                 Ok(()) => Failure::new(format!(
-                    "interrupted after {done} of text, which stay counted"
+                    "interrupted after {done} of text; the counts so far are kept"
                 ))
-                .hint("the same command with --resume goes on from there"),
+                .hint("run the same command with --resume to continue"),
                 Err(error) => Failure::new("interrupted").hint(Failure::from(error).sentence()),
             };
             Err(failure.code(INTERRUPTED))
@@ -117,7 +114,7 @@ fn words_from_counts(
     for token in &recipe.cut_out {
         if !args.texts.special_tokens.contains(token) {
             warn(&format!(
-                "{token:?} was cut out of the texts and is no special token here"
+                "{token:?} was a special token when the texts were counted, but is not one here"
             ));
         }
     }
@@ -125,7 +122,7 @@ fn words_from_counts(
     for token in args.texts.special_tokens.iter().filter(|_| !is_kept) {
         if !recipe.cut_out.contains(token) {
             warn(&format!(
-                "{token:?} was not cut out of the texts when they were counted, and is learnt from where it stands in them"
+                "{token:?} was not a special token when the texts were counted, so it is learned as ordinary text"
             ));
         }
     }

@@ -29,9 +29,11 @@ fn sentence<'p>(paths: impl Iterator<Item = &'p Path>) -> Option<String> {
     }
     let first = doubled.first()?.display();
     Some(match doubled.len() {
-        1 => format!("{first} is named more than once and counts as often"),
+        1 => format!("{first} is given more than once and is counted each time"),
         files => {
-            format!("{files} files are named more than once and count as often, {first} among them")
+            format!(
+                "{files} files are given more than once and are counted each time, {first} among them"
+            )
         }
     })
 }
@@ -54,13 +56,13 @@ mod tests {
         assert_eq!(said(&["a", "b", "missing", "missing"]), None);
         let twice = said(&["a", "b", "link"]).unwrap();
         assert!(
-            twice.ends_with("link is named more than once and counts as often"),
+            twice.ends_with("link is given more than once and is counted each time"),
             "{twice}"
         );
         assert!(
             said(&["a", "a", "b", "b", "b"])
                 .unwrap()
-                .starts_with("2 files are named")
+                .starts_with("2 files are given")
         );
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: BpeEncodeArgs) -> Result<u8, Failure> {
     if ends.format == IdsFormat::U16 && model.vocabulary_size() > short {
         let size = model.vocabulary_size();
         return Err(Failure::new(format!(
-            "ids of a vocabulary of {size} tokens do not fit into two bytes"
+            "a vocabulary of {size} tokens does not fit into 16-bit ids"
         ))
         .hint("use --format u32"));
     }
@@ -62,7 +62,7 @@ fn check_unpacked(path: &Path) -> Result<(), Failure> {
     let packed = first[..read].starts_with(&[0x1f, 0x8b]) || first == [0x28, 0xb5, 0x2f, 0xfd];
     match packed {
         true => Err(Failure::new(format!("{} is compressed", path.display()))
-            .hint("decompress it on the way: zcat or zstdcat FILE | nilo bpe encode -t TOKENIZER")),
+            .hint("decompress it first: zcat or zstdcat FILE | nilo bpe encode -t TOKENIZER")),
         false => Ok(()),
     }
 }

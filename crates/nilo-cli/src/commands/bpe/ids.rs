@@ -128,7 +128,7 @@ impl Parser {
                     }
                     other => {
                         let what = format!(
-                            "byte {} is {:?}, which is no part of a list of ids",
+                            "byte {} is {:?}, which does not belong in a list of ids",
                             self.position,
                             char::from(*other)
                         );
@@ -142,8 +142,8 @@ impl Parser {
 
     fn finish(&mut self, ids: &mut Vec<u32>) -> io::Result<()> {
         let cut = match self.width() {
-            Some(_) if self.length > 0 => Some("the ids end in the middle of one"),
-            None if self.open => Some("the array of ids has no end"),
+            Some(_) if self.length > 0 => Some("the input ends in the middle of an id"),
+            None if self.open => Some("the array of ids is not closed"),
             _ => None,
         };
         if let Some(what) = cut {
@@ -157,7 +157,7 @@ impl Parser {
             let id = u32::try_from(self.value).map_err(|_| {
                 io::Error::new(
                     io::ErrorKind::InvalidData,
-                    format!("{} is no id", self.value),
+                    format!("{} is not a token id", self.value),
                 )
             })?;
             ids.push(id);
@@ -218,9 +218,9 @@ mod tests {
     fn what_is_no_list_of_ids_is_an_error_that_says_where() {
         let error = |bytes: &[u8], format| read(bytes, format).unwrap_err().to_string();
         assert!(error(b"[1, x]", IdsFormat::Json).contains("byte 5 is 'x'"));
-        assert!(error(b"[99999999999999999999999]", IdsFormat::Json).contains("is no id"));
+        assert!(error(b"[99999999999999999999999]", IdsFormat::Json).contains("is not a token id"));
         assert!(error(b"abc", IdsFormat::U16).contains("in the middle"));
-        assert!(error(b"[1,2,", IdsFormat::Json).contains("has no end"));
+        assert!(error(b"[1,2,", IdsFormat::Json).contains("is not closed"));
         assert_eq!(read(b"3 4\n5", IdsFormat::Json).unwrap(), [3, 4, 5]);
     }
 }

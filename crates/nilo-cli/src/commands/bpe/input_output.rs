@@ -8,6 +8,7 @@ use nilo_tokenizer::WholeFile;
 
 use super::{INTERRUPTED, stop};
 use crate::failure::Failure;
+use crate::output_file::is_stdout;
 
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -19,7 +20,7 @@ pub(super) fn check_apart(input: &Path, output: Option<&Path>) -> Result<(), Fai
     });
     match same {
         true => Err(Failure::new(format!(
-            "{} is both what is read and what would be written",
+            "{} is both the input and the output",
             input.display()
         ))
         .hint("name another file with --output")),
@@ -75,7 +76,7 @@ pub(super) enum OutputStream {
 
 impl OutputStream {
     pub(super) fn open(path: Option<&Path>) -> Result<OutputStream, Failure> {
-        let Some(path) = path else {
+        let Some(path) = path.filter(|path| !is_stdout(path)) else {
             return Ok(OutputStream::Standard(BufWriter::new(io::stdout().lock())));
         };
         let name = path.to_owned();
@@ -95,7 +96,7 @@ impl OutputStream {
         match self {
             OutputStream::File(..) => "interrupted; nothing was written",
             OutputStream::Other(..) | OutputStream::Standard(_) => {
-                "interrupted; what was written breaks off before the end"
+                "interrupted; the output is incomplete"
             }
         }
     }

@@ -56,17 +56,17 @@ pub(super) fn merge_failure(error: MergeError) -> Failure {
         } => {
             let whole = |bytes| format_bytes(with_program(bytes) as f64);
             Failure::new(format!(
-                "{} are too little to merge these words: at least {} are needed",
+                "a memory budget of {} is too small to merge these words: at least {} is needed",
                 whole(budget_bytes),
                 whole(needed_bytes)
             ))
-            .hint("raise --memory-budget, or run where more memory is free; `nilo bpe count` keeps what is counted for `--from-counts`")
+            .hint("raise --memory-budget, or run where more memory is free; `nilo bpe count` keeps the counts for `--from-counts`")
         }
         MergeError::VocabularyTooSmall { .. } => Failure::from(error).hint(
             "raise --vocab-size, or use --seen-bytes-only to give tokens only to bytes that occur",
         ),
         MergeError::Stopped { .. } => Failure::from(error)
-            .hint("counts can be kept: `nilo bpe count`, then `nilo bpe train --from-counts`")
+            .hint("to keep the counts, run `nilo bpe count`, then `nilo bpe train --from-counts`")
             .code(INTERRUPTED),
         other => Failure::from(other),
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilo_recorder::{OwnMemory, OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
+use nilo_sample::printable::text_of_bytes;
 use nilo_sample::units::{format_bytes, to_secs};
 use nilo_sample::{Ending, RunMode};
 
@@ -55,7 +56,8 @@ impl TrainingRecord {
         if args.no_record || recorded_around_us {
             return Ok(TrainingRecord(None));
         }
-        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let words =
+            std::env::args_os().map(|word| text_of_bytes(word.as_encoded_bytes()).into_owned());
         let tags: BTreeMap<String, String> = args.tags.iter().cloned().collect();
         let slug = args.name.as_deref().unwrap_or("bpe-train");
         let mut description = describe_run(RunMode::Bpe, words.collect(), slug, tags);

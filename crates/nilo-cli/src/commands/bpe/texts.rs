@@ -53,8 +53,8 @@ pub(super) fn pattern(text: &str) -> Result<Pattern, Failure> {
         .all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
     if looks_like_a_name && !known.contains(&text) {
         return Err(
-            Failure::new(format!("there is no pattern called {text:?}")).hint(format!(
-                "known are {}; a regular expression of letters alone is written as (?:{text})",
+            Failure::new(format!("no pattern is called {text:?}")).hint(format!(
+                "known patterns are {}; write a regular expression of letters alone as (?:{text})",
                 known.join(", ")
             )),
         );
@@ -85,7 +85,7 @@ pub(super) fn check_special_tokens(tokens: &[String]) -> Result<(), Failure> {
 /// An error of the counting stage, with its way out.
 pub(super) fn count_failure(error: CountError) -> Failure {
     let hint = match &error {
-        CountError::Corpus(CorpusError::Empty { .. }) => Some("there is nothing to learn from"),
+        CountError::Corpus(CorpusError::Empty { .. }) => Some("name files that contain text"),
         other => other.hint(),
     };
     let failure = Failure::from(error);

@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
         let info = Model::read_file(&beside).map_err(about)?;
         let info: RanksInfo = serde_json::from_slice(&info).map_err(|error| {
             Failure::new(format!(
-                "{} does not belong to ranks: {error}",
+                "{} does not describe tiktoken ranks: {error}",
                 beside.display()
             ))
             .hint("name the pattern that splits text into words, such as --pattern cl100k")
@@ -40,10 +40,10 @@ pub(super) fn read(path: &Path, asked: Option<&str>) -> Result<Model, Failure> {
         return Model::from_ranks(&bytes, &info.special_tokens, pattern).map_err(about);
     }
     let Some(asked) = asked else {
-        return Err(
-            Failure::new("a file of ranks does not say how text is split into words")
-                .hint("set it with --pattern, such as --pattern cl100k"),
-        );
+        return Err(Failure::new(
+            "a file of tiktoken ranks does not say how text is split into words",
+        )
+        .hint("set it with --pattern, such as --pattern cl100k"));
     };
     Model::from_ranks(&bytes, &BTreeMap::new(), pattern(asked)?).map_err(about)
 }

@@ -19,6 +19,7 @@ use super::stages::Stages;
 use super::stop::{self, WaitingReads};
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
+use crate::output_file::refuse_stdout;
 use crate::settings::Settings;
 use crate::text::bars::Bars;
 
@@ -26,6 +27,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     let quiet = args.means.quiet || settings.is_quiet();
     let options = merge_options(&args, args.means.allowance())?;
     let input = Input::find(&args)?;
+    refuse_stdout(&args.output, "tokenizer", "name a folder with -o")?;
     make_folder(&args.output)?;
     if !quiet {
         say_doubled(input.paths());
@@ -67,13 +69,13 @@ fn train(
     progress.0.end();
     stages.end("counting");
     if totals.text_bytes == 0 {
-        return Err(Failure::new("the input is empty").hint("there is nothing to learn from"));
+        return Err(Failure::new("the input is empty").hint("name files that contain text"));
     }
     let plan = words.plan(options).map_err(merge_failure)?;
     let predicted_peak_bytes = with_program(plan.peak_bytes);
     if !quiet {
         note(&format!(
-            "{} of text, {} distinct words: merging takes about {} and {} at the most",
+            "{} of text, {} distinct words: merging will take about {} and at most {} of memory",
             format_bytes(totals.text_bytes as f64),
             totals.distinct_words,
             duration_in_words(plan.seconds),
@@ -101,11 +103,11 @@ fn train(
 fn save(model: &Model, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let saved = model.save(folder).map_err(|error| {
         Failure::from(error).hint(
-            "is the disk full? the same command writes there again, or elsewhere with --output",
+            "check that the disk is not full, then run the same command again, or write elsewhere with --output",
         )
     })?;
     if let Some(error) = saved.no_ranks {
-        warn(&format!("no ranks for tiktoken: {error}"));
+        warn(&format!("ranks.tiktoken was not written: {error}"));
     }
     Ok(saved.paths)
 }

@@ -160,7 +160,7 @@ fn a_state_is_refused_for_another_corpus() {
     let changed = corpus_of(&inputs, &[&text[1..]], TextFormat::default());
     let error = resume(&state, &changed, &settings, &Quiet).unwrap_err();
     assert!(
-        error.to_string().contains("was moved or written since"),
+        error.to_string().contains("was moved or changed since"),
         "{error}"
     );
     let finished_file = folder.path().join("finished");

@@ -70,7 +70,7 @@ fn a_full_disk_is_an_error_that_says_so() {
     let error = spilled.write(&shard).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "could not keep counted words in /the/folder"
+        "could not store counted words in /the/folder"
     );
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("No space left"), "{source}");

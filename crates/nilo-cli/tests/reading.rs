@@ -1,0 +1,328 @@
+//! Commands that read runs: where their output goes, which folder they read, and what they say of broken and failed runs.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nilo_sample::rows::GpuRow;
+use nilo_sample::{ABSENT, Event, TableSpec, UnhandledException};
+use support::{Program, create, training_run};
+
+const GIB: f64 = 1073741824.0;
+
+/// Runs `nilo` in a folder, with this fallback folder instead of everybody's.
+fn nilo(here: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nilo"))
+        .args(arguments)
+        .current_dir(here)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TMPDIR", here)
+        .output()
+        .unwrap()
+}
+
+fn stdout(here: &Path, arguments: &[&str]) -> String {
+    let output = nilo(here, arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What is said on standard error by a command that fails.
+fn refusal(here: &Path, arguments: &[&str]) -> String {
+    let output = nilo(here, arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_dash_is_standard_output() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    for options in [
+        &["export", "--long"][..],
+        &["export", "--format", "json"],
+        &["export", "--format", "parquet"],
+    ] {
+        let usual = nilo(here, options);
+        let dashed = nilo(here, &[options, &["-o", "-"]].concat());
+        assert!(usual.status.success() && !usual.stdout.is_empty());
+        assert_eq!(dashed.stdout, usual.stdout, "{options:?}");
+    }
+    let svg = nilo(here, &["plot", "-o", "-"]);
+    assert!(svg.stdout.starts_with(b"<svg"), "{svg:?}");
+    assert!(svg.stderr.is_empty(), "{svg:?}");
+    let png = nilo(here, &["plot", "-o", "-", "--format", "png"]);
+    assert!(png.stdout.starts_with(b"\x89PNG"));
+    assert!(!here.join("-").exists());
+}
+
+#[test]
+fn a_dash_is_refused_where_standard_output_is_no_place_for_it() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    std::fs::write(here.join("text"), "some words").unwrap();
+    for arguments in [
+        &["export", "--format", "tensorboard", "-o", "-"][..],
+        &["run", "--json", "-", "--", "true"],
+        &["run", "--memory-log", "-", "--", "true"],
+        &["profile", "--duration", "1", "-o", "-"],
+        &["monitor", "--duration", "1", "-o", "-"],
+        &["bpe", "count", "text", "-o", "-"],
+        &["bpe", "train", "text", "--vocab-size", "300", "-o", "-"],
+        &["man", "--output", "-"],
+    ] {
+        let said = refusal(here, arguments);
+        assert!(said.contains("standard output"), "{arguments:?}: {said}");
+        assert!(said.contains("\nhint: "), "{arguments:?}: {said}");
+        assert!(!here.join("-").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_format_is_chosen_for_a_name_without_an_extension() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    let said = refusal(here, &["plot", "-o", "picture"]);
+    assert!(said.contains("cannot tell the format of picture"), "{said}");
+    stdout(here, &["plot", "-o", "picture", "--format", "png"]);
+    let picture = std::fs::read(here.join("picture")).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"));
+}
+
+/// A fallback folder with a run of this directory is no answer to a misspelt name.
+#[test]
+fn a_folder_that_is_not_there_is_an_error_for_whoever_reads() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    std::fs::write(here.join(".nilo"), "not a folder").unwrap();
+    let recorded = nilo(here, &["run", "--quiet", "--", "true"]);
+    assert!(recorded.status.success(), "{recorded:?}");
+    assert!(stdout(here, &["runs"]).contains("exited 0"));
+    for verb in [
+        &["runs"][..],
+        &["show"],
+        &["compare", "last", "last"],
+        &["export"],
+        &["plot"],
+        &["verify", "--all"],
+        &["oom"],
+        &["leak"],
+        &["request"],
+        &["rm", "last"],
+        &["prune", "--keep", "0"],
+    ] {
+        let said = refusal(here, &[verb, &["--dir", "nosuchdir"]].concat());
+        assert!(
+            said.starts_with("error: no such folder: nosuchdir\nhint: "),
+            "{said}"
+        );
+    }
+    assert!(stdout(here, &["runs"]).contains("exited 0"));
+}
+
+/// A run whose program ended with this exception; so many GPUs were read.
+fn failed_run(root: &Path, name: &str, message: &str, gpus: u32) {
+    let folder = create(root, name, "run", 10);
+    let path = folder.path().join("run.json");
+    let text = std::fs::read(&path).unwrap();
+    let mut description: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    description["ending"]["exit_code"] = 1.into();
+    std::fs::write(path, description.to_string()).unwrap();
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for secs in 0..10 {
+        recorder.tree(f64::from(secs), GIB, 1e9);
+        for index in 0..gpus {
+            let row = GpuRow {
+                used_bytes: 70.0 * GIB,
+                total_bytes: 80.0 * GIB,
+                ..GpuRow::ABSENT
+            };
+            recorder.row(&TableSpec::gpu(index), f64::from(secs), None, row);
+        }
+    }
+    let exception = UnhandledException {
+        pid: 4711,
+        type_name: "RuntimeError".to_owned(),
+        message: message.to_owned(),
+        ..UnhandledException::default()
+    };
+    Program::in_run(&folder, "python").event(9.0, &Event::Exception(Box::new(exception)));
+    let ended = Event::CommandEnded {
+        cpu_nanos: None,
+        peak_bytes: None,
+        exit_code: Some(1),
+        signal: None,
+    };
+    recorder.event(10.0, &ended);
+}
+
+#[test]
+fn an_exception_that_says_out_of_memory_is_told_so_by_every_command() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let root = here.join(".nilo");
+    failed_run(
+        &root,
+        "cuda",
+        "CUDA out of memory. Tried to allocate 20.00 GiB.",
+        2,
+    );
+    failed_run(&root, "other", "shapes do not match", 2);
+    let listed = stdout(here, &["runs"]);
+    assert!(listed.contains(" exited 1 (out of memory) "), "{listed}");
+    assert!(listed.contains(" exited 1 (RuntimeError) "), "{listed}");
+    let shown = stdout(here, &["show", "cuda"]);
+    assert!(shown.contains("exited with 1, out of memory"), "{shown}");
+    let compared = stdout(here, &["compare", "other", "cuda"]);
+    assert!(compared.contains("exited 1 (out of memory)"), "{compared}");
+}
+
+#[test]
+fn a_gpu_is_named_only_where_something_tells_which_it_is() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let root = here.join(".nilo");
+    let bare = "CUDA out of memory. Tried to allocate 20.00 GiB.";
+    let named = "CUDA out of memory. GPU 1 has a total capacity of 79.11 GiB.";
+    for (name, message, gpus, told) in [
+        ("bare", bare, 2, "a GPU ran out of memory"),
+        ("named", named, 2, "GPU 1 ran out of memory"),
+        ("only", bare, 1, "GPU 0 ran out of memory"),
+        ("none", bare, 0, "a GPU ran out of memory"),
+    ] {
+        failed_run(&root, name, message, gpus);
+        let shown = stdout(here, &["show", name]);
+        assert!(shown.contains(told), "{name}: {shown}");
+        let answer = nilo(here, &["oom", name]);
+        let text = String::from_utf8(answer.stdout).unwrap();
+        assert_eq!(answer.status.code(), Some(1), "{text}");
+        let is_told = |index: u32| text.contains(&format!("GPU {index}: ran out"));
+        assert!(!is_told(0) || told.starts_with("GPU 0"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_damaged_run_is_called_damaged_by_runs_as_by_verify() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let folder = training_run(&here.join(".nilo"), "base", 4.0);
+    assert!(!stdout(here, &["runs"]).contains("damaged"));
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let recorder = files
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().contains("/recorder-"))
+        .unwrap();
+    let mut bytes = std::fs::read(&recorder).unwrap();
+    let middle = bytes.len() / 2;
+    for byte in &mut bytes[middle..middle + 64] {
+        *byte ^= 0x55;
+    }
+    std::fs::write(recorder, bytes).unwrap();
+    assert_eq!(nilo(here, &["verify"]).status.code(), Some(1));
+    let listed = nilo(here, &["runs"]);
+    let text = String::from_utf8_lossy(&listed.stdout);
+    assert!(text.contains("exited 0, damaged"), "{text}");
+    let said = String::from_utf8_lossy(&listed.stderr);
+    assert!(said.contains("1 run is damaged"), "{said}");
+    let json = stdout(here, &["runs", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["runs"][0]["damaged"], true);
+}
+
+/// Each example in the error of an option is a value that this option takes.
+#[test]
+fn examples_in_errors_are_values_that_the_option_takes() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    std::fs::write(here.join("trace.csv"), "t_s,rss_mb\n0,100\n1,100\n").unwrap();
+    std::fs::write(here.join("text"), "some words").unwrap();
+    for (arguments, option, wrong) in [
+        (&["prune", "--dry-run"][..], "--older-than", "1x"),
+        (&["request"], "--time", "foo"),
+        (&["request"], "--time", "90"),
+        (&["run", "--quiet"], "--interval", "x"),
+        (&["run", "--quiet"], "--tag", "x"),
+        (&["runs"], "--tag", "x"),
+        (&["oom"], "--threshold", "x"),
+        (&["leak"], "--threshold", "x"),
+        (&["oom", "--csv", "trace.csv"], "--limit", "x"),
+        (
+            &["bpe", "count", "text", "-o", "counts"],
+            "--memory-budget",
+            "x",
+        ),
+    ] {
+        let with = |value: &str| {
+            let command: &[&str] = if arguments[0] == "run" {
+                &["--", "true"]
+            } else {
+                &[]
+            };
+            nilo(here, &[arguments, &[option, value], command].concat())
+        };
+        let refused = with(wrong);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        let (_, examples) = said
+            .split_once("(example")
+            .unwrap_or_else(|| panic!("{option} gives no example: {said}"));
+        let (examples, _) = examples.split_once(')').unwrap();
+        let (_, examples) = examples.split_once(": ").unwrap();
+        for example in examples.split(", ") {
+            let taken = with(example);
+            let said = String::from_utf8_lossy(&taken.stderr);
+            assert!(
+                !said.contains("invalid value"),
+                "{option} {example}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_settings_file_that_is_no_file_is_told_and_holds_nobody_up() {
+    let told = |make: &dyn Fn(&Path), what: &str| {
+        let here = tempfile::tempdir().unwrap();
+        make(&here.path().join("nilo.toml"));
+        let output = nilo(here.path(), &["runs"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let expected = format!("nilo.toml is ignored: it is {what}, not a file");
+        assert_eq!(said.matches(&expected).count(), 1, "{said}");
+    };
+    told(&|path| std::fs::create_dir(path).unwrap(), "a directory");
+    let fifo = |path: &Path| {
+        let made = Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    told(&fifo, "a FIFO");
+}
+
+#[test]
+fn infinities_are_counted_by_their_sign() {
+    let here = tempfile::tempdir().unwrap();
+    let folder = create(&here.path().join(".nilo"), "odd", "python", 10);
+    let mut program = Program::in_run(&folder, "python");
+    let values = [
+        1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NEG_INFINITY,
+        ABSENT,
+    ];
+    for (step, value) in values.into_iter().enumerate() {
+        program.log(step as f64, Some(step as i64), &[("loss", value)]);
+    }
+    let shown = stdout(here.path(), &["show"]);
+    assert!(shown.contains("1 inf, 2 -inf"), "{shown}");
+}
