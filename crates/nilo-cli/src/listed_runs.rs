@@ -15,7 +15,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 2");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 3");
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -185,12 +185,33 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
         }
         None => String::new(),
     };
+    let charged = charged_words(memory);
     // Of a cgroup that others are in too, only what ran out is known to be all of theirs.
     let is_told = |limit_use: &&LimitUse| memory.limit_used_bytes >= limit_use.shmem_bytes;
     let files = memory.limit_use.as_ref().filter(is_told);
     let files = files.and_then(LimitUse::files_in_words);
     let files = files.map_or(String::new(), |files| format!(", {files}"));
-    format!("{} ({source}){share}{files}", format_bytes(limit as f64))
+    let limit = format_bytes(limit as f64);
+    format!("{limit} ({source}){share}{charged}{files}")
+}
+
+/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree.
+fn charged_words(memory: &MemorySummary) -> String {
+    let (Some(used), Some(peak)) = (memory.limit_used_bytes, memory.peak_bytes) else {
+        return String::new();
+    };
+    let limit = memory.limit_bytes.unwrap_or(0);
+    let differs = used.abs_diff(peak) as f64 >= 0.005 * limit as f64;
+    if memory.limit_use.is_none() || !differs {
+        return String::new();
+    }
+    let used_text = format_bytes(used as f64);
+    match used > peak {
+        true => format!(": {used_text} charged to the cgroup"),
+        false => format!(
+            ": {used_text} charged to the cgroup, the rest of the peak is file pages that it can drop or that are charged elsewhere"
+        ),
+    }
 }
 
 fn cpu_words(cpu: &CpuSummary) -> String {
