@@ -48,6 +48,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
             from_zero: false,
             kind: PanelKind::Values,
             runs: 1 + options.earlier_runs,
+            unseen: None,
             series: vec![PanelSeries {
                 stroke: panel_colour(index, palette),
                 dash: "",
@@ -105,6 +106,9 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     }
     if is_steps && !points.is_empty() {
         footnotes.push("memory stands at the step that was trained at its time".to_owned());
+    }
+    if options.earlier_runs > 0 && !points.is_empty() {
+        footnotes.push("memory and CPU are those of the last run alone".to_owned());
     }
     if restarts > 0 {
         let times = if restarts == 1 { "time" } else { "times" };
