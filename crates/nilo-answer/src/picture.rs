@@ -40,6 +40,7 @@ fn is_drawn(spec: &TableSpec) -> bool {
         Subject::Tree
             | Subject::Process(_)
             | Subject::ProcessDetail(_)
+            | Subject::Cgroup { .. }
             | Subject::Gpu { .. }
             | Subject::Metrics { .. }
     )
