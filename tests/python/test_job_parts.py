@@ -40,6 +40,8 @@ def test_memory_that_was_freed_before_a_run_is_not_its_peak(nilo, folder):
         assert told["peak_bytes"] < 60 * MIB, (turn, told)
         assert told["peak_bytes"] == peaks[f"small-{turn}"]
     assert max(peaks.values()) > 200 * MIB
+    # What recording cost is the job's.
+    assert "Recorder Cost" not in nilo("show", "small-0").stdout
 
 
 def test_a_process_that_ended_before_a_run_is_not_in_it(nilo, folder):

@@ -95,6 +95,52 @@ while True:
     assert "in /dev/shm and other tmpfs" in nilo("oom").stdout
 
 
+FILL_TMPFS = """
+import os, time
+with open(f"/dev/shm/nilo-test-{os.getpid()}", "wb") as file:
+    os.unlink(file.name)
+    file.write(bytes(100 << 20))
+    file.flush()
+    time.sleep(1.5)
+"""
+
+
+def test_files_in_memory_are_used_of_the_limit_in_every_view(nilo, cgroup):
+    """100 MiB of a limit of 128 lie in a tmpfs, and no process holds them."""
+    cgroup.limit(128 * MIB)
+    run = nilo("run", "-q", "--interval", "0.05", "--", *python(FILL_TMPFS), preexec_fn=cgroup.enter)
+    assert run.returncode == 0, run.stderr
+    memory = nilo.show()["memory"]
+    used = memory["limit_used_bytes"]
+    assert memory["peak_bytes"] < 90 * MIB < used <= 128 * MIB
+    parts = memory["limit_use"]
+    assert parts["anon_bytes"] + parts["shmem_bytes"] + parts["page_cache_bytes"] >= 0.9 * parts["peak_bytes"]
+    [listed] = nilo.runs()
+    assert (listed["limit_bytes"], listed["limit_used_bytes"]) == (128 * MIB, used)
+    text = nilo("runs").stdout
+    assert "CHARGED" in text and f"{used / MIB:.2f} MiB" in text
+    shown = nilo("show").stdout
+    assert f"{used / MIB:.2f} MiB charged to the cgroup" in shown
+    assert f"{round(100 * used / (128 * MIB))} % of it used" in shown
+    asked = json.loads(nilo("request", "--format", "json").stdout)
+    assert asked["present_limit"]["used_ratio"] == pytest.approx(used / (128 * MIB))
+    assert not any("read from disk" in note for note in asked["notes"])
+    assert nilo("plot", "-o", "x.svg").returncode == 0
+    assert ">charged to the cgroup<" in (nilo.folder / "x.svg").read_text()
+
+
+def test_parts_of_a_limit_that_ran_out_add_up_to_it(nilo, cgroup):
+    cgroup.limit(128 * MIB)
+    code = HOG.replace("8<<20", "2<<20")
+    assert nilo("run", "-q", "--interval", "0.02", "--", *python(code), preexec_fn=cgroup.enter).returncode == 137
+    memory = nilo.show()["memory"]
+    parts = memory["limit_use"]
+    if parts["anon_bytes"] is not None:
+        assert parts["anon_bytes"] + (parts["shmem_bytes"] or 0) + (parts["page_cache_bytes"] or 0) >= 0.9 * parts["peak_bytes"]
+    assert memory["limit_used_bytes"] >= parts["peak_bytes"]
+    assert "charged to the cgroup" in nilo("oom").stdout
+
+
 def test_a_cgroups_peak_is_never_below_its_working_set(nilo, cgroup):
     cgroup.limit(512 * MIB)
     code = "import time\nheld = []\nfor _ in range(40):\n  held.append(bytearray(3 << 20))\n  time.sleep(.02)"

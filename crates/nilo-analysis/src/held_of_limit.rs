@@ -1,10 +1,12 @@
-//! What a job held of its cgroup's limit at its peak.
+//! What a job held of its limit at its peak: the one figure for every share of a limit.
 //!
-//! A tree's memory counts file pages that are charged to another cgroup, such as libraries that somebody else read first: it may exceed a limit that held.
-//! So a share of a cgroup's limit rests on what the kernel counted there.
+//! Of a cgroup's limit it is what the kernel charged there (`charged.rs`). The tree's memory counts file pages too, which the kernel can drop
+//! or charges to another cgroup, such as libraries that somebody else read first: it may exceed a limit that held.
+//! In a cgroup that others are in too, the kernel does not tell whose its pages are: there it is the tree's memory.
 
 use nilo_sample::{Limit, LimitSource, Recording, Subject};
 
+use crate::charged::charged_levels;
 use crate::ending::limit_in_force;
 use crate::owned_cgroup::is_owned;
 
@@ -36,11 +38,28 @@ pub(crate) fn held_of_cgroup(
         Some(mark) => most("usage_bytes").map_or(mark, |usage| usage.max(mark)),
         None => limit_bytes as f64,
     };
-    // In a cgroup of its own the job is charged for more than its processes map: files in /dev/shm, kernel memory.
-    let charged = table
+    let levels = table
         .filter(|table| is_owned(table))
-        .and_then(|table| Some(table.series("working_set_bytes")?.max()?.1));
-    peak_bytes.max(charged.unwrap_or(0.0)).min(bound)
+        .map(|table| charged_levels(table, recording.thinned_nanos));
+    let fullest = levels.into_iter().flatten();
+    let fullest = fullest.reduce(|most, next| if next.1 > most.1 { next } else { most });
+    let held = match fullest {
+        // A spike between two readings is in the tree's peak alone, less what was not charged here.
+        Some((time_nanos, charged)) => {
+            let tree = tree_bytes_at(recording, time_nanos).unwrap_or(0.0);
+            charged.max(peak_bytes - (tree - charged).max(0.0))
+        }
+        None => peak_bytes,
+    };
+    held.min(bound)
+}
+
+/// The tree's memory as last sampled at a time.
+fn tree_bytes_at(recording: &Recording, time_nanos: u64) -> Option<f64> {
+    let levels = recording.table(&Subject::Tree)?.series("memory_bytes")?;
+    let mut before = levels.present().take_while(|(time, _)| *time <= time_nanos);
+    let first = before.next()?;
+    Some(before.last().unwrap_or(first).1)
 }
 
 #[cfg(test)]
@@ -49,24 +68,45 @@ mod tests {
     use nilo_sample::rows::CgroupRow;
     use nilo_sample::{TableSpec, fixture};
 
+    fn held(row: CgroupRow, tree: &[(u64, f64, f64, f64)], peak_bytes: f64) -> f64 {
+        let mut recording = fixture::recording();
+        recording.tables = vec![
+            fixture::table_of(TableSpec::cgroup("/job"), &[(1_000_000, row)]),
+            fixture::tree(tree),
+        ];
+        held_of_cgroup(&recording, "/job", 300, peak_bytes)
+    }
+
+    const OWN: CgroupRow = CgroupRow {
+        usage_bytes: 205.0,
+        peak_bytes: 206.0,
+        file_bytes: 196.0,
+        shmem_bytes: 190.0,
+        owned: 1.0,
+        ..CgroupRow::ABSENT
+    };
+
     #[test]
     fn files_in_memory_count_against_the_limit_of_the_jobs_own_cgroup() {
-        let held = |owned: f64| {
-            let path = "/job";
-            let row = CgroupRow {
-                usage_bytes: 205.0,
-                working_set_bytes: 199.0,
-                peak_bytes: 206.0,
-                limit_bytes: 209.0,
-                owned,
-                ..CgroupRow::ABSENT
-            };
-            let mut recording = fixture::recording();
-            let spec = TableSpec::cgroup(path);
-            recording.tables = vec![fixture::table_of(spec, &[(0, row)])];
-            held_of_cgroup(&recording, path, 209, 10.0)
+        assert_eq!(held(OWN, &[(0, 10.0, 0.0, 0.0)], 10.0), 199.0);
+        let shared = CgroupRow { owned: 0.0, ..OWN };
+        let alone = held(shared, &[(0, 10.0, 0.0, 0.0)], 10.0);
+        assert_eq!(alone, 10.0, "a neighbour's memory is not the job's");
+    }
+
+    #[test]
+    fn file_pages_that_are_charged_elsewhere_are_no_share_of_the_limit() {
+        let row = CgroupRow {
+            usage_bytes: 271.0,
+            peak_bytes: 290.0,
+            file_bytes: 0.0,
+            shmem_bytes: 0.0,
+            ..OWN
         };
-        assert_eq!(held(1.0), 199.0);
-        assert_eq!(held(0.0), 10.0, "a neighbour's memory is not the job's");
+        let tree = [(0, 282.0, 0.0, 0.0)];
+        assert_eq!(held(row, &tree, 282.0), 271.0);
+        // A mark of the kernel tells of a spike that no reading of the cgroup has.
+        assert_eq!(held(row, &tree, 287.0), 276.0);
+        assert_eq!(held(row, &tree, 310.0), 290.0);
     }
 }

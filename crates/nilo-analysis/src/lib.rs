@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod assessment;
 pub mod bottleneck;
+pub mod charged;
 pub mod compare;
 pub mod compare_training;
 pub mod ending;

@@ -11,13 +11,15 @@ use crate::ending::limit_in_force;
 
 /// Files in memory are worth a word from this share of all that is charged on.
 const NOTABLE_SHARE: f64 = 0.05;
+/// Parts that add up to less than this share of the peak were read at another time, and do not tell what filled the limit.
+const TOLD_SHARE: f64 = 0.9;
 
 /// What was charged to a cgroup when it was fullest, by whoever is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct LimitUse {
     /// The most that was charged at once: the kernel's mark where it rose during the run, or else the largest sample.
     pub peak_bytes: u64,
-    /// Anonymous memory of processes in the fullest sample.
+    /// Anonymous memory of processes in the sample with the most of all parts; absent where that is far below the peak.
     pub anon_bytes: Option<u64>,
     /// Files in memory in that sample: `/dev/shm` and other tmpfs, shared memory.
     pub shmem_bytes: Option<u64>,
@@ -41,17 +43,22 @@ impl LimitUse {
     pub(crate) fn of_cgroup(recording: &Recording, path: &str) -> Option<LimitUse> {
         let path = path.to_owned();
         let table = recording.table(&Subject::Cgroup { path })?;
-        let usage = table.series("usage_bytes")?;
-        let (fullest_nanos, _) = usage.max()?;
-        let row = table.times.partition_point(|time| *time < fullest_nanos);
-        let at = |column: &str| {
+        let peak_bytes = most_charged_bytes(table)?;
+        let value = |column: &str, row: usize| {
             let value = table.series(column)?.values.get(row).copied()?;
-            (value.is_finite() && value >= 0.0).then_some(value as u64)
+            (value.is_finite() && value >= 0.0).then_some(value)
         };
+        // Not the row of the highest usage: it is read before its parts, and a kill may fall between the two.
+        let filled = |row: &usize| value("anon_bytes", *row).zip(value("file_bytes", *row));
+        let sums = (0..table.times.len()).filter_map(|row| Some((row, filled(&row)?)));
+        let sums = sums.map(|(row, (anon, files))| (row, anon + files));
+        let fullest = sums.reduce(|most, next| if next.1 > most.1 { next } else { most });
+        let row = fullest.filter(|(_, sum)| *sum >= TOLD_SHARE * peak_bytes);
+        let at = |column: &str| value(column, row?.0).map(|value| value as u64);
         let shmem_bytes = at("shmem_bytes");
         let files = at("file_bytes");
         Some(LimitUse {
-            peak_bytes: most_charged_bytes(table)? as u64,
+            peak_bytes: peak_bytes as u64,
             anon_bytes: at("anon_bytes"),
             shmem_bytes,
             page_cache_bytes: files.map(|files| files.saturating_sub(shmem_bytes.unwrap_or(0))),
@@ -129,6 +136,20 @@ mod tests {
         let expected = "180 MiB of it in /dev/shm and other tmpfs";
         assert_eq!(words.as_deref(), Some(expected));
         assert_eq!(of(&[(0, row(50.0, 50.0, 0.0))]).files_in_words(), None);
+    }
+
+    #[test]
+    fn parts_that_were_read_after_the_kill_are_left_out() {
+        let killed = |usage: f64, anon: f64| CgroupRow {
+            anon_bytes: anon * MIB,
+            ..row(usage, 200.0, 0.0)
+        };
+        // Usage was read before the kill, and what it consists of behind it.
+        let told = of(&[(0, killed(190.0, 186.0)), (1, killed(200.0, 7.5))]);
+        assert_eq!(told.anon_bytes, Some(186 << 20));
+        let told = of(&[(0, killed(90.0, 86.0)), (1, killed(200.0, 7.5))]);
+        assert_eq!((told.anon_bytes, told.page_cache_bytes), (None, None));
+        assert_eq!(told.peak_bytes, 200 << 20);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
         duration_secs: to_secs(ending.time_nanos.max(1)),
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
-        memory: summarize_memory(recording),
+        memory: summarize_memory(recording).with_ending(ran_out.as_ref()),
     }
 }
 

@@ -41,38 +41,87 @@ pub fn process_peaks(recording: &Recording) -> HashMap<ProcessId, ProcessPeaks> 
 
 /// The most that each process added to the tree.
 ///
-/// A spike between two samples that its own mark shows was its own, unless it was forked: then the mark began with what its parent held.
+/// A spike between two samples that its own mark shows was its own. The mark of a forked process began with what it inherited:
+/// there a spike counts once the mark rose while the process was recorded. What it grew by above every sample is new pages; copies of inherited ones do not show in RSS.
 /// The oldest process of a run inside a job has nobody older in that run to count its pages for.
 fn added_peaks(
     recording: &Recording,
     resident: &HashMap<ProcessId, Peak>,
 ) -> HashMap<ProcessId, f64> {
-    let mut sampled: HashMap<ProcessId, (f64, f64)> = HashMap::new();
+    let mut sampled: HashMap<ProcessId, SampledPeaks> = HashMap::new();
     for table in &recording.tables {
         let Subject::Process(id) = table.spec.subject else {
             continue;
         };
-        let most = |column: &str| Some(table.series(column)?.max()?.1);
-        if let Some(added) = most("memory_bytes") {
-            let rss = most("rss_bytes").unwrap_or(added);
-            let known = sampled.entry(id).or_insert((added, rss));
-            *known = (known.0.max(added), known.1.max(rss));
+        let (Some(added), Some(rss)) = (table.series("memory_bytes"), table.series("rss_bytes"))
+        else {
+            continue;
+        };
+        for (row, bytes) in added.values.iter().copied().enumerate() {
+            let rss_bytes = rss.values.get(row).copied().unwrap_or(bytes);
+            if bytes.is_finite() {
+                sampled.entry(id).or_default().see(bytes, rss_bytes);
+            }
         }
     }
     let is_inside_job = recording.description.parent.is_some();
     let oldest = sampled.keys().min_by_key(|id| (id.start_ticks, id.pid));
     let oldest = oldest.copied().filter(|_| is_inside_job);
     let forked = forked_processes(recording);
-    let added = sampled.into_iter().map(|(id, (added, rss))| {
-        let peak = resident.get(&id).map_or(rss, |peak| peak.bytes);
+    let risen = risen_marks(recording);
+    let added = sampled.into_iter().map(|(id, sampled)| {
+        let peak = resident.get(&id).map_or(sampled.rss, |peak| peak.bytes);
         let bytes = match () {
-            () if Some(id) == oldest => peak.max(added),
-            () if forked.contains(&id) => added,
-            () => added + (peak - rss).max(0.0),
+            () if Some(id) == oldest => peak.max(sampled.added),
+            () if forked.contains(&id) => {
+                let mark = risen.get(&id).copied().unwrap_or(0.0);
+                let spike = (mark - sampled.rss).max(0.0);
+                sampled.added.max(sampled.added_at_rss + spike)
+            }
+            () => sampled.added + (peak - sampled.rss).max(0.0),
         };
         (id, bytes)
     });
     added.collect()
+}
+
+/// The largest samples of one process.
+#[derive(Debug, Clone, Copy, Default)]
+struct SampledPeaks {
+    added: f64,
+    rss: f64,
+    /// What it added in the sample of its largest RSS.
+    added_at_rss: f64,
+}
+
+impl SampledPeaks {
+    fn see(&mut self, added: f64, rss: f64) {
+        self.added = self.added.max(added);
+        if rss >= self.rss {
+            (self.rss, self.added_at_rss) = (rss, added);
+        }
+    }
+}
+
+/// High-water marks that rose after they were first read.
+fn risen_marks(recording: &Recording) -> HashMap<ProcessId, f64> {
+    let mut risen = HashMap::new();
+    for table in &recording.tables {
+        let Subject::ProcessDetail(id) = table.spec.subject else {
+            continue;
+        };
+        let Some(series) = table.series("peak_rss_bytes") else {
+            continue;
+        };
+        let mut marks = HighWaterMarks::default();
+        for (time_nanos, bytes) in series.present() {
+            marks.see(bytes, PeakKind::Vmhwm, time_nanos);
+        }
+        if let Some(mark) = marks.highest(true) {
+            risen.insert(id, mark.bytes);
+        }
+    }
+    risen
 }
 
 /// Processes that began as a copy of one that was recorded: they have its command.

@@ -91,6 +91,23 @@ fn a_spike_between_samples_is_added_to_the_tree_unless_the_mark_is_the_parents()
 }
 
 #[test]
+fn a_spike_of_a_forked_process_is_its_own_once_its_mark_rose() {
+    let mut recording = parent_and_child("python train.py", ABSENT);
+    let mark = |peak_rss_bytes| ProcessDetailRow {
+        peak_rss_bytes,
+        ..ProcessDetailRow::ABSENT
+    };
+    let marks = |rows: &[(u64, ProcessDetailRow)]| {
+        fixture::table_of(TableSpec::process_detail(CHILD), rows)
+    };
+    // It inherited 60, and held 90 between two samples of 60, of which 20 are its own.
+    recording.tables[3] = marks(&[(0, mark(60.0)), (9, mark(90.0))]);
+    assert_eq!(process_peaks(&recording)[&CHILD].added_bytes, Some(50.0));
+    recording.tables[3] = marks(&[(0, mark(90.0)), (9, mark(90.0))]);
+    assert_eq!(process_peaks(&recording)[&CHILD].added_bytes, Some(20.0));
+}
+
+#[test]
 fn the_oldest_process_of_a_run_inside_a_job_has_all_of_its_pages() {
     let mut recording = parent_and_child("python train.py", ABSENT);
     recording.tables.remove(1);

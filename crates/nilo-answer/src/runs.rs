@@ -6,6 +6,7 @@ use nilo_analysis::RunOutline;
 use nilo_analysis::exceptions::ExceptionSummary;
 use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
+use nilo_analysis::summary::notable_charge;
 use nilo_sample::{Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,10 +51,14 @@ pub struct ListedRun {
     pub started_unix_nanos: u64,
     /// From start to end.
     pub duration_secs: f64,
-    /// The largest level of memory.
+    /// The largest level of memory of the process tree.
     pub peak_bytes: Option<u64>,
     /// Where that figure comes from.
     pub peak_kind: Option<PeakKind>,
+    /// The limit in force.
+    pub limit_bytes: Option<u64>,
+    /// The most of it that was used: of a cgroup's limit what was charged to the cgroup, files in tmpfs included and page cache left out.
+    pub limit_used_bytes: Option<u64>,
     /// Mean memory over time.
     pub mean_bytes: Option<u64>,
     /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
@@ -71,6 +76,11 @@ impl RunsAnswer {
 }
 
 impl ListedRun {
+    /// What was charged against the limit, where that is notably more or less than the peak of the tree.
+    pub fn charged_bytes(&self) -> Option<u64> {
+        notable_charge(self.limit_bytes, self.limit_used_bytes, self.peak_bytes)
+    }
+
     /// The entry of a recording.
     pub fn of(recording: &Recording, outline: &RunOutline) -> ListedRun {
         let description = &recording.description;
@@ -90,6 +100,8 @@ impl ListedRun {
             duration_secs: outline.duration_secs,
             peak_bytes: memory.peak_bytes,
             peak_kind: memory.peak_kind,
+            limit_bytes: memory.limit_bytes,
+            limit_used_bytes: memory.limit_used_bytes,
             mean_bytes: memory.mean_bytes,
             damaged: !nilo_analysis::damage(recording).is_empty(),
         }

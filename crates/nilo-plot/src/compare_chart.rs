@@ -316,6 +316,7 @@ fn panels(
             from_zero: false,
             kind: PanelKind::Values,
             runs: 1,
+            unseen: None,
             series: series.collect(),
         }
     });

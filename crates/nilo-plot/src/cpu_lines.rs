@@ -48,6 +48,7 @@ pub(crate) fn cpu_panel(
         from_zero: true,
         kind: PanelKind::Cpu { figures },
         runs: 1,
+        unseen: axis.why_unseen(*cpu_nanos.times.first()?, *cpu_nanos.times.last()?),
         series: vec![PanelSeries {
             stroke: palette.series[COLOUR],
             dash: "",

@@ -58,12 +58,19 @@ pub(crate) fn gpu_panels(
             from_zero: true,
             kind: PanelKind::Values,
             runs: 1,
+            unseen: unseen(&table.times, end_nanos, axis),
             series: std::iter::once(of(used, ""))
                 .chain(share.map(|share| of(share, "5 3")))
                 .collect(),
         }
     });
     (panels.collect(), left_out)
+}
+
+/// Why none of the readings can be seen; the last one stands until the end.
+fn unseen(times: &[u64], end_nanos: Option<u64>, axis: &XAxis) -> Option<&'static str> {
+    let (first, last) = (*times.first()?, *times.last()?);
+    axis.why_unseen(first, last.max(end_nanos.unwrap_or(0)))
 }
 
 /// A share that is all there is would be drawn over it.

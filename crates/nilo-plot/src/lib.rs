@@ -3,6 +3,7 @@
 //! The way of a chart: `curve` takes the points from a recording, `stack` divides them among the processes, `frame` lays out the picture, `panel` draws metrics below it, [`memory_chart()`] and [`compare_chart()`] draw, [`Chart`] writes SVG or PNG.
 //! A chart is a function of a recording and its options: no clocks, no files, no fonts of the machine.
 
+mod charged_line;
 mod chart;
 mod compare_chart;
 mod cpu_lines;

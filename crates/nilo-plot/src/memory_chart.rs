@@ -4,6 +4,7 @@ use nilo_analysis::{MetricHistory, StepClock, metrics};
 use nilo_sample::units::format_bytes;
 use nilo_sample::{Limit, Recording};
 
+use crate::charged_line::{self, charged_points};
 use crate::chart::Chart;
 use crate::cpu_lines::cpu_panel;
 use crate::curve::{CurvePoint, gaps, pieces, tree_points};
@@ -48,6 +49,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
             from_zero: false,
             kind: PanelKind::Values,
             runs: 1 + options.earlier_runs,
+            unseen: None,
             series: vec![PanelSeries {
                 stroke: panel_colour(index, palette),
                 dash: "",
@@ -70,10 +72,13 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     height += panels_height(&panels);
     let peak = peak_of(options.peak.as_ref(), &points);
     let peak_bytes = peak.as_ref().map_or(0.0, |peak| peak.bytes as f64);
-    let (limit, far_limit) = split_limit(options.limit.as_ref(), peak_bytes);
+    let charged = charged_points(recording, options.limit.as_ref(), &points, peak_bytes);
+    let highest_charged = charged.iter().map(|point| point.bytes).fold(0.0, f64::max);
+    let (limit, far_limit) = split_limit(options.limit.as_ref(), peak_bytes.max(highest_charged));
 
     let columns = width.min(FINEST_COLUMNS);
     let column = |time: u64| x_axis.share(time) * columns;
+    let charged = pieces(&charged, &gaps, column);
     let pieces = pieces(&points, &gaps, column);
     let curve = pieces.concat();
     let max_processes = options.max_processes.min(palette.series.len());
@@ -83,12 +88,21 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         0 => stack(recording, &curve, max_processes),
         _ => Stack::default(),
     };
-    let entries = entries(&stack, &curve, palette);
+    let mut entries = entries(&stack, &curve, palette);
+    if !charged.is_empty() {
+        if entries.is_empty() {
+            entries.push(total_entry(&curve, palette));
+        }
+        entries.insert(0, charged_entry(highest_charged, palette));
+    }
     let moments = moments(recording);
 
     let mut footnotes = Vec::new();
     if stack.scaled {
         footnotes.push("areas scaled to the tree total (shared pages counted once)".to_owned());
+    }
+    if !charged.is_empty() {
+        footnotes.push(charged_line::FOOTNOTE.to_owned());
     }
     footnotes.extend(far_limit.map(|limit| format!("{} (off the scale)", limit_text(limit))));
     if gpus_left_out > 0 {
@@ -106,6 +120,9 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
     if is_steps && !points.is_empty() {
         footnotes.push("memory stands at the step that was trained at its time".to_owned());
     }
+    if options.earlier_runs > 0 && !points.is_empty() {
+        footnotes.push("memory and CPU are those of the last run alone".to_owned());
+    }
     if restarts > 0 {
         let times = if restarts == 1 { "time" } else { "times" };
         footnotes.push(format!(
@@ -122,8 +139,12 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         width,
         height,
         x_axis,
-        highest_bytes: (peak.is_some() || limit.is_some())
-            .then_some(peak_bytes.max(limit_bytes).max(sampled_bytes)),
+        highest_bytes: (peak.is_some() || limit.is_some()).then_some(
+            peak_bytes
+                .max(limit_bytes)
+                .max(sampled_bytes)
+                .max(highest_charged),
+        ),
         has_labels: !moments.is_empty(),
         legend_width: legend_width(&entries, width),
         footnotes,
@@ -150,6 +171,12 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         draw_panels(&panels, &frame, palette),
         draw_moments(&moments, &frame, palette),
         line(&pieces, &frame, palette.ink, ""),
+        Element::group().attr("class", "charged").child(line(
+            &charged,
+            &frame,
+            palette.danger,
+            charged_line::DASH,
+        )),
     ];
     let peak_label = peak
         .as_ref()
@@ -224,14 +251,7 @@ fn entries(stack: &Stack, curve: &[CurvePoint], palette: &Palette) -> Vec<Legend
     if stack.layers.is_empty() || curve.is_empty() {
         return Vec::new();
     }
-    let total = LegendEntry {
-        swatch: Swatch::Line {
-            stroke: palette.ink.to_owned(),
-            dash: "",
-        },
-        name: "whole tree, sampled".to_owned(),
-        peak_bytes: Some(curve.iter().map(|point| point.bytes).fold(0.0, f64::max)),
-    };
+    let total = total_entry(curve, palette);
     let unattributed = stack.unattributed.then(|| LegendEntry {
         swatch: Swatch::Area {
             fill: unattributed_fill(palette),
@@ -252,6 +272,28 @@ fn entries(stack: &Stack, curve: &[CurvePoint], palette: &Palette) -> Vec<Legend
         .chain(unattributed)
         .chain(layers)
         .collect()
+}
+
+fn total_entry(curve: &[CurvePoint], palette: &Palette) -> LegendEntry {
+    LegendEntry {
+        swatch: Swatch::Line {
+            stroke: palette.ink.to_owned(),
+            dash: "",
+        },
+        name: "whole tree, sampled".to_owned(),
+        peak_bytes: Some(curve.iter().map(|point| point.bytes).fold(0.0, f64::max)),
+    }
+}
+
+fn charged_entry(highest_bytes: f64, palette: &Palette) -> LegendEntry {
+    LegendEntry {
+        swatch: Swatch::Line {
+            stroke: palette.danger.to_owned(),
+            dash: charged_line::DASH,
+        },
+        name: charged_line::NAME.to_owned(),
+        peak_bytes: Some(highest_bytes),
+    }
 }
 
 fn layer_fill(index: usize, kind: LayerKind, palette: &Palette) -> String {

@@ -31,6 +31,8 @@ pub(crate) struct Panel {
     pub(crate) kind: PanelKind,
     /// Of how many runs a line is: those that one resumes are one line with it.
     pub(crate) runs: usize,
+    /// Why nothing of it lies on the axis; it is said in place of the lines.
+    pub(crate) unseen: Option<&'static str>,
 }
 
 /// What a panel is about.
@@ -160,6 +162,7 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -
         .series
         .iter()
         .all(|s| s.lines.extremes.is_none() && s.lines.other_ranks.is_empty());
+    let is_empty = is_empty || panel.unseen.is_some();
     for tick in area.scale.ticks().iter().filter(|_| !is_empty) {
         let y = crisp(area.y(tick.at));
         group.push(Element::line(
@@ -176,6 +179,15 @@ fn draw_panel(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -
         (frame.right, base),
         palette.axis,
     ));
+    if let Some(why) = panel.unseen {
+        let (x, y) = (
+            (frame.left + frame.right) / 2.0,
+            (area.top + area.bottom) / 2.0,
+        );
+        group.push(label(x, y, why, palette.muted).attr("text-anchor", "middle"));
+        group.push(title(panel, area, frame, palette));
+        return group;
+    }
     for series in panel
         .series
         .iter()

@@ -179,50 +179,59 @@ fn layer(
 
 /// Adds plain RSS, shared pages and all.
 fn add_plain_rss(process: &StackedProcess<'_>, curve: &[CurvePoint], heights: &mut [f64]) {
-    let plain = StackedProcess {
-        detail: None,
-        name: process.name,
-        tables: process.tables.clone(),
-        ..*process
-    };
-    add_heights(&plain, curve, heights);
+    for table in &process.tables {
+        if let Some(rss) = table.series("rss_bytes") {
+            add_series(rss, &[], process.ended_nanos, curve, heights);
+        }
+    }
 }
 
-/// Adds the memory in force at each point of the curve while the process lived.
+/// Adds what the process added to the tree, as `nilo show` and `nilo export` have it; of a just forked one that is nothing, whatever its RSS.
+/// Older recordings have RSS alone.
 fn add_heights(process: &StackedProcess<'_>, curve: &[CurvePoint], heights: &mut [f64]) {
     for table in &process.tables {
-        let added = process.detail.and_then(|_| table.series("memory_bytes"));
-        let Some(series) = added.or_else(|| table.series("rss_bytes")) else {
-            continue;
-        };
-        let Some(first_nanos) = series.times.first() else {
-            continue;
-        };
-        let shared = match added {
-            Some(_) => Vec::new(),
-            None => counted_elsewhere(process, series),
-        };
-        let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
-        let end = curve.partition_point(|point| point.time_nanos < process.ended_nanos);
-        let (mut row, mut measurements) = (0, 0);
-        for index in begin..end.max(begin) {
-            let time_nanos = curve[index].time_nanos;
-            while series.times.get(row + 1).is_some_and(|t| *t <= time_nanos) {
-                row += 1;
-            }
-            while shared
-                .get(measurements)
-                .is_some_and(|(t, _)| *t <= time_nanos)
-            {
-                measurements += 1;
-            }
-            if let Some(bytes) = series.values.get(row).filter(|bytes| is_plausible(**bytes)) {
-                let in_force = measurements
-                    .checked_sub(1)
-                    .and_then(|last| shared.get(last));
-                let elsewhere = in_force.map_or(0.0, |(_, bytes)| *bytes);
-                heights[index] += (bytes - elsewhere).max(0.0);
-            }
+        let added = table.series("memory_bytes");
+        let added = added.filter(|series| series.present().next().is_some());
+        if let Some(added) = added {
+            add_series(added, &[], process.ended_nanos, curve, heights);
+        } else if let Some(rss) = table.series("rss_bytes") {
+            let shared = counted_elsewhere(process, rss);
+            add_series(rss, &shared, process.ended_nanos, curve, heights);
+        }
+    }
+}
+
+/// Adds the value in force at each point of the curve while the process lived, less what others count of it.
+fn add_series(
+    series: SeriesView<'_>,
+    shared: &[(u64, f64)],
+    ended_nanos: u64,
+    curve: &[CurvePoint],
+    heights: &mut [f64],
+) {
+    let Some(first_nanos) = series.times.first() else {
+        return;
+    };
+    let begin = curve.partition_point(|point| point.time_nanos < *first_nanos);
+    let end = curve.partition_point(|point| point.time_nanos < ended_nanos);
+    let (mut row, mut measurements) = (0, 0);
+    for index in begin..end.max(begin) {
+        let time_nanos = curve[index].time_nanos;
+        while series.times.get(row + 1).is_some_and(|t| *t <= time_nanos) {
+            row += 1;
+        }
+        while shared
+            .get(measurements)
+            .is_some_and(|(t, _)| *t <= time_nanos)
+        {
+            measurements += 1;
+        }
+        if let Some(bytes) = series.values.get(row).filter(|bytes| is_plausible(**bytes)) {
+            let in_force = measurements
+                .checked_sub(1)
+                .and_then(|last| shared.get(last));
+            let elsewhere = in_force.map_or(0.0, |(_, bytes)| *bytes);
+            heights[index] += (bytes - elsewhere).max(0.0);
         }
     }
 }
@@ -287,6 +296,36 @@ mod tests {
         let mut plain = [0.0; 2];
         add_plain_rss(&process, &curve, &mut plain);
         assert_eq!(plain, [400.0, 400.0]);
+    }
+
+    #[test]
+    fn a_just_forked_child_takes_nothing_from_its_parents_layer() {
+        let ids = [1, 2].map(|pid| ProcessId {
+            pid,
+            start_ticks: u64::from(pid),
+        });
+        let row = |memory_bytes| ProcessRow {
+            rss_bytes: 200.0,
+            cpu_nanos: 0.0,
+            memory_bytes,
+        };
+        // It ended before anything else was read of it: there is no table of details.
+        let mut recording = nilo_sample::fixture::recording();
+        recording.tables = vec![
+            table_of(
+                TableSpec::process(ids[0]),
+                &[(0, row(200.0)), (20, row(200.0))],
+            ),
+            table(TableSpec::process_detail(ids[0])),
+            table_of(TableSpec::process(ids[1]), &[(10, row(0.0))]),
+        ];
+        let curve = [0, 10, 20].map(|time_nanos| CurvePoint {
+            time_nanos,
+            bytes: 200.0,
+        });
+        let drawn = stack(&recording, &curve, 8);
+        assert_eq!(drawn.layers[0].heights, [200.0; 3]);
+        assert!(!drawn.scaled);
     }
 
     #[test]

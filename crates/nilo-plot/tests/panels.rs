@@ -7,6 +7,9 @@
 mod synthetic;
 
 use nilo_plot::{Chart, ChartOptions, XAxisKind, compare_chart, memory_chart};
+use nilo_sample::TableSpec;
+use nilo_sample::fixture::table_of;
+use nilo_sample::rows::TreeRow;
 use proptest::prelude::*;
 use resvg::usvg::roxmltree::{Document, Node};
 use synthetic::*;
@@ -293,6 +296,39 @@ fn caption_and_subtitle_name_the_runs_of_a_curve() {
     let has = |wanted: &str| texts.iter().any(|text| text.contains(wanted));
     assert!(has("3 runs: last 0.8, min 0.8, max 4"), "{texts:?}");
     assert!(has("metrics with the 2 runs it resumes"), "{texts:?}");
+    assert!(
+        has("memory and CPU are those of the last run alone"),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn panels_without_anything_on_the_axis_of_steps_say_why() {
+    let mut recording = empty("late");
+    add_metric(&mut recording, "python-1", "loss", &falling(3));
+    let row = |secs: u64| TreeRow {
+        memory_bytes: GIB,
+        cpu_nanos: (secs * SECOND) as f64,
+        ..TreeRow::ABSENT
+    };
+    let rows: Vec<(u64, TreeRow)> = (10..20).map(|secs| (secs * SECOND, row(secs))).collect();
+    recording.tables.push(table_of(TableSpec::tree(), &rows));
+    let chart = |across| {
+        let options = ChartOptions {
+            across,
+            ..with_metrics(&["loss"])
+        };
+        memory_chart(&recording, &options)
+    };
+    let notices = |chart: &Chart| {
+        let notices = texts(chart).into_iter();
+        notices
+            .filter(|text| text == "all samples were taken after the last step")
+            .count()
+    };
+    // One for the memory and one for the processor time.
+    assert_eq!(notices(&chart(XAxisKind::Steps)), 2);
+    assert_eq!(notices(&chart(XAxisKind::Time)), 0);
 }
 
 #[test]

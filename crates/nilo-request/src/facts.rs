@@ -75,6 +75,8 @@ pub struct RunFacts {
     pub duration_secs: f64,
     /// The limit in force.
     pub limit_bytes: Option<u64>,
+    /// The most of it that was used, as `nilo show` tells it.
+    pub limit_used_bytes: Option<u64>,
     /// What imposes it.
     pub limit_source: Option<String>,
     /// The limit is the scheduler's or the user's, not the machine's memory.
@@ -130,6 +132,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
             .and_then(|level| still_growing(level, limit.as_ref().map(|limit| limit.bytes))),
         duration_secs: summary.duration_secs,
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
+        limit_used_bytes: summary.memory.limit_used_bytes,
         limit_was_asked_for: limit
             .as_ref()
             .is_some_and(|limit| limit.source != LimitSource::Host),
@@ -142,7 +145,38 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
     }
 }
 
+/// Files in tmpfs are no page cache: the kernel cannot drop them.
 fn page_cache_peak_bytes(recording: &Recording) -> Option<u64> {
-    let (_, bytes) = owned_cgroup_table(recording)?.series("file_bytes")?.max()?;
-    (bytes.is_finite() && bytes >= 0.0).then_some(bytes as u64)
+    let table = owned_cgroup_table(recording)?;
+    let files = table.series("file_bytes")?;
+    let shmem = table.series("shmem_bytes");
+    let shmem = |row: usize| shmem.and_then(|series| series.values.get(row).copied());
+    let caches = files.values.iter().enumerate().map(|(row, files)| {
+        let in_memory = shmem(row).filter(|bytes| bytes.is_finite());
+        files - in_memory.unwrap_or(0.0)
+    });
+    let cache = caches.filter(|bytes| bytes.is_finite()).reduce(f64::max)?;
+    Some(cache.max(0.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nilo_sample::rows::CgroupRow;
+    use nilo_sample::{TableSpec, fixture};
+
+    #[test]
+    fn files_in_tmpfs_are_no_page_cache() {
+        let row = |file_bytes, shmem_bytes| CgroupRow {
+            usage_bytes: 300.0,
+            file_bytes,
+            shmem_bytes,
+            owned: 1.0,
+            ..CgroupRow::ABSENT
+        };
+        let mut recording = fixture::recording();
+        let rows = [(0, row(30.0, 0.0)), (1, row(290.0, 280.0))];
+        recording.tables = vec![fixture::table_of(TableSpec::cgroup("/job"), &rows)];
+        assert_eq!(page_cache_peak_bytes(&recording), Some(30));
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) fn run(job: &str, peak_gib: u64) -> RunFacts {
         growth: None,
         duration_secs: 3600.0,
         limit_bytes: None,
+        limit_used_bytes: None,
         limit_source: None,
         limit_was_asked_for: false,
         gpus: Vec::new(),

@@ -24,7 +24,7 @@ pub struct PresentLimit {
     pub bytes: u64,
     /// What imposes it.
     pub source: Option<String>,
-    /// The largest peak as a share of it.
+    /// The most that any of the runs used of a limit, as a share of it: as in `nilo show`, what was charged to the cgroup that sets it.
     pub used_ratio: Option<f64>,
     /// It less the recommendation: what is wasted, or lacks when negative.
     pub difference_bytes: i64,
@@ -39,7 +39,8 @@ pub(crate) fn present_limit(runs: &[RunFacts], recommended: u64) -> Option<Prese
         .filter(|run| run.limit_was_asked_for)
         .max_by(|a, b| a.run.cmp(&b.run))?;
     let bytes = newest.limit_bytes?;
-    let peak = runs.iter().filter_map(|run| run.peak_bytes).max();
+    let used = |run: &RunFacts| run.limit_used_bytes.or(run.peak_bytes);
+    let used = runs.iter().filter_map(used).max();
     let verdict = match bytes {
         bytes if bytes < recommended => LimitFit::TooSmall,
         bytes if bytes as f64 > 1.25 * recommended as f64 => LimitFit::Wasteful,
@@ -48,9 +49,9 @@ pub(crate) fn present_limit(runs: &[RunFacts], recommended: u64) -> Option<Prese
     Some(PresentLimit {
         bytes,
         source: newest.limit_source.clone(),
-        used_ratio: peak
+        used_ratio: used
             .filter(|_| bytes > 0)
-            .map(|peak| peak as f64 / bytes as f64),
+            .map(|used| used as f64 / bytes as f64),
         difference_bytes: bytes as i64 - recommended as i64,
         verdict,
     })
@@ -79,6 +80,11 @@ mod tests {
         assert_eq!((found.bytes, found.verdict), (64 * GIB, LimitFit::Wasteful));
         assert_eq!(found.difference_bytes, 44 * GIB as i64);
         assert_eq!(found.used_ratio, Some(0.25));
+        // What was charged to the limit counts, where it is known: a peak may have file pages in it that are not.
+        let mut charged = with("1", 64, true);
+        charged.limit_used_bytes = Some(8 * GIB);
+        let found = present_limit(&[charged], 20 * GIB).unwrap();
+        assert_eq!(found.used_ratio, Some(0.125));
         let small = present_limit(&runs[1..2], 20 * GIB).unwrap();
         assert_eq!(small.verdict, LimitFit::TooSmall);
         assert_eq!(small.difference_bytes, -12 * GIB as i64);

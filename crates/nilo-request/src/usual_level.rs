@@ -2,6 +2,7 @@
 
 use nilo_sample::{RecordedTable, Recording, Subject};
 
+use nilo_analysis::charged::were_parts_read;
 use nilo_analysis::owned_cgroup::owned_cgroup_table;
 
 /// The share of time that the level covers.
@@ -19,20 +20,9 @@ pub(crate) fn usual_level_bytes(recording: &Recording, end_nanos: u64) -> Option
         .map(|bytes| bytes as u64)
 }
 
-/// Columns that are read together with the page cache.
-const READ_TOGETHER: [&str; 4] = ["anon_bytes", "file_bytes", "shmem_bytes", "peak_bytes"];
-
 /// The working set in those rows in which it was read: between them usage moves, and the page cache in it is an old figure.
 fn working_sets(table: &RecordedTable) -> Option<impl Iterator<Item = (u64, f64)>> {
-    let parts: Vec<&[f64]> = READ_TOGETHER
-        .iter()
-        .filter_map(|name| table.series(name))
-        .map(|series| series.values)
-        .collect();
-    let was_read = move |row: usize| {
-        let changed = |values: &&[f64]| values[row].to_bits() != values[row - 1].to_bits();
-        row == 0 || parts.iter().any(changed)
-    };
+    let was_read = were_parts_read(table);
     let sets = table.series("working_set_bytes")?;
     let rows = sets.times.iter().zip(sets.values).enumerate();
     let read = rows.filter(move |(row, _)| was_read(*row));

@@ -190,6 +190,7 @@ fn plain_facts() -> RunFacts {
         growth: None,
         duration_secs: 4.0,
         limit_bytes: None,
+        limit_used_bytes: None,
         limit_source: None,
         limit_was_asked_for: false,
         gpus: Vec::new(),

@@ -93,7 +93,11 @@ pub(crate) fn thin(spec: &TableSpec, packed: &[PackedRows], pixels: usize) -> Op
 fn is_drawn(subject: &Subject) -> bool {
     matches!(
         subject,
-        Subject::Tree | Subject::Process(_) | Subject::Gpu { .. } | Subject::Metrics { .. }
+        Subject::Tree
+            | Subject::Process(_)
+            | Subject::Cgroup { .. }
+            | Subject::Gpu { .. }
+            | Subject::Metrics { .. }
     )
 }
 

@@ -356,7 +356,7 @@ impl RanOut {
 }
 
 impl fmt::Display for RanOut {
-    /// `it ran out of memory after 78 seconds: the kernel killed train.py (PID 4711); limit 900 MiB, peak 899 MiB`
+    /// `it ran out of memory after 78 seconds: the kernel killed train.py (PID 4711); limit 900 MiB; peak 899 MiB charged to the cgroup`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let after = duration_in_words(to_secs(self.time_nanos));
         let what = self.what_happened();
@@ -368,6 +368,10 @@ impl fmt::Display for RanOut {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
         }
         let limit_use = self.limit_use.as_ref();
+        // The tree's own peak, which other commands list, may be another.
+        if limit_use.is_some() {
+            write!(f, " charged to the cgroup")?;
+        }
         if let Some(files) = limit_use.and_then(LimitUse::files_in_words) {
             write!(f, ", {files}")?;
         }

@@ -6,6 +6,7 @@ use nilo_sample::{LimitSource, Severity, Subject};
 use super::{Finding, JudgedRecording};
 use crate::ending::limit_in_force;
 use crate::held_of_limit::held_of_limit;
+use crate::peak::tree_peak;
 use crate::rate::growth;
 
 /// This share of the limit is near it.
@@ -25,9 +26,7 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
         .and_then(|table| table.series("limit_hits"))
         .and_then(growth)
         .unwrap_or(0.0);
-    let tree = recording.table(&Subject::Tree)?;
-    let (_, peak) = tree.series("memory_bytes")?.max()?;
-    let peak = held_of_limit(recording, peak);
+    let peak = held_of_limit(recording, tree_peak(recording)?.bytes);
     let share = peak / limit.bytes as f64;
     if share < NEAR && hits < 1.0 {
         return None;

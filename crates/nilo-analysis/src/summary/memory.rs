@@ -14,6 +14,9 @@ use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{PeakKind, tree_peak};
 use crate::rate::{minimum, time_weighted_mean};
 
+/// A difference of this share of the limit is told.
+pub const NOTABLE_SHARE: f64 = 0.05;
+
 /// Memory of the tree.
 #[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct MemorySummary {
@@ -41,8 +44,8 @@ pub struct MemorySummary {
     pub limit_bytes: Option<u64>,
     /// What imposes it.
     pub limit_source: Option<String>,
-    /// What of it the job held at the peak: the peak may count file pages that are charged to another cgroup.
-    #[serde(skip)]
+    /// The most of it that was used. Of a cgroup's limit: what the kernel charged to it less page cache, which it drops before it kills;
+    /// all that was charged, where it ran out; the tree's memory where others are in the cgroup too, or where no cgroup sets the limit.
     pub limit_used_bytes: Option<u64>,
     /// What filled the cgroup that sets the limit, by the kernel's account; absent where no cgroup does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,13 +58,25 @@ pub struct MemorySummary {
 
 impl MemorySummary {
     /// Where the limit ran out, all that filled it was used of it, as `nilo oom` tells it.
-    pub(super) fn with_ending(mut self, ran_out: Option<&RanOut>) -> MemorySummary {
+    pub(crate) fn with_ending(mut self, ran_out: Option<&RanOut>) -> MemorySummary {
         let at_limit = |it: &&RanOut| it.limit_use.is_some() && it.limit_bytes == self.limit_bytes;
         if let Some(ran_out) = ran_out.filter(at_limit) {
             self.limit_used_bytes = ran_out.peak_bytes;
         }
         self
     }
+}
+
+/// What was charged to the cgroup that sets the limit, where that differs by a twentieth of the limit or more from what the tree held:
+/// files in tmpfs are in no process, and file pages of a process may be charged elsewhere.
+pub fn notable_charge(
+    limit_bytes: Option<u64>,
+    limit_used_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+) -> Option<u64> {
+    let (used, peak) = (limit_used_bytes?, peak_bytes?);
+    let differs = used.abs_diff(peak) as f64 >= NOTABLE_SHARE * limit_bytes? as f64;
+    differs.then_some(used)
 }
 
 /// What the samples of a tree's memory count.

@@ -14,7 +14,7 @@ pub use advice::Advice;
 pub use cpu::{CpuSummary, UsageSummary};
 pub use events::{AttachmentSummary, MarkSummary, UndeliveredAlerts};
 pub use figures::ChartFigures;
-pub use memory::{MemorySummary, SampleKind, peak_memory_bytes};
+pub use memory::{MemorySummary, NOTABLE_SHARE, SampleKind, notable_charge, peak_memory_bytes};
 pub use processes::ProcessSummary;
 pub use recorder::{RecorderSummary, damage};
 

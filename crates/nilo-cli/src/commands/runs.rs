@@ -112,6 +112,9 @@ fn mention_runs_elsewhere(root: &Path) {
 /// Where the table has how a run ended.
 const STATUS: usize = 1;
 
+/// Where it has the mean; what was charged to the cgroup that sets the limit stands before it, where it is not what the processes held.
+const MEAN: usize = 4;
+
 /// Where it has the command, which is long and comes last.
 const COMMAND: usize = 6;
 
@@ -120,6 +123,8 @@ const NAME_CHARS: usize = 40;
 
 fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Result<()> {
     let has_resumed = listed.iter().any(|listed| listed.figures.resumes.is_some());
+    let has_charged = |listed: &RunLine| listed.figures.charged_bytes().is_some();
+    let has_charged = listed.iter().any(has_charged);
     let mut columns = vec![
         left("RUN"),
         left("STATUS").drops(1),
@@ -131,6 +136,9 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
     ];
     if has_resumed {
         columns.insert(COMMAND, left("RESUMED FROM").drops(6));
+    }
+    if has_charged {
+        columns.insert(MEAN, right("CHARGED").drops(6));
     }
     let bytes =
         |value: Option<u64>| value.map_or("-".to_owned(), |value| format_bytes(value as f64));
@@ -153,6 +161,9 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
             let earlier = figures.resumes.as_deref().unwrap_or("-");
             row.insert(COMMAND, printable(earlier));
         }
+        if has_charged {
+            row.insert(MEAN, bytes(figures.charged_bytes()));
+        }
         row
     });
     let severity = |row: usize, column: usize| match column {
@@ -174,6 +185,8 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         "peak_bytes",
         "mean_bytes",
         "command",
+        "limit_bytes",
+        "limit_used_bytes",
     ];
     let mut csv = CsvRows::new(out, header)?;
     for figures in figures {
@@ -186,6 +199,8 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         csv.number_if_known(figures.peak_bytes)?;
         csv.number_if_known(figures.mean_bytes)?;
         csv.text(&figures.command.join(" "))?;
+        csv.number_if_known(figures.limit_bytes)?;
+        csv.number_if_known(figures.limit_used_bytes)?;
         csv.end_row()?;
     }
     csv.finish()

@@ -89,7 +89,10 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     }
     line("CPU Time", &cpu_words(&summary.cpu))?;
     write_ending(out, screen, summary)?;
-    write_line(out, "Recorder Cost", &recorder_words(summary))
+    match recorder_words(summary) {
+        text if text.is_empty() => Ok(()),
+        text => write_line(out, "Recorder Cost", &text),
+    }
 }
 
 /// How it ended, and what brought it about.
@@ -188,12 +191,33 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
         }
         None => String::new(),
     };
+    let charged = charged_words(memory);
     // Of a cgroup that others are in too, only what ran out is known to be all of theirs.
     let is_told = |limit_use: &&LimitUse| memory.limit_used_bytes >= limit_use.shmem_bytes;
     let files = memory.limit_use.as_ref().filter(is_told);
     let files = files.and_then(LimitUse::files_in_words);
     let files = files.map_or(String::new(), |files| format!(", {files}"));
-    format!("{} ({source}){share}{files}", format_bytes(limit as f64))
+    let limit = format_bytes(limit as f64);
+    format!("{limit} ({source}){share}{charged}{files}")
+}
+
+/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree.
+fn charged_words(memory: &MemorySummary) -> String {
+    let (Some(used), Some(peak)) = (memory.limit_used_bytes, memory.peak_bytes) else {
+        return String::new();
+    };
+    let limit = memory.limit_bytes.unwrap_or(0);
+    let differs = used.abs_diff(peak) as f64 >= 0.005 * limit as f64;
+    if memory.limit_use.is_none() || !differs {
+        return String::new();
+    }
+    let used_text = format_bytes(used as f64);
+    match used > peak {
+        true => format!(": {used_text} charged to the cgroup"),
+        false => format!(
+            ": {used_text} charged to the cgroup, the rest of the peak is file pages that it can drop or that are charged elsewhere"
+        ),
+    }
 }
 
 fn cpu_words(cpu: &CpuSummary) -> String {
@@ -298,29 +322,32 @@ fn signal_name(signal: i32) -> String {
         .map_or(String::new(), |(_, name)| format!(" ({name})"))
 }
 
+/// Nothing of a run inside a job, which the job's recorder records.
 fn recorder_words(summary: &Summary) -> String {
     let recorder = &summary.recorder;
-    let memory = recorder.peak_rss_bytes.map_or(String::new(), |bytes| {
-        format!(", {}", format_bytes(bytes as f64))
-    });
-    // Over less than a second the share would only speak of our own start.
-    let share = match summary.duration_secs {
-        secs if secs < 1.0 => String::new(),
-        _ => format!(" ({:.2} % of a core)", recorder.cpu_percent),
-    };
-    let mut text = format!("{:.3} s CPU{share}{memory}", recorder.cpu_secs);
+    let mut parts = Vec::new();
+    if recorder.cpu_secs > 0.0 || recorder.peak_rss_bytes.is_some() {
+        // Over less than a second the share would only speak of our own start.
+        let share = match summary.duration_secs {
+            secs if secs < 1.0 => String::new(),
+            _ => format!(" ({:.2} % of a core)", recorder.cpu_percent),
+        };
+        parts.push(format!("{:.3} s CPU{share}", recorder.cpu_secs));
+    }
+    let memory = recorder.peak_rss_bytes;
+    parts.extend(memory.map(|bytes| format_bytes(bytes as f64)));
     if recorder.late_ticks > 0 {
         let plural = if recorder.late_ticks == 1 { "" } else { "s" };
-        text.push_str(&format!(", {} late tick{plural}", recorder.late_ticks));
+        parts.push(format!("{} late tick{plural}", recorder.late_ticks));
     }
     let logged = recorder.dropped_logged_rows;
     let samples = recorder.dropped_samples.saturating_sub(logged);
     for (lost, what) in [(samples, "samples"), (logged, "logged rows")] {
         if lost > 0 {
-            text.push_str(&format!(", {lost} {what} lost"));
+            parts.push(format!("{lost} {what} lost"));
         }
     }
-    text
+    parts.join(", ")
 }
 
 fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
