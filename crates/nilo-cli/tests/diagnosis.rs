@@ -253,6 +253,23 @@ fn real_gpu_traces_that_leak_are_found_and_the_others_are_not() {
     }
 }
 
+/// The level stays above the threshold after the growth that was foretold has stopped.
+#[test]
+fn a_prediction_that_was_taken_back_does_not_clear_the_warning_above_it() {
+    let root = tempfile::tempdir().unwrap();
+    run_of(root.path(), "filled", 900, |secs| {
+        0.5 + 0.006 * secs.min(550.0)
+    });
+    let text = text_of(root.path(), "oom", "filled");
+    assert!(text.contains("[WARNING] OOM Warning: job memory"), "{text}");
+    assert!(text.contains("; taken back at 00:"), "{text}");
+    assert!(!text.contains("cleared"), "{text}");
+    assert!(
+        text.ends_with("whether or not anybody was alerted; `nilo show` lists the alerts.\n"),
+        "{text}"
+    );
+}
+
 #[test]
 fn logs_of_other_tools_are_judged() {
     let root = tempfile::tempdir().unwrap();

@@ -81,11 +81,15 @@ pub(crate) fn leak_in_words(growths: &GrowthFindings, grown: &ResourceGrowth) ->
     format!("{} {}{place}", name(&grown.verdict), growth(grown))
 }
 
-/// Of the machine's memory only the job's own part is looked at, where it is known.
+/// Of what everybody on the machine uses only the job's own part is looked at, where it is known.
 fn name(verdict: &ResourceVerdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
-    match (&verdict.resource, verdict.reading.own_bytes) {
-        (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("this job's share of {name}"),
+    let is_everybodys = matches!(
+        verdict.resource,
+        Resource::Host | Resource::Gpu { .. } | Resource::SharedMemory
+    );
+    match verdict.reading.own_bytes {
+        Some(_) if is_everybodys => format!("this job's share of {name}"),
         _ => name,
     }
 }
