@@ -161,7 +161,7 @@ impl Envelope {
             .filter(|bucket| bucket.last_secs >= secs)
             .map(|bucket| bucket.low);
         let first = lows.next()?;
-        Some(lows.last().unwrap_or(first) - first)
+        Some(lows.next_back().unwrap_or(first) - first)
     }
 
     fn scale_since(&self, secs: f64) -> Option<&BucketSeries> {
