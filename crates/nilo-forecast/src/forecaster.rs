@@ -23,6 +23,8 @@ pub const LEAST_GROWTH_SHARE: f64 = 0.01;
 const ABOVE: f64 = 1.01;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
+/// A job that grew by less than this share of what its cgroup did is not what grows.
+const OWN_PART: f64 = 0.3;
 /// Growth is in tmpfs from this share on.
 const MOSTLY_TMPFS: f64 = 0.6;
 /// A fall to this share of what was judged is judged at once.
@@ -48,6 +50,8 @@ pub struct Forecaster {
     pub(super) files: Envelope,
     /// Files in memory.
     tmpfs: Option<Envelope>,
+    /// The job's part of a cgroup that it shares.
+    shared_own: Option<Envelope>,
     pub(super) last: Reading,
     pub(super) last_boundary_secs: Option<f64>,
     pub(super) first_step: Option<i64>,
@@ -106,6 +110,11 @@ impl Forecaster {
             self.tmpfs
                 .get_or_insert_default()
                 .put(secs, tmpfs, interval);
+        }
+        if let Some(own) = reading.shared_own_bytes {
+            self.shared_own
+                .get_or_insert_default()
+                .put(secs, own, interval);
         }
         if let Some(children) = reading.children_bytes {
             self.children
@@ -171,6 +180,9 @@ impl Forecaster {
         // A trend may rise further than what grew.
         let found = found.or_else(|| self.growth_of_alarm());
         let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
+        if self.is_of_others(&growth) {
+            return None;
+        }
         if self.is_leak_alarm && self.own.is_none() {
             growth.kind = GrowthKind::Leak;
         }
@@ -184,6 +196,15 @@ impl Forecaster {
             growth.kind = GrowthKind::Growth;
         }
         Some(growth)
+    }
+
+    /// Whether somebody else in the job's cgroup grows: then the limit is the job's, and the leak is not.
+    fn is_of_others(&self, growth: &Growth) -> bool {
+        let is_shared = self.last.shared_own_bytes.is_some();
+        let since = self.need.now_secs - growth.began_secs_ago();
+        let own = self.shared_own.as_ref().filter(|_| is_shared);
+        let rise = own.and_then(|own| own.rise_since(since));
+        rise.is_some_and(|rise| rise < OWN_PART * growth.grown_bytes)
     }
 
     /// Whether files in memory make up most of a growth.

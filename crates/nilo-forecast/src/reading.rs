@@ -19,7 +19,7 @@ pub struct Reading {
     pub children_bytes: Option<f64>,
     /// This job's part where `used_bytes` is the whole machine's.
     pub own_bytes: Option<f64>,
-    /// This job's part where `used_bytes` is that of a cgroup which it shares. It is told, and no forecast rests on it.
+    /// This job's part where `used_bytes` is that of a cgroup which it shares. It says whose growth it is, and no forecast rests on it.
     pub shared_own_bytes: Option<f64>,
     /// Swap in use.
     pub swap_used_bytes: Option<f64>,

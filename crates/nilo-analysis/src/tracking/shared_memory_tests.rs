@@ -182,6 +182,29 @@ fn files_that_fill_the_limit_are_told_once_with_a_hint_that_fits() {
 }
 
 #[test]
+fn what_somebody_else_in_the_cgroup_writes_is_no_leak_of_the_job() {
+    let shared = |tree_mib: fn(f64) -> f64| {
+        let mut run = run(vec![host(filling), tree(tree_mib), cgroup(false, filling)]);
+        run.description.limit = Some(Limit {
+            bytes: (2000.0 * MIB) as u64,
+            source: LimitSource::Cgroup {
+                path: "/job".to_owned(),
+                version: 2,
+            },
+        });
+        run
+    };
+    let stranger = shared(|_| 100.0);
+    assert_eq!(leaking(&stranger), []);
+    // It is their limit all the same.
+    let (tracker, _) = ResourceTracker::over(&stranger, None);
+    let verdicts = tracker.verdicts(None);
+    let job = verdicts.iter().find(|it| it.resource == Resource::Job);
+    assert!(job.unwrap().forecast.level >= RiskLevel::High);
+    assert_eq!(leaking(&shared(|t| 100.0 + filling(t))), [Resource::Job]);
+}
+
+#[test]
 fn where_no_job_is_watched_its_growth_is_the_machines() {
     let mut run = run(vec![host(filling)]);
     run.description.mode = RunMode::Machine;

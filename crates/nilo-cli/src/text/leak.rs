@@ -102,13 +102,17 @@ fn growth(grown: &ResourceGrowth) -> String {
                 true => growth_until_the_end(growth),
                 false => growth_in_words(growth),
             };
+            let files = match growth.is_in_tmpfs {
+                true => ", most of it in /dev/shm or another tmpfs",
+                false => "",
+            };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
             let loading = match verdict.growth_may_be_loading() {
                 true => format!("; {MAY_BE_LOADING}"),
                 false => String::new(),
             };
             one_line(
-                &format!("{told}{loading}{}", odd.collect::<String>()),
+                &format!("{told}{files}{loading}{}", odd.collect::<String>()),
                 GROWTH_CHARS,
             )
         }
