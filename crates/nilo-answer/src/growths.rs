@@ -99,14 +99,18 @@ impl GrowthFindings {
     }
 }
 
-/// The job's share of the machine's memory is the job's memory, which has a line of its own.
+/// The job's share of the machine's memory is the job's memory, which has a line of its own; so is what grows in `/dev/shm` as a part of it.
 fn leave_out_twice_told(verdicts: &mut Vec<ResourceVerdict>) {
     let mut each = verdicts.iter();
-    if each.any(|verdict| verdict.resource == Resource::Job) {
-        verdicts.retain(|verdict| {
-            verdict.resource != Resource::Host || verdict.reading.own_bytes.is_none()
-        });
-    }
+    let Some(job) = each.find(|verdict| verdict.resource == Resource::Job) else {
+        return;
+    };
+    let is_in_tmpfs = job.growth.is_some_and(|growth| growth.is_in_tmpfs);
+    verdicts.retain(|verdict| match verdict.resource {
+        Resource::Host => verdict.reading.own_bytes.is_none(),
+        Resource::SharedMemory => verdict.reading.own_bytes.is_none() || !is_in_tmpfs,
+        _ => true,
+    });
 }
 
 impl ResourceGrowth {

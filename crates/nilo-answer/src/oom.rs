@@ -137,7 +137,7 @@ pub struct OomResource {
     pub reason: String,
     /// What to do about it, the first thing first.
     pub recommendations: Vec<&'static str>,
-    /// Warnings on the way.
+    /// Predictions on the way that were a warning, made from the recording; which alerts were raised is in `nilo show`.
     pub warnings: Vec<OomWarning>,
 }
 
@@ -163,14 +163,14 @@ pub struct RanOutAnswer {
     pub growth: Option<Growth>,
 }
 
-/// A time in which a risk was a warning.
+/// A time in which a prediction was a warning, whether or not anybody was alerted.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct OomWarning {
     /// When it began, from the start.
     pub at_secs: f64,
     /// How long before the end, or before the kill where there was one.
     pub before_end_secs: f64,
-    /// When the risk fell again; `null` when it stood to the end.
+    /// When the prediction was taken back; `null` when it stood to the end. The level may be a warning all the same.
     pub cleared_at_secs: Option<f64>,
     /// The risk when it began.
     pub level: RiskLevel,

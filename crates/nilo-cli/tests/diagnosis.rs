@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nilo_sample::TableSpec;
-use nilo_sample::rows::GpuRow;
+use nilo_sample::rows::{CgroupRow, GpuRow, HostRow};
 use serde_json::{Value, json};
 use support::{Program, create, training_run};
 
@@ -251,6 +251,73 @@ fn real_gpu_traces_that_leak_are_found_and_the_others_are_not() {
             assert!((230.0..340.0).contains(&left), "{left}");
         }
     }
+}
+
+/// A run of ten minutes that stands still while `/dev/shm` fills; `own` is what its own cgroup has of that.
+fn run_beside_shared_memory(root: &Path, name: &str, own: bool) {
+    let folder = create(&root.join("runs"), name, "run", 600);
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for second in 0..600 {
+        let secs = f64::from(second);
+        let filled = (0.1 + 0.002 * secs) * GIB;
+        if own {
+            let row = CgroupRow {
+                usage_bytes: GIB + filled,
+                working_set_bytes: GIB + filled,
+                anon_bytes: GIB,
+                shmem_bytes: filled,
+                file_bytes: filled,
+                owned: 1.0,
+                ..CgroupRow::ABSENT
+            };
+            recorder.row(&TableSpec::cgroup("/job_1"), secs, None, row);
+        }
+        let row = HostRow {
+            total_bytes: 64.0 * GIB,
+            available_bytes: 60.0 * GIB,
+            shm_total_bytes: 8.0 * GIB,
+            shm_used_bytes: filled,
+            ..HostRow::ABSENT
+        };
+        recorder.row(&TableSpec::host(), secs, None, row);
+        recorder.tree(secs, GIB, secs * 1e9);
+    }
+}
+
+#[test]
+fn what_fills_dev_shm_is_the_jobs_leak_only_with_evidence() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    run_beside_shared_memory(root, "stranger", false);
+    let leak = answer(root, &["leak", "stranger"], 0);
+    assert_eq!(leak["leak"], false);
+    let shown = answer(root, &["show", "stranger"], 0);
+    assert_eq!(shown["findings"], json!([]));
+    run_beside_shared_memory(root, "own", true);
+    let leak = answer(root, &["leak", "own"], 1);
+    assert_eq!(leak["resources"][0]["name"], "/dev/shm");
+    let text = text_of(root, "leak", "own");
+    assert!(
+        text.contains("this job's share of /dev/shm: leaks 123 MiB/min"),
+        "{text}"
+    );
+}
+
+/// The level stays above the threshold after the growth that was foretold has stopped.
+#[test]
+fn a_prediction_that_was_taken_back_does_not_clear_the_warning_above_it() {
+    let root = tempfile::tempdir().unwrap();
+    run_of(root.path(), "filled", 900, |secs| {
+        0.5 + 0.006 * secs.min(550.0)
+    });
+    let text = text_of(root.path(), "oom", "filled");
+    assert!(text.contains("[WARNING] OOM Warning: job memory"), "{text}");
+    assert!(text.contains("; taken back at 00:"), "{text}");
+    assert!(!text.contains("cleared"), "{text}");
+    assert!(
+        text.ends_with("whether or not anybody was alerted; `nilo show` lists the alerts.\n"),
+        "{text}"
+    );
 }
 
 #[test]

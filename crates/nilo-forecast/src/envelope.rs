@@ -100,6 +100,8 @@ pub(crate) struct Envelope {
     scales: Vec<BucketSeries>,
 }
 
+/// Times that differ by less are the same.
+const ROUNDING_SECS: f64 = 1e-6;
 /// A smallest bucket has about so many samples.
 const SAMPLES_A_BUCKET: f64 = 2.0;
 /// ... but is never shorter than this.
@@ -140,6 +142,34 @@ impl Envelope {
             .filter(|bucket| bucket.last_secs < secs)
             .map(|bucket| bucket.high)
             .fold(0.0, f64::max)
+    }
+
+    /// The lowest and the highest level in the buckets since then, at the finest scale that reaches back so far.
+    pub(crate) fn range_since(&self, secs: f64) -> Option<(f64, f64)> {
+        let scale = self.scale_since(secs)?;
+        let buckets = scale.buckets.iter();
+        let since = buckets.filter(|bucket| bucket.first_secs >= secs - ROUNDING_SECS);
+        since
+            .map(|bucket| (bucket.low, bucket.high))
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+    }
+
+    /// How far the lower edge has risen since then.
+    pub(crate) fn rise_since(&self, secs: f64) -> Option<f64> {
+        let buckets = self.scale_since(secs)?.buckets.iter();
+        let mut lows = buckets
+            .filter(|bucket| bucket.last_secs >= secs)
+            .map(|bucket| bucket.low);
+        let first = lows.next()?;
+        Some(lows.next_back().unwrap_or(first) - first)
+    }
+
+    fn scale_since(&self, secs: f64) -> Option<&BucketSeries> {
+        let reaches = |scale: &&BucketSeries| {
+            let oldest = scale.buckets.front();
+            oldest.is_some_and(|oldest| oldest.first_secs <= secs)
+        };
+        self.scales.iter().find(reaches).or(self.scales.last())
     }
 
     /// How far the lower edge rose over the window of the scale with this width.

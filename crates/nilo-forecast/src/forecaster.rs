@@ -23,6 +23,10 @@ pub const LEAST_GROWTH_SHARE: f64 = 0.01;
 const ABOVE: f64 = 1.01;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
+/// A job that grew by less than this share of what its cgroup did is not what grows.
+const OWN_PART: f64 = 0.3;
+/// Growth is in tmpfs from this share on.
+const MOSTLY_TMPFS: f64 = 0.6;
 /// A fall to this share of what was judged is judged at once.
 const FALLEN: f64 = 0.8;
 /// Judged at least this often, and in a young series more often ...
@@ -44,6 +48,10 @@ pub struct Forecaster {
     pub(super) own: Option<LevelHistory>,
     pub(super) swap: Option<LevelHistory>,
     pub(super) files: Envelope,
+    /// Files in memory.
+    tmpfs: Option<Envelope>,
+    /// The job's part of a cgroup that it shares.
+    shared_own: Option<Envelope>,
     pub(super) last: Reading,
     pub(super) last_boundary_secs: Option<f64>,
     pub(super) first_step: Option<i64>,
@@ -97,6 +105,16 @@ impl Forecaster {
         if let Some((used, total)) = reading.swap() {
             let swap = self.swap.get_or_insert_default();
             swap.put(secs, used, Some(total), interval);
+        }
+        if let Some(tmpfs) = reading.tmpfs_bytes {
+            self.tmpfs
+                .get_or_insert_default()
+                .put(secs, tmpfs, interval);
+        }
+        if let Some(own) = reading.shared_own_bytes {
+            self.shared_own
+                .get_or_insert_default()
+                .put(secs, own, interval);
         }
         if let Some(children) = reading.children_bytes {
             self.children
@@ -162,9 +180,13 @@ impl Forecaster {
         // A trend may rise further than what grew.
         let found = found.or_else(|| self.growth_of_alarm());
         let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
+        if self.is_of_others(&growth) {
+            return None;
+        }
         if self.is_leak_alarm && self.own.is_none() {
             growth.kind = GrowthKind::Leak;
         }
+        growth.is_in_tmpfs = self.is_in_tmpfs(&growth);
         // What grows along with a growing file cache is the cache's keeping (pages not written yet), not the program's.
         let widest = self.files.scales().last().map(|scale| scale.width_secs);
         let cached = widest
@@ -176,19 +198,40 @@ impl Forecaster {
         Some(growth)
     }
 
+    /// Whether somebody else in the job's cgroup grows: then the limit is the job's, and the leak is not.
+    fn is_of_others(&self, growth: &Growth) -> bool {
+        let is_shared = self.last.shared_own_bytes.is_some();
+        let since = self.need.now_secs - growth.began_secs_ago();
+        let own = self.shared_own.as_ref().filter(|_| is_shared);
+        let rise = own.and_then(|own| own.rise_since(since));
+        rise.is_some_and(|rise| rise < OWN_PART * growth.grown_bytes)
+    }
+
+    /// Whether files in memory make up most of a growth.
+    fn is_in_tmpfs(&self, growth: &Growth) -> bool {
+        let since = self.need.now_secs - growth.began_secs_ago();
+        let rise = self.tmpfs.as_ref().and_then(|it| it.rise_since(since));
+        rise.is_some_and(|rise| rise >= MOSTLY_TMPFS * growth.grown_bytes)
+    }
+
     /// What an alarm about growth rests on: whoever is warned of growth does not hear that there is none.
     fn growth_of_alarm(&self) -> Option<Growth> {
         let forecast = &self.forecast;
         let is_alarm = forecast.level >= RiskLevel::High && forecast.cause == Some(Cause::Growth);
         let rate = forecast.bytes_per_sec.filter(|_| is_alarm)?;
         let lasted_secs = forecast.lasted_secs.filter(|_| self.own.is_none())?;
+        // A window may be longer than the growth in it.
+        let range = self.need.range_since(self.need.now_secs - lasted_secs);
+        let lasted_secs = lasted_secs.min(range / rate);
         Some(Growth {
             kind: GrowthKind::Growth,
             bytes_per_sec: rate,
             bytes_per_sec_low: rate,
             bytes_per_sec_high: rate,
-            grown_bytes: (rate * lasted_secs).min(self.need.range()),
+            grown_bytes: rate * lasted_secs,
             lasted_secs,
+            paused_secs: 0.0,
+            is_in_tmpfs: false,
             level_bytes: None,
         })
     }

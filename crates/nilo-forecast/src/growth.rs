@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::standstill::{TrainingTimes, is_over};
+use super::stretch::GrowthStretch;
 use super::track::LevelHistory;
 use super::trend::{Trend, TrendFinder};
 
@@ -21,6 +22,13 @@ pub enum GrowthKind {
     Growth,
     /// It grows steadily and gives nothing back.
     Leak,
+}
+
+impl Growth {
+    /// How long ago it began.
+    pub fn began_secs_ago(&self) -> f64 {
+        self.lasted_secs + self.paused_secs
+    }
 }
 
 impl GrowthKind {
@@ -44,10 +52,16 @@ pub struct Growth {
     pub bytes_per_sec_low: f64,
     /// The rate's 80 % interval.
     pub bytes_per_sec_high: f64,
-    /// Grown over the window that this rests on.
+    /// How far it has grown: never more than from the lowest to the highest level in that time.
     pub grown_bytes: f64,
-    /// How long that window is, back from the newest sample.
+    /// For how long it has grown.
     pub lasted_secs: f64,
+    /// For how long it has stood still since, up to the newest sample: too short to call it over.
+    #[serde(skip)]
+    pub paused_secs: f64,
+    /// Whether most of it lies in `/dev/shm` or another tmpfs.
+    #[serde(skip)]
+    pub is_in_tmpfs: bool,
     /// Where its line stands by now.
     #[serde(skip)]
     pub level_bytes: Option<f64>,
@@ -176,8 +190,7 @@ pub(crate) fn growth(
         }
     }
     let (sure, trend) = found?;
-    // A window that began before the growth did has a line through more than there was.
-    let grown_bytes = trend.grown().min(track.range());
+    let stretch = GrowthStretch::of(track, &trend);
     Some(Growth {
         kind: if sure {
             GrowthKind::Leak
@@ -187,8 +200,10 @@ pub(crate) fn growth(
         bytes_per_sec: trend.line.slope,
         bytes_per_sec_low: trend.line.slope_low,
         bytes_per_sec_high: trend.line.slope_high,
-        grown_bytes,
-        lasted_secs: (grown_bytes / trend.line.slope).min(trend.span_secs),
+        grown_bytes: stretch.grown_bytes,
+        lasted_secs: stretch.lasted_secs,
+        paused_secs: stretch.paused_secs,
+        is_in_tmpfs: false,
         level_bytes: Some(trend.level_at(track.now_secs)),
     })
 }

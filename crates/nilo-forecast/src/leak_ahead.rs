@@ -88,6 +88,8 @@ mod tests {
             bytes_per_sec_high: MIB,
             grown_bytes: 60.0 * MIB,
             lasted_secs: 60.0,
+            paused_secs: 0.0,
+            is_in_tmpfs: false,
             level_bytes: None,
         }
     }

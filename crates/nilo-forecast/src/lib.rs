@@ -4,7 +4,7 @@
 //! a `track` keeps a level's `envelope` (lower and upper edge at many time scales) and its `swings` (rises that were given back);
 //! a `trend` is a rise of the lower edge at one scale by `theil_sen`, the `transient` the height that comes again above it;
 //! `stairs.rs` finds growth in steps, and `scenario.rs` weighs these ways to the limit;
-//! `growth.rs` tells a leak from growth that ends, `standstill.rs` which growth has ended, `leak_ahead.rs` where a leak leads, `level_trend.rs` where a level went in one word, and `words.rs` says all of it in sentences.
+//! `growth.rs` tells a leak from growth that ends, `standstill.rs` which growth has ended, `stretch.rs` how far it really went, `leak_ahead.rs` where a leak leads, `level_trend.rs` where a level went in one word, and `words.rs` says all of it in sentences.
 
 mod calibration;
 mod envelope;
@@ -18,6 +18,7 @@ mod risk;
 mod scenario;
 mod stairs;
 mod standstill;
+mod stretch;
 mod swings;
 mod theil_sen;
 mod track;

@@ -13,11 +13,13 @@ pub struct Reading {
     pub held_bytes: Option<f64>,
     /// File pages within `used_bytes` that the kernel can drop.
     pub reclaimable_bytes: f64,
+    /// Files in `/dev/shm` and other tmpfs within `used_bytes`, and other shared memory: they stay until they are deleted.
+    pub tmpfs_bytes: Option<f64>,
     /// The part in worker processes.
     pub children_bytes: Option<f64>,
     /// This job's part where `used_bytes` is the whole machine's.
     pub own_bytes: Option<f64>,
-    /// This job's part where `used_bytes` is that of a cgroup which it shares. It is told, and no forecast rests on it.
+    /// This job's part where `used_bytes` is that of a cgroup which it shares. It says whose growth it is, and no forecast rests on it.
     pub shared_own_bytes: Option<f64>,
     /// Swap in use.
     pub swap_used_bytes: Option<f64>,
@@ -69,6 +71,7 @@ impl Reading {
     pub(crate) fn is_sound(&self) -> bool {
         let optional = [
             self.held_bytes,
+            self.tmpfs_bytes,
             self.children_bytes,
             self.own_bytes,
             self.swap_used_bytes,

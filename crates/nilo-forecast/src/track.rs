@@ -174,11 +174,10 @@ impl LevelHistory {
         newest.map_or(self.level, |bucket| bucket.low)
     }
 
-    /// From the lowest level that is remembered to the highest there was.
-    pub(crate) fn range(&self) -> f64 {
-        let scales = self.envelope.scales().iter();
-        let lows = scales.flat_map(|scale| scale.settled().map(|bucket| bucket.low));
-        self.largest - lows.fold(self.level, f64::min)
+    /// From the lowest to the highest level since then.
+    pub(crate) fn range_since(&self, secs: f64) -> f64 {
+        let range = self.envelope.range_since(secs);
+        range.map_or(0.0, |(lowest, highest)| highest - lowest)
     }
 
     /// A trend at its present end.

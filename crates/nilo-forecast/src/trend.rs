@@ -20,6 +20,8 @@ pub(crate) struct Trend {
     /// Seconds that the window spans.
     pub(crate) span_secs: f64,
     pub(crate) width_secs: f64,
+    /// Buckets that were left out before it.
+    pub(crate) skipped: usize,
     /// Slope of the second half over that of the first.
     pub(crate) pace: f64,
     /// How well the first two thirds foretold the last: 1 exactly, 0 not at all.
@@ -105,6 +107,7 @@ impl TrendFinder {
             line,
             span_secs,
             width_secs: scale.width_secs,
+            skipped,
             pace,
             skill: self.skill()?,
             late_slope: late.slope,

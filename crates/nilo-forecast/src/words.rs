@@ -211,6 +211,8 @@ mod tests {
             bytes_per_sec_low: 13.0 * 1048576.0 / 60.0,
             bytes_per_sec_high: 15.0 * 1048576.0 / 60.0,
             grown_bytes: 1.3 * 1073741824.0,
+            paused_secs: 0.0,
+            is_in_tmpfs: false,
             level_bytes: None,
             lasted_secs: 50.0,
         };

@@ -9,7 +9,7 @@ use super::rules::AlertRules;
 use super::wording::{AlertReason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
 use crate::tracking::{Resource, ResourceVerdict};
-use nilo_forecast::{Reading, RiskLevel};
+use nilo_forecast::{Growth, Reading, RiskLevel};
 
 /// The risk at each of the two thresholds, and how serious its alert is.
 const STEPS: [(RiskLevel, Severity); 2] = [
@@ -140,7 +140,7 @@ impl AlertEvaluator {
         };
         let severity = severity_of(level);
         let before = alerts.len();
-        let reason = AlertReason::Risk(&risk.forecast);
+        let reason = AlertReason::Risk;
         let kind = AlertKind::OomRisk;
         self.turn(kind, severity, risk, sign(RiskLevel::High), &reason, alerts);
         let time_nanos = risk.reading.time_nanos;
@@ -150,10 +150,7 @@ impl AlertEvaluator {
             .or_default();
         let worse = latch.look(time_nanos, sign(RiskLevel::Critical)) == Some(LatchChange::Raised);
         if worse && alerts.len() == before {
-            let (resource, reading) = (&risk.resource, &risk.reading);
-            alerts.push(raised(
-                kind, severity, resource, time_nanos, reading, &reason,
-            ));
+            alerts.push(raised(kind, severity, risk, &reason));
         }
     }
 
@@ -161,12 +158,18 @@ impl AlertEvaluator {
         let leak = verdict
             .growth
             .filter(|growth| is_leak(Some(growth)) && !verdict.growth_may_be_loading());
+        // Growth that stands still just now may be over: nobody is told of it before it goes on.
+        let goes_on = |growth: Growth| growth.paused_secs == 0.0 || !verdict.odd_peers.is_empty();
         let looks = self.leak_looks.entry(verdict.resource.clone()).or_default();
-        *looks = if leak.is_some() { *looks + 1 } else { 0 };
+        *looks = match leak {
+            Some(growth) if goes_on(growth) => *looks + 1,
+            Some(_) => *looks,
+            None => 0,
+        };
         let (kind, severity) = (AlertKind::MemoryLeak, Severity::Warning);
         match leak {
             Some(growth) => {
-                let sign = if *looks >= LEAK_LOOKS {
+                let sign = if *looks >= LEAK_LOOKS && goes_on(growth) {
                     AlarmState::Alarm
                 } else {
                     AlarmState::Between
@@ -176,7 +179,7 @@ impl AlertEvaluator {
                     severity,
                     verdict,
                     sign,
-                    &AlertReason::Leak(&growth, &verdict.odd_peers),
+                    &AlertReason::Leak(&growth),
                     alerts,
                 );
             }
@@ -204,7 +207,7 @@ impl AlertEvaluator {
         let time_nanos = reading.time_nanos;
         let latch = self.latches.entry((resource.clone(), kind)).or_default();
         alerts.extend(latch.look(time_nanos, sign).map(|turn| match turn {
-            LatchChange::Raised => raised(kind, severity, resource, time_nanos, reading, reason),
+            LatchChange::Raised => raised(kind, severity, verdict, reason),
             LatchChange::Cleared => cleared(kind, resource, time_nanos, reading),
         }));
     }

@@ -3,7 +3,7 @@
 use nilo_sample::{Alert, AlertKind, Severity};
 
 use super::{AlertEvaluator, AlertRules};
-use crate::tracking::{Resource, ResourceVerdict};
+use crate::tracking::{Resource, ResourceTracker, ResourceVerdict};
 use nilo_forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
 
 const SECOND: u64 = 1_000_000_000;
@@ -193,6 +193,8 @@ fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> ResourceVerdict
         bytes_per_sec_low: 1.0,
         bytes_per_sec_high: 3.0,
         grown_bytes: 100.0,
+        paused_secs: 0.0,
+        is_in_tmpfs: false,
         level_bytes: None,
         lasted_secs: 50.0,
     });
@@ -222,6 +224,56 @@ fn a_program_that_may_be_loading_raises_no_alert() {
     for second in 0..20 {
         verdict.reading.time_nanos = second * 10 * SECOND;
         assert_eq!(evaluator.look_for_leaks(&[verdict.clone()]), []);
+    }
+}
+
+#[test]
+fn a_leak_that_stands_still_is_told_when_it_goes_on() {
+    let mut evaluator = AlertEvaluator::default();
+    let mut look = |second: u64, paused_secs: f64| {
+        let mut verdict = leaking(Resource::Job, second, GrowthKind::Leak);
+        verdict.growth.as_mut().unwrap().paused_secs = paused_secs;
+        told(&evaluator.look_for_leaks(&[verdict]))
+    };
+    assert_eq!([look(0, 0.0), look(10, 0.0), look(20, 4.0)].concat(), []);
+    assert_eq!(look(30, 0.0), [(AlertKind::MemoryLeak, true)]);
+}
+
+/// A job without a limit is sampled ten times a second and looked at every ten seconds, each time from another second on.
+#[test]
+fn growth_that_has_stopped_is_not_told_as_a_leak() {
+    let level = |t: f64| (20.0 + 20.0 * t).min(60.0) + 80.0 * ((t - 50.0) / 27.0).clamp(0.0, 1.0);
+    for first_look in 0..10 {
+        let mut tracker = ResourceTracker::default();
+        let mut evaluator = AlertEvaluator::default();
+        for tenth in 0..1500_u64 {
+            let t = tenth as f64 / 10.0;
+            let reading = Reading {
+                time_nanos: tenth * SECOND / 10,
+                used_bytes: level(t) * 1048576.0,
+                ..Reading::default()
+            };
+            tracker.observe(Resource::Job, reading);
+            if tenth % 100 != first_look * 10 {
+                continue;
+            }
+            let alerts = evaluator.look_for_leaks(&tracker.verdicts(None));
+            for alert in alerts.iter().filter(|alert| alert.raised) {
+                assert!(t < 83.0, "{t}: {}", alert.text);
+                let lasted = alert.text.rsplit_once(" for ").unwrap().1;
+                let lasted: f64 = lasted
+                    .trim_end_matches(" s")
+                    .trim_end_matches('s')
+                    .parse()
+                    .unwrap();
+                let truth = t.min(77.0) - 50.0;
+                assert!(
+                    (0.75 * truth..1.15 * truth + 1.0).contains(&lasted),
+                    "{t}: {}",
+                    alert.text
+                );
+            }
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::words::rate_in_words;
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::tracking::{GrowingPeer, Resource};
-use nilo_forecast::words::{self, recommendations};
-use nilo_forecast::{Cause, Forecast, Growth, Reading};
+use crate::assessment::{FILLED_BY_NOBODY, advice};
+use crate::tracking::{Resource, ResourceVerdict};
+use nilo_forecast::words;
+use nilo_forecast::{Cause, Growth, Reading};
 
 /// An alert with the figures of a reading and nothing said yet.
 fn blank(
@@ -41,18 +42,22 @@ fn blank(
 pub(crate) enum AlertReason<'a> {
     /// A threshold, as a share of the limit.
     Level(f64),
-    Leak(&'a Growth, &'a [GrowingPeer]),
-    Risk(&'a Forecast),
+    Leak(&'a Growth),
+    Risk,
 }
 
 pub(crate) fn raised(
     kind: AlertKind,
     severity: Severity,
-    resource: &Resource,
-    time_nanos: u64,
-    reading: &Reading,
+    verdict: &ResourceVerdict,
     reason: &AlertReason<'_>,
 ) -> Alert {
+    let (resource, reading, forecast) = (&verdict.resource, &verdict.reading, &verdict.forecast);
+    let time_nanos = reading.time_nanos;
+    let advice = |cause: Option<Cause>| {
+        let advice = advice(verdict, cause, None).into_iter();
+        advice.map(str::to_owned).collect::<Vec<String>>()
+    };
     let mut alert = blank(kind, severity, resource, time_nanos, reading);
     match reason {
         AlertReason::Level(threshold) => {
@@ -64,9 +69,9 @@ pub(crate) fn raised(
                 (1e4 * threshold).round() / 1e2,
                 own_part(reading)
             );
-            alert.recommendations = advice(None, resource);
+            alert.recommendations = advice(forecast.cause);
         }
-        AlertReason::Leak(growth, odd_peers) => {
+        AlertReason::Leak(growth) => {
             alert.bytes_per_sec = Some(growth.bytes_per_sec);
             alert.text = format!(
                 "{resource} has been leaking {} for {}",
@@ -77,12 +82,12 @@ pub(crate) fn raised(
                 ),
                 spell(growth.lasted_secs)
             );
-            if let Some(odd) = odd_peers.first() {
+            if let Some(odd) = verdict.odd_peers.first() {
                 alert.text = format!("{}: {odd}", alert.text);
             }
-            alert.recommendations = advice(Some(Cause::Growth), resource);
+            alert.recommendations = advice(Some(Cause::Leak));
         }
-        AlertReason::Risk(forecast) => {
+        AlertReason::Risk => {
             alert.bytes_per_sec = forecast.bytes_per_sec;
             alert.seconds_left = forecast.seconds;
             alert.seconds_left_low = forecast.seconds_low;
@@ -97,7 +102,10 @@ pub(crate) fn raised(
                 own_part(reading),
                 words::reason(forecast, &resource.grower(forecast, reading).to_string())
             );
-            alert.recommendations = advice(forecast.cause, resource);
+            if verdict.is_filled_by_nobody() {
+                alert.text = format!("{}; {FILLED_BY_NOBODY}", alert.text);
+            }
+            alert.recommendations = advice(forecast.cause);
             alert.recommendations.insert(0, SAVE.to_owned());
         }
     }
@@ -159,11 +167,6 @@ fn level_words(alert: &Alert) -> String {
 
 /// What to do first when memory runs out soon, whatever the cause is.
 const SAVE: &str = "Save a checkpoint while there is time";
-
-fn advice(cause: Option<Cause>, resource: &Resource) -> Vec<String> {
-    let advice = recommendations(cause, resource.is_gpu());
-    advice.into_iter().map(str::to_owned).collect()
-}
 
 fn spell(seconds: f64) -> String {
     format_duration((seconds.max(0.0) * 1e9) as u64)

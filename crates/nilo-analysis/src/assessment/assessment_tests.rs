@@ -185,3 +185,68 @@ fn a_time_that_hardly_anybody_would_bet_on_is_not_told() {
             .is_some()
     );
 }
+
+#[test]
+fn a_leak_that_ended_in_a_kill_is_not_told_as_a_spike() {
+    let grown = |kind| Growth {
+        kind,
+        bytes_per_sec: 1e6,
+        bytes_per_sec_low: 1e6,
+        bytes_per_sec_high: 1e6,
+        grown_bytes: 5e8,
+        lasted_secs: 500.0,
+        paused_secs: 0.0,
+        is_in_tmpfs: false,
+        level_bytes: None,
+    };
+    let assessed = |growth, is_in_tmpfs| {
+        let mut verdict = ResourceVerdict::unmeasured(Resource::Job);
+        let growth = Option::<GrowthKind>::map(growth, |kind| Growth {
+            is_in_tmpfs,
+            ..grown(kind)
+        });
+        verdict.growth = growth;
+        let ran_out = RanOut { growth, ..killed() };
+        assess_verdict(&verdict, &Thresholds::from_percent(85.0), Some(&ran_out))
+    };
+    for kind in [GrowthKind::Leak, GrowthKind::Growth] {
+        let told = assessed(Some(kind), false);
+        assert!(
+            told.recommendations[0].contains("`nilo leak`"),
+            "{:?}",
+            told.recommendations
+        );
+        let told = assessed(Some(kind), true);
+        assert!(
+            told.recommendations[0].contains("tmpfs"),
+            "{:?}",
+            told.recommendations
+        );
+    }
+    assert_eq!(
+        assessed(Some(GrowthKind::Leak), false).cause,
+        Some(Cause::Leak)
+    );
+    let sudden = assessed(None, false);
+    assert!(sudden.recommendations[0].contains("spike"));
+}
+
+#[test]
+fn a_limit_that_files_in_memory_filled_is_told_with_what_to_do_about_them() {
+    let filled = |shmem_bytes| {
+        let limit_use = crate::LimitUse {
+            peak_bytes: 900 << 20,
+            anon_bytes: None,
+            shmem_bytes: Some(shmem_bytes),
+            page_cache_bytes: None,
+        };
+        let ran_out = RanOut {
+            limit_use: Some(limit_use),
+            ..killed()
+        };
+        let verdict = ResourceVerdict::unmeasured(Resource::Job);
+        assess_verdict(&verdict, &Thresholds::from_percent(85.0), Some(&ran_out))
+    };
+    assert!(filled(800 << 20).recommendations[0].contains("/dev/shm"));
+    assert!(!filled(100 << 20).recommendations[0].contains("/dev/shm"));
+}

@@ -3,13 +3,17 @@
 //! This is the one place that decides it. Text, JSON, exit status, live output, alerts and the Python detectors all ask [`assess`],
 //! so they cannot disagree. `ran_out.rs` knows what has run out already, `warning_text.rs` prints a warning.
 
+mod advice;
 mod ran_out;
 mod warning_text;
+
+pub(crate) use advice::advice;
 
 pub use ran_out::{RanOut, RanOutKind, has_run_out, ran_out};
 pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::{Resource, ResourceVerdict};
+use advice::cause_of_end;
 use nilo_forecast::words::{reason, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use nilo_sample::words::bytes_in_words;
@@ -18,6 +22,9 @@ use nilo_sample::words::bytes_in_words;
 const CRITICAL_SHARE: f64 = 0.95;
 /// A prediction with less confidence than this, of a risk that is low, is not told.
 const LEAST_CONFIDENCE: f64 = 0.2;
+
+/// Said of what fills while nobody knows who fills it.
+pub(crate) const FILLED_BY_NOBODY: &str = "it is not known who fills it";
 
 /// Shares of the limit from which a level is a warning, whatever the forecast says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,6 +165,10 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
         .seconds
         .filter(|_| is_worth_telling(forecast) && evidence.ran_out.is_none());
     let wrong_limit = is_above_limit && evidence.is_limit_given;
+    let cause = match evidence.ran_out {
+        Some(ran_out) => cause_of_end(ran_out, forecast.cause),
+        None => forecast.cause,
+    };
     Assessment {
         name: evidence.name.to_owned(),
         level: usage_level.max(forecast.level).max(ending_level),
@@ -175,7 +186,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
             seconds_high: forecast.seconds_high,
             confidence: forecast.confidence,
         }),
-        cause: forecast.cause,
+        cause,
         ran_out: evidence.ran_out.cloned(),
         reason: match evidence.ran_out {
             Some(ran_out) => ran_out.to_string(),
@@ -184,7 +195,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
         },
         recommendations: match wrong_limit {
             true => Vec::new(),
-            false => recommendations(forecast.cause, evidence.is_gpu),
+            false => recommendations(cause, evidence.is_gpu),
         },
     }
 }
@@ -242,6 +253,12 @@ pub fn assess_verdict(
         ran_out: ran_out.filter(|ran_out| ran_out.resource == verdict.resource),
     };
     let mut assessment = assess(&evidence, thresholds);
+    if !assessment.recommendations.is_empty() {
+        assessment.recommendations = advice(verdict, assessment.cause, evidence.ran_out);
+    }
+    if evidence.ran_out.is_none() && verdict.is_filled_by_nobody() {
+        assessment.reason = format!("{}; {FILLED_BY_NOBODY}", assessment.reason);
+    }
     let of_shared = verdict.reading.shared_own_bytes;
     if let Some(own) = of_shared.filter(|_| ran_out.is_none() && assessment.is_warning()) {
         let own = bytes_in_words(own);

@@ -23,13 +23,16 @@ pub(super) fn find(recording: &Recording, verdicts: &[ResourceVerdict]) -> Vec<F
     grown.collect()
 }
 
+const STEPS_HINT: &str = "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound";
+const TMPFS_HINT: &str = "files in /dev/shm and other tmpfs are memory and count against its limit: delete them when they are no longer needed, or write them to disk";
+
 /// Growth is told by the step where steps begin in the first of so many parts of it.
 const LOADED_PART: u64 = 10;
 
 fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -> Finding {
     let resource = &verdict.resource;
     let end = verdict.reading.time_nanos;
-    let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
+    let lasted = (growth.began_secs_ago() * NANOS_PER_SEC as f64) as u64;
     let since = end.saturating_sub(lasted);
     let [rate, rate_between] = [
         (growth.bytes_per_sec, growth.bytes_per_sec),
@@ -69,6 +72,9 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
             last - first
         ));
     }
+    if growth.is_in_tmpfs {
+        evidence.push("most of it lies in /dev/shm or another tmpfs".to_owned());
+    }
     evidence.extend(verdict.odd_peers.iter().map(GrowingPeer::to_string));
     evidence.extend(phase_share::largest(recording, resource, since, end));
     evidence.extend(holders);
@@ -100,9 +106,8 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
         }
     };
     let advice = match growth.kind {
-        GrowthKind::Leak => vec![
-            "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound".to_owned(),
-        ],
+        GrowthKind::Leak if verdict.grows_in_tmpfs() => vec![TMPFS_HINT.to_owned()],
+        GrowthKind::Leak => vec![STEPS_HINT.to_owned()],
         GrowthKind::Growth => Vec::new(),
     };
     Finding {
@@ -153,7 +158,7 @@ pub fn leak_holders(recording: &Recording, verdict: &ResourceVerdict) -> Vec<Mem
     else {
         return Vec::new();
     };
-    let lasted = (growth.lasted_secs * NANOS_PER_SEC as f64) as u64;
+    let lasted = (growth.began_secs_ago() * NANOS_PER_SEC as f64) as u64;
     let since = verdict.reading.time_nanos.saturating_sub(lasted);
     let names: BTreeMap<ProcessId, &str> = recording
         .events
@@ -217,9 +222,14 @@ fn rise_between(table: &RecordedTable, since: u64, until: u64) -> f64 {
             to,
         )
     };
+    let before = levels().take_while(|(time, _)| *time < since).last();
+    let within = levels().filter(|(time, _)| *time >= since);
+    let held: Vec<f64> = before.into_iter().chain(within).map(|it| it.1).collect();
+    let most = held.iter().copied().fold(0.0, f64::max);
+    let most = most - held.iter().copied().fold(most, f64::min);
     match (middle(since, since + quarter), middle(from, end)) {
         // Three quarters of a steady rise lie between the middles of its first and last quarter.
-        (Some(first), Some(last)) => ((last - first) / 0.75).max(0.0),
+        (Some(first), Some(last)) => ((last - first) / 0.75).min(most).max(0.0),
         _ => 0.0,
     }
 }

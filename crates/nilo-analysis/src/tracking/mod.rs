@@ -2,8 +2,9 @@
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
 //! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `tracker.rs` keeps a forecaster for each resource,
-//! `processes.rs` one for each process, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
+//! `processes.rs` one for each process, `own_cgroups.rs` knows what the job has in tmpfs, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
 
+mod own_cgroups;
 mod peers;
 mod processes;
 mod program_gpu;
@@ -21,3 +22,7 @@ pub use tracker::{ResourceTracker, ResourceVerdict, RiskChange};
 #[cfg(test)]
 #[path = "tracker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "shared_memory_tests.rs"]
+mod shared_memory_tests;

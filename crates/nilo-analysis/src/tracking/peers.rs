@@ -314,20 +314,29 @@ impl Lows {
         let halves = [(middle - begin) / half_secs, (end - middle) / half_secs];
         let bytes_per_sec = (halves[0] + halves[1]) / 2.0;
         BaselineRise {
-            bytes: bytes_per_sec * to_secs(fifth * 5),
+            bytes: (bytes_per_sec * to_secs(fifth * 5)).min(self.range(from_nanos, to_nanos)),
             bytes_per_sec,
             slower_bytes_per_sec: halves[0].min(halves[1]),
             faster_bytes_per_sec: halves[0].max(halves[1]),
         }
     }
 
-    /// The median low of the slices of this time: the last one may be of a process that is giving its memory back as it ends.
-    fn usual_low(&self, from_nanos: u64, to_nanos: u64) -> f64 {
+    /// From the lowest to the highest level that is known of this time.
+    fn range(&self, from_nanos: u64, to_nanos: u64) -> f64 {
+        let known = || self.within(from_nanos, to_nanos).chain([self.held_bytes]);
+        known().fold(0.0, f64::max) - known().fold(f64::INFINITY, f64::min)
+    }
+
+    fn within(&self, from_nanos: u64, to_nanos: u64) -> impl Iterator<Item = f64> {
         let slice_of =
             |time: u64| (time.saturating_sub(self.first_nanos) / self.slice_nanos) as usize;
         let (from, to) = (slice_of(from_nanos), slice_of(to_nanos));
-        let known = self.slices.iter().take(to + 1).skip(from).copied();
-        let mut lows: Vec<f64> = known.collect();
+        self.slices.iter().take(to + 1).skip(from).copied()
+    }
+
+    /// The median low of the slices of this time: the last one may be of a process that is giving its memory back as it ends.
+    fn usual_low(&self, from_nanos: u64, to_nanos: u64) -> f64 {
+        let mut lows: Vec<f64> = self.within(from_nanos, to_nanos).collect();
         lows.sort_unstable_by(f64::total_cmp);
         lows.get(lows.len() / 2).copied().unwrap_or(self.held_bytes)
     }
@@ -424,6 +433,17 @@ mod tests {
             peers(120, &[&still, &loads, &still])
                 .odd(Some(16.0 * MIB))
                 .is_empty()
+        );
+    }
+
+    #[test]
+    fn growth_is_never_told_as_more_than_the_level_rose() {
+        let flat = |_: f64| 900.0;
+        let stops = |t: f64| 900.0 + (t.min(108.0) - 36.0).max(0.0);
+        let odd = peers(120, &[&flat, &stops, &flat, &flat]).odd(None);
+        assert!(
+            (60.0..=72.0).contains(&(odd[0].grown_bytes / MIB)),
+            "{odd:?}"
         );
     }
 

@@ -8,6 +8,7 @@ use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Su
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::own_cgroups::OwnCgroups;
 use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
@@ -131,13 +132,14 @@ pub(crate) struct LatestReadings {
     /// The limit in force.
     pub(crate) limit: Option<Limit>,
     limiting_cgroup: Option<CgroupLevel>,
+    own_cgroups: OwnCgroups,
     tree_bytes: f64,
     tree_swap_bytes: f64,
     root_pid: Option<u32>,
     /// What the driver keeps of each GPU for itself: nobody can have it.
     gpu_reserved_bytes: BTreeMap<u32, u64>,
     /// No job is watched: the limiting cgroup speaks for itself.
-    of_machine: bool,
+    pub(crate) of_machine: bool,
     /// Several processes were named, and each may be in a cgroup of its own.
     several_roots: bool,
     root_rss_bytes: Option<f64>,
@@ -150,6 +152,8 @@ pub(crate) struct LatestReadings {
 struct CgroupLevel {
     working_set: f64,
     reclaimable: f64,
+    /// Files in memory, which stay charged until they are deleted.
+    tmpfs: Option<f64>,
     is_shared: bool,
 }
 
@@ -193,6 +197,9 @@ impl LatestReadings {
         row: &RowValues<'_>,
         mut each: impl FnMut(Resource, Reading),
     ) -> Option<Reading> {
+        if let Subject::Cgroup { path } = &row.0.spec.subject {
+            self.own_cgroups.take(path, row);
+        }
         match &row.0.spec.subject {
             Subject::Tree => {
                 let memory = row.get("memory_bytes")?;
@@ -210,6 +217,7 @@ impl LatestReadings {
                         time_nanos,
                         used_bytes: level.working_set,
                         reclaimable_bytes: level.reclaimable,
+                        tmpfs_bytes: level.tmpfs,
                         limit_bytes: Some(limit),
                         step: self.step,
                         ..Reading::default()
@@ -224,6 +232,7 @@ impl LatestReadings {
                         time_nanos,
                         used_bytes: level.working_set,
                         reclaimable_bytes: level.reclaimable,
+                        tmpfs_bytes: level.tmpfs,
                         limit_bytes: self.limit.as_ref().map(|limit| limit.bytes as f64),
                         ..Reading::default()
                     };
@@ -291,6 +300,10 @@ impl LatestReadings {
             used_bytes,
             reclaimable_bytes,
             limit_bytes: limit.map(|limit| limit.bytes as f64),
+            tmpfs_bytes: match cgroup {
+                Some(level) => level.tmpfs,
+                None => self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),
+            },
             children_bytes: children,
             // The tree counts file pages too that the kernel can drop or charges elsewhere, and it is read before its cgroup.
             shared_own_bytes: cgroup
@@ -331,10 +344,13 @@ impl LatestReadings {
             each(Resource::Host, reading);
         }
         if let (Some(total), Some(used)) = (row.get("shm_total_bytes"), row.get("shm_used_bytes")) {
+            // Everybody on the machine writes there; another tmpfs is not in it.
+            let own = self.own_cgroups.tmpfs_bytes().filter(|_| !self.of_machine);
             let reading = Reading {
                 time_nanos,
                 used_bytes: used,
                 limit_bytes: Some(total),
+                own_bytes: own.map(|own| own.min(used)),
                 step: self.step,
                 ..Reading::default()
             };
@@ -352,6 +368,7 @@ fn cgroup_level(row: &RowValues<'_>) -> Option<CgroupLevel> {
     Some(CgroupLevel {
         working_set,
         reclaimable: (working_set - needed).max(0.0),
+        tmpfs: row.get("shmem_bytes"),
         is_shared: row.get("owned") == Some(0.0),
     })
 }

@@ -283,6 +283,7 @@ impl ResourceTracker {
             .iter()
             .map(|(resource, watched)| self.verdict(resource, watched, least_growth_bytes))
             .collect();
+        tell_once(&mut verdicts);
         agree_on_leaks(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
         verdicts
@@ -309,6 +310,7 @@ impl ResourceTracker {
                 },
             )
             .collect();
+        tell_once(&mut risks);
         agree_on_leaks(&mut risks);
         risks
     }
@@ -333,6 +335,9 @@ impl ResourceTracker {
         if let Some(secs) = self.loading_secs {
             verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
         }
+        if !self.latest.of_machine && verdict.is_growth_of_nobody() {
+            verdict.growth = None;
+        }
         if *resource == Resource::Job {
             verdict.look_before_the_end(self.before_endings, least);
             verdict.compare_peers(self.peers.odd(least));
@@ -345,6 +350,20 @@ impl ResourceTracker {
     /// The limit in force.
     pub fn limit(&self) -> Option<&nilo_sample::Limit> {
         self.latest.limit.as_ref()
+    }
+}
+
+/// What the job writes to `/dev/shm` is its own growth, where its memory counts such files.
+fn tell_once(verdicts: &mut [ResourceVerdict]) {
+    let is_of_job = |verdict: &ResourceVerdict| {
+        let growth = verdict.growth.filter(|growth| growth.is_in_tmpfs);
+        verdict.resource == Resource::Job && growth.is_some()
+    };
+    if verdicts.iter().any(is_of_job) {
+        let mut each = verdicts.iter_mut();
+        if let Some(shared) = each.find(|verdict| verdict.resource == Resource::SharedMemory) {
+            shared.growth = None;
+        }
     }
 }
 
@@ -369,6 +388,24 @@ impl ResourceVerdict {
     pub fn unmeasured(resource: Resource) -> ResourceVerdict {
         let nothing = TrackedResource::default();
         nothing.verdict_of(&resource, Reading::default(), None)
+    }
+
+    /// Whether it is not known who makes it grow: everybody on a machine writes to `/dev/shm`.
+    pub(crate) fn is_growth_of_nobody(&self) -> bool {
+        self.resource == Resource::SharedMemory && self.reading.own_bytes.is_none()
+    }
+
+    /// Whether it is said to fill, and not known by whom.
+    pub(crate) fn is_filled_by_nobody(&self) -> bool {
+        let cause = self.forecast.cause;
+        let is_filling = cause.is_some_and(|cause| cause != Cause::AboveLimit);
+        is_filling && self.is_growth_of_nobody()
+    }
+
+    /// Whether what grows are files in `/dev/shm` or another tmpfs.
+    pub(crate) fn grows_in_tmpfs(&self) -> bool {
+        let growth = self.growth.as_ref();
+        self.resource == Resource::SharedMemory || growth.is_some_and(|growth| growth.is_in_tmpfs)
     }
 
     /// A job whose processes are ending is judged as it was before.
@@ -419,6 +456,8 @@ impl ResourceVerdict {
                     bytes_per_sec_high: theirs(|odd| odd.bytes_per_sec_high),
                     grown_bytes,
                     lasted_secs: fastest.compared_secs,
+                    paused_secs: 0.0,
+                    is_in_tmpfs: false,
                     level_bytes: None,
                 });
             }

@@ -81,11 +81,15 @@ pub(crate) fn leak_in_words(growths: &GrowthFindings, grown: &ResourceGrowth) ->
     format!("{} {}{place}", name(&grown.verdict), growth(grown))
 }
 
-/// Of the machine's memory only the job's own part is looked at, where it is known.
+/// Of what everybody on the machine uses only the job's own part is looked at, where it is known.
 fn name(verdict: &ResourceVerdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
-    match (&verdict.resource, verdict.reading.own_bytes) {
-        (Resource::Host | Resource::Gpu { .. }, Some(_)) => format!("this job's share of {name}"),
+    let is_everybodys = matches!(
+        verdict.resource,
+        Resource::Host | Resource::Gpu { .. } | Resource::SharedMemory
+    );
+    match verdict.reading.own_bytes {
+        Some(_) if is_everybodys => format!("this job's share of {name}"),
         _ => name,
     }
 }
@@ -98,13 +102,17 @@ fn growth(grown: &ResourceGrowth) -> String {
                 true => growth_until_the_end(growth),
                 false => growth_in_words(growth),
             };
+            let files = match growth.is_in_tmpfs {
+                true => ", most of it in /dev/shm or another tmpfs",
+                false => "",
+            };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
             let loading = match verdict.growth_may_be_loading() {
                 true => format!("; {MAY_BE_LOADING}"),
                 false => String::new(),
             };
             one_line(
-                &format!("{told}{loading}{}", odd.collect::<String>()),
+                &format!("{told}{files}{loading}{}", odd.collect::<String>()),
                 GROWTH_CHARS,
             )
         }

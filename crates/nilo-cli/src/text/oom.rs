@@ -40,6 +40,14 @@ pub(crate) fn write_diagnosis(
         writeln!(out, "{name}: {}", calm_line(risk))?;
         write_history(out, risk, diagnosis)?;
     }
+    let is_run = matches!(diagnosis.source, DiagnosisSource::Run { .. });
+    if is_run && risks.iter().any(|risk| !risk.history.is_empty()) {
+        writeln!(out)?;
+        writeln!(
+            out,
+            "Predictions are made from the recording, whether or not anybody was alerted; `nilo show` lists the alerts."
+        )?;
+    }
     let unlimited = |risk: &ResourceRisk| risk.assessment.used_percent.is_none();
     if diagnosis.source.is_file() && risks.iter().any(unlimited) {
         writeln!(out)?;
@@ -175,9 +183,10 @@ fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
     };
     let level = warned.forecast.level.as_str();
     let left = time_left(&warned.forecast).map_or(String::new(), |left| format!(", full {left}"));
-    let cleared = warned.cleared_nanos.map_or(String::new(), |nanos| {
-        format!("; cleared at {}", clock_time(nanos))
+    // The prediction, not the warning: a level above its threshold is one without any prediction.
+    let taken_back = warned.cleared_nanos.map_or(String::new(), |nanos| {
+        format!("; taken back at {}", clock_time(nanos))
     });
     let at = clock_time(warned.at_nanos);
-    format!("at {at}, {when}: {level}{left}{cleared}")
+    format!("at {at}, {when}: {level}{left}{taken_back}")
 }
