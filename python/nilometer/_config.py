@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 # A record of the run file holds a megabyte.
 _MOST_CHARS = 200_000
 _MOST_DEPTH = 16
+# The key of a number that JSON cannot hold, in an object of its own: `{"$number": "NaN"}`.
+_NUMBER = "$number"
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_LONGEST_DECIMAL_BITS = 2_000
 
 
 def as_mapping(values: Any) -> Mapping[Any, Any]:
@@ -79,11 +83,14 @@ def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """What JSON has a type for keeps it; everything else is its text."""
+    """What JSON has a type for keeps it, and so do numbers that it cannot hold; everything else is its text."""
     if value is None or isinstance(value, (bool, int)) and -(1 << 63) <= value < 1 << 64:
         return value
+    if isinstance(value, int):
+        # In base 16, since Python refuses to write long numbers in base 10.
+        return {_NUMBER: hex(value) if value.bit_length() > _LONGEST_DECIMAL_BITS else str(int(value))}
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else {_NUMBER: _NOT_FINITE[str(float(value))]}
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, (list, tuple, set, frozenset)) and depth < _MOST_DEPTH:
@@ -102,6 +109,22 @@ def _plain(value: Any, depth: int) -> Any:
         return _text(str(value))
     except Exception as error:  # noqa: BLE001 - training is worth more than its record
         return f"<{type(value).__name__} without a text: {type(error).__name__}>"
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Settings as they were given."""
+    settings: dict[str, Any] = json.loads(text, object_hook=_as_given)
+    return settings
+
+
+def _as_given(found: dict[str, Any]) -> Any:
+    number = found.get(_NUMBER) if len(found) == 1 else None
+    if not isinstance(number, str):
+        return found
+    try:
+        return float(number) if number in _NOT_FINITE.values() else int(number, 0)
+    except ValueError:
+        return found
 
 
 def _text(text: str) -> str:

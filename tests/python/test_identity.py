@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -693,7 +694,24 @@ def test_settings_keep_their_types_and_their_length(folder):
     assert config["lr"] == 1e-4 and config["on"] is True and config["none"] is None
     assert config["list"] == [1, "a", 2.5] and config["scalar"] == 0.5 and config["nested/a/b"] == 2**40
     assert config["layers"] == 3 and config["path"] == "/data" and len(config["text"]) == 50_000
-    assert config["bad"] == "nan" and config["big"] == str(10**30) and config["half"] == r"a\udc80b"
+    assert math.isnan(config["bad"]) and config["big"] == 10**30 and config["half"] == r"a\udc80b"
+
+
+def test_settings_that_json_has_no_number_for_come_back_as_they_were(nilo, folder):
+    values = {
+        "nan": float("nan"), "up": math.inf, "down": numpy.float32("-inf"), "big": 2**64, "negative": -(2**63) - 1, "huge": 7**9000,
+        "list": [math.inf, 2**70, {"x": -math.inf}], "text": "NaN", "unlike": {"$number": 3}, "word": [{"$number": "many"}],
+    }  # fmt: skip
+    with nilometer.init(name="numbers", memory=False, config=values):
+        pass
+    config = nilometer.read_run("numbers", dir=".nilo").config
+    assert math.isnan(config["nan"]) and config["up"] == math.inf and config["down"] == -math.inf
+    assert config["big"] == 2**64 and config["negative"] == -(2**63) - 1 and config["huge"] == 7**9000
+    assert config["list"] == [math.inf, 2**70, {"x": -math.inf}]
+    assert config["text"] == "NaN" and config["unlike/$number"] == 3 and config["word"] == [{"$number": "many"}]
+    shown = nilo("show", "--all").stdout
+    assert "  nan = NaN\n" in shown and "  big = 18446744073709551616\n" in shown, shown
+    assert '  text = "NaN"\n' in shown
 
 
 def test_a_run_says_what_it_is_made_of(folder):
