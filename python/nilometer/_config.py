@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
 from ._trouble import report
@@ -30,8 +31,10 @@ def as_mapping(values: Any) -> Mapping[Any, Any]:
     nested = _as_nested(values)
     if nested is not None:
         return nested
-    if hasattr(values, "__dict__"):
+    try:
         return dict(vars(values))
+    except Exception:  # noqa: BLE001 - without attributes, or with some that cannot be asked for
+        pass
     report(f"config must be a dictionary, a namespace or a dataclass, not {type(values).__name__}")
     return {}
 
@@ -68,8 +71,18 @@ def config_events(*parts: Mapping[Any, Any]) -> Iterator[str]:
         yield "{" + ", ".join(event) + "}"
 
 
+def _items(values: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """What a mapping holds; some, as OmegaConf's, raise for a single value that is missing."""
+    for key in values:
+        try:
+            value = values[key]
+        except Exception as error:  # noqa: BLE001 - training is worth more than its record
+            value = f"<without a value: {type(error).__name__}>"
+        yield key, value
+
+
 def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth: int) -> None:
-    for key, value in values.items():
+    for key, value in _items(values):
         name = _text(f"{prefix}/{key}" if prefix else str(key))
         nested = _as_nested(value) if depth < _MOST_DEPTH else None
         if nested:
@@ -80,6 +93,13 @@ def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth
             report(f"config: {name!r} is longer than {_MOST_CHARS} characters; the rest of it is left out")
             text = json.dumps(_text(str(value))[: _MOST_CHARS // 12])
         flat[name] = text
+
+
+def _is_list(value: Any) -> bool:
+    """Lists of other libraries too; what is a sequence of something else, as bytes, is its text."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return True
+    return isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview, range))
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -93,11 +113,12 @@ def _plain(value: Any, depth: int) -> Any:
         return value if math.isfinite(value) else {_NUMBER: _NOT_FINITE[str(float(value))]}
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, (list, tuple, set, frozenset)) and depth < _MOST_DEPTH:
-        return [_plain(item, depth + 1) for item in value]
+    if _is_list(value) and depth < _MOST_DEPTH:
+        with contextlib.suppress(Exception):
+            return [_plain(item, depth + 1) for item in value]
     nested = _as_nested(value) if depth < _MOST_DEPTH else None
     if nested is not None:
-        return {_text(str(key)): _plain(item, depth + 1) for key, item in nested.items()}
+        return {_text(str(key)): _plain(item, depth + 1) for key, item in _items(nested)}
     # Scalars of numpy and torch.
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:
