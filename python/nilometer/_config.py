@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
 from ._trouble import report
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 # A record of the run file holds a megabyte.
 _MOST_CHARS = 200_000
 _MOST_DEPTH = 16
+# The key of a number that JSON cannot hold, in an object of its own: `{"$number": "NaN"}`.
+_NUMBER = "$number"
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_LONGEST_DECIMAL_BITS = 2_000
 
 
 def as_mapping(values: Any) -> Mapping[Any, Any]:
@@ -26,8 +31,10 @@ def as_mapping(values: Any) -> Mapping[Any, Any]:
     nested = _as_nested(values)
     if nested is not None:
         return nested
-    if hasattr(values, "__dict__"):
+    try:
         return dict(vars(values))
+    except Exception:  # noqa: BLE001 - without attributes, or with some that cannot be asked for
+        pass
     report(f"config must be a dictionary, a namespace or a dataclass, not {type(values).__name__}")
     return {}
 
@@ -64,8 +71,18 @@ def config_events(*parts: Mapping[Any, Any]) -> Iterator[str]:
         yield "{" + ", ".join(event) + "}"
 
 
+def _items(values: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """What a mapping holds; some, as OmegaConf's, raise for a single value that is missing."""
+    for key in values:
+        try:
+            value = values[key]
+        except Exception as error:  # noqa: BLE001 - training is worth more than its record
+            value = f"<without a value: {type(error).__name__}>"
+        yield key, value
+
+
 def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth: int) -> None:
-    for key, value in values.items():
+    for key, value in _items(values):
         name = _text(f"{prefix}/{key}" if prefix else str(key))
         nested = _as_nested(value) if depth < _MOST_DEPTH else None
         if nested:
@@ -78,19 +95,30 @@ def _flatten(values: Mapping[Any, Any], prefix: str, flat: dict[str, str], depth
         flat[name] = text
 
 
+def _is_list(value: Any) -> bool:
+    """Lists of other libraries too; what is a sequence of something else, as bytes, is its text."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return True
+    return isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview, range))
+
+
 def _plain(value: Any, depth: int) -> Any:
-    """What JSON has a type for keeps it; everything else is its text."""
+    """What JSON has a type for keeps it, and so do numbers that it cannot hold; everything else is its text."""
     if value is None or isinstance(value, (bool, int)) and -(1 << 63) <= value < 1 << 64:
         return value
+    if isinstance(value, int):
+        # In base 16, since Python refuses to write long numbers in base 10.
+        return {_NUMBER: hex(value) if value.bit_length() > _LONGEST_DECIMAL_BITS else str(int(value))}
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else {_NUMBER: _NOT_FINITE[str(float(value))]}
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, (list, tuple, set, frozenset)) and depth < _MOST_DEPTH:
-        return [_plain(item, depth + 1) for item in value]
+    if _is_list(value) and depth < _MOST_DEPTH:
+        with contextlib.suppress(Exception):
+            return [_plain(item, depth + 1) for item in value]
     nested = _as_nested(value) if depth < _MOST_DEPTH else None
     if nested is not None:
-        return {_text(str(key)): _plain(item, depth + 1) for key, item in nested.items()}
+        return {_text(str(key)): _plain(item, depth + 1) for key, item in _items(nested)}
     # Scalars of numpy and torch.
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:
@@ -102,6 +130,22 @@ def _plain(value: Any, depth: int) -> Any:
         return _text(str(value))
     except Exception as error:  # noqa: BLE001 - training is worth more than its record
         return f"<{type(value).__name__} without a text: {type(error).__name__}>"
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Settings as they were given."""
+    settings: dict[str, Any] = json.loads(text, object_hook=_as_given)
+    return settings
+
+
+def _as_given(found: dict[str, Any]) -> Any:
+    number = found.get(_NUMBER) if len(found) == 1 else None
+    if not isinstance(number, str):
+        return found
+    try:
+        return float(number) if number in _NOT_FINITE.values() else int(number, 0)
+    except ValueError:
+        return found
 
 
 def _text(text: str) -> str:

@@ -1,6 +1,6 @@
 """Which runs are open in this process, and which of them is the current one: that of the thread or asyncio task, or else the latest.
 
-A thread's new run takes the place of its last one, and so does a task's. Runs of other threads and tasks that still live stay open:
+A thread's new run takes the place of its last one, unless that is within its `with` block, and so does a task's. Runs of other threads and tasks that still live stay open:
 each may be a training of its own.
 """
 
@@ -81,11 +81,12 @@ def last_finished() -> Run | None:
 
 def make_room(*, beside: bool = False) -> None:
     """Ends the runs that a new one of this thread or task takes the place of: the current one, and of those beside it the ones whose training is over.
+    A run within its `with` block ends with that.
 
     A new one `beside` the current one leaves that open.
     """
     for run in list(_open):
-        if not (run._training_is_over if run._is_beside else not beside):
+        if run._is_entered or not (run._training_is_over if run._is_beside else not beside):
             continue
         if run._opened_by != os.getpid():
             # Inherited by a fork: it is the parent's to end.

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from . import _native
+from . import _config, _native
 from ._trouble import warn_once
 from .run import runs_folder
 
@@ -133,8 +133,7 @@ class RecordedRun:
     @property
     def config(self) -> dict[str, Any]:
         """The program's settings, with the types that they were given in."""
-        config: dict[str, Any] = json.loads(self._reader.config_json())
-        return config
+        return _config.loads(self._reader.config_json())
 
     def summary(self) -> dict[str, Any]:
         """Peak, limit, processes and the rest of `nilo show --format json`."""

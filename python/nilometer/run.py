@@ -60,6 +60,8 @@ class Run(_native.Run):
     _thread: Thread | None = None
     _task: Task[Any] | None = None
     _is_beside = False
+    # Within `with run:`, whose end is the run's.
+    _is_entered = False
     _name: str | None = None
     _folder: str | None = None
     resumes: str | None = None
@@ -154,11 +156,13 @@ class Run(_native.Run):
         return None if id(error) == self._began_while_handling else error
 
     def __enter__(self) -> Run:
+        self._is_entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_entered = False
         if is_crash(error):
             record_exception(self.path, error)
         self.finish(exit_code_of(error))
@@ -185,7 +189,8 @@ def init(
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
 ) -> Run:
-    """Begins a run and makes it the current one; the one before is finished, unless another thread or asyncio task began it that still lives.
+    """Begins a run and makes it the current one; the one before is finished, unless another thread or asyncio task began it that still lives,
+    or it is within its `with` block, after which it ends: a training within it is a run beside it.
 
     Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
     `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.

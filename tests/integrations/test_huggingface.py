@@ -95,6 +95,8 @@ def test_phases_marks_and_throughput_come_along(tmp_path, recorded):
     assert len(run.phase("save").value) == 2
     assert [text for _, text in run.marks] == ["epoch 1", "checkpoint 2", "epoch 2", "checkpoint 4"]
     assert run.throughput("samples").value.tolist() == [8, 16, 24, 32]
+    batches = run.summary()["throughput"]["batches"]
+    assert batches["total"] == batches["timed"] == 4, "the first step is in the mean, too"
     assert run.throughput("tokens").value.tolist() == [64, 128, 192, 256]
     assert run.throughput("tokens").value[-1] == training.state.num_input_tokens_seen
     # The first of two evaluations lies between steps.

@@ -91,6 +91,9 @@ def test_gradient_accumulation_has_the_step_of_its_metrics(tmp_path, recorded):
     assert run.phase("forward").step.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert run.phase("optimizer").step.tolist() == [0, 1, 2, 3]
     assert len(run.phase("backward").value) == 8
+    # A batch of the throughput is a step, with everything that was accumulated for it.
+    assert run.throughput("batches").value.tolist() == [1, 2, 3, 4]
+    assert run.throughput("samples").value.tolist() == [12, 24, 36, 48]
 
 
 def test_checkpoints_are_marks_and_lie_where_the_run_says(tmp_path, recorded):
@@ -202,15 +205,56 @@ def test_each_of_two_loggers_has_metrics_phases_and_marks(tmp_path):
         assert [text for _, text in run.marks] == ["epoch 1"]
 
 
-def test_a_further_trainer_is_a_further_run_unless_it_has_the_same_logger(tmp_path):
+def test_each_fit_is_a_run_of_its_own_also_with_the_same_logger(tmp_path):
     for _ in range(2):
         quick_trainer(tmp_path, NiloLogger("tiny")).fit(Model(), data())
-    logger = NiloLogger("kept")
+    logger, ids = NiloLogger("kept"), []
     for _ in range(2):
-        quick_trainer(tmp_path, logger).fit(Model(), data())
+        trainer, model = quick_trainer(tmp_path, logger), Model()
+        trainer.validate(model, data(12), verbose=False)
+        ids.append(logger.version)
+        trainer.fit(model, data())
+        # What the program logs and tests between two trainings is of the first.
+        logger.experiment.log({"mine": 1.0})
+        trainer.test(model, data(12), verbose=False)
+        ids.append(logger.version)
     nilometer.finish()
     runs = trainings(tmp_path / "runs")
-    assert [run.description["name"] for run in runs] == ["tiny", "tiny", "kept"]
-    assert [len(run.series("train/loss").value) for run in runs] == [4, 4, 8]
-    assert [len(run.phase("forward").value) for run in runs] == [4, 4, 8]
-    assert [run.summary()["status"] for run in runs] == ["exited"] * 3
+    assert [run.description["name"] for run in runs] == ["tiny", "tiny", "kept", "kept"]
+    assert [len(run.series("train/loss").value) for run in runs] == [4] * 4
+    assert [len(run.phase("forward").value) for run in runs] == [4] * 4
+    assert [len(run.series("mine").value) for run in runs[2:]] == [1, 1]
+    # The evaluation before the first training is in its run, and that before the second one in the run that is still open.
+    assert ids == [runs[2].path.name] * 3 + [runs[3].path.name]
+    assert [len(run.series("eval/loss").value) for run in runs[2:3]] == [2]
+    assert [len(run.series("test/loss").value) for run in runs[2:]] == [1, 1]
+    assert [run.summary()["status"] for run in runs] == ["exited"] * 4
+
+
+def test_a_trainer_that_fits_again_has_a_further_run_and_checkpoints_of_its_own(tmp_path):
+    logger, folders = NiloLogger("again"), []
+    for _ in range(2):
+        trainer = pl.Trainer(
+            default_root_dir=tmp_path, accelerator="cpu", max_epochs=1, log_every_n_steps=1, logger=logger,
+            enable_progress_bar=False, enable_model_summary=False,
+        )
+        trainer.fit(Model(), data())
+        assert logger.version in trainer.checkpoint_callback.best_model_path
+        folders.append(trainer.checkpoint_callback.best_model_path)
+    trainer.fit_loop.max_epochs = 2
+    trainer.fit(Model(), data())
+    nilometer.finish()
+    assert folders[0] != folders[1]
+    runs = trainings(tmp_path / "runs")
+    assert [run.series("train/loss").step.tolist() for run in runs] == [[0, 1, 2, 3], [0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_a_logger_with_a_given_run_puts_every_fit_into_it(tmp_path):
+    run = nilometer.init(name="mine")
+    logger = NiloLogger(run=run)
+    with pytest.warns(nilometer.NilometerWarning, match="step went back"):
+        for _ in range(2):
+            quick_trainer(tmp_path, logger).fit(Model(), data())
+    run.finish(0)
+    (recorded,) = trainings(tmp_path / "runs")
+    assert recorded.series("train/loss").step.tolist() == [0, 1, 2, 3] * 2

@@ -192,8 +192,14 @@ TWO_TRAININGS = LIGHTNING.replace(
 )
 
 
-def test_the_ranks_of_a_second_lightning_trainer_share_a_run_too(tmp_path):
-    (tmp_path / "ddp.py").write_text(TWO_TRAININGS)
+# One logger in both.
+ONE_LOGGER = TWO_TRAININGS.replace("    trainer = pl.Trainer(", "    logger = NiloLogger('ddp')\n    trainer = pl.Trainer(", 1)
+ONE_LOGGER = ONE_LOGGER.replace('logger=NiloLogger("ddp")', "logger=logger").replace("logger=NiloLogger('ddp'),", "logger=logger,")
+
+
+@pytest.mark.parametrize("program", [TWO_TRAININGS, ONE_LOGGER], ids=["two loggers", "one logger"])
+def test_the_ranks_of_a_second_lightning_trainer_share_a_run_too(tmp_path, program):
+    (tmp_path / "ddp.py").write_text(program)
     environment = subprocess_environment(NILO_DIR=str(tmp_path / "ddp"))
     done = subprocess.run([sys.executable, "ddp.py", "ddp"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -202,6 +208,8 @@ def test_the_ranks_of_a_second_lightning_trainer_share_a_run_too(tmp_path):
     for run in runs:
         assert run.series("train/loss").step.tolist() == [0, 1, 2, 3]
         assert sorted(run.phase("forward").step.tolist()) == [0, 0, 1, 1, 2, 2, 3, 3]
+        counted = run.summary()["throughput"]
+        assert (counted["batches"]["total"], counted["samples"]["total"]) == (4, 16), "ranks take their batches together"
 
 
 @pytest.mark.parametrize("folders", [["shared", "shared"], ["first", "second"]])

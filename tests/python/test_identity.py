@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import collections
 import csv
 import dataclasses
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -693,7 +695,75 @@ def test_settings_keep_their_types_and_their_length(folder):
     assert config["lr"] == 1e-4 and config["on"] is True and config["none"] is None
     assert config["list"] == [1, "a", 2.5] and config["scalar"] == 0.5 and config["nested/a/b"] == 2**40
     assert config["layers"] == 3 and config["path"] == "/data" and len(config["text"]) == 50_000
-    assert config["bad"] == "nan" and config["big"] == str(10**30) and config["half"] == r"a\udc80b"
+    assert math.isnan(config["bad"]) and config["big"] == 10**30 and config["half"] == r"a\udc80b"
+
+
+def test_settings_that_json_has_no_number_for_come_back_as_they_were(nilo, folder):
+    values = {
+        "nan": float("nan"), "up": math.inf, "down": numpy.float32("-inf"), "big": 2**64, "negative": -(2**63) - 1, "huge": 7**9000,
+        "list": [math.inf, 2**70, {"x": -math.inf}], "text": "NaN", "unlike": {"$number": 3}, "word": [{"$number": "many"}],
+    }  # fmt: skip
+    with nilometer.init(name="numbers", memory=False, config=values):
+        pass
+    config = nilometer.read_run("numbers", dir=".nilo").config
+    assert math.isnan(config["nan"]) and config["up"] == math.inf and config["down"] == -math.inf
+    assert config["big"] == 2**64 and config["negative"] == -(2**63) - 1 and config["huge"] == 7**9000
+    assert config["list"] == [math.inf, 2**70, {"x": -math.inf}]
+    assert config["text"] == "NaN" and config["unlike/$number"] == 3 and config["word"] == [{"$number": "many"}]
+    shown = nilo("show", "--all").stdout
+    assert "  nan = NaN\n" in shown and "  big = 18446744073709551616\n" in shown, shown
+    assert '  text = "NaN"\n' in shown
+
+
+class Picky(collections.abc.Mapping):
+    """As OmegaConf's: a value that is missing raises where it is asked for."""
+
+    def __iter__(self):
+        return iter(["lr", "data", "sizes"])
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, key):
+        if key == "data":
+            raise LookupError("data is missing")
+        return 0.5 if key == "lr" else collections.UserList([1, 2])
+
+
+class Closed:
+    __slots__ = ()
+
+
+def test_settings_that_raise_when_they_are_asked_for_cost_only_themselves(folder, monkeypatch):
+    monkeypatch.setenv("NILO_STRICT", "0")
+    with nilometer.init(memory=False, config=Picky()) as run:
+        run.config(inner=Picky(), items=[Picky()], text="x")
+        with pytest.warns(NilometerWarning, match="config must be a dictionary"):
+            run.config(Closed())
+    config = nilometer.read_run(run.path).config
+    assert (config["lr"], config["data"], config["sizes"]) == (0.5, "<without a value: LookupError>", [1, 2])
+    assert config["inner/lr"] == 0.5 and config["items"][0]["sizes"] == [1, 2] and config["text"] == "x"
+
+
+def test_a_run_within_its_with_block_stays_open_while_others_come_and_go(folder, monkeypatch):
+    monkeypatch.setenv("NILO_STRICT", "1")
+    with nilometer.init(name="sweep", memory=False) as sweep:
+        for rate in (0.1, 0.2):
+            with nilometer.init(name=f"rate-{rate}", memory=False) as run:
+                nilometer.log({"loss": rate}, step=0)
+                assert os.environ["NILO_RUN_DIR"] == str(run.path)
+            # What is logged between them is the outer one's, as what processes log that are started here.
+            nilometer.log({"best": rate})
+            assert os.environ["NILO_RUN_DIR"] == str(sweep.path)
+        third = nilometer.init(name="plain", memory=False)
+        sweep.log({"best": 0.3})
+    assert third.finished is False and nilometer.current_run() is third
+    nilometer.finish()
+    found = {name: nilometer.read_run(name, dir=".nilo") for name in ("sweep", "rate-0.1", "rate-0.2", "plain")}
+    assert found["sweep"].series("best").value.tolist() == [0.1, 0.2, 0.3]
+    assert found["rate-0.2"].series("loss").value.tolist() == [0.2]
+    assert {run.summary()["exit_code"] for run in found.values()} == {0}
+    assert "NILO_RUN_DIR" not in os.environ
 
 
 def test_a_run_says_what_it_is_made_of(folder):

@@ -200,6 +200,7 @@ def test_a_million_names_are_refused_with_the_limit(run, monkeypatch):
             run.log({f"name {number}": 1.0 for number in range(start, start + 1000)}, step=start)
     assert len(said) == 1 and "10000 different names" in str(said[0].message)
     assert len(read(run).metrics) == 10_000
+    assert run.dropped == 990, "each call that lost a value counts"
     run.log({"name 5": 2.0}, step=1)
     assert read(run).series("name 5").value.tolist() == [1.0, 2.0]
 

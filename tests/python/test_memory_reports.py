@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 import textwrap
 import time
 
 import pytest
+from conftest import ROOT
 from fake_nvml import GIB, FakeDriver
 from package import QUIET, run_program
 
@@ -156,3 +158,41 @@ def test_objects_are_counted_from_the_start_of_monitoring():
         growth = detector.check()[0].object_growth
     assert growth["Leaked"] == len(kept)
     assert sum(growth.values()) < 4000
+
+
+def test_a_report_says_what_of_the_host_is_meant():
+    report = MemoryDebugger(devices=["host"]).get_status_report()
+    usage, (risk,) = report["devices"]["host"]["current_usage"], report["oom"]
+    assert usage["resource"] == "job memory"
+    assert risk["resource"] in ("job memory", "host memory")
+    (prediction,) = OOMDetector(devices=["host"]).check()
+    assert prediction.resource in ("job memory", "host memory") and prediction.device_id == "host"
+    assert str(prediction).startswith(f"OOM Risk: {prediction.resource}"), str(prediction)
+    if risk["resource"] == "job memory":
+        assert risk["current_usage"] == pytest.approx(usage["utilization_percent"], abs=1)
+
+
+def test_a_report_says_which_python_objects_are_counted():
+    class Kept:
+        pass
+
+    debugger = MemoryDebugger(devices=["host"])
+    debugger.set_baseline()
+    kept = [Kept() for _ in range(5000)]
+    texts = [str(number) for number in range(100_000, 120_000)]
+    report = debugger.get_status_report()
+    assert next(iter(report["python_objects"].values())) == len(kept)
+    assert len(texts) not in report["python_objects"].values()
+    assert report["python_objects_counted"].startswith("objects tracked by the garbage collector")
+    uncounted = MemoryDebugger(devices=["host"], count_objects=False).get_status_report()
+    assert uncounted["python_objects"] == {} and uncounted["python_objects_counted"] is None
+
+
+def test_thresholds_are_those_of_the_command(nilo):
+    oom, host, gpu = nilometer._native.default_percents()
+    assert f"[default: {oom:g}]" in nilo("oom", "--help").stdout
+    documented = re.findall(r"^(?:memory|gpu)_(?:warning|critical) = ([\d.]+)", (ROOT / "docs/alerts.md").read_text(), re.M)
+    assert [percent / 100 for percent in (*host, *gpu)] == [float(share) for share in documented]
+    usual = MemoryDebugger()
+    assert usual.oom_detector.threshold == OOMDetector().threshold == oom
+    assert (usual._alerts._host_percents, usual._alerts._gpu_percents) == (host, gpu)

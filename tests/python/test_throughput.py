@@ -49,10 +49,11 @@ def test_an_evaluation_is_left_out(run):
             in_training += time.perf_counter() - began
         with tracker.paused():
             time.sleep(0.2)
-    assert tracker.get_overall_throughput()["samples_per_sec"] == pytest.approx(30 / in_training, rel=0.05)
+    overall = tracker.get_overall_throughput()
+    assert overall["samples_per_sec"] == pytest.approx(30 / in_training, rel=0.05)
     run.finish(0)
     seen = json.loads(nilometer.read_run(run.path)._reader.summary_json())["throughput"]
-    assert seen["counted_secs"] < in_training
+    assert seen["counted_secs"] == pytest.approx(overall["elapsed_sec"], rel=0.01)
     assert seen["samples"]["mean_per_sec"] == pytest.approx(30 / in_training, rel=0.2)
 
 
@@ -163,3 +164,56 @@ def test_more_trackers_than_tables_lose_nothing(run):
     for _ in range(1100):
         ThroughputTracker().update(num_samples=2)
     assert seen_of(run)["samples"]["total"] == 2200
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_the_command_and_the_tracker_have_one_mean(nilo, run, is_begun):
+    """The first batch is in the mean where it is known when it began, and where it is not, `nilo show` says so."""
+    tracker = ThroughputTracker(run=run)
+    if is_begun:
+        tracker.start()
+    for _ in range(5):
+        time.sleep(0.01)
+        tracker.update(num_samples=8)
+    said = tracker.get_overall_throughput()
+    run.finish(0)
+    seen = nilometer.read_run(run.path).summary()["throughput"]["samples"]
+    assert (seen["total"], seen["timed"]) == (40, 40 if is_begun else 32)
+    assert seen["mean_per_sec"] == pytest.approx(said["samples_per_sec"], rel=0.01)
+    assert ("MEAN is without the first batch" in nilo("show", run.path).stdout) is not is_begun
+
+
+def test_a_profilers_step_ends_with_it(run, tmp_path):
+    for end in (ComprehensiveProfiler.stop, lambda it: it.__exit__(), lambda it: it.export_to_json(tmp_path / "results.json")):
+        profiler = ComprehensiveProfiler(device="cpu", run=run)
+        for step in (100, 101):
+            profiler.start_iteration(step)
+            profiler.end_iteration()
+            run.log({"within": 1.0})
+        end(profiler)
+        run.log({"after": 1.0})
+        run.log({"after": 2.0})
+    # A step that somebody else has set since is theirs.
+    profiler.start_iteration(7)
+    profiler.end_iteration()
+    run.set_step(500)
+    profiler.stop()
+    run.log({"theirs": 1.0})
+    run.finish(0)
+    recorded = nilometer.read_run(run.path)
+    assert recorded.series("within").step.tolist() == [100, 101] * 3
+    assert recorded.series("after").step.tolist() == [102, 103] * 3
+    assert recorded.series("theirs").step.tolist() == [500]
+
+
+def test_an_iteration_after_an_export_goes_on(run, tmp_path):
+    profiler = ComprehensiveProfiler(device="cpu", run=run)
+    with profiler:
+        for epoch in range(2):
+            for _ in range(2):
+                profiler.start_iteration()
+                run.log({"loss": 1.0})
+                profiler.end_iteration()
+            profiler.export_to_json(tmp_path / f"epoch{epoch}.json")
+    run.finish(0)
+    assert nilometer.read_run(run.path).series("loss").step.tolist() == [0, 1, 2, 3]

@@ -79,7 +79,7 @@ def test_python_says_what_the_command_says(tmp_path, cgroup, mib, threshold, lev
     said = json.loads(result.stdout)
     assert (said["level"], said["reported"], said["warning"]) == (level, level, LEVELS.index(level) >= 2)
     if said["warning"]:
-        lines = blocks(said["text"])["host memory"]
+        lines = blocks(said["text"])["job memory"]
         assert lines["Risk Level"] == level and "above the threshold of 70%" in lines["Reason"]
 
 

@@ -96,23 +96,31 @@ pub struct GpuTotals {
     pub overall_utilization: f64,
 }
 
+impl GpuTotals {
+    /// Of the bytes used and the bytes in all of each.
+    pub fn of(levels: impl IntoIterator<Item = (u64, u64)>) -> GpuTotals {
+        let levels = levels.into_iter();
+        let add = |(count, used, total): (usize, u64, u64), level: (u64, u64)| {
+            (count + 1, used + level.0, total + level.1)
+        };
+        let (total_devices, used, total) = levels.fold((0, 0, 0), add);
+        GpuTotals {
+            total_devices,
+            total_memory_gb: rounded(total as f64 / GIB),
+            overall_utilization: rounded(percent(used as f64, total)),
+        }
+    }
+}
+
 /// Profiles what was recorded up to a time.
 pub fn profile(recording: &Recording, end_nanos: u64, looks: ReadCounts) -> Profile {
     let devices = gpus(recording, end_nanos, looks.gpus);
-    let total: u64 = devices
-        .values()
-        .map(|device| device.current_usage.total)
-        .sum();
-    let used: u64 = devices
-        .values()
-        .map(|device| device.current_usage.allocated)
-        .sum();
+    let levels = devices.values().map(|device| {
+        let usage = &device.current_usage;
+        (usage.allocated, usage.total)
+    });
     Profile {
-        summary: GpuTotals {
-            total_devices: devices.len(),
-            total_memory_gb: rounded(total as f64 / GIB),
-            overall_utilization: rounded(percent(used as f64, total)),
-        },
+        summary: GpuTotals::of(levels),
         devices,
         host: host(recording, end_nanos, looks.host),
         processes: processes(recording, end_nanos, looks.processes),

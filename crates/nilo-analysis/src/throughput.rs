@@ -1,8 +1,10 @@
 //! How much training got through: totals and rates from the running totals of each tracker of each writer.
 //!
-//! Rates are of the time between a writer's first and last row, so that loading a model does not count against training,
+//! Rates are of the time from a writer's first batch to its last row, so that loading a model does not count against training,
 //! without the pauses that the writer says there were (`counted_nanos` stands still): evaluations, checkpoints.
-//! What several ranks or trackers get through at once is added up.
+//! A first batch is in the rates where the writer says how long it took; otherwise it is in the total alone.
+//! What several ranks or trackers get through at once is added up. A batch is a training step, which ranks take together:
+//! as in phases, the first rank speaks for all.
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
@@ -21,11 +23,11 @@ pub struct ThroughputSummary {
     pub counted_secs: f64,
     /// Length of the stretch at the end that `recent_per_sec` is about.
     pub recent_secs: f64,
-    /// Batches; absent when nobody counted them, like those below.
+    /// Batches: training steps, which the ranks of a distributed run take together. Absent when nobody counted them, like those below.
     pub batches: Option<CounterSummary>,
-    /// Samples.
+    /// Samples of all ranks.
     pub samples: Option<CounterSummary>,
-    /// Tokens.
+    /// Tokens of all ranks.
     pub tokens: Option<CounterSummary>,
 }
 
@@ -34,7 +36,9 @@ pub struct ThroughputSummary {
 pub struct CounterSummary {
     /// How many in all.
     pub total: f64,
-    /// How many a second; absent when there was only one reading.
+    /// Of them those that `mean_per_sec` is of: without a first batch of which nobody said when it began.
+    pub timed: f64,
+    /// How many a second; absent when none was timed.
     pub mean_per_sec: Option<f64>,
     /// How many a second at the end.
     pub recent_per_sec: Option<f64>,
@@ -59,7 +63,10 @@ pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> 
         matches!(table.spec.subject, Subject::Throughput { .. }) && !table.times.is_empty()
     };
     let tables: Vec<&RecordedTable> = recording.tables.iter().filter(counted).collect();
-    let span = |table: &&RecordedTable| Some((*table.times.first()?, *table.times.last()?));
+    let span = |table: &&RecordedTable| {
+        let began = first_batch_began(table).or(table.times.first().copied())?;
+        Some((began, *table.times.last()?))
+    };
     let mut spans: Vec<(u64, u64)> = tables.iter().filter_map(span).collect();
     let end_nanos = spans.iter().map(|(_, to)| *to).max()?;
     // Ranks pause together, attempts one after the other.
@@ -67,13 +74,18 @@ pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> 
     let paused = (paused / concurrency(&mut spans)) as u64;
     let counted_nanos = union_nanos(&mut spans).saturating_sub(paused);
     let recent_nanos = RECENT_NANOS.min(counted_nanos / 10);
-    let counter = |name| summarize(&tables, name, counted_nanos, end_nanos - recent_nanos);
+    let counter = |tables: &[&RecordedTable], name| {
+        summarize(tables, name, counted_nanos, end_nanos - recent_nanos)
+    };
+    let first_rank = tables.iter().filter_map(|table| table.spec.rank).min();
+    let is_first = |table: &&RecordedTable| table.spec.rank.is_none_or(|it| Some(it) == first_rank);
+    let of_first: Vec<&RecordedTable> = tables.iter().copied().filter(is_first).collect();
     let summary = ThroughputSummary {
         counted_secs: to_secs(counted_nanos),
         recent_secs: to_secs(recent_nanos),
-        batches: counter("batches"),
-        samples: counter("samples"),
-        tokens: counter("tokens"),
+        batches: counter(&of_first, "batches"),
+        samples: counter(&tables, "samples"),
+        tokens: counter(&tables, "tokens"),
     };
     summary.counters().next().is_some().then_some(summary)
 }
@@ -109,6 +121,7 @@ fn summarize(
     Some(CounterSummary {
         // A program that counts batches alone writes zeros for the rest.
         total: total.filter(|total| *total > 0.0)?,
+        timed: growth.unwrap_or(0.0),
         mean_per_sec: growth.map(per_sec).filter(finite),
         recent_per_sec: recent.filter(finite),
     })
@@ -130,9 +143,27 @@ fn readings_of(table: &RecordedTable, counter: SeriesView<'_>) -> Vec<CounterRea
         count: *count,
         counted_nanos: counted_at(counted, row, *time),
     };
-    rows.map(reading)
-        .filter(|reading| reading.count.is_finite() && reading.count >= 0.0)
-        .collect()
+    let began = first_batch_began(table).map(|time_nanos| CounterReading {
+        time_nanos,
+        count: 0.0,
+        counted_nanos: 0.0,
+    });
+    let written = rows
+        .map(reading)
+        .filter(|reading| reading.count.is_finite() && reading.count >= 0.0);
+    let readings: Vec<CounterReading> = began.into_iter().chain(written).collect();
+    match began.is_some() && readings.len() == 1 {
+        true => Vec::new(),
+        false => readings,
+    }
+}
+
+/// When a writer's first batch began, where it says how much time had counted when that was done.
+fn first_batch_began(table: &RecordedTable) -> Option<u64> {
+    let counted = table.series("counted_nanos")?.values.first()?;
+    let done_nanos = table.times.first()?;
+    let is_told = counted.is_finite() && *counted > 0.0;
+    is_told.then(|| done_nanos.saturating_sub(*counted as u64))
 }
 
 /// Without a clock of the writer's own, all time counts.
@@ -282,6 +313,53 @@ mod tests {
         assert_eq!(samples.recent_per_sec, Some(10.0));
         let found = summary_of(vec![paused("a"), paused("b")]).unwrap();
         assert_eq!(found.samples.unwrap().mean_per_sec, Some(20.0));
+    }
+
+    /// A row each second, with a clock that had counted `counted_secs` at the first.
+    fn steps_of_rank(rank: Option<u32>, counted_secs: f64, rows: u64) -> RecordedTable {
+        let mut table = fixture::table(TableSpec::throughput(0));
+        table.spec.rank = rank;
+        table.writer = format!("rank {rank:?}");
+        for row in 0..rows {
+            let row_of_step = ThroughputRow {
+                batches: (row + 1) as f64,
+                samples: 8.0 * (row + 1) as f64,
+                tokens: 0.0,
+                counted_nanos: (counted_secs + row as f64) * 1e9,
+            };
+            fixture::tick(&mut table, (10 + row) * NANOS_PER_SEC, row_of_step);
+        }
+        table
+    }
+
+    #[test]
+    fn the_first_batch_is_in_the_mean_where_its_time_is_known() {
+        let found = summary_of(vec![steps_of_rank(None, 6.0, 5)]).unwrap();
+        assert_eq!(found.counted_secs, 10.0);
+        let batches = found.batches.unwrap();
+        assert_eq!((batches.total, batches.timed), (5.0, 5.0));
+        assert_eq!(batches.mean_per_sec, Some(0.5));
+        assert_eq!(found.samples.unwrap().mean_per_sec, Some(4.0));
+        let found = summary_of(vec![steps_of_rank(None, 6.0, 1)]).unwrap();
+        assert_eq!(found.samples.unwrap().mean_per_sec, Some(8.0 / 6.0));
+        // Nobody said when it began: the mean is of the others, and says so.
+        let found = summary_of(vec![steps_of_rank(None, 0.0, 5)]).unwrap();
+        let batches = found.batches.unwrap();
+        assert_eq!((batches.total, batches.timed), (5.0, 4.0));
+        assert_eq!(batches.mean_per_sec, Some(1.0));
+    }
+
+    #[test]
+    fn ranks_take_their_batches_together_and_samples_add_up() {
+        let ranks = vec![
+            steps_of_rank(Some(0), 1.0, 5),
+            steps_of_rank(Some(1), 1.0, 5),
+        ];
+        let found = summary_of(ranks).unwrap();
+        let batches = found.batches.unwrap();
+        assert_eq!((batches.total, batches.mean_per_sec), (5.0, Some(1.0)));
+        let samples = found.samples.unwrap();
+        assert_eq!((samples.total, samples.mean_per_sec), (80.0, Some(16.0)));
     }
 
     #[test]

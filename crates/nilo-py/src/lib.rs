@@ -5,6 +5,7 @@
 
 mod attachment;
 mod bpe;
+mod defaults;
 mod destination;
 mod errors;
 mod exceptions;
@@ -50,6 +51,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
+    #[pymodule_export]
+    use super::defaults::{default_percents, gpu_totals};
     #[pymodule_export]
     use super::exceptions::record_exception;
     #[pymodule_export]

@@ -276,6 +276,7 @@ impl SharedRun {
         let (mut refused, mut unusable, mut absent) = (Vec::new(), Vec::new(), Vec::new());
         let mut restart = None;
         let outcome = self.store(|stream| {
+            let lost_before = stream.dropped().0;
             let mut on_device = Vec::new();
             for (row_step, found) in rows {
                 let refused_before = refused.len();
@@ -306,11 +307,15 @@ impl SharedRun {
                 }
                 on_device.extend(found.on_device.into_iter().map(|value| (step, value)));
             }
-            (on_device, stream.is_losing())
+            let is_lost = stream.dropped().0 > lost_before;
+            (on_device, is_lost, stream.is_losing())
         });
-        let Some((on_device, is_losing)) = outcome else {
+        let Some((on_device, is_lost, is_losing)) = outcome else {
             return Ok(());
         };
+        if !is_lost && !refused.is_empty() {
+            self.count_lost_call();
+        }
         for (step, (name, number)) in on_device {
             self.has_pending.store(true, Ordering::Relaxed);
             lock(&self.pending).push(Pending {

@@ -259,6 +259,7 @@ impl<'a> Collector<'a> {
         let table = self
             .declare(entry.table, &entry.spec_json, &mut declared)
             .ok_or("the declaration is unreadable")?;
+        self.written_until_nanos = self.written_until_nanos.max(shift.apply(entry.last_time));
         if !table.is_wanted {
             return Ok(());
         }
@@ -323,9 +324,7 @@ impl<'a> Collector<'a> {
         slot
     }
 
-    /// The last time among the records that were added, wanted or not.
-    ///
-    /// A writer that was killed leaves its last rows as records, so this is how far it came, whichever tables are read.
+    /// The time of the last row in the files, wanted or not: how far the writers came, whichever tables are read.
     pub(crate) fn written_until_nanos(&self) -> u64 {
         self.written_until_nanos
     }

@@ -17,7 +17,7 @@ use crate::block::{
 };
 use crate::column::{pack, pack_values};
 use crate::filesystem;
-use crate::header::{HEADER_LEN, Magic, SegmentHeader};
+use crate::header::{CLOSED_LEN_AT, HEADER_LEN, Magic, SegmentHeader};
 use crate::names;
 use crate::pyramid::{self, PyramidCell};
 use crate::record::{self, Record, RowView};
@@ -96,6 +96,7 @@ impl Compactor {
                     magic: Magic::Compacted,
                     segment: 0,
                     dropped_rows: 0,
+                    closed_len: 0,
                     ..header.clone()
                 };
                 if let Err(error) = file.write_all_at(&own.encode(), 0) {
@@ -111,6 +112,8 @@ impl Compactor {
         match written {
             Ok(()) => {
                 *end += block.len() as u64;
+                // After the block is on disk: what is said to be there is there.
+                let _ = file.write_all_at(&end.to_le_bytes(), CLOSED_LEN_AT as u64);
                 Ok(())
             }
             Err(error) => {

@@ -1,7 +1,7 @@
 //! The 128 bytes at the front of every file of a run: what it is, who writes it, and how its clock relates to the wall.
 //!
 //! `docs/run-format.md` has the table of fields.
-//! Bytes 0 to 63 never change and are covered by the checksum at 64; the counter at 72 is updated in place.
+//! Bytes 0 to 63 never change and are covered by the checksum at 64; the counter at 72 and the length at 80 are updated in place.
 
 use crate::checksum;
 use crate::clock;
@@ -10,6 +10,8 @@ use crate::clock;
 pub const HEADER_LEN: usize = 128;
 /// Where the counter of dropped rows lies.
 pub(crate) const DROPPED_ROWS_AT: usize = 72;
+/// Where the length of a closed file lies.
+pub(crate) const CLOSED_LEN_AT: usize = 80;
 /// The format version that this crate writes, and the last that it reads.
 pub const FORMAT_VERSION: u16 = 1;
 
@@ -41,6 +43,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) pid_start_ticks: u64,
     pub(crate) clock: ClockPair,
     pub(crate) dropped_rows: u64,
+    /// What the file had when its writer closed it, or after the last block; 0 where it was not closed, or by an earlier version.
+    pub(crate) closed_len: u64,
 }
 
 /// The two clocks read together, and the boot that the monotonic one belongs to.
@@ -103,6 +107,7 @@ impl SegmentHeader {
         bytes[64..68].copy_from_slice(&crc.to_le_bytes());
         bytes[DROPPED_ROWS_AT..DROPPED_ROWS_AT + 8]
             .copy_from_slice(&self.dropped_rows.to_le_bytes());
+        bytes[CLOSED_LEN_AT..CLOSED_LEN_AT + 8].copy_from_slice(&self.closed_len.to_le_bytes());
         bytes
     }
 
@@ -149,7 +154,14 @@ impl SegmentHeader {
                 boot_id,
             },
             dropped_rows: u64_at(bytes, DROPPED_ROWS_AT),
+            closed_len: u64_at(bytes, CLOSED_LEN_AT),
         })
+    }
+
+    /// What is to be said of a file that ends here, if it had more when it was closed: a cut between two records leaves no other trace.
+    pub(crate) fn missing_end(&self, end: u64) -> Option<String> {
+        let missing = self.closed_len.checked_sub(end).filter(|len| *len > 0)?;
+        Some(format!("{missing} bytes at the end are missing"))
     }
 }
 
@@ -184,6 +196,7 @@ mod tests {
                 boot_id: [7; 16],
             },
             dropped_rows: 8,
+            closed_len: 9,
         }
     }
 

@@ -166,7 +166,10 @@ fn load_stream(
                 }
                 damage.extend(tally.sentences(&open.path));
             }
-            (None, Some(error)) if is_unborn(&error) && last == Some(number) => {}
+            (None, Some(error))
+                if is_unborn(&error)
+                    && last == Some(number)
+                    && !had_header(writer, number, description) => {}
             (None, Some(error)) => complain(damage, &error),
             (None, None) => {}
         }
@@ -232,6 +235,13 @@ pub(crate) fn is_unborn(error: &RunfileError) -> bool {
     matches!(error, RunfileError::BadHeader { reason, .. } if *reason == HeaderFault::Short.as_str())
 }
 
+/// Whether a segment had a header once: it is the first of a program that closed its run itself.
+pub(crate) fn had_header(writer: &str, number: u32, told: &RunDescription) -> bool {
+    let pid = writer.split('-').nth(1).and_then(|pid| pid.parse().ok());
+    let is_closed = told.mode == RunMode::Python && told.ending.is_some();
+    number == 0 && is_closed && pid == Some(told.recorder_pid)
+}
+
 fn is_not_found(error: Option<&RunfileError>) -> bool {
     matches!(error, Some(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
@@ -271,10 +281,13 @@ pub(crate) fn open_blocks(path: &Path, damage: &mut Vec<String>) -> Option<OpenB
     let opened = open_with_header(path, Magic::Compacted).and_then(|(file, header)| {
         let list =
             list_blocks(&file, header.header_len as u64).map_err(RunfileError::io("read", path))?;
-        Ok((file, list))
+        Ok((file, header, list))
     });
     match opened {
-        Ok((file, list)) => {
+        Ok((file, header, list)) => {
+            if let Some(sentence) = header.missing_end(list.end) {
+                damage.push(format!("{sentence}: {}", path.display()));
+            }
             for (offset, len) in &list.holes {
                 damage.push(format!(
                     "{len} bytes at offset {offset} are unreadable: {}",
@@ -378,6 +391,8 @@ impl ReadSegment {
                 "{} bytes at the end are unreadable",
                 self.end.torn_tail_bytes
             ));
+        } else {
+            sentences.extend(self.header.missing_end(self.end.end));
         }
         sentences.truncate(crate::collect::MAX_SENTENCES);
         let name = path.display();

@@ -86,6 +86,7 @@ pub(crate) fn open_segment(
         pid_start_ticks: identity.start_ticks,
         clock: ClockPair::now(identity.boot_id),
         dropped_rows: 0,
+        closed_len: 0,
     };
     let mut size = wanted.max(least);
     loop {

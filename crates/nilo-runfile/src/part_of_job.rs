@@ -1,6 +1,7 @@
 //! What a job recorded of one run inside it: the rows and events of the run's time and processes, on the run's own axis.
 //!
 //! A run that did not say how it ended lasts until the last of its processes ended.
+//! One that did lasts until its last row: other ranks may log on after the one that began it.
 
 use std::ops::Range;
 
@@ -39,7 +40,7 @@ impl TimeWindow {
                 .saturating_sub(job.started_unix_nanos),
         };
         let to = match &told.ending {
-            Some(ending) => from.saturating_add(ending.time_nanos),
+            Some(ending) => from.saturating_add(ending.time_nanos.max(run.written_until_nanos)),
             // Nobody saw its processes: what they wrote is all that is known.
             None if processes.is_empty() => from.saturating_add(run.last_time_nanos()),
             None => processes.ended_nanos().map_or(u64::MAX, |it| it.max(from)),

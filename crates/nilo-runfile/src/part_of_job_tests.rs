@@ -401,6 +401,18 @@ fn a_run_whose_processes_nobody_saw_lasts_as_long_as_it_wrote() {
 }
 
 #[test]
+fn a_run_lasts_until_its_last_row_though_the_rank_that_began_it_ended_before() {
+    let mut ranks = run(2, Some(2));
+    assert_eq!(
+        memory(&part_of_job(&ranks, &sweep(), &[id(2), id(3)])).len(),
+        1
+    );
+    ranks.written_until_nanos = SECOND;
+    let part = part_of_job(&ranks, &sweep(), &[id(2), id(3)]);
+    assert_eq!(memory(&part), [(0, 100.0), (1, 150.0)]);
+}
+
+#[test]
 fn the_commands_own_account_is_not_that_of_a_run_inside() {
     let mut job = two_trainings();
     job.events.push(TimedEvent {

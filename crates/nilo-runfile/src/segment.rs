@@ -14,7 +14,7 @@ use memmap2::{MmapMut, MmapOptions};
 
 use crate::checksum::crc32c_of_row;
 use crate::filesystem;
-use crate::header::{DROPPED_ROWS_AT, HEADER_LEN, SegmentHeader};
+use crate::header::{CLOSED_LEN_AT, DROPPED_ROWS_AT, HEADER_LEN, SegmentHeader};
 use crate::record::{self, CommitWord, HEAD_LEN, RowFields};
 
 /// The most that one segment may take.
@@ -183,19 +183,21 @@ impl Segment {
     /// Counts rows that could not be stored, in the header: that needs no space.
     pub(crate) fn count_dropped_rows(&mut self, rows: u64) {
         self.dropped_rows += rows;
+        // When even this fails, the count lives on in memory and in the next `Lost` event.
+        let _ = self.set_in_header(DROPPED_ROWS_AT, self.dropped_rows);
+    }
+
+    /// Sets a number of the header that is outside of its checksum.
+    fn set_in_header(&mut self, at: usize, number: u64) -> io::Result<()> {
         match &mut self.backing {
             Backing::Mapped(map) => {
-                let cell = &mut map[DROPPED_ROWS_AT..DROPPED_ROWS_AT + 8];
+                let cell = &mut map[at..at + 8];
                 // SAFETY: the mapping is page-aligned and the offset a multiple of eight, within the header.
-                let counter = unsafe { AtomicU64::from_ptr(cell.as_mut_ptr().cast()) };
-                counter.store(self.dropped_rows.to_le(), Ordering::Release);
+                let cell = unsafe { AtomicU64::from_ptr(cell.as_mut_ptr().cast()) };
+                cell.store(number.to_le(), Ordering::Release);
+                Ok(())
             }
-            Backing::Written { .. } => {
-                // When even this fails, the count lives on in memory and in the next `Lost` event.
-                let _ = self
-                    .file
-                    .write_all_at(&self.dropped_rows.to_le_bytes(), DROPPED_ROWS_AT as u64);
-            }
+            Backing::Written { .. } => self.file.write_all_at(&number.to_le_bytes(), at as u64),
         }
     }
 
@@ -206,8 +208,10 @@ impl Segment {
         }
     }
 
-    /// Ends the segment: unmaps it, then cuts the file to what was used.
-    pub(crate) fn seal(self) -> PathBuf {
+    /// Ends the segment: says how long it is, unmaps it, then cuts the file to what was used.
+    pub(crate) fn seal(mut self) -> PathBuf {
+        // Without it nobody can tell later whether the end is there, which hurts nothing now.
+        let _ = self.set_in_header(CLOSED_LEN_AT, self.used as u64);
         let Segment {
             file,
             path,

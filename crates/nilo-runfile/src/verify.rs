@@ -16,8 +16,10 @@ use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
 use crate::family::RUNS;
-use crate::header::{ClockPair, Magic, SegmentHeader};
-use crate::load::{StreamParts, Tail, is_unborn, missing_segments, open_with_header, read_segment};
+use crate::header::{ClockPair, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
+use crate::load::{
+    StreamParts, Tail, had_header, is_unborn, missing_segments, open_with_header, read_segment,
+};
 use crate::names::{self, DERIVED_ENDING, FileName, RANKS_BEGINNING};
 use crate::scan::AtBadBytes;
 
@@ -113,6 +115,10 @@ pub(crate) fn verify(
                 let tail =
                     |header: &SegmentHeader| Tail::of(is_last, header, description.as_ref().ok());
                 let bad = AtBadBytes::Resync;
+                let is_closed = |told: &RunDescription| had_header(&writer, number, told);
+                if size_bytes < HEADER_LEN as u64 && description.as_ref().is_ok_and(is_closed) {
+                    report.damage.push(HeaderFault::Short.as_str().to_owned());
+                }
                 verify_records(&path, bad, &tail, &axis, &mut report, &mut events)
             }
             FileName::Marks => {
@@ -233,6 +239,7 @@ fn verify_blocks(
         list_blocks(&file, header.header_len as u64).map_err(RunfileError::io("read", path))?;
     report.used_bytes = list.end;
     report.torn_tail_bytes = list.torn_tail_bytes;
+    report.damage.extend(header.missing_end(list.end));
     for (offset, len) in &list.holes {
         let sentence = format!("{len} bytes at offset {offset} are unreadable");
         report.damage.push(sentence);

@@ -9,8 +9,16 @@ use nilo_sample::{Ending, Event, Recording, RunDescription, RunMode, RunStatus};
 use proptest::prelude::*;
 use support::{Scratch, metrics, small_segments};
 
-/// A run of one raw segment: a table, `rows` rows with a step, one event.
+/// A run of one raw segment as a killed writer leaves it: a table, `rows` rows with a step, one event.
 fn raw_run(rows: u64) -> (Scratch, String, Vec<u8>) {
+    let (scratch, name, mut bytes) = closed_run(rows);
+    bytes[80..88].fill(0);
+    std::fs::write(scratch.run.path().join(&name), &bytes).unwrap();
+    (scratch, name, bytes)
+}
+
+/// The same, closed by its writer.
+fn closed_run(rows: u64) -> (Scratch, String, Vec<u8>) {
     let scratch = Scratch::new();
     let mut writer = RunWriter::create(scratch.run.path(), "w", small_segments(false)).unwrap();
     let table = writer.define(&metrics("m", 2));
@@ -82,6 +90,42 @@ fn a_segment_cut_at_any_byte_keeps_everything_before_the_cut() {
         assert!(scratch.run.verify().unwrap().ok);
         assert!(scratch.run.follow().poll().is_ok());
     }
+}
+
+#[test]
+fn a_closed_segment_that_was_cut_is_told_wherever_the_cut_is() {
+    let (scratch, name, bytes) = closed_run(20);
+    let path = scratch.run.path().join(name);
+    assert!(scratch.run.verify().unwrap().ok);
+    for cut in HEADER_LEN..bytes.len() {
+        std::fs::write(&path, &bytes[..cut]).unwrap();
+        let recording = scratch.run.load().unwrap();
+        let whole = cut.saturating_sub(first_row(&bytes)) / 44;
+        assert_eq!(row_count(&recording), whole.min(20), "cut at {cut}");
+        assert_eq!(recording.damage.len(), 1, "cut at {cut}");
+        assert!(recording.damage[0].contains("at the end are missing"));
+        assert!(!scratch.run.verify().unwrap().ok, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_compacted_file_that_lost_its_last_block_is_told() {
+    let scratch = compacted_run();
+    let (name, bytes) = scratch.bytes_of(".nilc");
+    let is_block = |at: &usize| bytes[*at..].starts_with(b"NBLK");
+    let last = (HEADER_LEN..bytes.len()).rev().find(is_block).unwrap();
+    assert!(scratch.run.verify().unwrap().ok);
+    // Between two blocks, with no segment behind it that would show the gap.
+    std::fs::write(scratch.run.path().join(name), &bytes[..last]).unwrap();
+    for later in scratch
+        .file_names()
+        .iter()
+        .filter(|it| it.ends_with(".nilo"))
+    {
+        std::fs::remove_file(scratch.run.path().join(later)).unwrap();
+    }
+    assert!(!scratch.run.load().unwrap().damage.is_empty());
+    assert!(!scratch.run.verify().unwrap().ok);
 }
 
 /// Where the first row begins: after the header and the declaration.

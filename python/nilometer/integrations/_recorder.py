@@ -22,6 +22,8 @@ class StepRecorder:
         self._memory = GPUMemoryProfiler(device, run=run) if on_gpu else None
         self._open: list[str] = []
         self._idle_since: float | None = None
+        # Of the batches whose gradients are added up for the step.
+        self._accumulated = (0.0, 0.0)
 
     def start(self, name: str) -> None:
         """A phase begins."""
@@ -58,9 +60,15 @@ class StepRecorder:
             self.run.phase(phase, time.perf_counter() - self._idle_since)
         self._idle_since = None
 
+    def accumulate(self, samples: float, tokens: float = 0) -> None:
+        """A batch is done whose gradients are only added up: it counts with its step."""
+        self._accumulated = (self._accumulated[0] + samples, self._accumulated[1] + tokens)
+
     def step_done(self, samples: float, tokens: float = 0) -> None:
         """Counts the step's samples and reads the GPU's memory."""
-        self.throughput.update(samples, tokens)
+        self.accumulate(samples, tokens)
+        self.throughput.update(*self._accumulated)
+        self._accumulated = (0.0, 0.0)
         if self._memory is not None:
             self._memory.measure()
 

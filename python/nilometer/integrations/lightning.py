@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 try:
-    from lightning.pytorch import Callback
+    from lightning.pytorch import Callback, Trainer
     from lightning.pytorch.loggers import Logger
     from lightning.pytorch.utilities import rank_zero_only
 except ImportError:
     try:
-        from pytorch_lightning import Callback
+        from pytorch_lightning import Callback, Trainer
         from pytorch_lightning.loggers import Logger
         from pytorch_lightning.utilities import rank_zero_only
     except ImportError as error:
@@ -29,7 +30,7 @@ from ._recorder import StepRecorder
 class NiloLogger(Logger):
     """Stores what is logged with `self.log`, under the same names and with Lightning's step; hyperparameters are settings.
 
-    Each logger has a run of its own; the first takes the one that `nilometer.init` began.
+    Each logger has a run of its own for each `fit`; the first takes the one that `nilometer.init` began. One that is given takes them all.
 
     The run stays open after `fit`, so that `test` lands in it too.
     """
@@ -38,13 +39,32 @@ class NiloLogger(Logger):
         super().__init__()
         self._name = name
         self._run = run
+        self._is_given = run is not None
+        # Whether the run has a `fit` that has ended.
+        self._has_fit = False
+        self._run_of_rank: Run | None = None
 
     @property
     def experiment(self) -> Run | None:
         """The run; None in processes that are not the first."""
-        if (self._run is None or self._run.finished) and rank_zero_only.rank == 0:
+        if rank_zero_only.rank != 0:
+            return self._run
+        if self._has_fit and not self._is_given and (trainer := _asking_trainer()) is not None:
+            state = trainer.state
+            if (state.fn, state.status) == ("fit", "running"):
+                next_training_is_another(self._run)
+                self._run, self._has_fit = None, False
+        if self._run is None or self._run.finished:
             self._run = run_of_training(self, None, self._name, named=self._name is not None)
         return self._run
+
+    def _run_in_rank(self) -> Run:
+        """The run in any process: ranks without the logger join the one that the first rank began under its name."""
+        run = self.experiment
+        if run is None and self._run_of_rank is not None and self._run_of_rank._training_is_over:
+            next_training_is_another(self._run_of_rank)
+        self._run_of_rank = run_of_training(self, run, self._name)
+        return self._run_of_rank
 
     @property
     def name(self) -> str:
@@ -68,7 +88,20 @@ class NiloLogger(Logger):
     @rank_zero_only
     @guarded
     def finalize(self, status: str) -> None:
+        trainer = _asking_trainer()
+        self._has_fit = self._has_fit or trainer is not None and trainer.state.fn == "fit"
         training_is_over(self._run)
+
+
+def _asking_trainer() -> Any:
+    """The Trainer that calls: loggers are not told, and the folder of checkpoints is named after the run before any callback is."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        for name in ("trainer", "self"):
+            if isinstance(caller := frame.f_locals.get(name), Trainer):
+                return caller
+        frame = frame.f_back
+    return None
 
 
 class NiloCallback(Callback):
@@ -105,8 +138,7 @@ class NiloCallback(Callback):
             next_training_is_another(self._own_run)
             self._own_run = run_of_training(self, None)
             return [self._own_run]
-        # In ranks without the logger, the run of its name is that of the first rank.
-        return [run_of_training(logger, logger.experiment, logger._name) for logger in loggers]
+        return [logger._run_in_rank() for logger in loggers]
 
     @guarded
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -158,10 +190,14 @@ class NiloCallback(Callback):
 
     @guarded
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        is_accumulated = _is_accumulated(trainer)
         for recorder in self._recorders:
             for phase in ("forward", "backward", "optimizer"):
                 recorder.stop(phase)
-            recorder.step_done(*batch_size(batch))
+            if is_accumulated:
+                recorder.accumulate(*batch_size(batch))
+            else:
+                recorder.step_done(*batch_size(batch))
             recorder.idle()
 
     @guarded
@@ -182,6 +218,13 @@ class NiloCallback(Callback):
         if trainer.is_global_zero:
             for recorder in self._recorders:
                 recorder.run.mark(f"checkpoint {trainer.global_step}")
+
+
+def _is_accumulated(trainer: Any) -> bool:
+    """Whether the batch's gradients wait for those of the next ones."""
+    loop = getattr(trainer.fit_loop, "epoch_loop", None)
+    should_accumulate = getattr(loop, "_should_accumulate", None)
+    return should_accumulate is not None and should_accumulate()
 
 
 def _step_of(trainer: Any) -> int:

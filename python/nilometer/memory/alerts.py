@@ -12,7 +12,7 @@ from .._trouble import require
 from ..run import current_step
 from .delivery import Delivery
 from .leak_report import LeakReport
-from .percent import as_percent
+from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, as_percent
 from .readings import HOST, DeviceReading
 from .sampler import Sampler
 from .watcher import Watcher
@@ -26,8 +26,8 @@ class Alerts(Watcher):
 
     def __init__(
         self,
-        host_percents: tuple[float, float] = (75.0, 90.0),
-        gpu_percents: tuple[float, float] = (80.0, 95.0),
+        host_percents: tuple[float, float] = (HOST_WARNING_PERCENT, HOST_CRITICAL_PERCENT),
+        gpu_percents: tuple[float, float] = (GPU_WARNING_PERCENT, GPU_CRITICAL_PERCENT),
         sampling_interval: float = 0.5,
         devices: Sequence[int | str] | None = None,
     ) -> None:

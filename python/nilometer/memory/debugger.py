@@ -10,9 +10,10 @@ from typing import Any
 from .._files import write_json
 from .._trouble import require_type
 from .alerts import Alerts
-from .leak import LeakDetector
+from .leak import COUNTED_OBJECTS, LeakDetector
 from .leak_report import LeakReport
 from .oom import OOMDetector
+from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, OOM_PERCENT
 from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
 from .watcher import Watcher
@@ -23,7 +24,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
 
     Its parts share one thread and one process tree with each other and with every other detector.
     `monitoring_interval` is another word for `sampling_interval`. Thresholds are percentages, or fractions below 1.
-    `count_objects` finds Python objects that are kept: their number by type is counted at the start (or `set_baseline`) and for a report,
+    `count_objects` finds Python objects that are kept, of those that the garbage collector tracks: their number by type is counted at the start (or `set_baseline`) and for a report,
     which takes a walk over all of them (a tenth of a second for a million); `count_objects=False` leaves it out.
 
     >>> debugger = MemoryDebugger()
@@ -31,22 +32,22 @@ class MemoryDebugger(contextlib.ContextDecorator):
     >>> debugger.stop_monitoring()
     >>> report = debugger.get_status_report()
     >>> sorted(report)
-    ['devices', 'leaks', 'oom', 'python_objects', 'summary', 'timestamp']
+    ['devices', 'leaks', 'oom', 'python_objects', 'python_objects_counted', 'summary', 'timestamp']
     """
 
     def __init__(
         self,
         sampling_interval: float = 0.1,
-        oom_threshold: float = 85.0,
+        oom_threshold: float = OOM_PERCENT,
         leak_threshold_mb: float = 100.0,
         warning_callback: Callable[[OOMPrediction], object] | None = None,
         leak_callback: Callable[[LeakReport], object] | None = None,
         devices: Sequence[int | str] | None = None,
         *,
-        warning_percent: float = 75.0,
-        critical_percent: float = 90.0,
-        gpu_warning_percent: float = 80.0,
-        gpu_critical_percent: float = 95.0,
+        warning_percent: float = HOST_WARNING_PERCENT,
+        critical_percent: float = HOST_CRITICAL_PERCENT,
+        gpu_warning_percent: float = GPU_WARNING_PERCENT,
+        gpu_critical_percent: float = GPU_CRITICAL_PERCENT,
         monitoring_interval: float | None = None,
         count_objects: bool = True,
     ) -> None:
@@ -101,12 +102,16 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def get_status_report(self) -> dict[str, Any]:
         """Usage and statistics of every device, with forecasts and growth. A device is called the same everywhere: `0`, `host`.
 
-        `python_objects` has the types with more objects than at the baseline, the most first.
+        `resource` says what of it is meant: `devices` and `leaks` are of this program's process tree (`job memory`);
+        what may run out (`oom`) is that against its limit, or the memory of the whole machine (`host memory`).
+        `python_objects` has the types with more objects than at the baseline, the most first, of those that `python_objects_counted` names:
+        Python's garbage collector knows containers and instances, not numbers, texts, bytes, or dictionaries and tuples of these.
         """
         report = self.profiler.get_status()
         report["oom"] = [
             {
                 "device": str(prediction.device_id),
+                "resource": prediction.resource,
                 "risk_level": prediction.risk_level.value,
                 "current_usage": round(prediction.current_usage, 2),
                 "limit": prediction.limit_source,
@@ -133,6 +138,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
         ]
         # Objects are the program's, not a device's.
         report["python_objects"] = leaks[0].object_growth if leaks else {}
+        report["python_objects_counted"] = COUNTED_OBJECTS if self.leak_detector.counts_objects else None
         return report
 
     def generate_report(self, path: str | os.PathLike[str]) -> dict[str, Any]:

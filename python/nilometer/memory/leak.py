@@ -19,6 +19,8 @@ from .watcher import Watcher
 _MB = 1 << 20
 # Types that are named in a report.
 _MOST_TYPES = 5
+COUNTED_OBJECTS = "objects tracked by the garbage collector: containers and instances, not numbers, texts or bytes"
+"""What is counted by `count_objects`, in words."""
 
 
 class LeakDetector(Watcher):
@@ -67,7 +69,7 @@ class LeakDetector(Watcher):
         self.threshold_bytes = int(threshold_mb * _MB)
         self.leak_callback = leak_callback
         self.leaks: list[LeakReport] = []
-        self._count_objects = count_objects
+        self.counts_objects = count_objects
         self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
         # Told of each leak with its sentence, and of the device of one that is over.
         self._listeners: list[Callable[[LeakReport, str], None]] = []
@@ -87,7 +89,7 @@ class LeakDetector(Watcher):
         self._set_baseline(self.read())
 
     def _set_baseline(self, readings: list[DeviceReading]) -> None:
-        objects = _object_counts() if self._count_objects else None
+        objects = _object_counts() if self.counts_objects else None
         with self._lock:
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects

@@ -10,7 +10,7 @@ from .. import _native
 from .._trouble import require
 from ..run import current_step
 from .delivery import Delivery
-from .percent import as_percent
+from .percent import OOM_PERCENT, as_percent
 from .prediction import OOMPrediction
 from .readings import DeviceReading
 from .sampler import Sampler
@@ -36,7 +36,7 @@ class OOMDetector(Watcher):
 
     def __init__(
         self,
-        threshold: float = 85.0,
+        threshold: float = OOM_PERCENT,
         warning_callback: Callable[[OOMPrediction], object] | None = None,
         sampling_interval: float = 0.5,
         devices: Sequence[int | str] | None = None,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from .. import _native
 from .._trouble import require, require_type
+
+# The command's own: what warns there warns here.
+OOM_PERCENT, (HOST_WARNING_PERCENT, HOST_CRITICAL_PERCENT), (GPU_WARNING_PERCENT, GPU_CRITICAL_PERCENT) = _native.default_percents()
 
 
 def as_percent(value: float, name: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _native
 from .forecaster import RiskLevel
-from .readings import device_name
+from .readings import HOST, device_name
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class OOMPrediction:
 
     device_id: int | str
     """A GPU's index, or `host`."""
+    resource: str
+    """What of the device: on the host `job memory` (the process tree against its limit) or `host memory` (the whole machine), whichever is worse."""
     risk_level: RiskLevel
     """The worse of what the level says and what the forecast says."""
     current_usage: float
@@ -42,7 +44,7 @@ class OOMPrediction:
 
     @property
     def device_name(self) -> str:
-        return device_name(self.device_id)
+        return self.resource if self.device_id == HOST else device_name(self.device_id)
 
     @property
     def is_warning(self) -> bool:

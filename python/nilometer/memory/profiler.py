@@ -15,7 +15,6 @@ from ..run import active_run
 from .readings import HOST, DeviceReading
 from .watcher import Watcher
 
-_GB = 1 << 30
 _MOST_SAMPLES = 1_000_000
 
 
@@ -66,21 +65,21 @@ class MemoryProfiler(Watcher):
                         "total": reading.total,
                         "utilization_percent": round(reading.utilization_percent, 2),
                         "limit": reading.source,
+                        "resource": reading.resource,
                         **_own_part(reading),
                         **_torch_part(reading),
                     },
                     "statistics": levels.statistics(),
                 }
         gpus = [reading for reading in readings if reading.device != HOST]
-        total = sum(reading.total for reading in gpus)
-        used = sum(reading.allocated for reading in gpus)
+        count, total_gb, percent = _native.gpu_totals([(reading.allocated, reading.total) for reading in gpus])
         return {
             "timestamp": datetime.datetime.now().isoformat(timespec="seconds"),
             "devices": devices,
             "summary": {
-                "total_devices": len(gpus),
-                "total_memory_gb": round(total / _GB, 2),
-                "overall_utilization": round(100 * used / total, 2) if total else 0.0,
+                "total_devices": count,
+                "total_memory_gb": total_gb,
+                "overall_utilization": percent,
             },
         }
 

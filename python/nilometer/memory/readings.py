@@ -41,6 +41,11 @@ class DeviceReading:
     """On the host: held by descendants of this process, as closely as it is known."""
 
     @property
+    def resource(self) -> str:
+        """What is read, as the command calls it: of the host this program's process tree, not the whole machine."""
+        return "job memory" if self.device == HOST else device_name(self.device)
+
+    @property
     def utilization_percent(self) -> float:
         return 100 * self.allocated / self.total if self.total else 0.0
 

@@ -22,6 +22,7 @@ class ComprehensiveProfiler:
 
     Rates are of the time in iterations; what lies between them (loading, evaluation, checkpoints) is `outside_sec`.
     The parts are `timer`, `memory` and `throughput`; phases timed within an iteration nest below it.
+    What is logged without a step has that of the last iteration until `stop()`, `export_to_json()` or the end of `with profiler:`.
 
     >>> import os, tempfile
     >>> profiler = ComprehensiveProfiler(device=0)
@@ -50,6 +51,8 @@ class ComprehensiveProfiler:
         self._host_peak = 0
         self._began: float | None = None
         self._ended = 0.0
+        # The run that was told its step, and the step.
+        self._told: tuple[Run, int] | None = None
 
     def start_iteration(self, step: int | None = None) -> None:
         """An iteration begins; its step is the count of iterations unless given."""
@@ -59,6 +62,7 @@ class ComprehensiveProfiler:
         self._is_open = True
         run = self._run if self._run is not None else current_run()
         run.set_step(self.iterations if step is None else step)
+        self._told = None if run.step is None else (run, run.step)
         if self._began is None:
             self._began = time.perf_counter()
         self.throughput.resume()
@@ -79,6 +83,18 @@ class ComprehensiveProfiler:
         elif (reading := self.memory.host_reading()) is not None:
             self._host_total += reading["memory_bytes"]
             self._host_peak = max(self._host_peak, reading["peak_bytes"])
+
+    def stop(self) -> None:
+        """Training is over: what is logged without a step from here on counts by itself again. The next iteration goes on."""
+        if self._told is not None and not self._told[0].finished and self._told[0].step == self._told[1]:
+            self._told[0].set_step(None)
+        self._told = None
+
+    def __enter__(self) -> ComprehensiveProfiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def set_baseline(self) -> None:
         """Takes the present GPU memory (host memory without a GPU) as the baseline for leaks."""
@@ -109,9 +125,10 @@ class ComprehensiveProfiler:
         }
 
     def export_to_json(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Writes the summary as JSON, whole or not at all, and gives it."""
+        """Writes the summary as JSON, whole or not at all, and gives it. Training is over by then, or an epoch of it: see `stop`."""
         from .._files import write_json
 
+        self.stop()
         summary = self.get_summary()
         write_json(path, summary)
         return summary

@@ -18,6 +18,8 @@ use nilo_forecast::words::{reason, recommendations};
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use nilo_sample::words::bytes_in_words;
 
+/// The threshold, in percent of the limit, of whoever warns by risk and was given none.
+pub const OOM_WARNING_PERCENT: f64 = 85.0;
 /// From this share of the limit on the next allocation of a usual size fails.
 const CRITICAL_SHARE: f64 = 0.95;
 /// A prediction with less confidence than this, of a risk that is low, is not told.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nilo_analysis::assessment::OOM_WARNING_PERCENT;
 use nilo_import::ByteUnit;
 use nilo_sample::units::{MIB, parse_bytes};
 
@@ -65,7 +66,7 @@ pub(crate) struct OomArgs {
     pub(crate) monitor: bool,
 
     /// Also warn when usage is above this percentage (at most 100), or fraction (below 1)
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = 85.0)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = OOM_WARNING_PERCENT)]
     pub(crate) threshold: f64,
 
     /// Output format; json is one object, or with --monitor one per line

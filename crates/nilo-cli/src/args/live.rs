@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nilo_analysis::assessment::OOM_WARNING_PERCENT;
 use nilo_sample::units::parse_duration;
 
 use super::values::{gpu_index, mebibytes, percent, pid};
@@ -116,7 +117,7 @@ pub(crate) struct MonitorArgs {
     pub(crate) profile: bool,
 
     /// Warn when usage is above this percentage (at most 100), or fraction (below 1)
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = 85.0)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value_t = OOM_WARNING_PERCENT)]
     pub(crate) threshold: f64,
 
     /// Ignore growth below this many MiB [default: 1 % of the limit, or 5 % of the level without a limit]

@@ -276,7 +276,15 @@ fn write_throughput(out: &mut dyn Write, screen: Screen, summary: &Summary) -> s
             rate(counter.recent_per_sec),
         ]
     });
-    write_table(out, screen, &columns, &rows.collect::<Vec<_>>()).map(drop)
+    write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
+    let mut counters = throughput.counters();
+    if counters.any(|(_, counter)| counter.timed < counter.total) {
+        writeln!(
+            out,
+            "  MEAN is without the first batch: when it began is not known"
+        )?;
+    }
+    Ok(())
 }
 
 fn write_torch_memory(

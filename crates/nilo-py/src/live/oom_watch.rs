@@ -31,6 +31,8 @@ pub(crate) struct OomWatch {
 /// A device's risk and what limits it.
 struct Risk {
     device: Device,
+    /// What of it: the process tree and the machine are one device.
+    resource: String,
     assessment: Assessment,
     limit_source: String,
 }
@@ -81,16 +83,14 @@ impl OomWatch {
                     None => {}
                     Some(WarningChange::Over) => turns.push((device, None)),
                     Some(WarningChange::Raised(raised)) => {
-                        let limit_source = judge.limit_source(&raised.0);
-                        let assessment = raised.1;
-                        turns.push((
+                        let (verdict, assessment) = *raised;
+                        let risk = Risk {
                             device,
-                            Some(Risk {
-                                device,
-                                assessment,
-                                limit_source,
-                            }),
-                        ));
+                            resource: verdict.resource.to_string(),
+                            limit_source: judge.limit_source(&verdict),
+                            assessment,
+                        };
+                        turns.push((device, Some(risk)));
                     }
                 }
             }
@@ -114,6 +114,7 @@ impl OomWatch {
             worst.retain(|(device, ..)| readings.iter().any(|it| it.device() == *device));
             let risks = worst.into_iter().map(|(device, verdict, assessment)| Risk {
                 device,
+                resource: verdict.resource.to_string(),
                 assessment,
                 limit_source: judge.limit_source(&verdict),
             });
@@ -134,6 +135,7 @@ impl Risk {
         };
         let dict = PyDict::new(py);
         dict.set_item("device_id", self.device)?;
+        dict.set_item("resource", &self.resource)?;
         dict.set_item("risk_level", assessment.level.as_str())?;
         dict.set_item("current_usage", assessment.used_percent.unwrap_or(0.0))?;
         dict.set_item("limit_source", &self.limit_source)?;
