@@ -123,8 +123,12 @@ def die_with_us():
 
 
 def wait_for_its_arguments(process):
-    """`Popen` returns as soon as the new program closes its files; the kernel sets its arguments a moment later."""
-    while process.poll() is None and not pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes():
+    """`Popen` returns as soon as the new program closes its files; the kernel sets its arguments a moment later.
+
+    A process that has ended has none any more, and stays for the test to look at.
+    """
+    folder = pathlib.Path(f"/proc/{process.pid}")
+    while not (folder / "cmdline").read_bytes() and ") Z" not in (folder / "stat").read_text():
         time.sleep(0.001)
 
 
