@@ -49,8 +49,8 @@ fn is_drawn(spec: &TableSpec) -> bool {
 #[cfg(test)]
 mod tests {
     use nilo_runfile::{RunWriter, WriterOptions};
-    use nilo_sample::rows::TreeRow;
-    use nilo_sample::{Ending, TypedRow, fixture};
+    use nilo_sample::rows::{CgroupRow, TreeRow};
+    use nilo_sample::{Ending, Limit, LimitSource, TypedRow, fixture};
 
     use super::*;
 
@@ -115,6 +115,38 @@ mod tests {
         assert_eq!(figures.cpu, expected.cpu);
         assert_eq!(figures.cpu.max_percent, 100.0);
         assert_eq!(figures.duration_nanos, expected.duration_nanos);
+    }
+
+    #[test]
+    fn a_picture_has_what_was_charged_to_the_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = recorded(root.path(), 10, true);
+        let mut description = folder.describe().unwrap();
+        description.limit = Some(Limit {
+            bytes: 8_000_000_000,
+            source: LimitSource::Cgroup {
+                path: "/job".to_owned(),
+                version: 1,
+            },
+        });
+        folder.write_description(&description).unwrap();
+        let mut writer =
+            RunWriter::create(folder.path(), "recorder-2", WriterOptions::default()).unwrap();
+        let cgroup = writer.define(&TableSpec::cgroup("/job"));
+        let row = CgroupRow {
+            usage_bytes: 7e9,
+            file_bytes: 5e9,
+            shmem_bytes: 4e9,
+            owned: 1.0,
+            ..CgroupRow::ABSENT
+        };
+        assert!(writer.append(cgroup, EVERY, None, &row.values()));
+        writer.close();
+        let picture = RunPicture::of_ended(&folder).unwrap().unwrap();
+        assert_eq!(picture.figures.memory.limit_used_bytes, Some(6_000_000_000));
+        let charged = nilo_analysis::charged::charged_to_limit(&picture.recording).unwrap();
+        let charged: Vec<f64> = charged.into_iter().map(|(_, bytes)| bytes).collect();
+        assert_eq!(charged, [6e9]);
     }
 
     #[test]
