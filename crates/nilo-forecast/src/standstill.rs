@@ -15,7 +15,7 @@ const LOADED: f64 = 0.3;
 /// Growth begins where the level leaves the lowest part of it.
 const BEGINNING: f64 = 0.1;
 /// Of a growth this share may be forgotten where it is asked whether it pauses.
-const UNKNOWN: f64 = 0.25;
+const UNKNOWN: f64 = 0.6;
 /// Scales whose buckets are looked at, from the widest: together they see standstills from a twentieth of the program's life on.
 const SCALES: usize = 2;
 
@@ -74,16 +74,16 @@ fn still_since(track: &LevelHistory, trend: &Trend) -> Option<f64> {
         .next()
 }
 
-/// Since when a growth that began then has stood still, at the finest scale that knows most of it.
+/// Since when a growth that began then has stood still, at the finest scale that knows a good part of it.
 /// That is sooner than it is over: whoever says that it goes on has to see that it does.
 pub(crate) fn paused_since(track: &LevelHistory, began: f64) -> Option<f64> {
     let mut scales = track.envelope.scales().iter();
     let from = began + UNKNOWN * (track.now_secs - began);
-    let knows_most = |scale: &&BucketSeries| {
+    let knows_enough = |scale: &&BucketSeries| {
         let mut buckets = scale.settled();
         buckets.next().is_some_and(|it| it.first_secs <= from)
     };
-    still_since_at(scales.find(knows_most)?, began)
+    still_since_at(scales.find(knows_enough)?, began)
 }
 
 fn still_since_at(scale: &BucketSeries, began: f64) -> Option<f64> {
