@@ -69,7 +69,7 @@ def test_an_interrupted_counting_that_is_not_resumed_is_told_of(nilo, corpus, tm
     (tmp_path / "made").mkdir()
     (tmp_path / "made/counting.state").write_text("left")
     result = train(nilo, corpus, "-o", "made")
-    assert "--resume would go on from it" in result.stderr
+    assert "use --resume to continue from them" in result.stderr
     assert not (tmp_path / "made/counting.state").exists()
 
 
@@ -96,8 +96,8 @@ FEW = bad("some.txt", "--vocab-size", 900)
         (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "(["), "not a regular expression"),
         (bad("train", "some.txt", "--vocab-size", 900, "--pattern", "a*"), "a*"),
         (bad("train", "some.txt", "--vocab-size", 900, "-o", "some.txt/out"), "cannot write into"),
-        (bad("train", "some.txt", "--vocab-size", 900, "--memory-budget", "1MiB"), "16MiB"),
-        (bad("train", "some.txt", "--vocab-size", 900, "--resume"), "no counting was interrupted"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--memory-budget", "1MiB"), "16 MiB"),
+        (bad("train", "some.txt", "--vocab-size", 900, "--resume"), "nothing to resume in"),
         (bad("train", "--from-counts", "some.txt", "--vocab-size", 900), "could not read counts"),
         (bad("train", "some.txt", "--vocab-size", 900, "--jsonl", "text"), "some.txt"),
         (bad("encode", "-t", "nowhere", "some.txt"), "nowhere"),
@@ -139,7 +139,7 @@ def test_what_is_read_is_never_written_over(nilo, corpus):
     before = corpus.read_bytes()
     for verb in ["encode", "decode"]:
         result = nilo("bpe", verb, "-t", "out", corpus, "-o", corpus)
-        assert result.returncode == 2 and "both what is read and what would be written" in result.stderr
+        assert result.returncode == 2 and "both the input and the output" in result.stderr
     assert corpus.read_bytes() == before
 
 

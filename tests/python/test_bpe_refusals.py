@@ -56,7 +56,7 @@ def test_an_untrained_or_unreadable_tokenizer_says_so(folder):
     (folder / "bad.json").write_text("{}")
     with pytest.raises(ValueError, match="tokenizer.json is not well formed"):
         BPE.load("bad.json")
-    with pytest.raises(ValueError, match="id 99999 at position 0 has no token"):
+    with pytest.raises(ValueError, match="id 99999 at position 0 is not in the vocabulary"):
         BPE().train_from_iterator(["a text"], 260).decode([99999])
     with pytest.raises(ValueError, match="must be integers"):
         BPE().train_from_iterator(["a text"], 260).decode([-1])

@@ -55,7 +55,7 @@ def test_the_exception_that_ended_a_training_is_shown(record, nilo):
     assert "torch.OutOfMemoryError: CUDA out of memory" in shown["stderr"], "Python prints it as ever"
     text = nilo("show").stdout
     assert "torch.OutOfMemoryError: CUDA out of memory" in text and f"train.py:{place['line']}" in text
-    assert "exited 1 (OutOfMemoryError)" in nilo("runs").stdout
+    assert "exited 1 (out of memory)" in nilo("runs").stdout
     assert nilo.runs()[-1]["exception"]["type_name"] == "torch.OutOfMemoryError"
 
 

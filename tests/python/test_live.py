@@ -344,7 +344,7 @@ def test_gpus_are_chosen_by_index_and_an_unknown_one_is_refused(nilo, driver):
         (["oom", "--monitor", "--threshold", "0"], "a threshold of 0 percent is out of range"),
         (["oom", "--monitor", "--threshold", "101"], "a threshold of 101 percent is out of range"),
         (["monitor", "--threshold", "nan"], "a threshold of NaN percent is out of range"),
-        (["monitor", "--leak-threshold", "-5"], "a threshold of -5 MB is out of range"),
+        (["monitor", "--leak-threshold", "-5"], "not a number of MiB (example: 100)"),
         (["leak", "--check", "--pid", os.getpid(), "--duration", "5"], "5 seconds is too short to detect a leak"),
         (["profile", "--duration", "-5"], "a duration cannot be negative"),
         (["oom", "last", "--monitor"], "cannot be used with"),
