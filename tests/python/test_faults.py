@@ -398,7 +398,7 @@ def test_verify_finds_what_show_finds(nilo, damage):
     assert nilo("verify").returncode == 0
     assert program_files(nilo, "*.nilo"), "a segment after it, by which a reader knows that there was one"
     damage(compacted)
-    assert "segment 0 is missing" in nilo.show()["recorder"]["damage"][0]
+    assert any("segment 0 is missing" in told for told in nilo.show()["recorder"]["damage"])
     result = nilo("verify", "--format", "json")
     assert result.returncode == 1 and json.loads(result.stdout)["ok"] is False, result.stdout
 

@@ -163,7 +163,7 @@ def test_objects_are_counted_from_the_start_of_monitoring():
 def test_a_report_says_what_of_the_host_is_meant():
     report = MemoryDebugger(devices=["host"]).get_status_report()
     usage, (risk,) = report["devices"]["host"]["current_usage"], report["oom"]
-    assert usage["resource"] == "job memory"
+    assert report["resources"] == {"host": "job memory"}
     assert risk["resource"] in ("job memory", "host memory")
     (prediction,) = OOMDetector(devices=["host"]).check()
     assert prediction.resource in ("job memory", "host memory") and prediction.device_id == "host"

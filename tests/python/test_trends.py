@@ -109,7 +109,7 @@ def test_the_warning_comes_before_the_threshold_with_the_time_that_is_left(tmp_p
     assert told["cause"] == "leak" and "iB/min" in told["reason"] and "threshold" not in told["reason"]
     assert cgroup.path in told["source"] and told["advice"]
     lines = told["text"].split("\n")
-    assert lines[:2] == ["[WARNING] OOM Warning: host memory", "   Risk Level: critical"]
+    assert lines[:2] == ["[WARNING] OOM Warning: job memory", "   Risk Level: critical"]
     assert lines[3] == f"   Predicted OOM Time: {told['seconds']:.1f}seconds later"
     assert lines[4] == f"   Confidence: {told['confidence']:.2f}"
     assert [line.removeprefix("   Recommendation: ") for line in lines[5:-1]] == told["advice"]
@@ -408,8 +408,9 @@ def test_the_status_report_has_forecasts_and_growth_beside_what_it_had(tmp_path)
     with debugger:
         time.sleep(0.3)
     report = debugger.generate_report(tmp_path / "report.json")
-    assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks", "python_objects"}
-    assert {"device", "risk_level", "current_usage", "limit", "recommendations"} <= set(report["oom"][0])
+    added = {"resources", "python_objects", "python_objects_counted"}
+    assert set(report) == {"timestamp", "devices", "summary", "oom", "leaks"} | added
+    assert {"device", "resource", "risk_level", "current_usage", "limit", "recommendations"} <= set(report["oom"][0])
     assert {"predicted_oom_seconds", "predicted_oom_range", "confidence", "reason", "cause"} <= set(report["oom"][0])
     assert {"device", "growth_mb", "is_leak"} <= set(report["leaks"][0])
     assert {"kind", "mb_per_minute", "lasted_secs"} <= set(report["leaks"][0])

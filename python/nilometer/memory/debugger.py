@@ -16,6 +16,7 @@ from .oom import OOMDetector
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, OOM_PERCENT
 from .prediction import OOMPrediction
 from .profiler import MemoryProfiler
+from .readings import resource_name
 from .watcher import Watcher
 
 
@@ -32,7 +33,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
     >>> debugger.stop_monitoring()
     >>> report = debugger.get_status_report()
     >>> sorted(report)
-    ['devices', 'leaks', 'oom', 'python_objects', 'python_objects_counted', 'summary', 'timestamp']
+    ['devices', 'leaks', 'oom', 'python_objects', 'python_objects_counted', 'resources', 'summary', 'timestamp']
     """
 
     def __init__(
@@ -102,12 +103,13 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def get_status_report(self) -> dict[str, Any]:
         """Usage and statistics of every device, with forecasts and growth. A device is called the same everywhere: `0`, `host`.
 
-        `resource` says what of it is meant: `devices` and `leaks` are of this program's process tree (`job memory`);
-        what may run out (`oom`) is that against its limit, or the memory of the whole machine (`host memory`).
+        `resources` says what of each is meant in `devices` and `leaks`: of the host this program's process tree (`job memory`).
+        What may run out (`oom`) is that against its limit, or the memory of the whole machine (`host memory`), as its `resource` says.
         `python_objects` has the types with more objects than at the baseline, the most first, of those that `python_objects_counted` names:
         Python's garbage collector knows containers and instances, not numbers, texts, bytes, or dictionaries and tuples of these.
         """
         report = self.profiler.get_status()
+        report["resources"] = {device: resource_name(device) for device in report["devices"]}
         report["oom"] = [
             {
                 "device": str(prediction.device_id),

@@ -16,8 +16,6 @@ class OOMPrediction:
 
     device_id: int | str
     """A GPU's index, or `host`."""
-    resource: str
-    """What of the device: on the host `job memory` (the process tree against its limit) or `host memory` (the whole machine), whichever is worse."""
     risk_level: RiskLevel
     """The worse of what the level says and what the forecast says."""
     current_usage: float
@@ -36,6 +34,8 @@ class OOMPrediction:
     """What drives a forecast: `growth`, `leak`, `workers`, `peaks`, `stairs`, `fragmentation`, `swap`, `neighbour` or `above-limit`."""
     forecast_level: RiskLevel = RiskLevel.LOW
     """What the forecast alone says."""
+    resource: str = ""
+    """What of the device: on the host `job memory` (the process tree against its limit) or `host memory` (the whole machine), whichever is worse."""
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> OOMPrediction:
@@ -44,7 +44,7 @@ class OOMPrediction:
 
     @property
     def device_name(self) -> str:
-        return self.resource if self.device_id == HOST else device_name(self.device_id)
+        return self.resource if self.device_id == HOST and self.resource else device_name(self.device_id)
 
     @property
     def is_warning(self) -> bool:

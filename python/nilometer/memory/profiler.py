@@ -65,7 +65,6 @@ class MemoryProfiler(Watcher):
                         "total": reading.total,
                         "utilization_percent": round(reading.utilization_percent, 2),
                         "limit": reading.source,
-                        "resource": reading.resource,
                         **_own_part(reading),
                         **_torch_part(reading),
                     },

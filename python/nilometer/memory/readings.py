@@ -41,11 +41,6 @@ class DeviceReading:
     """On the host: held by descendants of this process, as closely as it is known."""
 
     @property
-    def resource(self) -> str:
-        """What is read, as the command calls it: of the host this program's process tree, not the whole machine."""
-        return "job memory" if self.device == HOST else device_name(self.device)
-
-    @property
     def utilization_percent(self) -> float:
         return 100 * self.allocated / self.total if self.total else 0.0
 
@@ -77,6 +72,11 @@ def device_names(devices: Sequence[int | str]) -> list[str]:
 def device_name(device: int | str) -> str:
     """As it is printed."""
     return "host memory" if device == HOST else f"GPU {device}"
+
+
+def resource_name(device: str) -> str:
+    """What a reading is of, as the command calls it: of the host this program's process tree, not the whole machine."""
+    return "job memory" if device == HOST else device_name(device)
 
 
 def is_of_program(reading: DeviceReading) -> bool:
