@@ -38,11 +38,11 @@ test-rust: $(TOOLS)/bin/cargo-nextest
 	cargo test --workspace --doc --locked
 
 # What is published is what is tested, and built once: the wheel here and with the frameworks, the command in it in the emulated machine.
-# Most of these tests wait, so three run at a time.
+# Most of these tests wait, so four run at a time.
 test-python: .venv/ready dist ## Test the package and the command as installed from the wheel
 	tests/python/install_terminal_programs.sh
 	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
-	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 3 tests/python
+	NILO=$(CURDIR)/.venv/bin/nilo $(PYTHON) -m pytest -q -n 4 tests/python
 	$(PYTHON) -m mypy.stubtest nilometer._native
 
 test-dist: .venv/ready dist ## Test what is published, in a clean environment without Rust

@@ -332,7 +332,7 @@ def test_a_quiet_run_records_and_says_nothing(nilo, limited):
         ("memory_warnings = 0.5", "unknown setting `memory_warnings`"),
         ('leak = "yes"', "invalid type"),
         ('signal = "USR9"', 'no signal is called "USR9"'),
-        ('webhook = "example.org"', "not a URL"),
+        ('webhook = "example.org"', "not an http:// or https:// URL"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_told_and_refused_where_they_were_asked_for(nilo, table, sentence):
@@ -349,7 +349,7 @@ def test_settings_that_cannot_be_meant_are_told_and_refused_where_they_were_aske
     "flags, sentence",
     [
         (["--alert-signal", "NOPE"], 'no signal is called "NOPE"'),
-        (["--alert-webhook", "ftp://x"], "begins with http:// or https://"),
+        (["--alert-webhook", "ftp://x"], "not an http:// or https:// URL"),
     ],
 )
 def test_flags_that_cannot_be_meant_are_refused_before_the_command(nilo, flags, sentence):

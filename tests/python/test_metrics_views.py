@@ -131,7 +131,7 @@ def test_long_csv_json_and_parquet_carry_steps_and_writers(made_up):
 def test_show_as_csv_says_where_the_metrics_are(made_up):
     shown = made_up("show", "base", "--format", "csv")
     assert shown.stdout.startswith("pid,name,")
-    assert "the metrics: nilo export" in shown.stderr and "--long" in shown.stderr
+    assert "for the metrics use `nilo export" in shown.stderr and "--long" in shown.stderr
 
 
 def test_plain_csv_of_a_run_without_memory_says_where_the_rest_is(made_up):

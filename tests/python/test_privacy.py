@@ -126,7 +126,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(nilo):
     link.symlink_to("/bin/true")
     nilo("run", "--quiet", "--", "./=run", extra_env={"PATH": os.environ["PATH"]})
     nilo("run", "--quiet", "--", "=run", extra_env={"PATH": f"{nilo.folder}:{os.environ['PATH']}"})
-    commands = [row[-1] for row in csv.reader(io.StringIO(nilo("runs", "--format", "csv").stdout))]
+    commands = [row["command"] for row in csv.DictReader(io.StringIO(nilo("runs", "--format", "csv").stdout))]
     assert commands[-2:] == ["./=run", "'=run"]
 
 

@@ -316,7 +316,7 @@ def test_repeat_in_the_spirit_of_timeit():
     assert len(timing.rounds) == 3 and timing.number == 100
     assert 0 < timing.minimum <= timing.median <= timing.maximum
     assert timing.spread == pytest.approx(timing.maximum / timing.minimum - 1)
-    assert "a call" in timing.describe() and str(timing) == str(list(timing))
+    assert "per call" in timing.describe() and str(timing) == str(list(timing))
 
 
 def test_a_line_every_n_batches(caplog):

@@ -187,6 +187,7 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         "command",
         "limit_bytes",
         "limit_used_bytes",
+        "damaged",
     ];
     let mut csv = CsvRows::new(out, header)?;
     for figures in figures {
@@ -201,6 +202,7 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         csv.text(&figures.command.join(" "))?;
         csv.number_if_known(figures.limit_bytes)?;
         csv.number_if_known(figures.limit_used_bytes)?;
+        csv.text(if figures.damaged { "true" } else { "false" })?;
         csv.end_row()?;
     }
     csv.finish()
