@@ -4,7 +4,9 @@
 //! without the pauses that the writer says there were (`counted_nanos` stands still): evaluations, checkpoints.
 //! A first batch is in the rates where the writer says how long it took; otherwise it is in the total alone.
 //! What several ranks or trackers get through at once is added up. A batch is a training step, which ranks take together:
-//! as in phases, the first rank speaks for all.
+//! the rank that took the most of them speaks for all, over its own time.
+
+use std::collections::BTreeMap;
 
 use nilo_sample::units::{NANOS_PER_SEC, to_secs};
 use nilo_sample::{RecordedTable, Recording, SeriesView, Subject};
@@ -63,39 +65,72 @@ pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> 
         matches!(table.spec.subject, Subject::Throughput { .. }) && !table.times.is_empty()
     };
     let tables: Vec<&RecordedTable> = recording.tables.iter().filter(counted).collect();
-    let span = |table: &&RecordedTable| {
-        let began = first_batch_began(table).or(table.times.first().copied())?;
-        Some((began, *table.times.last()?))
-    };
-    let mut spans: Vec<(u64, u64)> = tables.iter().filter_map(span).collect();
-    let end_nanos = spans.iter().map(|(_, to)| *to).max()?;
-    // Ranks pause together, attempts one after the other.
-    let paused: f64 = tables.iter().map(|table| paused_nanos(table)).sum();
-    let paused = (paused / concurrency(&mut spans)) as u64;
-    let counted_nanos = union_nanos(&mut spans).saturating_sub(paused);
-    let recent_nanos = RECENT_NANOS.min(counted_nanos / 10);
-    let counter = |tables: &[&RecordedTable], name| {
-        summarize(tables, name, counted_nanos, end_nanos - recent_nanos)
-    };
-    let first_rank = tables.iter().filter_map(|table| table.spec.rank).min();
-    let is_first = |table: &&RecordedTable| table.spec.rank.is_none_or(|it| Some(it) == first_rank);
-    let of_first: Vec<&RecordedTable> = tables.iter().copied().filter(is_first).collect();
+    let all = CountedTime::of(&tables)?;
+    let steps = of_rank_with_most_batches(&tables);
     let summary = ThroughputSummary {
-        counted_secs: to_secs(counted_nanos),
-        recent_secs: to_secs(recent_nanos),
-        batches: counter(&of_first, "batches"),
-        samples: counter(&tables, "samples"),
-        tokens: counter(&tables, "tokens"),
+        counted_secs: to_secs(all.counted_nanos),
+        recent_secs: to_secs(all.recent_nanos),
+        batches: CountedTime::of(&steps).and_then(|time| summarize(&steps, "batches", time)),
+        samples: summarize(&tables, "samples", all),
+        tokens: summarize(&tables, "tokens", all),
     };
     summary.counters().next().is_some().then_some(summary)
 }
 
-fn summarize(
-    tables: &[&RecordedTable],
-    column: &str,
+/// The time over which something was counted.
+#[derive(Debug, Clone, Copy)]
+struct CountedTime {
     counted_nanos: u64,
-    recent_from_nanos: u64,
-) -> Option<CounterSummary> {
+    recent_nanos: u64,
+    end_nanos: u64,
+}
+
+impl CountedTime {
+    fn of(tables: &[&RecordedTable]) -> Option<CountedTime> {
+        let span = |table: &&RecordedTable| {
+            let began = first_batch_began(table).or(table.times.first().copied())?;
+            Some((began, *table.times.last()?))
+        };
+        let mut spans: Vec<(u64, u64)> = tables.iter().filter_map(span).collect();
+        let end_nanos = spans.iter().map(|(_, to)| *to).max()?;
+        // Ranks pause together, attempts one after the other.
+        let paused: f64 = tables.iter().map(|table| paused_nanos(table)).sum();
+        let paused = (paused / concurrency(&mut spans)) as u64;
+        let counted_nanos = union_nanos(&mut spans).saturating_sub(paused);
+        Some(CountedTime {
+            counted_nanos,
+            recent_nanos: RECENT_NANOS.min(counted_nanos / 10),
+            end_nanos,
+        })
+    }
+}
+
+/// Tables of the rank that took the most batches, the first of several: one that ended early took fewer of the steps.
+/// All tables where nobody has a rank.
+fn of_rank_with_most_batches<'a>(tables: &[&'a RecordedTable]) -> Vec<&'a RecordedTable> {
+    let mut by_rank: BTreeMap<u32, f64> = BTreeMap::new();
+    for table in tables {
+        if let Some(rank) = table.spec.rank {
+            let counts = table.series("batches").map(|series| series.values);
+            let counts = counts.unwrap_or_default().iter().copied();
+            let counts = counts.filter(|count| count.is_finite());
+            *by_rank.entry(rank).or_default() += growth_of([0.0].into_iter().chain(counts));
+        }
+    }
+    let most = by_rank
+        .into_iter()
+        .reduce(|most, next| if next.1 > most.1 { next } else { most });
+    let is_spoken_for = |table: &&&RecordedTable| {
+        table
+            .spec
+            .rank
+            .is_none_or(|it| most.is_some_and(|(rank, _)| rank == it))
+    };
+    tables.iter().filter(is_spoken_for).copied().collect()
+}
+
+fn summarize(tables: &[&RecordedTable], column: &str, time: CountedTime) -> Option<CounterSummary> {
+    let recent_from_nanos = time.end_nanos - time.recent_nanos;
     let mut total = None;
     let mut growth = None;
     let mut recent = None;
@@ -116,7 +151,7 @@ fn summarize(
             *recent.get_or_insert(0.0) += rate;
         }
     }
-    let per_sec = |count: f64| count / to_secs(counted_nanos);
+    let per_sec = |count: f64| count / to_secs(time.counted_nanos);
     let finite = |value: &f64| value.is_finite();
     Some(CounterSummary {
         // A program that counts batches alone writes zeros for the rest.
@@ -360,6 +395,14 @@ mod tests {
         assert_eq!((batches.total, batches.mean_per_sec), (5.0, Some(1.0)));
         let samples = found.samples.unwrap();
         assert_eq!((samples.total, samples.mean_per_sec), (80.0, Some(16.0)));
+        // A rank that ends early neither hides the steps of the others nor slows them down.
+        let first_ends = vec![
+            steps_of_rank(Some(0), 1.0, 2),
+            steps_of_rank(Some(1), 1.0, 10),
+        ];
+        let batches = summary_of(first_ends).unwrap().batches.unwrap();
+        assert_eq!((batches.total, batches.mean_per_sec), (10.0, Some(1.0)));
+        assert_eq!(batches.recent_per_sec, Some(1.0));
     }
 
     #[test]
