@@ -75,6 +75,8 @@ def test_leak_check_without_a_run_looks_at_what_runs_now(tmp_path):
         out, err = standing.communicate(timeout=180)
         assert (standing.returncode, out) == (0, "no leak found\n"), err
         assert re.search(r"monitoring .*stands\.py \(PID \d+\)", err), err
+        # Nobody asked to record them.
+        assert not list(tmp_path.glob("*/.nilo"))
     finally:
         for process in (leaking, standing):
             process.kill()

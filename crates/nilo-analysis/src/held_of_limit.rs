@@ -4,10 +4,11 @@
 //! or charges to another cgroup, such as libraries that somebody else read first: it may exceed a limit that held.
 //! In a cgroup that others are in too, the kernel does not tell whose its pages are: there it is the tree's memory.
 
-use nilo_sample::{Limit, LimitSource, Recording, Subject};
+use nilo_sample::{Limit, LimitSource, RecordedTable, Recording, Subject};
 
 use crate::charged::charged_levels;
 use crate::ending::limit_in_force;
+use crate::limit_use::risen_mark_bytes;
 use crate::owned_cgroup::is_owned;
 
 /// What of a peak of the tree counts against the limit in force; all of it where no cgroup limits the job.
@@ -51,7 +52,16 @@ pub(crate) fn held_of_cgroup(
         }
         None => peak_bytes,
     };
-    held.min(bound)
+    let marked = table
+        .filter(|table| is_owned(table))
+        .and_then(marked_without_cache);
+    held.max(marked.unwrap_or(0.0)).min(bound)
+}
+
+/// What the kernel's mark says at the least was held between two readings: it has page cache in it, of which there was never more than this.
+fn marked_without_cache(cgroup: &RecordedTable) -> Option<f64> {
+    let files = cgroup.series("file_bytes")?.max()?.1;
+    Some(risen_mark_bytes(cgroup)? - files)
 }
 
 /// The tree's memory as last sampled at a time.
@@ -92,6 +102,28 @@ mod tests {
         let shared = CgroupRow { owned: 0.0, ..OWN };
         let alone = held(shared, &[(0, 10.0, 0.0, 0.0)], 10.0);
         assert_eq!(alone, 10.0, "a neighbour's memory is not the job's");
+    }
+
+    #[test]
+    fn a_spike_between_two_readings_is_in_the_mark_of_the_kernel() {
+        let row = |mark: f64| CgroupRow {
+            usage_bytes: 100.0,
+            peak_bytes: mark,
+            file_bytes: 10.0,
+            shmem_bytes: 0.0,
+            ..OWN
+        };
+        let spec = TableSpec::cgroup("/job");
+        let of = |rows: &[(u64, CgroupRow)]| {
+            let mut recording = fixture::recording();
+            recording.tables = vec![
+                fixture::table_of(spec.clone(), rows),
+                fixture::tree(&[(0, 90.0, 0.0, 0.0)]),
+            ];
+            held_of_cgroup(&recording, "/job", 300, 90.0)
+        };
+        assert_eq!(of(&[(0, row(100.0)), (9, row(250.0))]), 240.0);
+        assert_eq!(of(&[(0, row(250.0)), (9, row(250.0))]), 90.0, "an old mark");
     }
 
     #[test]

@@ -29,6 +29,17 @@ pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {
 /// behind a misspelt name nothing lies, and what this directory has in the fallback folder is not what was asked for.
 pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<PathBuf, Failure> {
     let root = runs_root(place, settings);
+    if let Err(error) = std::fs::read_dir(&root)
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        let sentence = format!(
+            "cannot read the folder {}: permission denied",
+            root.display()
+        );
+        return Err(
+            Failure::new(sentence).hint("its owner can share runs with `nilo run --shared`")
+        );
+    }
     // A variable may name a folder that the first recording will make, or that could not be made.
     let is_of_variable = std::env::var_os("NILO_DIR").is_some_and(|dir| root == Path::new(&dir));
     if place.dir.is_none() || is_of_variable || root.symlink_metadata().is_ok() {

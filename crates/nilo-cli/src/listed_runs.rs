@@ -3,7 +3,8 @@
 use nilo_analysis::outline;
 use nilo_answer::runs::ListedRun;
 use nilo_recorder::after_the_fact;
-use nilo_runfile::{RunFolder, RunfileError, Validity};
+use nilo_runfile::{RunFolder, RunfileError, Validity, unix_nanos};
+use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Ending, Recording, RunStatus, Severity, Subject, TableSpec};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,10 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 3");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 4");
+
+/// What ended a recording that broke off is known by then.
+const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;
 
 /// A line of the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,8 +52,15 @@ impl RunLine {
         }
     }
 
-    fn is_running(&self) -> bool {
-        self.figures.status == RunStatus::Running
+    /// Whether nothing can change it any more but its files. Of a recording that broke off, the kernel may still tell why.
+    fn is_final(&self) -> bool {
+        let lasted = (self.figures.duration_secs * NANOS_PER_SEC as f64) as u64;
+        let ended = self.figures.started_unix_nanos.saturating_add(lasted);
+        match self.figures.status {
+            RunStatus::Running => false,
+            RunStatus::Lost => unix_nanos().saturating_sub(ended) > EXPLAINED_NANOS,
+            _ => true,
+        }
     }
 }
 
@@ -90,7 +101,7 @@ pub(crate) fn list_jobs(
 fn list_job(folder: &RunFolder) -> Result<Vec<RunLine>, Failure> {
     folder.derive(FILE, PROGRAM, || {
         let (listed, is_complete) = read_job(folder)?;
-        let is_final = is_complete && !listed.iter().any(RunLine::is_running);
+        let is_final = is_complete && listed.iter().all(RunLine::is_final);
         let validity = match is_final {
             true => Validity::UntilFilesChange,
             false => Validity::Once,
@@ -180,6 +191,18 @@ mod tests {
         let state = folder.files_state(PROGRAM).unwrap();
         folder.write_derived(FILE, state, br#"[{"figures": 3}]"#);
         assert_eq!(list_job(&folder).unwrap(), read);
+    }
+
+    #[test]
+    fn a_recording_that_has_just_broken_off_may_still_be_explained() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = finished_run(root.path());
+        let mut line = list_job(&folder).unwrap().remove(0);
+        assert!(line.is_final());
+        line.figures.status = RunStatus::Lost;
+        assert!(line.is_final(), "it began in 1970");
+        line.figures.started_unix_nanos = unix_nanos();
+        assert!(!line.is_final());
     }
 
     #[test]

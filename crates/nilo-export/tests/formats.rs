@@ -42,6 +42,7 @@ fn empty() -> Recording {
             root_pids: vec![],
             interval_nanos: TENTH,
             slurm: None,
+            asked_dir: None,
             limit: None,
             ending: None,
         },

@@ -48,6 +48,7 @@ pub fn describe_run(
         root_pids: Vec::new(),
         interval_nanos: 0,
         slurm: own_slurm_job(),
+        asked_dir: None,
         limit: None,
         ending: None,
     }
@@ -97,6 +98,8 @@ pub fn create_run_folder(
         }
         Err(error) => error,
     };
+    let asked = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    description.asked_dir = Some(asked.display().to_string());
     for candidate in fallback_roots() {
         let create = |told: &RunDescription| RunFolder::create_for(access(), &candidate, told);
         if let Ok(folder) = create_with_free_id(description, create) {

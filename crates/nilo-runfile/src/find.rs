@@ -83,17 +83,22 @@ pub fn readable_runs(root: &Path) -> Vec<DescribedRun> {
     folders.filter_map(described).collect()
 }
 
-/// Fallback folders with the runs in them whose own folder, in this directory, could not be written.
+/// Fallback folders with the runs in them that were meant for this folder, which could not be written then.
 pub fn runs_elsewhere(root: &Path, fallbacks: &[PathBuf]) -> Vec<(PathBuf, Vec<DescribedRun>)> {
     let Ok(here) = std::env::current_dir() else {
         return Vec::new();
     };
+    let asked_for = std::path::absolute(root).ok();
     let is_root = |folder: &Path| folder.canonicalize().ok() == root.canonicalize().ok();
     let elsewhere = fallbacks.iter().filter(|folder| !is_root(folder));
     elsewhere
         .map(|folder| {
             let mut runs = readable_runs(folder);
-            runs.retain(|(_, run)| Path::new(&run.cwd) == here);
+            runs.retain(|(_, run)| match &run.asked_dir {
+                Some(asked) => Some(Path::new(asked)) == asked_for.as_deref(),
+                // Recorded before it was written down.
+                None => Path::new(&run.cwd) == here,
+            });
             (folder.clone(), runs)
         })
         .filter(|(_, runs)| !runs.is_empty())

@@ -31,6 +31,7 @@ pub fn recording() -> Recording {
             root_pids: vec![],
             interval_nanos: 100_000_000,
             slurm: None,
+            asked_dir: None,
             limit: None,
             ending: None,
         },

@@ -163,6 +163,9 @@ pub struct RunDescription {
     /// The Slurm job that it ran in, by its environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<SlurmJobId>,
+    /// The folder that it was meant to be stored in, where that could not be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_dir: Option<String>,
     /// The limit at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,

@@ -94,7 +94,7 @@ and is never freed. Detecting one takes at least ten seconds or fifty training s
 The default is the last run. If nothing has been recorded yet, it monitors all your running Python programs, \
 or the host and the GPUs if there are none; the same with --duration alone. \
 With --pid or --name it monitors running processes for 30 seconds, or for --duration (at least ten), and names those that grow. \
-What it measures is kept as a run, as `nilo watch` does, unless --no-record is given. \
+What it measures of processes named by --pid or --name is kept as a run, as `nilo watch` does, unless --no-record is given. \
 A program that is still loading looks like one that leaks: start once it has loaded.\n\n\
 Exit status: 0 no leak, 1 a leak, 2 an error.\n\n\
 Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --check --threshold 100 --pid 4711\n  nilo leak --csv mprofile_20261115.dat\n  \

@@ -45,7 +45,8 @@ pub(crate) fn run(
         settings,
         duration_nanos,
         slack_nanos: SLACK_NANOS,
-        is_kept: true,
+        // Nobody asked to record whoever happens to run.
+        is_kept: args.live.names_processes(),
     };
     let levels = match quiet {
         true => LevelDisplay::Off,

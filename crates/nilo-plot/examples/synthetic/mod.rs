@@ -42,6 +42,7 @@ pub fn empty(name: &str) -> Recording {
             root_pids: vec![100],
             interval_nanos: SECOND / 10,
             slurm: None,
+            asked_dir: None,
             limit: None,
             ending: None,
         },

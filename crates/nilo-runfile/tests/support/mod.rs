@@ -70,6 +70,7 @@ pub fn description(start: u64) -> RunDescription {
         root_pids: Vec::new(),
         interval_nanos: 0,
         slurm: None,
+        asked_dir: None,
         limit: None,
         ending: None,
     }
