@@ -3,6 +3,7 @@
 use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::peak::tree_peak;
 use nilo_analysis::{Metric, metrics};
+use nilo_sample::units::format_bytes;
 use nilo_sample::{Limit, Recording, Subject};
 
 use crate::chart::Chart;
@@ -156,6 +157,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
 /// A limit, and whose it is where it is not that of all runs.
 struct RunLimit<'a> {
     limit: Limit,
+    is_of_one_source: bool,
     of: Vec<(usize, &'a str)>,
 }
 
@@ -163,9 +165,13 @@ impl RunLimit<'_> {
     fn text(&self) -> String {
         let short = |(_, label): &(usize, &str)| label.chars().take(40).collect::<String>();
         let labels: Vec<String> = self.of.iter().map(short).collect();
-        match labels.is_empty() {
+        let limit = match self.is_of_one_source {
             true => limit_text(&self.limit),
-            false => format!("{}: {}", labels.join(", "), limit_text(&self.limit)),
+            false => format!("limit {}", format_bytes(self.limit.bytes as f64)),
+        };
+        match labels.is_empty() {
+            true => limit,
+            false => format!("{}: {limit}", labels.join(", ")),
         }
     }
 
@@ -185,10 +191,18 @@ fn limits<'a>(runs: &[(&'a str, &Recording)], usual: Option<&Limit>) -> Vec<RunL
         let Some(limit) = limit_in_force(recording).or_else(|| usual.cloned()) else {
             continue;
         };
-        match limits.iter_mut().find(|known| known.limit == limit) {
-            Some(known) => known.of.push((index, label)),
+        match limits
+            .iter_mut()
+            .find(|known| known.limit.bytes == limit.bytes)
+        {
+            // One line, where cgroups of two names have one limit.
+            Some(known) => {
+                known.is_of_one_source &= known.limit.source == limit.source;
+                known.of.push((index, label));
+            }
             None => limits.push(RunLimit {
                 limit,
+                is_of_one_source: true,
                 of: vec![(index, label)],
             }),
         }

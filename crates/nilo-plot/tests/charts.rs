@@ -9,7 +9,7 @@ mod synthetic;
 use nilo_analysis::ChartFigures;
 use nilo_plot::{Chart, ChartOptions, PeakMark, Theme, compare_chart, memory_chart};
 use nilo_sample::units::format_bytes;
-use nilo_sample::{Event, Recording, RunStatus};
+use nilo_sample::{Event, Limit, LimitSource, Recording, RunStatus};
 use proptest::prelude::*;
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg;
@@ -211,6 +211,14 @@ fn compared_runs_show_their_limits_and_kills() {
     fine.description.limit = killed.description.limit.clone();
     let chart = compare_chart(&[("leaky", &killed), ("fine", &fine)], &options);
     assert!(has_text(&chart, "limit 4.00 GiB") && !has_text(&chart, "fine: limit"));
+    // So are limits of one size in cgroups of two names, without either name.
+    if let Some(Limit { source, .. }) = &mut fine.description.limit {
+        *source = LimitSource::Host;
+    }
+    let chart = compare_chart(&[("leaky", &killed), ("fine", &fine)], &options);
+    let told: Vec<String> = texts(&chart);
+    let told: Vec<&String> = told.iter().filter(|text| text.contains("limit")).collect();
+    assert_eq!(told, ["limit 4.00 GiB"]);
 }
 
 #[test]

@@ -591,7 +591,7 @@ fn a_job_whose_ranks_end_one_after_another_leaked_all_the_same() {
 }
 
 #[test]
-fn what_a_single_process_holds_is_what_the_job_grew_by() {
+fn one_process_that_leaks_has_one_amount() {
     let mut run = recording();
     let id = ProcessId {
         pid: 7,
@@ -601,13 +601,18 @@ fn what_a_single_process_holds_is_what_the_job_grew_by() {
     run.tables = vec![tree(|t| 100.0 + 2.0 * t, 400), rows];
     run.events = vec![event];
     let leak = one(&run, 400, "leak");
-    let held: f64 = leak
-        .text
-        .rsplit(": ")
-        .next()
-        .and_then(|text| text.split(' ').next()?.parse().ok())
-        .unwrap();
-    assert!((700.0..=800.0).contains(&held), "{}", leak.text);
+    // Its amount stands in the evidence, once.
+    assert!(
+        leak.text.ends_with("in python train.py (PID 7)"),
+        "{}",
+        leak.text
+    );
+    let amounts = leak
+        .evidence
+        .iter()
+        .filter(|text| text.contains("MiB since"));
+    assert_eq!(amounts.count(), 1, "{:?}", leak.evidence);
+    assert!(!leak.evidence.iter().any(|text| text.contains("PID")));
 }
 
 #[test]

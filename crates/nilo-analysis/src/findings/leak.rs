@@ -46,15 +46,13 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
         Some(step) if steps.begin_by(time) => format!("step {step} ({})", format_duration(time)),
         _ => format_duration(time),
     };
-    let holders: Vec<String> = leak_holders(recording, verdict)
-        .iter()
-        .map(MemoryHolder::to_string)
-        .collect();
+    let holders = MemoryHolder::list(&leak_holders(recording, verdict));
     let place = match (verdict.odd_peers.first(), holders.first()) {
         (Some(odd), _) => format!(", in {}", odd.who()),
         (None, Some(who)) => format!(", in {who}"),
         (None, None) => String::new(),
     };
+    let holder_count = holders.len();
     let mut evidence = vec![format!(
         "memory held at the lowest point of each cycle rose by {} since {}, {rate_between}",
         format_bytes(growth.grown_bytes),
@@ -77,7 +75,8 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
     }
     evidence.extend(verdict.odd_peers.iter().map(GrowingPeer::to_string));
     evidence.extend(phase_share::largest(recording, resource, since, end));
-    evidence.extend(holders);
+    // One alone has been named already.
+    evidence.extend(holders.into_iter().filter(|_| holder_count > 1));
     if verdict.led_to_end && verdict.may_be_loading {
         evidence.push(
             "in its first minute and its first 50 steps, it may have been loading more than fits"
@@ -139,6 +138,16 @@ impl MemoryHolder {
         match self.pids.as_slice() {
             [pid] => format!("{} (PID {pid})", self.name),
             pids => format!("{} processes {}", pids.len(), self.name),
+        }
+    }
+}
+
+impl MemoryHolder {
+    /// Several with what each holds. One alone without: the growth itself is said elsewhere, and is not measured the same way.
+    pub fn list(holders: &[MemoryHolder]) -> Vec<String> {
+        match holders {
+            [alone] => vec![alone.who()],
+            several => several.iter().map(MemoryHolder::to_string).collect(),
         }
     }
 }

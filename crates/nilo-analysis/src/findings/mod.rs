@@ -6,6 +6,7 @@ mod copy_on_write;
 mod fragmentation;
 mod leak;
 mod lost_samples;
+mod memory_ends_early;
 mod near_miss;
 mod oom_risk;
 mod out_of_memory;
@@ -70,6 +71,7 @@ pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     findings.extend(surroundings::find(recording));
     findings.extend(pressure::find(recording));
     findings.extend(lost_samples::find(recording));
+    findings.extend(memory_ends_early::find(recording));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }

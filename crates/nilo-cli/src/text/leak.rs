@@ -43,16 +43,9 @@ fn place(holders: &[MemoryHolder]) -> String {
     if holders.is_empty() {
         return String::new();
     }
-    // Sizes only tell several apart: the growth itself has been said.
-    let spelled: Vec<String> = holders
-        .iter()
-        .map(|holder| match holders.len() {
-            1 => holder.who(),
-            _ => holder.to_string(),
-        })
-        .map(|text| one_line(&text, 2 * NAME_CHARS))
-        .collect();
-    format!(", in {}", spelled.join(", "))
+    let spelled = MemoryHolder::list(holders).into_iter();
+    let spelled = spelled.map(|text| one_line(&text, 2 * NAME_CHARS));
+    format!(", in {}", spelled.collect::<Vec<String>>().join(", "))
 }
 
 /// Writes one line: the leaks, or that there is none.
