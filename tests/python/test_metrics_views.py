@@ -134,6 +134,11 @@ def test_show_as_csv_says_where_the_metrics_are(made_up):
     assert "for the metrics use `nilo export" in shown.stderr and "--long" in shown.stderr
 
 
+def test_plain_csv_of_a_run_with_metrics_says_where_they_are(made_up):
+    assert "--long writes the metrics too" in made_up("export", "base").stderr
+    assert made_up("export", "base", "--long").stderr == ""
+
+
 def test_plain_csv_of_a_run_without_memory_says_where_the_rest_is(made_up):
     result = made_up("export", "resumed")
     assert len(result.stdout.splitlines()) == 1 and "--long" in result.stderr

@@ -7,7 +7,7 @@ use nilo_export::{
     CsvColumns, ExportError, write_csv, write_csv_long, write_json, write_parquet,
     write_tensorboard, write_tensorboard_folder,
 };
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{RecordedTable, Recording, Subject};
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::failure::{Failure, note};
@@ -62,15 +62,20 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
     Ok(0)
 }
 
-/// The table has a row for each sample of memory: without samples it is empty, whatever else was recorded.
+/// The table has a row for each sample of memory: without samples it is empty, and metrics are never in it.
 fn say_what_is_missing(recording: &Recording) {
     let has_rows = |subject: &Subject| {
         let table = recording.table(subject);
         table.is_some_and(|table| !table.times.is_empty())
     };
+    let has_metrics = |table: &RecordedTable| {
+        matches!(table.spec.subject, Subject::Metrics { .. }) && !table.times.is_empty()
+    };
     let has_others = recording.tables.iter().any(|table| !table.times.is_empty());
     if !has_rows(&Subject::Tree) && has_others {
         note("no memory was sampled in this run; --long writes everything else");
+    } else if recording.tables.iter().any(has_metrics) {
+        note("this CSV has the samples of memory only; --long writes the metrics too");
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn check_devices(wanted: &[u32]) -> Result<(), Failure> {
         return Ok(());
     }
     let gpus = known_gpus(LONGEST_OPENING).map_err(|reason| {
-        Failure::new(reason).hint("omit --devices to monitor the memory of the host")
+        Failure::new(reason).hint("without --devices, `nilo monitor` and `nilo oom --monitor` watch the host and the cgroup")
     })?;
     let is_known = |index: &u32| gpus.iter().any(|gpu| gpu.index == *index);
     let Some(missing) = wanted.iter().find(|index| !is_known(index)) else {
