@@ -55,6 +55,8 @@ class Run(_native.Run):
     _training: Callable[[], object] | None = None
     _was_made_for_training = False
     _training_is_over = False
+    # Begun without `init`, for whatever was logged or timed first.
+    _is_implicit = False
     # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
     _opened_by: int | None = None
     _thread: Thread | None = None
@@ -197,7 +199,7 @@ def init(
 
     `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
     `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
-    `resume` is the run that this one continues, by id, name or path; True is the last one of the same name.
+    `resume` is the run that this one continues, by id, name or path; True is the last one of the same name, and None, False or "" is none.
     """
     if name is not None:
         require_type(name, str, "name")
@@ -207,7 +209,7 @@ def init(
     if tags is not None:
         require_type(tags, Mapping, "tags")
     if resume is True:
-        require(name is not None, "resume=True continues the last run of the same name: give a name")
+        require(bool(name), "resume=True continues the last run of the same name: give a name")
     with _open_runs.lock:
         _open_runs.make_room()
         outer = _open_runs.started_under()
@@ -299,13 +301,13 @@ def begin_beside(name: str | None) -> Run:
 
 
 def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | None, root: str) -> str | None:
-    if resume is None or resume is False:
+    if resume is None or resume is False or resume == "":
         return None
     from .reading import read_run
 
-    asked = name if resume is True else os.fspath(resume)
+    asked = name or "" if resume is True else os.fspath(resume)
     try:
-        resumed = read_run(asked or "last", dir=root)
+        resumed = read_run(asked, dir=root)
         if "ending" not in resumed.description and resumed.summary()["status"] == "running":
             warn_once(f"resume: {resumed.path.name} is still running")
         return resumed.path.name
@@ -341,7 +343,11 @@ def current_run() -> Run:
         return run
     with _open_runs.lock:
         before = _open_runs.last_finished()
-        return _open_runs.current() or (_join() if before is None else _begin_again(before))
+        run = _open_runs.current()
+        if run is None:
+            run = _join() if before is None else _begin_again(before)
+            run._is_implicit = True
+        return run
 
 
 def _begin_again(before: Run) -> Run:
