@@ -66,7 +66,7 @@ def gpu_totals(levels: Sequence[tuple[int, int]]) -> tuple[int, float, float]: .
 
 @disjoint_base
 class Run:
-    def __new__(cls, path: str | os.PathLike[str] | None = None) -> Self: ...
+    def __new__(cls, path: str | os.PathLike[str] | None = None, *, is_lost: bool = False) -> Self: ...
     @staticmethod
     def make_folder(
         root: str | os.PathLike[str],

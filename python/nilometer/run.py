@@ -265,7 +265,7 @@ def begin(
         except OSError as error:
             report(f"cannot join the run of NILO_RUN_DIR: {error}" if job else f"nothing is recorded: {error}")
     if run is None:
-        return Run(None)
+        return Run(None, is_lost=True)
     if refused is not None:
         report(f"{refused}; recording to {os.path.dirname(path)} instead")
     if is_new:

@@ -58,10 +58,10 @@ pub(crate) struct Run {
 
 #[pymethods]
 impl Run {
-    /// Joins the run in a folder, or is a run that stores nothing.
+    /// Joins the run in a folder, or is a run that stores nothing; with `is_lost`, because it could not be stored.
     #[new]
-    #[pyo3(signature = (path=None))]
-    fn new(path: Option<PathBuf>) -> PyResult<Run> {
+    #[pyo3(signature = (path=None, *, is_lost=false))]
+    fn new(path: Option<PathBuf>, is_lost: bool) -> PyResult<Run> {
         let sink = match &path {
             Some(path) => {
                 let folder = RunFolder::open(path).map_err(os_error)?;
@@ -72,6 +72,7 @@ impl Run {
         Ok(Run {
             shared: Arc::new(SharedRun {
                 path: path.map(|path| std::path::absolute(&path).unwrap_or(path)),
+                is_lost,
                 sink: Mutex::new(sink),
                 pending: Mutex::default(),
                 has_pending: AtomicBool::new(false),

@@ -77,6 +77,8 @@ impl RunRole {
 /// The state that the classes of one process share.
 pub(crate) struct SharedRun {
     pub(crate) path: Option<PathBuf>,
+    /// Nothing is stored because it could not be, not because recording is switched off.
+    pub(crate) is_lost: bool,
     pub(crate) sink: Mutex<Sink>,
     pub(crate) pending: Mutex<PendingQueue>,
     /// Whether anything is pending: looked at in every call, where a lock would cost.
@@ -148,7 +150,7 @@ impl SharedRun {
 
     #[cold]
     fn count_lost_call(&self) {
-        if self.is_stored() {
+        if self.is_stored() || self.is_lost {
             self.lost_calls.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -223,7 +225,9 @@ impl SharedRun {
         step: RowStep,
     ) -> QuickOutcome {
         if self.path.is_none() {
-            return QuickOutcome::Stored; // Recording is switched off.
+            // Recording is switched off, or the user was told that it is impossible.
+            self.count_lost_call();
+            return QuickOutcome::Stored;
         }
         let mut room = QuickRowBuffer::new();
         let Some(row) = room.fill(dict) else {
