@@ -18,6 +18,7 @@ use crate::errors::{os_error, sentence, value_error};
 use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
 use crate::number;
+use crate::phase_timer::nanos_of_phase;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
@@ -324,14 +325,17 @@ impl Run {
     }
 
     /// Stores a phase that took so many seconds and has just ended.
-    fn phase(&self, name: Text, seconds: f64) {
+    fn phase(&self, py: Python<'_>, name: Text, seconds: f64) -> PyResult<()> {
+        let duration_nanos = match nanos_of_phase(&name, seconds) {
+            Ok(nanos) => nanos,
+            Err(problem) => return report(py, &problem),
+        };
         self.shared.store(|stream| {
             let (table, step) = (stream.phase(&name), stream.step);
-            let row = PhaseRow {
-                duration_nanos: (seconds * 1e9).round(),
-            };
+            let row = PhaseRow { duration_nanos };
             stream.append(table, step, &row.values())
         });
+        Ok(())
     }
 
     /// Calls of this process whose values could not be stored, each counted once; those after the run's end are among them.
