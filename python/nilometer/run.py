@@ -220,6 +220,7 @@ def init(
                 joined = outer
             job = os.fspath(Run.job_of(outer))
             outer = None if job == outer else job
+        outer = _unless_over(outer)
         run = begin(
             name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer, joined=joined
         )
@@ -295,9 +296,15 @@ def begin_beside(name: str | None) -> Run:
         _open_runs.make_room(beside=True)
         current = own_current()
         is_of_logger = current is not None and current._was_made_for_training
-        run = begin(name, inside=_open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None)
+        outer = _open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None
+        run = begin(name, inside=_unless_over(outer))
         _open_runs.add(run, beside=True)
     return run
+
+
+def _unless_over(job: str | None) -> str | None:
+    """Nobody records the memory of what begins in a job that has ended; a process that outlives it has runs of its own."""
+    return None if job is None or _native.job_is_over(job) else job
 
 
 def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | None, root: str) -> str | None:
