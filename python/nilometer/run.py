@@ -362,8 +362,7 @@ def _begin_again(before: Run) -> Run:
         return _join()
     run = init(before._name, dir=before._folder)
     if before.path is not None and run.path is not None and run.path != before.path:
-        # Not a trouble that strict mode should raise for: nothing is lost.
-        warn_once(
+        report(
             "the run is finished: logging after finish() starts a new run of the same name "
             "(call nilometer.init() to start one explicitly)"
         )

@@ -20,7 +20,7 @@ use crate::quick_row::QuickRowBuffer;
 use crate::rank_end::RankEnd;
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
-use crate::trouble::{report, warn_once};
+use crate::trouble::report;
 
 /// The group of what `Run.log` stores.
 pub(crate) const METRICS: &str = "metrics";
@@ -334,7 +334,7 @@ impl SharedRun {
             report(py, &explain(&name, &refusal))?;
         }
         if let Some((before, now)) = restart {
-            warn_once(
+            report(
                 py,
                 &format!(
                     "log: the step went back from {before} to {now}; every point is kept, but steps repeat. Pass a step that keeps counting, such as epoch * len(loader) + step"
@@ -342,9 +342,8 @@ impl SharedRun {
             )?;
         }
         for name in absent {
-            // Whoever says so has not measured it: nothing to raise for.
             let text = format!("log: {name:?} is None; only scalars are stored");
-            warn_once(py, &text)?;
+            report(py, &text)?;
         }
         for (name, what) in unusable {
             report(
