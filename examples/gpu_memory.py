@@ -27,7 +27,12 @@ def main() -> None:
             kept.append(bytearray(b"x") * (64 << 20))
         timer.stop("forward")
         figures = profiler.measure(f"step {step}")
-        print(f"step {step}: {figures['allocated_gb']:.3f} GB allocated, {figures['max_allocated_gb']:.3f} GB at most")
+        host = profiler.host_reading()
+        if host is None:
+            print(f"step {step}: {figures['allocated_gb']:.3f} GB allocated, {figures['max_allocated_gb']:.3f} GB at most")
+        else:
+            # Without a GPU its figures are 0.
+            print(f"step {step}: {host['memory_bytes'] / 2**30:.3f} GB of host memory")
     print("grew by more than 0.2 GB:", profiler.detect_leak(threshold_gb=0.2))
     print(f"forward: {1000 * timer.get_summary()['forward']['mean_sec']:.1f} ms")
 

@@ -26,7 +26,7 @@ def text_file() -> pathlib.Path:
 def main() -> None:
     path = text_file()
 
-    print("--- a class that stands in for BPE")
+    print("--- drop-in replacement for BPE")
     bpe = BPEWithMonitoring(monitor_interval=0.05)
     bpe.train(path, vocab_size=400, special_tokens=["<|end|>"], save_memory_log=True)
     figures = bpe.get_memory_stats()

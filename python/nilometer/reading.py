@@ -189,6 +189,8 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
 
     The latter are looked for in `dir`, `NILO_DIR`, `dir` of `nilo.toml`, or `./.nilo`.
     """
+    if run is None:
+        raise ValueError("read_run: None is no run; the path of a run that stores nothing is None")
     # The folder is not asked for where a path says it.
     root = dir if dir is not None else "." if (pathlib.Path(run) / "run.json").is_file() else runs_folder()
     return RecordedRun(_native.find_run(root, run))

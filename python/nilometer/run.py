@@ -55,6 +55,8 @@ class Run(_native.Run):
     _training: Callable[[], object] | None = None
     _was_made_for_training = False
     _training_is_over = False
+    # Begun without `init`, for whatever was logged or timed first.
+    _is_implicit = False
     # Who opened it, here or before a fork; one of several loggers side by side is never the current run.
     _opened_by: int | None = None
     _thread: Thread | None = None
@@ -197,7 +199,7 @@ def init(
 
     `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
     `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
-    `resume` is the run that this one continues, by id, name or path; True is the last one of the same name.
+    `resume` is the run that this one continues, by id, name or path; True is the last one of the same name, and None, False or "" is none.
     """
     if name is not None:
         require_type(name, str, "name")
@@ -207,7 +209,7 @@ def init(
     if tags is not None:
         require_type(tags, Mapping, "tags")
     if resume is True:
-        require(name is not None, "resume=True continues the last run of the same name: give a name")
+        require(bool(name), "resume=True continues the last run of the same name: give a name")
     with _open_runs.lock:
         _open_runs.make_room()
         outer = _open_runs.started_under()
@@ -218,6 +220,7 @@ def init(
                 joined = outer
             job = os.fspath(Run.job_of(outer))
             outer = None if job == outer else job
+        outer = _unless_over(outer)
         run = begin(
             name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer, joined=joined
         )
@@ -263,7 +266,7 @@ def begin(
         except OSError as error:
             report(f"cannot join the run of NILO_RUN_DIR: {error}" if job else f"nothing is recorded: {error}")
     if run is None:
-        return Run(None)
+        return Run(None, is_lost=True)
     if refused is not None:
         report(f"{refused}; recording to {os.path.dirname(path)} instead")
     if is_new:
@@ -293,19 +296,25 @@ def begin_beside(name: str | None) -> Run:
         _open_runs.make_room(beside=True)
         current = own_current()
         is_of_logger = current is not None and current._was_made_for_training
-        run = begin(name, inside=_open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None)
+        outer = _open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None
+        run = begin(name, inside=_unless_over(outer))
         _open_runs.add(run, beside=True)
     return run
 
 
+def _unless_over(job: str | None) -> str | None:
+    """Nobody records the memory of what begins in a job that has ended; a process that outlives it has runs of its own."""
+    return None if job is None or _native.job_is_over(job) else job
+
+
 def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | None, root: str) -> str | None:
-    if resume is None or resume is False:
+    if resume is None or resume is False or resume == "":
         return None
     from .reading import read_run
 
-    asked = name if resume is True else os.fspath(resume)
+    asked = name or "" if resume is True else os.fspath(resume)
     try:
-        resumed = read_run(asked or "last", dir=root)
+        resumed = read_run(asked, dir=root)
         if "ending" not in resumed.description and resumed.summary()["status"] == "running":
             warn_once(f"resume: {resumed.path.name} is still running")
         return resumed.path.name
@@ -341,7 +350,11 @@ def current_run() -> Run:
         return run
     with _open_runs.lock:
         before = _open_runs.last_finished()
-        return _open_runs.current() or (_join() if before is None else _begin_again(before))
+        run = _open_runs.current()
+        if run is None:
+            run = _join() if before is None else _begin_again(before)
+            run._is_implicit = True
+        return run
 
 
 def _begin_again(before: Run) -> Run:
@@ -349,8 +362,7 @@ def _begin_again(before: Run) -> Run:
         return _join()
     run = init(before._name, dir=before._folder)
     if before.path is not None and run.path is not None and run.path != before.path:
-        # Not a trouble that strict mode should raise for: nothing is lost.
-        warn_once(
+        report(
             "the run is finished: logging after finish() starts a new run of the same name "
             "(call nilometer.init() to start one explicitly)"
         )

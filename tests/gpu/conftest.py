@@ -22,6 +22,8 @@ def own_folder(tmp_path, monkeypatch):
     """Each test has its own folder of runs, and leaves no run open."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    # A run that another test finished is not one that this test logs on after.
+    monkeypatch.setattr(nilometer._open_runs, "_last_finished", None)
     yield
     nilometer.finish()
 

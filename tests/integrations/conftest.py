@@ -38,6 +38,8 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NILO_DIR", str(tmp_path / "runs"))
     monkeypatch.delenv("NILO_RUN_DIR", raising=False)
     torch.manual_seed(7)
+    # A run that another test finished is not one that this test logs on after.
+    monkeypatch.setattr(nilometer._open_runs, "_last_finished", None)
     yield tmp_path
     nilometer.finish()
 

@@ -76,6 +76,9 @@ def test_peak_and_batch_time(tmp_path):
 def test_gpu_memory_without_a_gpu(tmp_path):
     out = run_example("gpu_memory.py", tmp_path).stdout
     assert "measuring host memory\n" in out
+    used = [float(gb) for gb in re.findall(r"^step \d: (\d+\.\d+) GB of host memory$", out, re.M)]
+    assert len(used) == 5 and used[4] - used[0] > 0.2
+    assert "allocated" not in out
     assert "grew by more than 0.2 GB: True\n" in out
 
 

@@ -202,6 +202,35 @@ def test_a_disk_that_is_full_from_the_start(nilo, small_disk):
     assert "warning:" in result.stderr and "panicked" not in result.stderr
 
 
+@pytest.fixture
+def full_disk(tmp_path):
+    """Takes the folder of a run, and none of its points."""
+    with disk_of(tmp_path / "full", "16k") as folder:
+        yield folder
+
+
+def test_what_python_cannot_store_at_all_is_counted(full_disk, tmp_path):
+    program = """
+        import sys, warnings, nilometer, nilometer.metrics
+        warnings.simplefilter("ignore")
+        run = nilometer.init(name="full", dir=sys.argv[1])
+        assert run.path is None
+        for step in range(3):
+            run.log({"loss": 1.0}, step=step)
+        run.mark("end")
+        nilometer.metrics.MetricTracker(run).update("a", 1.0)
+        print(run.dropped)
+        try:
+            nilometer.read_run(run.path)
+        except ValueError as error:
+            print(error)
+    """
+    told = run_program(program, tmp_path, full_disk / "runs", NILO_STRICT="")
+    assert told.stdout.splitlines() == ["5", "read_run: None is no run; the path of a run that stores nothing is None"]
+    disabled = "import nilometer; run = nilometer.init(); run.log({'a': 1.0}); print(run.dropped)"
+    assert run_program(disabled, tmp_path, NILO_MODE="disabled").stdout == "0\n"
+
+
 def test_a_run_that_outgrows_the_disk_says_how_it_ended(nilo, tiny_disk):
     """No further segment can be written; the summary, `run.json` and a later reader know the end and the peak all the same."""
     code = "import time\nx=[]\nfor i in range(60): x.append(bytearray(1<<20)); time.sleep(.02)\nx.append(bytearray(80<<20)); time.sleep(1); raise SystemExit(3)"

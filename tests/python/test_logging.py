@@ -52,7 +52,9 @@ def test_without_a_step_each_call_is_the_next(run):
     assert read(run).series("a").step.tolist() == [0, 10, 11]
 
 
-def test_steps_that_go_back_are_kept_and_the_newest_wins(run):
+@pytest.mark.filterwarnings("ignore:.*the step went back")
+def test_steps_that_go_back_are_kept_and_the_newest_wins(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
     for step, value in [(0, 1.0), (1, 2.0), (2, 3.0), (1, 20.0), (2, 30.0)]:
         run.log({"loss": value}, step=step)
     series = read(run).series("loss")
@@ -134,7 +136,8 @@ def test_a_trouble_is_said_once_and_at_the_users_line(run, monkeypatch):
     assert said[0].filename == __file__
 
 
-def test_none_means_not_measured_and_is_said_once(run):
+def test_none_means_not_measured_and_is_said_once(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for step in range(3):
@@ -328,7 +331,9 @@ def test_an_export_that_cannot_be_is_said(run, tmp_path):
         read(run).export(tmp_path / "no such folder" / "out.csv")
 
 
-def test_threads_log_at_once(run):
+@pytest.mark.filterwarnings("ignore:.*the step went back")
+def test_threads_log_at_once(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
     import threading
 
     def work(number):

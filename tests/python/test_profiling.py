@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import time
 
 import pytest
@@ -61,6 +62,8 @@ def test_a_phase_is_timed_when_its_block_raises(run):
         (lambda timer: timer.stop(), "no phase is open"),
         (lambda timer: (timer.start("a"), timer.start("a")), "already running"),
         (lambda timer: (timer.start("a"), timer.start("b"), timer.stop("a")), "b was still open"),
+        (lambda timer: timer.start(""), "its name is empty"),
+        (lambda timer: timer.add("", 1.0), "its name is empty"),
     ],
 )
 def test_misuse_of_a_timer_is_said_and_survived(run, monkeypatch, misuse, word):
@@ -72,6 +75,34 @@ def test_misuse_of_a_timer_is_said_and_survived(run, monkeypatch, misuse, word):
         misuse(timer)
     timer.start("still works")
     assert timer.stop("still works") >= 0
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, -math.inf, 1e300])
+def test_what_is_no_duration_is_left_out_everywhere(run, monkeypatch, seconds):
+    timer = TrainingTimer()
+    timer.add("a", 0.5)
+    for cause in (lambda: timer.add("a", seconds), lambda: run.phase("a", seconds), lambda: run.phase("", 1.0)):
+        with pytest.raises(NilometerError, match='phase "a?": .*; it is left out'):
+            cause()
+    monkeypatch.delenv("NILO_STRICT")
+    monkeypatch.setattr(nilometer._trouble, "_said", set())
+    with pytest.warns(NilometerWarning) as said:
+        for _ in range(3):
+            timer.add("a", seconds)
+    assert len(said) == 1
+    run.finish()
+    told = timer.get_summary()["a"]
+    assert (told["count"], told["total_sec"]) == (1, 0.5)
+    assert nilometer.read_run(run.path).phase("a").value.tolist() == [0.5]
+
+
+def test_a_block_without_a_name_is_said_once(run, monkeypatch):
+    monkeypatch.delenv("NILO_STRICT")
+    monkeypatch.setattr(nilometer._trouble, "_said", set())
+    with pytest.warns(NilometerWarning) as said:
+        with TrainingTimer().phase(""):
+            pass
+    assert len(said) == 1
 
 
 def test_starts_without_stops_come_to_an_end(run):

@@ -27,6 +27,20 @@ const MOST_STRANDS: usize = 10_000;
 /// Distinct phases.
 const MOST_PHASES: usize = 1_000;
 
+const EMPTY_NAME: &str = "its name is empty";
+
+/// The duration of a phase that somebody else timed, in nanoseconds; or why it is left out.
+pub(crate) fn nanos_of_phase(name: &str, seconds: f64) -> Result<f64, String> {
+    let nanos = (seconds * 1e9).round();
+    let problem = match () {
+        () if name.is_empty() => EMPTY_NAME.to_owned(),
+        () if nanos.is_finite() && nanos >= 0.0 => return Ok(nanos),
+        () if seconds < 0.0 => format!("{seconds} seconds are less than none"),
+        () => format!("{seconds} seconds are no duration"),
+    };
+    Err(format!("phase {name:?}: {problem}; it is left out"))
+}
+
 struct Open {
     /// Position in `phases`.
     phase: usize,
@@ -169,12 +183,16 @@ impl PhaseTimer {
         step: Option<i64>,
         weight: u64,
     ) -> PyResult<()> {
+        let nanos = match nanos_of_phase(&name, seconds) {
+            Ok(nanos) => nanos,
+            Err(problem) => return report(py, &problem),
+        };
         let run = self.destination.get(py)?;
         let caller = ThreadOrTask::current(py);
         let mut phases = self.locked();
         if let Some(phase) = phases.find(caller, &name) {
             let duration = Duration {
-                nanos: (seconds * 1e9).round(),
+                nanos,
                 ended_nanos: monotonic_nanos(),
                 step,
                 weight,
@@ -255,7 +273,10 @@ impl PhaseBlock {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.timer.get().stop(py, Some(self.name.bind(py)))?;
+        let name = self.name.bind(py);
+        if !name.is_empty()? {
+            self.timer.get().stop(py, Some(name))?;
+        }
         Ok(())
     }
 }
@@ -332,6 +353,9 @@ impl TimedPhases {
 
     /// Begins a phase, or says why not.
     fn open(&mut self, caller: ThreadOrTask, name: &str) -> Option<String> {
+        if name.is_empty() {
+            return Some(EMPTY_NAME.to_owned());
+        }
         let mine = self.open.iter().find(|(owner, _)| *owner == caller);
         let open = mine.map_or(&[][..], |(_, open)| open);
         if open.len() >= MOST_OPEN {

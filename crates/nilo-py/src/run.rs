@@ -18,6 +18,7 @@ use crate::errors::{os_error, sentence, value_error};
 use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
 use crate::number;
+use crate::phase_timer::nanos_of_phase;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
@@ -58,10 +59,10 @@ pub(crate) struct Run {
 
 #[pymethods]
 impl Run {
-    /// Joins the run in a folder, or is a run that stores nothing.
+    /// Joins the run in a folder, or is a run that stores nothing; with `is_lost`, because it could not be stored.
     #[new]
-    #[pyo3(signature = (path=None))]
-    fn new(path: Option<PathBuf>) -> PyResult<Run> {
+    #[pyo3(signature = (path=None, *, is_lost=false))]
+    fn new(path: Option<PathBuf>, is_lost: bool) -> PyResult<Run> {
         let sink = match &path {
             Some(path) => {
                 let folder = RunFolder::open(path).map_err(os_error)?;
@@ -72,6 +73,7 @@ impl Run {
         Ok(Run {
             shared: Arc::new(SharedRun {
                 path: path.map(|path| std::path::absolute(&path).unwrap_or(path)),
+                is_lost,
                 sink: Mutex::new(sink),
                 pending: Mutex::default(),
                 has_pending: AtomicBool::new(false),
@@ -323,14 +325,17 @@ impl Run {
     }
 
     /// Stores a phase that took so many seconds and has just ended.
-    fn phase(&self, name: Text, seconds: f64) {
+    fn phase(&self, py: Python<'_>, name: Text, seconds: f64) -> PyResult<()> {
+        let duration_nanos = match nanos_of_phase(&name, seconds) {
+            Ok(nanos) => nanos,
+            Err(problem) => return report(py, &problem),
+        };
         self.shared.store(|stream| {
             let (table, step) = (stream.phase(&name), stream.step);
-            let row = PhaseRow {
-                duration_nanos: (seconds * 1e9).round(),
-            };
+            let row = PhaseRow { duration_nanos };
             stream.append(table, step, &row.values())
         });
+        Ok(())
     }
 
     /// Calls of this process whose values could not be stored, each counted once; those after the run's end are among them.

@@ -128,6 +128,16 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
+/// Whether the job that a run lies in, or the run itself, has ended or lost its recorder: it takes no further runs.
+/// On another machine the recorder cannot be looked for.
+#[pyfunction]
+pub(crate) fn job_is_over(path: PathBuf) -> bool {
+    let told = RunFolder::open(&path).and_then(|run| run.job().unwrap_or(run).describe());
+    told.is_ok_and(|told| {
+        told.ending.is_some() || told.boot_id == boot_id() && !recorder_is_alive(&told)
+    })
+}
+
 /// Tells this process its rank, which no launcher says in the environment.
 #[pyfunction]
 pub(crate) fn tell_own_rank(rank: u32, world_size: u32) {

@@ -20,7 +20,7 @@ use crate::quick_row::QuickRowBuffer;
 use crate::rank_end::RankEnd;
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
-use crate::trouble::{report, warn_once};
+use crate::trouble::report;
 
 /// The group of what `Run.log` stores.
 pub(crate) const METRICS: &str = "metrics";
@@ -77,6 +77,8 @@ impl RunRole {
 /// The state that the classes of one process share.
 pub(crate) struct SharedRun {
     pub(crate) path: Option<PathBuf>,
+    /// Nothing is stored because it could not be, not because recording is switched off.
+    pub(crate) is_lost: bool,
     pub(crate) sink: Mutex<Sink>,
     pub(crate) pending: Mutex<PendingQueue>,
     /// Whether anything is pending: looked at in every call, where a lock would cost.
@@ -148,7 +150,7 @@ impl SharedRun {
 
     #[cold]
     fn count_lost_call(&self) {
-        if self.is_stored() {
+        if self.is_stored() || self.is_lost {
             self.lost_calls.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -223,7 +225,9 @@ impl SharedRun {
         step: RowStep,
     ) -> QuickOutcome {
         if self.path.is_none() {
-            return QuickOutcome::Stored; // Recording is switched off.
+            // Recording is switched off, or the user was told that it is impossible.
+            self.count_lost_call();
+            return QuickOutcome::Stored;
         }
         let mut room = QuickRowBuffer::new();
         let Some(row) = room.fill(dict) else {
@@ -330,7 +334,7 @@ impl SharedRun {
             report(py, &explain(&name, &refusal))?;
         }
         if let Some((before, now)) = restart {
-            warn_once(
+            report(
                 py,
                 &format!(
                     "log: the step went back from {before} to {now}; every point is kept, but steps repeat. Pass a step that keeps counting, such as epoch * len(loader) + step"
@@ -338,9 +342,8 @@ impl SharedRun {
             )?;
         }
         for name in absent {
-            // Whoever says so has not measured it: nothing to raise for.
             let text = format!("log: {name:?} is None; only scalars are stored");
-            warn_once(py, &text)?;
+            report(py, &text)?;
         }
         for (name, what) in unusable {
             report(

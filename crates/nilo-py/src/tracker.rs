@@ -308,6 +308,10 @@ impl Tracker {
             let row = rows.entry(metrics.next_step(&name)).or_default();
             row.unusable.push((name, what));
         }
+        for name in found.absent {
+            let row = rows.entry(metrics.next_step(&name)).or_default();
+            row.absent.push(name);
+        }
         if let (1, Some(mut row)) = (rows.len(), rows.first_entry()) {
             row.get_mut().keys = found.keys;
         }

@@ -125,15 +125,25 @@ pub fn with_runs_inside(mut runs: Vec<DescribedRun>) -> Vec<DescribedRun> {
 
 /// The runs that the user may mean by a path, an id or the beginning of one, a name, or `last~N`, oldest first.
 ///
+/// A text with a slash is a name where no run lies at that path.
 /// There is at least one; several have the same name, and the last of them is meant unless something is to be deleted.
 pub fn find_runs(
     root: &Path,
     fallbacks: &[PathBuf],
     asked: &Path,
 ) -> Result<Vec<RunFolder>, FindError> {
-    let is_path = asked.as_os_str().as_encoded_bytes().contains(&b'/');
-    if is_path || asked.join("run.json").is_file() {
-        return Ok(vec![RunFolder::open(asked)?]);
+    let has_slash = asked.as_os_str().as_encoded_bytes().contains(&b'/');
+    if has_slash || asked.join("run.json").is_file() {
+        let no_run = match RunFolder::open(asked) {
+            Ok(folder) => return Ok(vec![folder]),
+            Err(error) => error,
+        };
+        let mut runs = with_runs_inside(known_runs(root, fallbacks));
+        runs.retain(|(_, run)| run.name.as_deref().map(Path::new) == Some(asked));
+        return match runs.is_empty() {
+            true => Err(no_run.into()),
+            false => Ok(runs.into_iter().map(|(folder, _)| folder).collect()),
+        };
     }
     let mut runs = known_runs(root, fallbacks);
     if runs.is_empty() {
@@ -251,6 +261,31 @@ mod tests {
             error.contains("can be read: run.json is damaged"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_found_unless_a_run_lies_at_that_path() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = root.path().join("runs");
+        let mut description = nilo_sample::fixture::recording().description;
+        description.name = Some("sweep/lr0.1".to_owned());
+        RunFolder::create(&runs, &description).unwrap();
+        let found = find_runs(&runs, &[], Path::new("sweep/lr0.1")).unwrap();
+        assert_eq!(found[0].describe().unwrap().id, description.id);
+        let missing = find_runs(&runs, &[], Path::new("sweep/lr0.2")).unwrap_err();
+        assert_eq!(missing.to_string(), "no such run: sweep/lr0.2");
+
+        // A folder of that name is no run; a run at that path is the one that is meant.
+        let path = root.path().join("sweep");
+        description.name = path.to_str().map(str::to_owned);
+        description.id = "named".parse().unwrap();
+        RunFolder::create(&runs, &description).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let found = find_runs(&runs, &[], &path).unwrap();
+        assert_eq!(found[0].path(), runs.join("named"));
+        std::fs::copy(runs.join("named/run.json"), path.join("run.json")).unwrap();
+        let found = find_runs(&runs, &[], &path).unwrap();
+        assert_eq!(found[0].path(), path);
     }
 
     #[test]

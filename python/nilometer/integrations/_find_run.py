@@ -12,6 +12,7 @@ def run_of_training(training: object, given: Run | None, name: str | None = None
     """The given run; the one that the program began and that no other training has; or a new one of that name.
 
     `training` is the callback or logger that asks. With `named`, the user gave it that name, and a run of another name is not its own.
+    Neither is one without that name that began without `init`, by whatever was logged or timed before: it ends here.
     """
     run = _find(training, given, name, named)
     # Frameworks that log from their first process alone never call on the others.
@@ -23,6 +24,8 @@ def _find(training: object, given: Run | None, name: str | None, named: bool) ->
     if given is not None:
         return given
     current = runs.own_current()
+    if current is not None and current._training is None and current._is_implicit and current._name != name:
+        current = None
     if current is not None:
         is_free = current._training is None and not (named and current._name not in (None, name))
         if is_free or current._training is not None and current._training() is training:

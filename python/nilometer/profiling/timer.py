@@ -80,6 +80,8 @@ class CudaTimer(TrainingTimer):
         return event
 
     def start(self, name: str) -> None:
+        if not name:
+            return report(f"start({name!r}): its name is empty; it is not timed")
         mine = self._open.setdefault(_native.current_strand(), [])
         if any(phase.name == name for phase in mine):
             return report(f"start({name!r}): it is already running; it is not timed")
@@ -110,7 +112,8 @@ class CudaTimer(TrainingTimer):
         try:
             yield
         finally:
-            self.stop(name)
+            if name:
+                self.stop(name)
 
     def cancel(self, name: str) -> None:
         """Gives up a phase, and whatever is open inside it."""
