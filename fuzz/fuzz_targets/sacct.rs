@@ -18,6 +18,7 @@ fn run(job: Option<&str>, peak_bytes: u64) -> RunFacts {
         host: String::new(),
         completeness: Completeness::Whole,
         peak_bytes: Some(peak_bytes),
+        limit_used_bytes: Some(peak_bytes),
         peak_kind: None,
         usual_bytes: None,
         growth: None,
