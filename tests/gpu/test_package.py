@@ -3,6 +3,7 @@
 Run by hand with `make test-gpu` on a machine with a GPU and PyTorch.
 """
 
+import itertools
 import json
 import statistics
 import time
@@ -216,7 +217,9 @@ def test_instrumentation_costs_little_on_a_gpu_step(run):
     optimizer = torch.optim.AdamW(model.parameters())
     batch = torch.randn(2048, 2048, device="cuda")
 
-    def step(timer=None, number=0):
+    numbers = itertools.count()
+
+    def step(timer=None):
         if timer is None:
             loss = model(batch).square().mean()
             loss.backward()
@@ -233,19 +236,19 @@ def test_instrumentation_costs_little_on_a_gpu_step(run):
         optimizer.step()
         optimizer.zero_grad()
         timer.stop("optimizer")
-        run.log({"loss": loss, "lr": 1e-3}, step=number)
+        run.log({"loss": loss, "lr": 1e-3}, step=next(numbers))
 
     timer = TrainingTimer(device=0)
-    for number in range(20):
-        step(timer, number)
+    for _ in range(20):
+        step(timer)
     torch.cuda.synchronize()
     plain, watched = [], []
     for _ in range(15):
         for taken, which in ((plain, None), (watched, timer)):
             torch.cuda.synchronize()
             started = time.perf_counter()
-            for number in range(20):
-                step(which, number)
+            for _ in range(20):
+                step(which)
             torch.cuda.synchronize()
             taken.append((time.perf_counter() - started) / 20)
     plain.sort(), watched.sort()
