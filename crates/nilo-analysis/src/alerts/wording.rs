@@ -4,7 +4,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 use nilo_sample::words::rate_in_words;
 use nilo_sample::{Alert, AlertKind, Severity};
 
-use crate::assessment::{FILLED_BY_NOBODY, advice};
+use crate::assessment::{FILLER_UNKNOWN, advice};
 use crate::tracking::{Resource, ResourceVerdict};
 use nilo_forecast::words;
 use nilo_forecast::{Cause, Growth, Reading};
@@ -102,8 +102,8 @@ pub(crate) fn raised(
                 own_part(reading),
                 words::reason(forecast, &resource.grower(forecast, reading).to_string())
             );
-            if verdict.is_filled_by_nobody() {
-                alert.text = format!("{}; {FILLED_BY_NOBODY}", alert.text);
+            if verdict.is_filler_unknown() {
+                alert.text = format!("{}; {FILLER_UNKNOWN}", alert.text);
             }
             alert.recommendations = advice(forecast.cause);
             alert.recommendations.insert(0, SAVE.to_owned());

@@ -26,7 +26,7 @@ const CRITICAL_SHARE: f64 = 0.95;
 const LEAST_CONFIDENCE: f64 = 0.2;
 
 /// Said of what fills while nobody knows who fills it.
-pub(crate) const FILLED_BY_NOBODY: &str = "it is not known who fills it";
+pub(crate) const FILLER_UNKNOWN: &str = "it is not known who fills it";
 
 /// Shares of the limit from which a level is a warning, whatever the forecast says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -258,8 +258,8 @@ pub fn assess_verdict(
     if !assessment.recommendations.is_empty() {
         assessment.recommendations = advice(verdict, assessment.cause, evidence.ran_out);
     }
-    if evidence.ran_out.is_none() && verdict.is_filled_by_nobody() {
-        assessment.reason = format!("{}; {FILLED_BY_NOBODY}", assessment.reason);
+    if evidence.ran_out.is_none() && verdict.is_filler_unknown() {
+        assessment.reason = format!("{}; {FILLER_UNKNOWN}", assessment.reason);
     }
     let of_shared = verdict.reading.shared_own_bytes;
     if let Some(own) = of_shared.filter(|_| ran_out.is_none() && assessment.is_warning()) {

@@ -79,3 +79,7 @@ pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
 #[cfg(test)]
 #[path = "findings_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "leak_tests.rs"]
+mod leak_tests;

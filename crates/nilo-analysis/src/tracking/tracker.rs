@@ -396,7 +396,7 @@ impl ResourceVerdict {
     }
 
     /// Whether it is said to fill, and not known by whom.
-    pub(crate) fn is_filled_by_nobody(&self) -> bool {
+    pub(crate) fn is_filler_unknown(&self) -> bool {
         let cause = self.forecast.cause;
         let is_filling = cause.is_some_and(|cause| cause != Cause::AboveLimit);
         is_filling && self.is_growth_of_nobody()
