@@ -57,6 +57,8 @@ mod tests {
 
     #[test]
     fn code_is_unmapped_and_comes_back_where_it_is_used() {
+        // Everything that is called below has run once, and is mapped.
+        release_startup_code();
         minor_faults();
         let before = minor_faults();
         release_startup_code();
