@@ -22,6 +22,8 @@ pub struct PageCount {
     pub bytes: u64,
     /// Whose.
     pub processes: Vec<u32>,
+    /// Page faults of their children that have ended: who came and went between two counts shows here.
+    pub ended_faults: u64,
 }
 
 /// A count with what was recorded at that time.
@@ -157,7 +159,9 @@ fn is_stable(counts: &[PageCount]) -> bool {
 /// Whether nothing has changed between two counts.
 fn agree(earlier: &PageCount, now: &PageCount) -> bool {
     let moved = earlier.bytes.abs_diff(now.bytes) as f64;
-    earlier.processes == now.processes && moved <= STABLE_SHARE * now.bytes as f64
+    earlier.processes == now.processes
+        && earlier.ended_faults == now.ended_faults
+        && moved <= STABLE_SHARE * now.bytes as f64
 }
 
 /// From when on nothing is known to have changed: the end of the first of the last counts that agree.
@@ -182,6 +186,7 @@ mod tests {
             to_nanos: at + SECOND / 100,
             bytes,
             processes: processes.to_vec(),
+            ended_faults: 0,
         }
     }
 
@@ -198,6 +203,14 @@ mod tests {
             .map(|index| is_stable(&counts[..=index]))
             .collect();
         assert_eq!(stable, [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_process_that_came_and_went_between_two_counts_is_a_change() {
+        let mut counts = [0, 1, 2].map(|n| count(n * SECOND, 1000, &[1]));
+        assert!(is_stable(&counts));
+        counts[2].ended_faults = 30;
+        assert!(!is_stable(&counts));
     }
 
     #[test]

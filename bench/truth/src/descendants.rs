@@ -31,10 +31,21 @@ pub fn job_processes(top: u32, recorder: &Path) -> Vec<u32> {
     found
 }
 
+/// Minor faults of children that these processes have waited for.
+pub fn faults_of_ended_children(processes: &[u32]) -> u64 {
+    // Fields after the name: the state is the first.
+    processes.iter().filter_map(|&pid| stat_field(pid, 8)).sum()
+}
+
 fn parent_of(pid: u32) -> Option<u32> {
+    stat_field(pid, 1)?.try_into().ok()
+}
+
+/// A number of `/proc/PID/stat`, counted from the state.
+fn stat_field(pid: u32, index: usize) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = &stat[stat.rfind(')')? + 1..];
-    fields.split_whitespace().nth(1)?.parse().ok()
+    fields.split_whitespace().nth(index)?.parse().ok()
 }
 
 fn program_of(pid: u32) -> Option<PathBuf> {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use nilo_sample::Subject;
 
 use crate::compare::{JobComparison, PageCount, compare};
-use crate::descendants::job_processes;
+use crate::descendants::{faults_of_ended_children, job_processes};
 use crate::freezer::Freezer;
 use crate::jobs::{MIB, SHARED_FILE_BYTES, monotonic_nanos, shared_file_in};
 use crate::load::BusyCores;
@@ -138,7 +138,8 @@ fn measure(
     let mut count = |top| {
         freezer.frozen(|| {
             let processes = job_processes(top, &nilo);
-            (counter.distinct_bytes(&processes), processes)
+            let ended_faults = faults_of_ended_children(&processes);
+            (counter.distinct_bytes(&processes), processes, ended_faults)
         })
     };
     let truth = follow(&mut recorded.0, kind, &scratch.path, &mut count)?;
@@ -157,7 +158,7 @@ fn follow(
     child: &mut Child,
     kind: JobKind,
     folder: &Path,
-    count: &mut dyn FnMut(u32) -> io::Result<(u64, Vec<u32>)>,
+    count: &mut dyn FnMut(u32) -> io::Result<(u64, Vec<u32>, u64)>,
 ) -> anyhow::Result<Vec<PageCount>> {
     let began = monotonic_nanos();
     let mut truth = Vec::new();
@@ -182,7 +183,7 @@ fn follow(
             stranger = Some(region);
         }
         let from = monotonic_nanos();
-        let (bytes, processes) = count(child.id())?;
+        let (bytes, processes, ended_faults) = count(child.id())?;
         let to = monotonic_nanos();
         if bytes > 0 {
             truth.push(PageCount {
@@ -190,6 +191,7 @@ fn follow(
                 to_nanos: to,
                 bytes,
                 processes,
+                ended_faults,
             });
         }
         let spent = Duration::from_nanos(to - from);

@@ -29,7 +29,7 @@ pub struct Measure {
     #[arg(long)]
     pub nilo: PathBuf,
     /// Jobs to run, in this order.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::Random])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::ShortWorkers, JobKind::Random])]
     pub jobs: Vec<JobKind>,
     /// Seeds of the random jobs.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
@@ -89,6 +89,8 @@ pub enum JobKind {
     Forks,
     /// Two processes that map one 400 MB file, which a stranger maps as well.
     SharedFile,
+    /// A parent with 300 MB whose workers rewrite 30 MB each, and live for one to three samples.
+    ShortWorkers,
     /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
     Random,
     /// The same for a quarter of the time, beside a busy loop for each core.
@@ -105,6 +107,7 @@ impl JobKind {
             JobKind::Epochs => "epochs",
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
+            JobKind::ShortWorkers => "short-workers",
             JobKind::Random => "random",
             JobKind::Busy => "busy",
             JobKind::Command => "command",

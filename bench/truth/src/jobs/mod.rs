@@ -4,6 +4,7 @@ mod epochs;
 mod forks;
 mod random;
 mod shared_file;
+mod short_workers;
 
 pub(crate) use shared_file::path_in as shared_file_in;
 
@@ -22,6 +23,7 @@ pub fn perform(job: &JobArgs) -> anyhow::Result<bool> {
         JobKind::Epochs => epochs::perform()?,
         JobKind::Forks => forks::perform(job.forks)?,
         JobKind::SharedFile => shared_file::perform(job)?,
+        JobKind::ShortWorkers => short_workers::perform()?,
         JobKind::Random | JobKind::Busy => random::perform(job)?,
         JobKind::Command => anyhow::bail!("a command is no job of the harness"),
     }

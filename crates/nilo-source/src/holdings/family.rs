@@ -1,5 +1,6 @@
 //! Processes that come from one another by `fork` without `exec`, and may share anonymous pages.
 
+use super::birth_copies::BirthCopies;
 use super::copied_share::CopiedShare;
 use super::shared_set::SharedSet;
 
@@ -25,6 +26,7 @@ pub(crate) struct Family {
     /// What members that left since the last measurement shared with others: some of it is held by one alone now.
     pub(crate) left_bytes: u64,
     pub(crate) copied: CopiedShare,
+    pub(crate) birth_copies: BirthCopies,
     /// It was measured since newcomers were last looked for: one that is found now may have been on its way already,
     /// so that shares were divided by one more than were known.
     pub(crate) measured_since_look: bool,

@@ -1,8 +1,9 @@
 //! What one process holds, and what is not proved about it.
 
 use super::NewProcess;
+use super::birth_copies::BirthCopies;
 use super::copied_share::CopiedShare;
-use super::family::{FamilyKey, LEARN_FROM_BYTES};
+use super::family::{Family, FamilyKey, LEARN_FROM_BYTES};
 use super::shared_set::MemberShare;
 use crate::tracked_process::ProcessReading;
 
@@ -49,6 +50,8 @@ pub(crate) struct Holding {
     /// All faults since the last measurement that may have been copies, in bytes.
     claimed: u64,
     copied: CopiedShare,
+    /// Born a moment ago, and not measured yet.
+    pub(crate) is_young: bool,
     /// Its growth may have taken fewer faults than pages.
     uses_huge_pages: bool,
     /// Minor faults when they were last counted.
@@ -76,6 +79,7 @@ impl Holding {
             copied_unproved: 0,
             claimed: 0,
             copied: CopiedShare::default(),
+            is_young: false,
             uses_huge_pages: false,
             faults,
             grown_bytes: 0,
@@ -89,7 +93,7 @@ impl Holding {
     pub(crate) fn forked(
         newcomer: &NewProcess,
         parent: &mut Holding,
-        copied: CopiedShare,
+        family: &Family,
         page_bytes: u64,
     ) -> (Holding, u64) {
         let mut holding = Holding::fresh(newcomer.family, newcomer.reading, 0);
@@ -102,11 +106,15 @@ impl Holding {
         parent.anon.alone = parent.anon.alone.saturating_sub(inherited);
         let possible = holding.unexplained_bytes(newcomer.faults, page_bytes);
         holding.claimed = possible;
+        holding.copied = family.copied;
+        holding.is_young = newcomer.is_newborn;
         if newcomer.is_newborn {
-            holding.copied_unproved = possible.min(COPIED_AT_BIRTH_BYTES);
-            holding.anon.alone += holding.copied_unproved;
+            let expected = holding.expect_copies(family.birth_copies);
+            let usual = possible.min(COPIED_AT_BIRTH_BYTES).saturating_sub(expected);
+            holding.copied_unproved += usual;
+            holding.anon.alone += usual;
+            return (holding, (possible - expected) / 2);
         }
-        holding.copied = copied;
         (holding, possible / 2)
     }
 
@@ -117,6 +125,7 @@ impl Holding {
         self.copied_unproved = 0;
         self.claimed = 0;
         self.copied = CopiedShare::default();
+        self.is_young = false;
         self.uses_huge_pages = false;
         self.faults = faults;
     }
@@ -178,6 +187,17 @@ impl Holding {
         self.doubted_copies(possible)
     }
 
+    /// Counts what a newborn is likely to have copied as its own, by what was measured of its siblings; says how much that added.
+    pub(crate) fn expect_copies(&mut self, siblings: BirthCopies) -> u64 {
+        let expected = siblings.expected(self.claimed);
+        let added = expected
+            .saturating_sub(self.copied_unproved)
+            .min(self.anon.pooled());
+        self.copied_unproved += added;
+        self.anon.alone += added;
+        added
+    }
+
     /// What faults may have copied since the last measurement, and is not counted as its own.
     pub(crate) fn claimed_bytes(&self) -> u64 {
         let open = self.claimed.saturating_sub(self.copied_unproved);
@@ -210,6 +230,7 @@ impl Holding {
         let alone = (measured.anon_alone_bytes + grown).saturating_sub(freed);
         self.anon.alone = alone.min(self.anon.bytes);
         self.copied_unproved = 0;
+        self.is_young = false;
         self.uses_huge_pages = measured.uses_huge_pages;
         // Copies up to the measurement are in it. Faults that were counted after it stay claimed, whatever they were.
         let counted_since = measured

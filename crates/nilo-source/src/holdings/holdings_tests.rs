@@ -108,7 +108,7 @@ fn family_doubt(holdings: &Holdings) -> u64 {
 fn faults_without_growth_are_in_doubt_and_a_measurement_tells_how_many_were_copies() {
     let mut holdings = loader(1);
     assert!(family_doubt(&holdings) < 2 * PAGE);
-    holdings.count_faults(2, 100);
+    holdings.count_faults(2, 100, false);
     assert_eq!(pages(&mut holdings), 400);
     assert!(family_doubt(&holdings) >= 50 * PAGE);
     // 30 of them were, of 400 pages that two processes share.
@@ -193,7 +193,7 @@ fn copies_that_nobody_measured_belong_to_those_whose_faults_may_have_made_them()
         (3, measured(0, 138)),
     ]);
     holdings.take_anon(ONE, begin, &round);
-    holdings.count_faults(3, 25);
+    holdings.count_faults(3, 25, false);
     holdings.families.get_mut(&ONE).unwrap().anon.add(20 * PAGE);
     holdings.settle();
     let mut shares = [0; 3];
@@ -236,7 +236,7 @@ fn a_correction_for_the_bias_is_no_process_s_memory() {
     assert_eq!(pages(&mut holdings), total + 8, "the tree has more");
     assert_eq!(shares(&holdings), [total, 0, 0]);
     // One that has copied since may have some of it.
-    holdings.count_faults(3, 5);
+    holdings.count_faults(3, 5, false);
     assert_eq!(shares(&holdings), [total, 0, 5]);
 }
 
@@ -295,12 +295,12 @@ fn faults_counted_between_a_measurement_and_its_end_stay_claimed() {
     };
     let round = HashMap::from([(1, read(500)), (2, read(0))]);
     // The child was read, then copied 100 pages, and its faults were counted before the others had been read.
-    holdings.count_faults(2, 100);
+    holdings.count_faults(2, 100, false);
     holdings.take_anon(ONE, begin, &round);
     let claims = |holdings: &Holdings| holdings.family_claims()[&ONE] / PAGE;
     assert_eq!(claims(&holdings), 100);
     // They are not counted twice.
-    holdings.count_faults(2, 100);
+    holdings.count_faults(2, 100, false);
     assert_eq!(claims(&holdings), 100);
 }
 
@@ -310,7 +310,7 @@ fn memory_that_came_and_went_explains_its_faults() {
     for round in 1..=10 {
         holdings.update(1, reading(500, 0));
         holdings.update(1, reading(400, 0));
-        holdings.count_faults(1, 500 + round * 100);
+        holdings.count_faults(1, 500 + round * 100, false);
         assert_eq!(pages(&mut holdings), 400);
     }
 }
@@ -321,6 +321,76 @@ fn a_child_that_copied_before_it_was_seen_is_counted_with_its_copies() {
     holdings.join(newcomer(2, ONE, 400, 32, 62));
     // Two faults mapped the pages of files.
     assert_eq!(pages(&mut holdings), 400 + 60 + 32);
+}
+
+#[test]
+fn who_was_read_before_it_forked_is_not_counted_beside_its_child() {
+    let mut holdings = loader(0);
+    let begin = holdings.state_of(ONE).unwrap();
+    // The parent was read, forked, and its child was read.
+    holdings.join(newcomer(2, ONE, 400, 0, 0));
+    let round = HashMap::from([(1, measured(400, 400)), (2, measured(0, 200))]);
+    holdings.take_anon(ONE, begin, &round);
+    assert!(pages(&mut holdings) <= 402, "{}", pages(&mut holdings));
+}
+
+const MANY: u64 = 100_000;
+const COPIES: u64 = 5_000;
+
+/// A parent of 100,000 pages forks a worker that copies 5,000 of them, and the two are measured: so much is the worker's alone.
+fn measure_a_worker(holdings: &mut Holdings, pid: u32, alone: u64) {
+    holdings.join(newcomer(pid, ONE, MANY, 0, COPIES));
+    holdings.settle();
+    let begin = holdings.state_of(ONE).unwrap();
+    let read = |alone: u64, faults| Measured {
+        anon_bytes: MANY * PAGE,
+        anon_pss_bytes: (alone + (MANY - alone) / 2) * PAGE,
+        anon_alone_bytes: alone * PAGE,
+        uses_huge_pages: false,
+        faults: Some(faults),
+        faults_since_begin: 0,
+    };
+    let round = HashMap::from([(1, read(alone, 500)), (pid, read(alone, COPIES))]);
+    holdings.take_anon(ONE, begin, &round);
+    assert_eq!(pages(holdings), MANY + alone);
+    holdings.end_look();
+    holdings.leave(pid);
+    assert_eq!(pages(holdings), MANY);
+}
+
+#[test]
+fn workers_too_short_lived_to_measure_count_what_their_siblings_had_copied() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, MANY, 0, 500));
+    measure_a_worker(&mut holdings, 2, COPIES);
+    measure_a_worker(&mut holdings, 3, COPIES);
+    measure_a_worker(&mut holdings, 4, COPIES);
+    // Seen while it copies, and again when it is done; it is hardly in doubt.
+    holdings.join(newcomer(5, ONE, MANY, 0, 2_000));
+    assert_eq!(pages(&mut holdings), MANY + 2_000);
+    holdings.count_faults(5, COPIES, true);
+    assert_eq!(pages(&mut holdings), MANY + COPIES);
+    assert!(family_doubt(&holdings) < COPIES * PAGE / 10);
+    // None of them had copied more, whatever its faults were.
+    holdings.count_faults(5, 3 * COPIES, true);
+    assert_eq!(pages(&mut holdings), MANY + COPIES);
+    holdings.leave(5);
+    assert_eq!(pages(&mut holdings), MANY);
+    // Of one that has grown old they say less.
+    holdings.join(newcomer(6, ONE, MANY, 0, 2_000));
+    holdings.count_faults(6, COPIES, false);
+    assert!(pages(&mut holdings) < MANY + COPIES);
+}
+
+#[test]
+fn siblings_that_copied_nothing_speak_for_a_worker_as_well() {
+    let mut holdings = Holdings::new(PAGE);
+    holdings.join(newcomer(1, ONE, MANY, 0, 500));
+    measure_a_worker(&mut holdings, 2, COPIES);
+    measure_a_worker(&mut holdings, 3, 0);
+    holdings.join(newcomer(4, ONE, MANY, 0, COPIES));
+    // Two megabytes that every newborn is taken to copy.
+    assert_eq!(pages(&mut holdings), MANY + 512);
 }
 
 #[test]
@@ -350,10 +420,10 @@ fn growth_in_huge_pages_explains_few_faults() {
     let mut holdings = loader(1);
     holdings.update(2, reading(400 + 4096, 0));
     // Eight faults for huge pages, a hundred that copied.
-    assert!(holdings.count_faults(2, 108) >= 45 * PAGE);
+    assert!(holdings.count_faults(2, 108, false) >= 45 * PAGE);
     let mut small = loader(1);
     small.update(2, reading(500, 0));
-    assert_eq!(small.count_faults(2, 100), 0);
+    assert_eq!(small.count_faults(2, 100, false), 0);
 }
 
 #[test]
@@ -555,7 +625,7 @@ proptest! {
                 Happening::Fault(pid, count) => {
                     if let Some(process) = alive.get_mut(&pid) {
                         process.3 += count;
-                        holdings.count_faults(pid, process.3);
+                        holdings.count_faults(pid, process.3, false);
                     }
                 }
             }

@@ -11,6 +11,7 @@
 //! Pages of files and shared memory are shared by the whole tree.
 
 mod bias;
+mod birth_copies;
 mod copied_share;
 mod family;
 mod holding;
@@ -69,6 +70,23 @@ pub(crate) struct FamilyState {
     left_bytes: u64,
 }
 
+/// What several processes copied, of what they might have.
+#[derive(Debug, Clone, Copy, Default)]
+struct CopiesSum {
+    copied: u64,
+    claimed: u64,
+    /// By one of them.
+    most: u64,
+}
+
+impl CopiesSum {
+    fn add(&mut self, copied: u64, claimed: u64) {
+        self.copied += copied;
+        self.claimed += claimed;
+        self.most = self.most.max(copied);
+    }
+}
+
 /// What the tree holds, and how sure that is.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
@@ -98,9 +116,11 @@ impl Holdings {
         let holding = match parent {
             Some((_, parent)) => {
                 let (holding, doubted) =
-                    Holding::forked(&newcomer, parent, family.copied, self.page_bytes);
+                    Holding::forked(&newcomer, parent, family, self.page_bytes);
                 family.anon.add(holding.anon.alone);
-                family.doubt(holding.anon.bytes / CHANGE_PART + doubted);
+                // What newborns usually copy is in what it holds already.
+                let open = holding.anon.bytes / CHANGE_PART + doubted;
+                family.anon.doubt_either_way(open);
                 if family.measured_since_look {
                     family.anon.doubt_again(holding.anon.pooled() / 2);
                 }
@@ -144,7 +164,8 @@ impl Holdings {
             let pooled = holding.anon.pooled();
             // What it shared with those who left before may have been its own by now.
             let own_by_now = pooled.min(family.left_bytes) / 2;
-            family.doubt(pooled / CHANGE_PART + holding.copied_unproved / 2 + own_by_now);
+            family.anon.doubt_either_way(pooled / CHANGE_PART);
+            family.doubt(holding.copied_unproved / 2 + own_by_now);
             family.left_bytes = family.left_bytes.saturating_add(pooled);
             if family.members == 0 {
                 self.families.remove(&holding.family);
@@ -205,7 +226,7 @@ impl Holdings {
     }
 
     /// A process has had this many faults: those that its growth does not explain may have copied inherited pages.
-    pub(crate) fn count_faults(&mut self, pid: u32, faults: u64) -> u64 {
+    pub(crate) fn count_faults(&mut self, pid: u32, faults: u64, is_young: bool) -> u64 {
         let Some(holding) = self.processes.get_mut(&pid) else {
             return 0;
         };
@@ -214,7 +235,17 @@ impl Holdings {
         };
         let shares = family.members > 1;
         let doubted = holding.count_faults(faults, shares, self.page_bytes);
-        family.doubt(doubted);
+        holding.is_young &= is_young;
+        let expected = match holding.is_young && shares {
+            true => holding.expect_copies(family.birth_copies),
+            false => 0,
+        };
+        family.anon.add(expected);
+        let doubted = doubted.saturating_sub(expected / 2);
+        match holding.is_young {
+            true => family.anon.doubt_either_way(doubted),
+            false => family.doubt(doubted),
+        }
         doubted
     }
 
@@ -343,6 +374,12 @@ impl Holdings {
         })
     }
 
+    /// Whether nobody joined or left since then.
+    pub(crate) fn has_same_members(&self, key: FamilyKey, then: &FamilyState) -> bool {
+        let family = self.families.get(&key);
+        family.is_some_and(|family| family.changes == then.changes)
+    }
+
     pub(crate) fn family_of(&self, pid: u32) -> Option<FamilyKey> {
         self.processes.get(&pid).map(|holding| holding.family)
     }
@@ -371,7 +408,9 @@ impl Holdings {
         let (mut alone, mut most_pooled, mut proportional) = (0, 0, 0);
         let mut has_strangers = false;
         let (mut copied, mut claimed) = (0, 0);
+        let mut unproved = 0;
         let mut copied_meanwhile = 0;
+        let mut at_birth = CopiesSum::default();
         let members = self.processes.iter_mut();
         for (pid, holding) in members.filter(|(_, holding)| holding.family == key) {
             match measured.get(pid) {
@@ -379,7 +418,11 @@ impl Holdings {
                     if complete && let Some(learned) = holding.learn(measured) {
                         copied += learned.0;
                         claimed += learned.1;
+                        if holding.is_young {
+                            at_birth.add(learned.0, learned.1);
+                        }
                     }
+                    unproved += holding.claimed_bytes();
                     let possible = measured.faults_since_begin * self.page_bytes;
                     copied_meanwhile += holding.doubted_copies(possible);
                     holding.take_anon(measured, self.page_bytes);
@@ -403,12 +446,26 @@ impl Holdings {
         if claimed > family::LEARN_FROM_BYTES {
             family.copied.learn(copied as f64 / claimed as f64);
         }
+        if at_birth.claimed > family::LEARN_FROM_BYTES {
+            let CopiesSum {
+                copied,
+                claimed,
+                most,
+            } = at_birth;
+            family.birth_copies.learn(copied, claimed, most);
+        }
         let nested = alone + most_pooled;
         // Where strangers share the pages too, proportional shares are too small, and nesting is the better guess.
         let bytes = if complete && !has_strangers {
             proportional
         } else {
             proportional.max(nested)
+        };
+        // Whoever was read before it forked held alone what its child has as well: no more than the laws leave open can be new.
+        let possible = family.anon.bytes() + 2 * family.anon.doubt_bytes() + unproved;
+        let bytes = match complete {
+            true => bytes,
+            false => bytes.min(possible),
         };
         family.anon.measured(bytes, begin.doubt);
         family.measured_since_look = true;

@@ -73,6 +73,8 @@ impl SharedBytes {
 pub(crate) struct Doubt {
     /// Left open by the laws.
     by_laws: u64,
+    /// The part of it for which nothing speaks for one direction.
+    either_way: u64,
     /// Left open by a measurement.
     by_measuring: u64,
 }
@@ -125,6 +127,12 @@ impl SharedSet {
         self.doubt
     }
 
+    /// The laws leave this much open, and nothing speaks for one direction.
+    pub(crate) fn doubt_either_way(&mut self, bytes: u64) {
+        self.doubt.either_way = self.doubt.either_way.saturating_add(bytes);
+        self.doubt.by_laws = self.doubt.by_laws.saturating_add(bytes);
+    }
+
     /// The laws leave this much open; what measurements have taught of such cases is added.
     pub(crate) fn doubt(&mut self, bytes: u64) {
         self.doubt.by_laws = self.doubt.by_laws.saturating_add(bytes);
@@ -166,10 +174,14 @@ impl SharedSet {
     /// The set was counted; what came into doubt after counting began stays so.
     pub(crate) fn measured(&mut self, bytes: u64, at_begin: Doubt) {
         let by_laws = self.bytes.saturating_add_signed(-self.corrected_bytes);
-        self.bias.learn(by_laws, bytes, at_begin.by_laws);
+        // Where births and deaths left more open than anything else, they are what was off.
+        if at_begin.either_way <= at_begin.by_laws / 2 {
+            self.bias.learn(by_laws, bytes, at_begin.by_laws);
+        }
         self.bytes = bytes;
         self.corrected_bytes = 0;
         self.doubt.by_laws = self.doubt.by_laws.saturating_sub(at_begin.by_laws);
+        self.doubt.either_way = self.doubt.either_way.saturating_sub(at_begin.either_way);
         self.doubt.by_measuring -= self.doubt.by_measuring.min(at_begin.by_measuring);
     }
 
@@ -198,6 +210,7 @@ impl SharedSet {
     pub(crate) fn settle(&mut self) {
         self.bytes = self.bytes.clamp(self.most, self.sum);
         self.doubt.by_laws = self.doubt.by_laws.min(self.sum);
+        self.doubt.either_way = self.doubt.either_way.min(self.doubt.by_laws);
         self.doubt.by_measuring = self.doubt.by_measuring.min(self.sum);
     }
 }

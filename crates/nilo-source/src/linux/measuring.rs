@@ -26,6 +26,8 @@ const QUIET_NANOS: u64 = NANOS_PER_SEC * 15 / 100;
 /// One that never is quiet is measured this long after the doubt arose, and sooner when it may hold more than ever before.
 const PATIENCE_NANOS: u64 = NANOS_PER_SEC;
 const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
+/// A peak of which one part in this many of the tree is in doubt is measured at once: short-lived workers are gone on the next tick.
+const URGENT_PART: u64 = 16;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
 const PART_FOR_QUIET_TREES: f64 = 0.25;
 /// A measurement that moves the tree by less than one part in this many has confirmed the laws: the next one waits,
@@ -72,6 +74,8 @@ struct MeasuringRound {
     all: bool,
     /// The tree may hold more than ever before.
     at_peak: bool,
+    /// It did not wait for the tree to be quiet.
+    is_urgent: bool,
     /// The tree is a single process.
     is_alone: bool,
     /// Minor faults of each process at the beginning.
@@ -128,6 +132,17 @@ pub(crate) struct Findings {
     pub(crate) files: Option<FilePages>,
     /// What was in doubt of file pages at the beginning.
     pub(crate) file_doubt: Doubt,
+    /// Measured in the middle of births and deaths.
+    is_urgent: bool,
+}
+
+impl Findings {
+    /// Whether they tell of the tree as it is. Where a process was forked between two reads, memory that both have is taken for one's own;
+    /// a tree that has come to rest can be measured again, but one in motion would show a peak that never was.
+    pub(crate) fn hold(&self, holdings: &Holdings) -> bool {
+        let mut families = self.families.iter();
+        !self.is_urgent || families.all(|(key, begin)| holdings.has_same_members(*key, begin))
+    }
 }
 
 /// The state between ticks.
@@ -285,6 +300,7 @@ impl Measuring {
             families: round.families,
             files: round.files,
             file_doubt: round.file_doubt,
+            is_urgent: round.is_urgent,
         })
     }
 
@@ -294,18 +310,18 @@ impl Measuring {
         pids: impl Iterator<Item = u32>,
         why: MeasureReason,
     ) -> MeasuringRound {
-        let (least, at_peak) = match why {
+        let (least, urgency) = match why {
             MeasureReason::Doubt {
                 least_bytes,
-                at_peak,
-            } => (least_bytes, at_peak),
-            MeasureReason::Claims { least_bytes } => (least_bytes, false),
-            MeasureReason::First | MeasureReason::Rest => (0, false),
+                urgency,
+            } => (least_bytes, urgency),
+            MeasureReason::Claims { least_bytes } => (least_bytes, Urgency::Usual),
+            MeasureReason::First | MeasureReason::Rest => (0, Urgency::Usual),
         };
         let all = matches!(why, MeasureReason::First | MeasureReason::Rest);
         // One round for both, where there is time.
         let claims = match why {
-            MeasureReason::Doubt { at_peak: true, .. } => HashMap::new(),
+            _ if urgency != Urgency::Usual => HashMap::new(),
             _ => holdings.family_claims(),
         };
         let open =
@@ -333,7 +349,8 @@ impl Measuring {
             queue,
             families,
             all,
-            at_peak,
+            at_peak: urgency != Urgency::Usual,
+            is_urgent: urgency == Urgency::AtOnce,
             files: files.then(FilePages::default),
             file_doubt: holdings.file_doubt(),
             ..MeasuringRound::default()
@@ -393,9 +410,15 @@ impl Measuring {
             let doubted_since = *self.doubted_since_nanos.get_or_insert(now);
             let quiet = since(scene.last_coming_nanos.max(self.doubt_rose_nanos)) >= QUIET_NANOS;
             let at_peak = holdings.bytes() + doubt > self.peak_bytes;
-            let patience = match at_peak {
-                true => PATIENCE_AT_A_PEAK_NANOS,
-                false => PATIENCE_NANOS,
+            let urgency = match at_peak {
+                true if !quiet && likely > holdings.bytes() / URGENT_PART => Urgency::AtOnce,
+                true => Urgency::Peak,
+                false => Urgency::Usual,
+            };
+            let patience = match urgency {
+                Urgency::AtOnce => 0,
+                Urgency::Peak => PATIENCE_AT_A_PEAK_NANOS,
+                Urgency::Usual => PATIENCE_NANOS,
             };
             // Where ticks are rare, the doubt may be as old as the last one, and would stand until the next.
             let is_old =
@@ -405,7 +428,7 @@ impl Measuring {
             if quiet || unquiet {
                 return Some(MeasureReason::Doubt {
                     least_bytes: least / 8,
-                    at_peak,
+                    urgency,
                 });
             }
             return None;
@@ -425,6 +448,16 @@ impl Measuring {
     }
 }
 
+/// How soon a doubt is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    Usual,
+    /// The tree may hold more than ever before.
+    Peak,
+    /// ... and much more: who holds it may be gone on the next tick.
+    AtOnce,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MeasureReason {
     /// Faults of a tree that stands still may have copied more than is in doubt; sets with less than this are left alone.
@@ -432,7 +465,7 @@ enum MeasureReason {
     /// Nothing was measured yet.
     First,
     /// The estimate may be off; sets in which less than this is in doubt are left alone.
-    Doubt { least_bytes: u64, at_peak: bool },
+    Doubt { least_bytes: u64, urgency: Urgency },
     /// The last measurement is old.
     Rest,
 }

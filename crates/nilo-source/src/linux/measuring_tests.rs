@@ -83,6 +83,42 @@ fn a_tree_that_never_is_quiet_is_measured_all_the_same() {
 }
 
 #[test]
+fn a_peak_that_is_much_in_doubt_is_measured_on_the_same_tick() {
+    // Two megabytes of each worker's ten are taken for copied; five of each are in doubt.
+    let found_now = TreeState {
+        last_coming_nanos: NANOS_PER_SEC,
+        ..scene(NANOS_PER_SEC)
+    };
+    assert_eq!(measuring().reason(&tree(2), found_now), None);
+    let reason = measuring().reason(&tree(4), found_now);
+    assert!(matches!(
+        reason,
+        Some(MeasureReason::Doubt {
+            urgency: Urgency::AtOnce,
+            ..
+        })
+    ));
+    // Findings that somebody was born into are dropped.
+    let mut holdings = tree(4);
+    let families = HashMap::from([(
+        FamilyKey::Layout(7),
+        holdings.state_of(FamilyKey::Layout(7)).unwrap(),
+    )]);
+    let findings = Findings {
+        families,
+        is_urgent: true,
+        ..Findings::default()
+    };
+    assert!(findings.hold(&holdings));
+    holdings.leave(4);
+    assert!(!findings.hold(&holdings));
+    // What was as high before can wait.
+    let mut known = measuring();
+    known.peak_bytes = u64::MAX;
+    assert_eq!(known.reason(&tree(4), found_now), None);
+}
+
+#[test]
 fn a_round_at_a_possible_peak_is_not_drawn_out() {
     let holdings = tree(2);
     for (peak_bytes, slice_nanos) in [(0, SLICE_AT_A_PEAK_NANOS), (u64::MAX, SLICE_NANOS.0)] {
@@ -141,8 +177,8 @@ fn unlikely_copies_are_checked_where_a_tree_has_come_to_rest() {
         let faults = 2560 * round;
         let both = HashMap::from([(1, measured(faults)), (2, measured(faults))]);
         holdings.take_anon(FamilyKey::Layout(7), state, &both);
-        holdings.count_faults(1, faults + 2560);
-        holdings.count_faults(2, faults + 2560);
+        holdings.count_faults(1, faults + 2560, false);
+        holdings.count_faults(2, faults + 2560, false);
         holdings.settle();
     }
     measuring.last_round_nanos = Some(1);

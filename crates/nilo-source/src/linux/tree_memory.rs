@@ -8,6 +8,8 @@ use crate::tracked_process::ProcessReading;
 
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
 const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
+/// Those of a process that was born a moment ago are counted on each tick: it may be gone before it is measured.
+const YOUNG_NANOS: u64 = 500_000_000;
 /// Doubt of one part in this many of the tree's memory is of account.
 const DOUBT_OF_ACCOUNT: u64 = 500;
 /// `stat` and `statm` may differ by less than this at one moment: the kernel counts pages for each processor apart.
@@ -89,10 +91,13 @@ impl ProcessTree {
             self.has_moved = true;
             return;
         }
-        let doubted = self.holdings.count_faults(pid, count);
+        let is_young = self.now_nanos.saturating_sub(process.first_seen_nanos) < YOUNG_NANOS;
+        let doubted = self.holdings.count_faults(pid, count, is_young);
         self.has_moved |= doubted > 0;
         let (soon, seldom) = FAULTS_NANOS;
-        let wait = if doubted > self.holdings.bytes() / DOUBT_OF_ACCOUNT {
+        let wait = if is_young {
+            0
+        } else if doubted > self.holdings.bytes() / DOUBT_OF_ACCOUNT {
             soon
         } else {
             (2 * files.faults_wait_nanos).clamp(soon, seldom)
@@ -145,6 +150,9 @@ impl ProcessTree {
             // the others' shares smaller; and what was freed before the measurement must not look like growth after it.
             self.read_all(Attention::Thorough);
             self.discover();
+            if !findings.hold(&self.holdings) {
+                return;
+            }
             self.count_faults_since(&findings);
             let before = self.holdings.bytes();
             self.take_findings(findings);
