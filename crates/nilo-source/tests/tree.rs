@@ -33,7 +33,8 @@ fn memory_peak_and_cpu_of_a_process_are_seen() {
     // The spike was over before anybody looked.
     assert!(process.detail.peak_rss_bytes.unwrap() > 160 * MIB);
     assert!(process.reading.cpu_nanos > 1_000_000);
-    assert_eq!(tree.cpu_nanos_total(), process.reading.cpu_nanos);
+    // Where `python3` is a script that becomes Python, it has waited for commands of its own.
+    assert!(tree.cpu_nanos_total() >= process.reading.cpu_nanos);
     let detail = process.detail;
     assert!(detail.pss_bytes.unwrap() <= process.reading.rss_bytes + MIB);
     assert!(detail.uss_bytes <= detail.pss_bytes);

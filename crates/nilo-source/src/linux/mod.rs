@@ -5,6 +5,7 @@
 
 mod blind;
 mod budget;
+mod children_cpu;
 mod cpu_clock;
 mod describe;
 mod discover;
