@@ -156,13 +156,14 @@ impl ProcessTree {
 
     /// The account of a process, of the tree or its reaper.
     fn account(&mut self, pid: u32) -> Option<&mut ChildrenCpu> {
-        let mut processes = self.processes.iter();
-        if let Some(index) = processes.position(|process| process.id.pid == pid) {
-            return Some(&mut self.files[index].children);
-        }
+        // Those that ended first: another process may have the number already.
         let mut ended = self.waiting.ended.iter_mut();
         if let Some(ended) = ended.find(|ended| ended.id.pid == pid && !ended.is_settled) {
             return Some(&mut ended.children);
+        }
+        let mut processes = self.processes.iter();
+        if let Some(index) = processes.position(|process| process.id.pid == pid) {
+            return Some(&mut self.files[index].children);
         }
         let reaper = self.waiting.reaper.as_mut();
         reaper.and_then(|(reaper, children)| (*reaper == pid).then_some(children))
@@ -296,7 +297,9 @@ impl ProcessTree {
             let ended = &self.waiting.ended[place];
             let (pid, parent) = (ended.id.pid, ended.children.parent);
             if ended.is_zombie {
-                self.settle_zombie(place);
+                if !self.settle_zombie(place) {
+                    continue;
+                }
             } else {
                 let ended = self.waiting.ended.swap_remove(place);
                 let (counted, owed) = (ended.counted_nanos(), ended.children.owed_nanos());
@@ -313,22 +316,22 @@ impl ProcessTree {
     }
 
     /// Its last account is known. It has not been waited for yet, so nobody owes anything until then.
-    fn settle_zombie(&mut self, place: usize) {
-        let rounding_nanos = self.rounding_nanos();
-        let ended = &mut self.waiting.ended[place];
+    /// False when children of it have to be settled first.
+    fn settle_zombie(&mut self, place: usize) -> bool {
+        let ended = &self.waiting.ended[place];
         let (pid, parent) = (ended.id.pid, ended.children.parent);
         if let Some(growth) = ended.children.unexplained()
             && self.look_at_children(pid, growth) == ChildrenLook::SomeEnded
         {
-            // They come first, being younger.
-            return;
+            return false;
         }
         let ended = &mut self.waiting.ended[place];
         ended.is_settled = true;
-        let (new_nanos, lost_nanos) = ended.children.take(rounding_nanos);
+        // Nothing comes here any more: what is left belongs to those who wait for its children, or for itself.
+        let (new_nanos, lost_nanos) = ended.children.take(0);
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(new_nanos);
-        // Of those whom it left to others.
         self.owe_upwards(parent, lost_nanos);
+        true
     }
 
     /// This was counted of somebody for whom this process waited; nobody keeps an account for strangers.
@@ -353,6 +356,11 @@ impl ProcessTree {
                 break;
             };
             self.owe(pid, nanos);
+            let mut ended = self.waiting.ended.iter();
+            if ended.any(|ended| ended.id.pid == pid && !ended.is_settled) {
+                // It hands on what it did not wait for when it is settled.
+                return;
+            }
             next = self.account(pid).map(|account| account.parent);
         }
         if let Some(reaper) = reaper {
@@ -360,22 +368,35 @@ impl ProcessTree {
         }
     }
 
-    /// The children of one that ended have another parent now.
+    /// The children of one that ended have another parent now. Of those that are gone, it or anybody further up has waited for them.
     fn find_parents_of_children(&mut self, pid: u32, parent: u32) {
-        let live = self.processes.iter().zip(&mut self.files);
-        let live = live.map(|(process, files)| (process.id, &mut files.children));
-        let ended = self.waiting.ended.iter_mut();
-        let ended = ended.map(|ended| (ended.id, &mut ended.children));
-        for (id, children) in live.chain(ended) {
-            if children.parent == pid {
-                let mut buffer = [0; STAT_BYTES];
-                let stat = self.proc.stat_of(id.pid, &mut buffer);
-                let stat = stat.filter(|stat| stat.start_ticks == id.start_ticks);
-                children.may_be_orphan |= stat.is_none();
-                children.parent = stat.map_or(parent, |stat| stat.parent);
+        for ended in &mut self.waiting.ended {
+            if ended.children.parent == pid
+                && !find_parent(&self.proc, ended.id, &mut ended.children, parent)
+            {
+                (ended.is_zombie, ended.is_settled) = (false, false);
+            }
+        }
+        let mut index = 0;
+        while index < self.processes.len() {
+            let (id, children) = (self.processes[index].id, &mut self.files[index].children);
+            if children.parent == pid && !find_parent(&self.proc, id, children, parent) {
+                self.remove(index);
+            } else {
+                index += 1;
             }
         }
     }
+}
+
+/// Reads who the parent is. False when the process is gone: then the one whom its parent had may have waited for it.
+fn find_parent(proc: &ProcFolder, id: ProcessId, children: &mut ChildrenCpu, before: u32) -> bool {
+    let mut buffer = [0; STAT_BYTES];
+    let stat = proc.stat_of(id.pid, &mut buffer);
+    let stat = stat.filter(|stat| stat.start_ticks == id.start_ticks);
+    children.may_be_orphan |= stat.is_none();
+    children.parent = stat.map_or(before, |stat| stat.parent);
+    stat.is_some()
 }
 
 fn whereabouts(proc: &ProcFolder, id: ProcessId) -> Whereabouts {
