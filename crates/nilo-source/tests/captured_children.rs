@@ -257,7 +257,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => (who.clone(), 101..160u32).prop_map(|(who, pid)| Happening::Fork(who, pid)),
         6 => (who.clone(), 1..200u64).prop_map(|(who, ticks)| Happening::Burn(who, ticks)),
-        3 => (who.clone(), 1..20u64).prop_map(|(who, ticks)| Happening::ShortChild(who, ticks)),
+        3 => (who.clone(), 1..300u64).prop_map(|(who, ticks)| Happening::ShortChild(who, ticks)),
         3 => who.clone().prop_map(Happening::End),
         4 => who.clone().prop_map(Happening::Wait),
         1 => who.prop_map(Happening::IgnoreChildren),
