@@ -10,7 +10,7 @@ use nilo_recorder::{
     run_command,
 };
 use nilo_runfile::RunFolder;
-use nilo_sample::{Event, Recording, RunMode, RunStatus};
+use nilo_sample::{Event, Recording, RunMode, RunStatus, Subject};
 
 struct Quiet;
 
@@ -22,6 +22,13 @@ impl Observer for Quiet {
 
 /// Runs a command, and gives what was recorded of it.
 fn run(command: &[&str]) -> Result<(CommandOutcome, Recording), RecorderError> {
+    run_at(1_000_000, command)
+}
+
+fn run_at(
+    interval_nanos: u64,
+    command: &[&str],
+) -> Result<(CommandOutcome, Recording), RecorderError> {
     let scratch = tempfile::tempdir().unwrap();
     let words = command.iter().map(ToString::to_string).collect();
     let description = describe_run(RunMode::Run, words, "test", Default::default());
@@ -30,7 +37,7 @@ fn run(command: &[&str]) -> Result<(CommandOutcome, Recording), RecorderError> {
         command: command.iter().map(OsString::from).collect(),
         folder: &folder,
         description,
-        interval_nanos: 1_000_000,
+        interval_nanos,
         wait_for_all: false,
         alerts: None,
     };
@@ -84,6 +91,23 @@ fn the_only_process_of_a_command_has_the_peak_that_the_kernel_tells() {
     let tree = nilo_analysis::peak::tree_peak(&recording).unwrap();
     // One that ended before it was sampled is no process of the recording.
     assert!(largest.is_none_or(|bytes| bytes >= tree.bytes * 0.999));
+}
+
+#[test]
+fn children_between_two_samples_are_in_the_curve_of_cpu_time() {
+    let short = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let many = format!("n=0; while [ $n -lt 80 ]; do n=$((n+1)); sh -c '{short}'; done; true");
+    let (_, recording) = run_at(100_000_000, &["sh", "-c", &many]).unwrap();
+    let told = recording.events.iter().find_map(|timed| match timed.event {
+        Event::CommandEnded { cpu_nanos, .. } => cpu_nanos,
+        _ => None,
+    });
+    let told = told.unwrap() as f64;
+    let tree = recording.table(&Subject::Tree).unwrap();
+    let curve = tree.series("cpu_nanos").unwrap().last().unwrap();
+    // The last moments were not sampled; the kernel tells its last word to the microsecond.
+    assert!(curve > 0.6 * told, "{curve} of {told}");
+    assert!(curve < told + 1e6, "{curve} for {told}");
 }
 
 fn refusal(command: &str) -> (i32, String) {

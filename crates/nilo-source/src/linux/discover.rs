@@ -68,6 +68,8 @@ impl Membership {
 pub(crate) struct Discovery {
     loadavg: Option<OwnedFd>,
     last_pid: Option<u32>,
+    /// When the last PID was last seen to have moved; all the time where it is not known.
+    last_birth_nanos: Option<u64>,
     next_listing_nanos: u64,
     /// Handed out, but not seen yet: between the two the kernel copies the parent.
     unborn: VecDeque<(u32, u8)>,
@@ -85,6 +87,7 @@ impl Discovery {
         Discovery {
             loadavg,
             last_pid: None,
+            last_birth_nanos: None,
             next_listing_nanos: 0,
             unborn: VecDeque::new(),
             candidates: Vec::new(),
@@ -119,10 +122,20 @@ impl Discovery {
                 self.next_listing_nanos = now_nanos.saturating_add(LIST_EVERY_NANOS);
             }
         }
+        if newest.is_none() || newest != self.last_pid {
+            self.last_birth_nanos = Some(now_nanos);
+        }
         self.last_pid = newest;
         self.sweep
             .step(proc, members, now_nanos, &mut self.candidates);
         self.settle(members, found);
+    }
+
+    /// Whether any process or thread of the machine was born within this time, which ends now.
+    pub(crate) fn saw_births(&self, now_nanos: u64, within_nanos: u64) -> bool {
+        let since = |birth| now_nanos.saturating_sub(birth);
+        self.last_birth_nanos
+            .is_some_and(|birth| since(birth) < within_nanos)
     }
 
     /// Looks at this number on the next occasion: its process ended, and another may have it already.
@@ -332,6 +345,7 @@ mod tests {
         let mut discovery = Discovery {
             loadavg: None,
             last_pid: None,
+            last_birth_nanos: None,
             next_listing_nanos: 0,
             unborn: VecDeque::new(),
             candidates: vec![
@@ -375,6 +389,7 @@ mod tests {
         let mut discovery = Discovery {
             loadavg: None,
             last_pid: None,
+            last_birth_nanos: None,
             next_listing_nanos: 0,
             unborn: VecDeque::new(),
             candidates: vec![CandidateProcess {

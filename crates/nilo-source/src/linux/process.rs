@@ -11,9 +11,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
 use crate::descriptors::read_record;
+use crate::linux::children_cpu::{ChildrenCpu, children_nanos};
 use crate::linux::cpu_clock::process_cpu_nanos;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES, pid_of_name};
-use crate::linux::stat::{Stat, parse_statm};
+use crate::linux::stat::{Stat, parse_stat, parse_statm};
 use crate::tracked_process::ProcessReading;
 
 /// How often the memory of a process that does not run is read.
@@ -100,6 +101,8 @@ pub(crate) struct ProcessFiles {
     pub(crate) next_faults_nanos: u64,
     pub(crate) faults_wait_nanos: u64,
     pub(crate) faults_cpu_nanos: u64,
+    /// What its children used, and who waits for it.
+    pub(crate) children: ChildrenCpu,
 }
 
 impl ProcessFiles {
@@ -142,6 +145,7 @@ impl ProcessFiles {
             next_faults_nanos: 0,
             faults_wait_nanos: 0,
             faults_cpu_nanos: 0,
+            children: ChildrenCpu::new(stat.parent, children_nanos(stat, proc.ticks_per_sec)),
         }
     }
 
@@ -305,15 +309,23 @@ impl ProcessFiles {
         })
     }
 
-    /// What an ended process's clock said last, if it is still a zombie.
-    pub(crate) fn final_cpu_nanos(&self, proc: &ProcFolder) -> Option<u64> {
+    /// What is left of it, if it has ended and nobody has waited for it yet.
+    pub(crate) fn remains(&self, proc: &ProcFolder) -> Option<Remains> {
         let mut buffer = [0; STAT_BYTES];
-        let same = proc.stat_of(self.pid, &mut buffer)?.start_ticks == self.start_ticks;
-        if same && proc.is_live {
-            process_cpu_nanos(self.pid)
-        } else {
-            None
-        }
+        let stat = proc.stat_of(self.pid, &mut buffer)?;
+        (stat.start_ticks == self.start_ticks).then(|| Remains {
+            cpu_nanos: proc.is_live.then(|| process_cpu_nanos(self.pid)).flatten(),
+            children_nanos: children_nanos(&stat, proc.ticks_per_sec),
+            parent: stat.parent,
+        })
+    }
+
+    /// Reads what its waited-for children used; `None` when it is gone.
+    pub(crate) fn read_children(&self, proc: &ProcFolder) -> Option<u64> {
+        let mut buffer = [0u8; 4096];
+        let text = self.read_file(proc, ProcFile::Stat, &mut buffer).ok()?;
+        let stat = parse_stat(text).filter(|stat| stat.start_ticks == self.start_ticks)?;
+        Some(children_nanos(&stat, proc.ticks_per_sec))
     }
 
     fn cpu_nanos_from_stat(&self, proc: &ProcFolder) -> Option<u64> {
@@ -358,6 +370,17 @@ enum ProcFile {
     Stat,
     Status,
     Io,
+}
+
+/// The last that the kernel tells of a process that nobody has waited for yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remains {
+    /// Its clock, which stands still now.
+    pub(crate) cpu_nanos: Option<u64>,
+    /// Of the children that it waited for.
+    pub(crate) children_nanos: u64,
+    /// Who has to wait for it.
+    pub(crate) parent: u32,
 }
 
 /// The folder as a mere place, which needs no permission to list it.

@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use super::{ProcFile, ProcessFiles, open_fd_folder, short_name};
+use crate::linux::children_cpu::children_nanos;
 use crate::linux::proc_folder::ProcFolder;
 use crate::linux::stat::{Stat, parse_io, parse_stat, parse_status};
 use crate::tracked_process::{ProcessDetail, ProcessReading};
@@ -29,6 +30,8 @@ impl ProcessFiles {
             detail.minor_faults = Some(stat.minor_faults);
             detail.major_faults = Some(stat.major_faults);
             let comm = short_name(stat.comm);
+            outcome.children_nanos = Some(children_nanos(&stat, proc.ticks_per_sec));
+            self.children.parent = stat.parent;
             outcome.leads_session = stat.session == self.pid;
             outcome.program_changed = comm != self.comm || stat.arguments_at != self.arguments_at;
             outcome.memory_replaced = self.notice_layout(&stat);
@@ -73,6 +76,7 @@ impl ProcessFiles {
         let stat = parse_stat(text).filter(|stat| stat.start_ticks == self.start_ticks)?;
         Some(Faults {
             minor: stat.minor_faults,
+            children_nanos: children_nanos(&stat, proc.ticks_per_sec),
             rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
             memory_replaced: self.notice_layout(&stat),
         })
@@ -106,6 +110,8 @@ pub(crate) struct DetailOutcome {
     pub(crate) leads_session: bool,
     /// Another address space: `exec`.
     pub(crate) memory_replaced: bool,
+    /// CPU time of the children that it waited for.
+    pub(crate) children_nanos: Option<u64>,
     /// A file was refused for the first time.
     pub(crate) refused: bool,
 }
@@ -114,6 +120,8 @@ pub(crate) struct DetailOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Faults {
     pub(crate) minor: u64,
+    /// CPU time of the children that it waited for, which the same file tells.
+    pub(crate) children_nanos: u64,
     pub(crate) rss_bytes: u64,
     /// Another address space: `exec`.
     pub(crate) memory_replaced: bool,

@@ -16,6 +16,8 @@ pub(crate) struct Stat<'a> {
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
     pub(crate) cpu_ticks: u64,
+    /// Of the children that it waited for, and of theirs.
+    pub(crate) children_ticks: u64,
     pub(crate) threads: u64,
     pub(crate) start_ticks: u64,
     pub(crate) rss_pages: u64,
@@ -59,6 +61,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let major_faults = at(12)?;
     let user_ticks = at(14)?;
     let system_ticks = at(15)?;
+    let children_ticks = at(16)?.saturating_add(at(17)?);
     let threads = at(20)?;
     let start_ticks = at(22)?;
     let rss_pages = at(24)?;
@@ -72,6 +75,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         minor_faults,
         major_faults,
         cpu_ticks: user_ticks.saturating_add(system_ticks),
+        children_ticks,
         threads,
         start_ticks,
         rss_pages,
@@ -176,7 +180,8 @@ mod tests {
         assert_eq!(stat.comm, b"a) b\n(c");
         assert_eq!((stat.state, stat.parent, stat.session), (b'S', 8854, 3459));
         assert_eq!((stat.minor_faults, stat.major_faults), (2854, 1));
-        assert_eq!((stat.cpu_ticks, stat.threads), (12, 2));
+        assert_eq!((stat.cpu_ticks, stat.children_ticks), (12, 6));
+        assert_eq!(stat.threads, 2);
         assert_eq!((stat.start_ticks, stat.rss_pages), (101_984, 3385));
         assert_eq!(stat.arguments_at, 140_728_755_165_427);
     }

@@ -1,14 +1,17 @@
 //! The tree: its processes, and the tick that reads them all.
 //!
 //! Order of a tick: read who is alive (so that a reused PID is free again), find who joined, read the detail that is due (`tree_details.rs`),
-//! follow what the tree holds, measure it where that is in doubt (`tree_memory.rs`).
+//! count what children used that nobody saw (`tree_children.rs`), follow what the tree holds, measure it where that is in doubt (`tree_memory.rs`).
 //! `processes` and `files` run in parallel; the first is what callers see.
 
+#[path = "tree_children.rs"]
+mod children;
 #[path = "tree_details.rs"]
 mod details;
 #[path = "tree_memory.rs"]
 mod memory;
 
+use children::WaitingAccounts;
 use nilo_sample::process::ProcessId;
 
 use crate::descriptors::descriptor_allowance;
@@ -82,7 +85,9 @@ pub struct ProcessTree {
     files: Vec<ProcessFiles>,
     kept_files: usize,
     changes: Vec<Change>,
+    /// CPU time of those that ended, and of those that nobody saw.
     ended_cpu_nanos: u64,
+    waiting: WaitingAccounts,
     detail_budget: CpuBudget,
     detail_cursor: usize,
     holdings: Holdings,
@@ -111,6 +116,7 @@ impl ProcessTree {
             excluded: options.exclude_pid,
             ..Membership::default()
         };
+        let waiting = WaitingAccounts::new(&proc, options.include_orphans_of);
         Ok(ProcessTree {
             discovery: Discovery::new(&proc),
             // A second's worth may be saved up.
@@ -136,6 +142,7 @@ impl ProcessTree {
             kept_files: 0,
             changes: Vec::new(),
             ended_cpu_nanos: 0,
+            waiting,
             detail_cursor: 0,
             blind: BlindSpots::default(),
             found: Vec::new(),
@@ -235,6 +242,10 @@ impl ProcessTree {
         let family = family_of(stat.layout(), pid, family);
         self.notice_exec_of(info.parent, family);
         self.read_again(info.parent);
+        self.expect_child_of(info.parent);
+        if birthplace == Birthplace::Elsewhere {
+            files.children.leave_out();
+        }
         self.holdings.join(NewProcess {
             pid,
             parent: info.parent,
@@ -296,14 +307,17 @@ impl ProcessTree {
         self.kept_files -= files.keeping().descriptors();
         self.members.pids.remove(&process.id.pid);
         self.discovery.expect_again(process.id.pid);
+        let remains = files.remains(&self.proc);
         let mut last_reading = process.reading;
-        if let Some(cpu_nanos) = files.final_cpu_nanos(&self.proc) {
+        if let Some(cpu_nanos) = remains.and_then(|remains| remains.cpu_nanos) {
             last_reading.cpu_nanos = last_reading.cpu_nanos.max(cpu_nanos);
         }
         let spent_nanos = last_reading
             .cpu_nanos
             .saturating_sub(process.cpu_before_nanos);
         self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(spent_nanos);
+        self.waiting
+            .leave(process.id, last_reading.cpu_nanos, files.children, remains);
         self.holdings.leave(process.id.pid);
         self.measuring.forget(process.id.pid);
         self.has_moved = true;
@@ -343,6 +357,7 @@ impl ProcessTree {
         self.discover();
         self.read_details();
         self.follow_copies();
+        self.follow_children();
         if self.has_moved {
             self.holdings.settle();
         }
@@ -382,7 +397,7 @@ impl ProcessTree {
         self.memory_bytes
     }
 
-    /// CPU time of the whole tree; processes that ended stay counted with their last reading.
+    /// CPU time of the whole tree; processes that ended stay counted, and those that nobody saw count once they were waited for.
     ///
     /// What was there before the first tick counts from its birth, what joins later with a root of its own from there on.
     pub fn cpu_nanos_total(&self) -> u64 {

@@ -51,6 +51,12 @@ impl ProcessTree {
             self.blind
                 .refused(process.id.pid, &process.info.name, process.info.uid);
         }
+        if let Some(children_nanos) = outcome.children_nanos {
+            let clock_nanos = process.reading.cpu_nanos;
+            files
+                .children
+                .see(children_nanos, clock_nanos, self.now_nanos);
+        }
         if outcome.leads_session {
             self.members.sessions.insert(process.id.pid);
         }

@@ -54,6 +54,10 @@ impl ProcessTree {
         let Some(faults) = self.files[index].read_faults(&self.proc) else {
             return;
         };
+        let clock_nanos = self.processes[index].reading.cpu_nanos;
+        self.files[index]
+            .children
+            .see(faults.children_nanos, clock_nanos, self.now_nanos);
         // Growth since its memory was read would not explain these faults, but hide as many copies later.
         let process = &mut self.processes[index];
         let grown = faults.rss_bytes.saturating_sub(process.reading.rss_bytes);

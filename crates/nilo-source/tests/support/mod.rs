@@ -6,6 +6,7 @@
 )]
 
 pub mod fake_nvml;
+pub mod kernel_model;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
