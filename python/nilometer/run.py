@@ -253,7 +253,10 @@ def begin(
     root = os.fspath(dir) if dir is not None else runs_folder()
     resumes = _id_of_resumed(resume, name, root)
     if joined is not None:
-        return _begun_here(Run(joined), name, dir, resumes)
+        run = Run(joined)
+        if memory and inside is None:
+            _stand_by(run, interval)
+        return _begun_here(run, name, dir, resumes)
     program, ranks = program_json(), ranks_key(name, _begun)
     run = None
     for job in (inside, None) if inside else (None,):
@@ -275,7 +278,17 @@ def begin(
             run.own(interval_secs)
         except OSError as error:
             report(f"memory is not recorded: {error}")
+    elif memory and job is None:
+        _stand_by(run, interval)
     return _begun_here(run, name, dir, resumes)
+
+
+def _stand_by(run: Run, interval: float | None) -> None:
+    """Another rank records the memory of all; this one goes on when that one is gone."""
+    try:
+        run.stand_by(_interval_secs(interval))
+    except OSError as error:
+        report(f"memory is not recorded after the first rank has ended: {error}")
 
 
 def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, resumes: str | None) -> Run:

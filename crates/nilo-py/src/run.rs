@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stored_settings};
+use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stand_by, stored_settings};
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
 use nilo_sample::{ABSENT, Event, Provenance, RunMode, TypedRow};
@@ -22,11 +22,19 @@ use crate::phase_timer::nanos_of_phase;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, lock};
+use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
 use crate::trouble::report;
+
+/// How a run ends whose recording process is ended by SIGTERM.
+const ENDED_BY_SIGTERM: Event = Event::CommandEnded {
+    cpu_nanos: None,
+    exit_code: None,
+    signal: Some(libc::SIGTERM),
+    peak_bytes: None,
+};
 
 fn as_strings(texts: BTreeMap<Text, Text>) -> BTreeMap<String, String> {
     let pairs = texts.into_iter();
@@ -80,6 +88,7 @@ impl Run {
                 is_finished: AtomicBool::new(false),
                 lost_calls: AtomicU64::new(0),
                 owned: Mutex::new(None),
+                standby: Mutex::new(None),
                 rank_end: Mutex::new(None),
                 trackers: Mutex::default(),
             }),
@@ -171,15 +180,7 @@ impl Run {
             folder,
             description,
             recorder: None,
-            by_sigterm: EndsBySigterm::watch(
-                path,
-                &Event::CommandEnded {
-                    cpu_nanos: None,
-                    exit_code: None,
-                    signal: Some(libc::SIGTERM),
-                    peak_bytes: None,
-                },
-            ),
+            by_sigterm: EndsBySigterm::watch(path, &ENDED_BY_SIGTERM),
         };
         let outcome = match recorder {
             Ok(recorder) => {
@@ -191,6 +192,24 @@ impl Run {
         };
         *lock(&self.shared.owned) = Some(owned);
         outcome
+    }
+
+    /// Records the memory of the run's ranks on this machine every `interval_secs` from when the rank that does so is gone.
+    fn stand_by(&self, interval_secs: f64) -> PyResult<()> {
+        let Some(path) = self.shared.path.clone() else {
+            return Ok(());
+        };
+        let folder = RunFolder::open(&path).map_err(os_error)?;
+        let by_sigterm = Arc::new(Mutex::new(None));
+        let watched = Arc::clone(&by_sigterm);
+        let on_takeover = move || *lock(&watched) = EndsBySigterm::watch(&path, &ENDED_BY_SIGTERM);
+        let nanos = (interval_secs * 1e9) as u64;
+        let recorder = stand_by(&folder, nanos, on_takeover).map_err(os_error)?;
+        *lock(&self.shared.standby) = Some(Standby {
+            recorder,
+            by_sigterm,
+        });
+        Ok(())
     }
 
     /// Says that this run continues another one, by its id; nothing where another process made this run.
@@ -212,6 +231,9 @@ impl Run {
         let owned = lock(&self.shared.owned);
         if let Some(recorder) = owned.as_ref().and_then(|owned| owned.recorder.as_ref()) {
             recorder.watch_local_ranks();
+        }
+        if let Some(standby) = &*lock(&self.shared.standby) {
+            standby.recorder.watch_local_ranks();
         }
     }
 
@@ -366,7 +388,10 @@ impl Run {
     /// The latest memory reading of this process's own recorder: bytes, peak bytes, limit bytes.
     fn memory(&self) -> Option<(u64, u64, Option<u64>)> {
         let owned = lock(&self.shared.owned);
-        let live = owned.as_ref()?.recorder.as_ref()?.live();
+        let own = owned.as_ref().and_then(|owned| owned.recorder.as_ref());
+        let standby = lock(&self.shared.standby);
+        let taken_over = || standby.as_ref().and_then(|it| it.recorder.live());
+        let live = own.map(|own| own.live()).or_else(taken_over)?;
         Some((live.memory_bytes, live.peak_bytes, live.limit_bytes))
     }
 

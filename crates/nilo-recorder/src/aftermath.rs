@@ -43,6 +43,12 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         };
         return judge_ending(recording, &aftermath);
     }
+    with_failed_rank(recording, judge_lost(recording))
+}
+
+/// The end of a run whose recorder is gone without a word.
+pub(crate) fn judge_lost(recording: &Recording) -> Ending {
+    let description = &recording.description;
     let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
     let ended_nanos = ended_in_job(recording);
     let mut aftermath = EndingEvidence {
@@ -59,7 +65,7 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         }
         aftermath.logged_victims = logged_victims(description);
     }
-    with_failed_rank(recording, judge_ending(recording, &aftermath))
+    judge_ending(recording, &aftermath)
 }
 
 /// When the last process of a run inside a job ended, as the job's recorder saw it.
@@ -92,9 +98,10 @@ fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
         .iter()
         .rev()
         .find_map(|timed| match timed.event {
+            // Recorders inside the job, of which there may be several in turn, do not know.
             Event::CommandEnded {
                 exit_code, signal, ..
-            } => Some((exit_code, signal)),
+            } if exit_code.or(signal).is_some() => Some((exit_code, signal)),
             // The recorder waited for it: it was the command, or its parent had gone.
             Event::ProcessEnded {
                 id,
@@ -118,7 +125,7 @@ fn same_boot(description: &RunDescription) -> bool {
 }
 
 /// The tables that a verdict rests on.
-fn needed(spec: &TableSpec) -> bool {
+pub(crate) fn needed(spec: &TableSpec) -> bool {
     matches!(
         spec.subject,
         Subject::Tree | Subject::Host | Subject::Cgroup { .. }
