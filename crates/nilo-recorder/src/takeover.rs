@@ -52,7 +52,7 @@ pub fn stand_by(
     let stop = stop_event()?;
     let shared = Arc::new(Mutex::new(LiveReading::default()));
     let with_local_ranks = Arc::new(AtomicBool::new(false));
-    let standby = Standby {
+    let waiting = WaitingRank {
         folder: folder.clone(),
         interval_nanos,
         stop: Arc::clone(&stop),
@@ -62,7 +62,7 @@ pub fn stand_by(
     let thread = std::thread::Builder::new()
         .name("nilo-standby".to_owned())
         .stack_size(512 << 10)
-        .spawn(move || standby.run(on_takeover))
+        .spawn(move || waiting.run(on_takeover))
         .map_err(|source| RecorderError::System {
             what: "start the standby thread",
             source,
@@ -118,7 +118,7 @@ impl StandbyRecorder {
 }
 
 /// The thread's part.
-struct Standby {
+struct WaitingRank {
     folder: RunFolder,
     interval_nanos: u64,
     stop: Arc<OwnedFd>,
@@ -126,7 +126,7 @@ struct Standby {
     live: Arc<Mutex<LiveReading>>,
 }
 
-impl Standby {
+impl WaitingRank {
     fn run(self, on_takeover: impl FnOnce()) -> Option<Succession> {
         loop {
             let told = self.folder.describe().ok()?;
