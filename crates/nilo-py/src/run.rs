@@ -96,9 +96,10 @@ impl Run {
     }
 
     /// Makes a folder for a run of this process and gives its path, whether it was made now (another rank may have done so),
-    /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job.
+    /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job;
+    /// `started_by_job` is the id of the job that this process has outlived.
     #[staticmethod]
-    #[pyo3(signature = (root, name, command, tags, *, inside=None, resumes=None, ranks=None, program="{}"))]
+    #[pyo3(signature = (root, name, command, tags, *, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a private function"
@@ -110,6 +111,7 @@ impl Run {
         command: Vec<Text>,
         tags: BTreeMap<Text, Text>,
         inside: Option<PathBuf>,
+        started_by_job: Option<&str>,
         resumes: Option<&str>,
         ranks: Option<(Text, bool)>,
         program: &str,
@@ -129,6 +131,7 @@ impl Run {
             describe_run(RunMode::Python, command.clone(), name.unwrap_or(file), tags);
         description.name = name.map(str::to_owned);
         description.resumes = resumes.and_then(|id| id.parse().ok());
+        description.started_by_job = started_by_job.and_then(|id| id.parse().ok());
         let told: Provenance =
             serde_json::from_str(program).map_err(|error| value_error(error.to_string()))?;
         let mut provenance = Provenance {

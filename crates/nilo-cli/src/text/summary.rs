@@ -155,6 +155,12 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
     if let Some(resumed) = &summary.resumes {
         line("Resumed From", &printable(resumed))?;
     }
+    if let Some(job) = &summary.started_by_job {
+        line(
+            "Started By",
+            &format!("{}, which had ended", printable(job)),
+        )?;
+    }
     line("Run", &printable(place))
 }
 
