@@ -130,6 +130,8 @@ def test_memory_is_recorded_until_the_last_rank_ends(nilo, folder, world, how):
     ending = {"killed": ("lost", None, None), "terminated": ("killed", None, 15)}.get(how, ("exited", 0, None))
     assert (told["status"], told["exit_code"], told["signal"]) == ending
     assert run.description["recorder_pid"] == ranks[-1].pid
+    if how == "killed":
+        assert "ended without a word" in nilo("show", run.path).stdout
     listed = nilo.runs()[0]
     assert listed["peak_bytes"] == told["memory"]["peak_bytes"] and listed["duration_secs"] == told["duration_secs"]
     exported = json.loads(nilo("export", run.path, "--format", "json").stdout)

@@ -2,15 +2,15 @@
 //!
 //! Of a run of several ranks one records the memory of all; when it ends, another takes over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nilo_sample::{ColumnKind, NO_STEP, RecordedTable, Subject, is_absent};
+use nilo_sample::{ColumnKind, Event, NO_STEP, RecordedTable, Subject, TimedEvent, is_absent};
 
 use crate::names::is_recorder;
 
-/// Puts tables of the same measurements together where one recorder followed the other.
+/// Puts tables of the same measurements together where one recorder followed the other, and tells the start of each process once.
 /// Recorders at the same time are no succession, and stay apart.
-pub(crate) fn join_recorders(tables: &mut Vec<RecordedTable>) {
+pub(crate) fn join_recorders(tables: &mut Vec<RecordedTable>, events: &mut Vec<TimedEvent>) {
     let mut began: BTreeMap<String, u64> = BTreeMap::new();
     for table in tables.iter().filter(|table| is_recorder(&table.writer)) {
         let first = table.times.first().copied().unwrap_or(u64::MAX);
@@ -40,6 +40,15 @@ pub(crate) fn join_recorders(tables: &mut Vec<RecordedTable>) {
     tables.append(&mut joined);
     tables.append(&mut others);
     tables.sort_by(|one, other| one.writer.cmp(&other.writer));
+    let mut alive = BTreeSet::new();
+    events.retain(|timed| match timed.event {
+        Event::ProcessStarted { id, .. } => alive.insert(id),
+        Event::ProcessEnded { id, .. } => {
+            alive.remove(&id);
+            true
+        }
+        _ => true,
+    });
 }
 
 fn append(earlier: &mut RecordedTable, mut later: RecordedTable) {
@@ -120,11 +129,46 @@ mod tests {
             tree("recorder-1", &[(30, 7.0, 100.0), (40, 8.0, 104.0)]),
             tree("recorder-2", &[(10, 5.0, 50.0), (20, 6.0, 60.0)]),
         ];
-        join_recorders(&mut tables);
+        join_recorders(&mut tables, &mut Vec::new());
         assert_eq!(tables.len(), 1);
         assert_eq!(tables[0].times, [10, 20, 30, 40]);
         assert_eq!(column(&tables[0], "memory_bytes"), [5.0, 6.0, 7.0, 8.0]);
         assert_eq!(column(&tables[0], "cpu_nanos"), [50.0, 60.0, 60.0, 64.0]);
+    }
+
+    #[test]
+    fn the_start_of_a_process_that_both_recorders_saw_is_told_once() {
+        let mut tables = vec![
+            tree("recorder-1", &[(10, 5.0, 50.0)]),
+            tree("recorder-2", &[(30, 5.0, 50.0)]),
+        ];
+        let id = |pid| ProcessId {
+            pid,
+            start_ticks: 1,
+        };
+        let started = |time_nanos, pid| TimedEvent {
+            time_nanos,
+            event: Event::ProcessStarted {
+                id: id(pid),
+                info: Default::default(),
+            },
+        };
+        let ended = TimedEvent {
+            time_nanos: 29,
+            event: Event::ProcessEnded {
+                id: id(1),
+                peak_rss_bytes: None,
+                exit_code: None,
+                signal: None,
+            },
+        };
+        let told = [started(9, 1), started(10, 2), ended, started(30, 2)];
+        let mut events = told.to_vec();
+        join_recorders(&mut tables, &mut events);
+        assert_eq!(events, told[..3]);
+        let mut of_one = told.to_vec();
+        join_recorders(&mut tables, &mut of_one);
+        assert_eq!(of_one.len(), 4);
     }
 
     #[test]
@@ -136,7 +180,7 @@ mod tests {
             tree("python-2", &[(20, 5.0, 0.0)]),
         ];
         let mut tables = apart.to_vec();
-        join_recorders(&mut tables);
+        join_recorders(&mut tables, &mut Vec::new());
         assert_eq!(tables.len(), 4);
     }
 
@@ -164,7 +208,7 @@ mod tests {
             of_process("recorder-1", 10, 50.0),
             of_process("recorder-2", 20, 55.0),
         ];
-        join_recorders(&mut tables);
+        join_recorders(&mut tables, &mut Vec::new());
         assert_eq!(column(&tables[0], "cpu_nanos"), [50.0, 55.0]);
     }
 }

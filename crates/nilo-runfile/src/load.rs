@@ -84,10 +84,10 @@ pub(crate) fn load_inside(
     let thinned_nanos = collector.thinned_nanos();
     let Collected {
         mut tables,
-        events,
+        mut events,
         stacks,
     } = collector.finish();
-    join_recorders(&mut tables);
+    join_recorders(&mut tables, &mut events);
     Ok(Recording {
         description,
         tables,
