@@ -220,9 +220,17 @@ def init(
                 joined = outer
             job = os.fspath(Run.job_of(outer))
             outer = None if job == outer else job
-        outer = _unless_over(outer)
+        started_by, outer = outer, _unless_over(outer)
         run = begin(
-            name, dir=dir, tags=tags, memory=memory, interval=interval, resume=resume, inside=outer, joined=joined
+            name,
+            dir=dir,
+            tags=tags,
+            memory=memory,
+            interval=interval,
+            resume=resume,
+            inside=outer,
+            started_by=started_by,
+            joined=joined,
         )
         if run.path is not None:
             # Processes that this one starts join the run.
@@ -243,9 +251,13 @@ def begin(
     interval: float | None = None,
     resume: bool | str | os.PathLike[str] | None = None,
     inside: str | None = None,
+    started_by: str | None = None,
     joined: str | None = None,
 ) -> Run:
-    """A run beside the current one, which stays what it is. With `inside` it lies in that job; `joined` is the folder that another rank made for it."""
+    """A run beside the current one, which stays what it is. With `inside` it lies in that job; `joined` is the folder that another rank made for it.
+
+    `started_by` is the job that the process was started in; where the run does not lie in it, it tells its id.
+    """
     if _is_disabled():
         return Run(None)
     words = command()
@@ -253,13 +265,25 @@ def begin(
     root = os.fspath(dir) if dir is not None else runs_folder()
     resumes = _id_of_resumed(resume, name, root)
     if joined is not None:
-        return _begun_here(Run(joined), name, dir, resumes)
+        run = Run(joined)
+        if memory and inside is None:
+            _stand_by(run, interval)
+        return _begun_here(run, name, dir, resumes)
     program, ranks = program_json(), ranks_key(name, _begun)
+    left = _job_id(started_by) if started_by and not inside else None
     run = None
     for job in (inside, None) if inside else (None,):
         try:
             path, is_new, refused = Run.make_folder(
-                root, name or notebook_name(), words, text_tags, inside=job, resumes=resumes, ranks=ranks, program=program
+                root,
+                name or notebook_name(),
+                words,
+                text_tags,
+                inside=job,
+                started_by_job=left,
+                resumes=resumes,
+                ranks=ranks,
+                program=program,
             )
             run = Run(path)
             break
@@ -275,7 +299,17 @@ def begin(
             run.own(interval_secs)
         except OSError as error:
             report(f"memory is not recorded: {error}")
+    elif memory and job is None:
+        _stand_by(run, interval)
     return _begun_here(run, name, dir, resumes)
+
+
+def _stand_by(run: Run, interval: float | None) -> None:
+    """Another rank records the memory of all; this one goes on when that one is gone."""
+    try:
+        run.stand_by(_interval_secs(interval))
+    except OSError as error:
+        report(f"memory is not recorded after the first rank has ended: {error}")
 
 
 def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, resumes: str | None) -> Run:
@@ -297,7 +331,7 @@ def begin_beside(name: str | None) -> Run:
         current = own_current()
         is_of_logger = current is not None and current._was_made_for_training
         outer = _open_runs.started_under() if is_of_logger else os.environ.get("NILO_RUN_DIR") or None
-        run = begin(name, inside=_unless_over(outer))
+        run = begin(name, inside=_unless_over(outer), started_by=outer)
         _open_runs.add(run, beside=True)
     return run
 
@@ -305,6 +339,13 @@ def begin_beside(name: str | None) -> Run:
 def _unless_over(job: str | None) -> str | None:
     """Nobody records the memory of what begins in a job that has ended; a process that outlives it has runs of its own."""
     return None if job is None or _native.job_is_over(job) else job
+
+
+def _job_id(path: str) -> str | None:
+    try:
+        return os.path.basename(os.fspath(Run.job_of(path)))
+    except OSError:
+        return None
 
 
 def _id_of_resumed(resume: bool | str | os.PathLike[str] | None, name: str | None, root: str) -> str | None:
@@ -407,9 +448,9 @@ def finish(exit_code: int | None = None) -> None:
 
 
 def _join() -> Run:
-    """Adds to the run that this process was started under, as it is; without one, begins one."""
+    """Adds to the run that this process was started under, as it is; without one, or where that is over, begins one."""
     path = os.environ.get("NILO_RUN_DIR")
-    if path and not _is_disabled():
+    if path and not _is_disabled() and not _native.run_is_abandoned(path):
         try:
             run = Run(path)
             _open_runs.add(run)

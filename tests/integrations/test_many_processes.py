@@ -93,6 +93,57 @@ def test_torchrun_without_a_framework_is_one_run(tmp_path, world):
             assert run.series("loss", rank=rank).value.tolist() == [10.0 * rank + step for step in range(4)]
 
 
+UNEVEN = """
+import torch, torch.distributed as dist, nilometer, time
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+# The first rank begins the run, and with it the recording.
+if rank:
+    dist.barrier()
+run = nilometer.init(name="uneven", interval=0.02)
+if not rank:
+    dist.barrier()
+run.log({"loss": float(rank)}, step=0)
+dist.barrier()
+dist.destroy_process_group()
+
+def last(column):
+    values = nilometer.read_run(run.path).memory(column).value
+    return values[-1] if len(values) else 0
+
+def wait_for(condition):
+    while not condition():
+        time.sleep(0.01)
+
+if rank == 0:
+    wait_for(lambda: last("processes") == 2)
+else:
+    # Until the first rank has gone, and another records.
+    wait_for(lambda: last("processes") == 1)
+    before = last("memory_bytes")
+    held = [torch.ones(50 << 20)]
+    wait_for(lambda: last("memory_bytes") > before + (195 << 20))
+    run.mark("held")
+    held.append(torch.ones(25 << 20))
+    wait_for(lambda: last("memory_bytes") > before + (295 << 20))
+    run.mark("more")
+"""
+
+
+def test_memory_goes_on_after_the_first_rank_of_torchrun_has_ended(tmp_path):
+    (tmp_path / "uneven.py").write_text(UNEVEN)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "uneven.py"]
+    environment = subprocess_environment(NILO_DIR=str(tmp_path / "runs"))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = nilometer.read_run("uneven", dir=tmp_path / "runs")
+    told, marks = run.summary(), {text: seconds for seconds, text in run.marks}
+    assert run.ranks == [0, 1] and (told["status"], told["exit_code"]) == ("exited", 0)
+    assert told["memory"]["peak_secs"] >= marks["held"] and run.memory().seconds[-1] >= marks["more"]
+    assert told["duration_secs"] >= marks["more"]
+    assert "memory-ends-early" not in [finding["kind"] for finding in told["findings"]]
+
+
 FAILING_ATTEMPT = """
 import os, pathlib, sys, time, nilometer
 rank, attempt = int(os.environ["RANK"]), os.environ["TORCHELASTIC_RESTART_COUNT"]

@@ -1,6 +1,7 @@
 """A rank that logs on after the one that began the run has ended: the run lasts until its last point."""
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -22,7 +23,8 @@ RANK = """
     begun, over = pathlib.Path("begun"), pathlib.Path("over")
     if rank == 1:
         wait_for(begun.exists)
-    run = nilometer.init(name="ranks", interval=0.02)
+    # Without memory nobody takes over: what the first rank wrote down stays.
+    run = nilometer.init(name="ranks", memory=False)
     run.log({"loss": 1.0}, step=0)
     begun.touch()
     if rank == 0:
@@ -63,3 +65,12 @@ def test_a_run_lasts_until_the_last_point_of_any_rank(nilo, folder, below):
         assert run.memory().seconds[-1] > first_ended
     listed = [listed["duration_secs"] for listed in nilo.runs() if listed["name"] == "ranks"]
     assert min(listed) >= points.seconds[-1]
+    lasted = run.summary()["duration_secs"]
+    assert exported["run"]["ending"]["time_nanos"] / 1e9 == lasted
+    exported = json.loads(run.export(folder / "run.json").read_text())
+    assert exported["run"]["ending"]["time_nanos"] / 1e9 == lasted
+    # In the words of `nilo runs`.
+    pictures = [nilo("plot", run.path, "-x", axis, "-o", "-").stdout for axis in ("time", "step")]
+    for picture in [*pictures, run.svg()]:
+        (told,) = re.findall(r"exited 0 after ([0-9.]+ m?s)", picture)
+        assert told in nilo("runs").stdout and told in nilo("compare", run.path, run.path).stdout

@@ -34,6 +34,7 @@ pub mod summary;
 pub mod throughput;
 pub mod torch_memory;
 pub mod tracking;
+mod written_ending;
 
 pub use compare::{Comparison, LabelledRun, compare, run_labels};
 pub use ending::{EndingEvidence, judge_ending};
@@ -47,3 +48,4 @@ pub use resumed::add_resumed_metrics;
 pub use slurm_place::SlurmPlace;
 pub use step_clock::StepClock;
 pub use summary::{ChartFigures, Summary, damage, summarize};
+pub use written_ending::written_ending;

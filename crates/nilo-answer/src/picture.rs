@@ -1,8 +1,8 @@
 //! What a picture of a run is made of: its recording, thinned where it is large, and the figures of its summary.
 
-use nilo_analysis::ChartFigures;
+use nilo_analysis::{ChartFigures, written_ending};
 use nilo_runfile::{RunFolder, RunfileError};
-use nilo_sample::{Recording, Subject, TableSpec};
+use nilo_sample::{Ending, Recording, Subject, TableSpec};
 
 /// A large run is thinned to this many pixels: four for each of the finest picture, so that nobody can see the difference.
 const PIXELS: usize = 8192;
@@ -17,14 +17,27 @@ pub struct RunPicture {
 }
 
 impl RunPicture {
+    /// Of a run whose ending has been judged.
+    pub fn of(mut recording: Recording, ending: Ending) -> RunPicture {
+        let figures = ChartFigures::of(&recording, &ending);
+        recording.description.ending = Some(ending);
+        RunPicture { recording, figures }
+    }
+
     /// Reads a run that has ended without having all its rows in memory.
     /// Nothing for one whose ending is still to be judged: that takes all its rows.
     pub fn of_ended(folder: &RunFolder) -> Result<Option<RunPicture>, RunfileError> {
-        let Some(ending) = folder.describe()?.ending else {
+        if folder.describe()?.ending.is_none() {
+            return Ok(None);
+        }
+        let recording = folder.load_thinned(PIXELS, &is_drawn)?;
+        let Some(ending) = written_ending(&recording) else {
             return Ok(None);
         };
-        let recording = folder.load_thinned(PIXELS, &is_drawn)?;
-        let mut figures = ChartFigures::of(&recording, &ending);
+        let RunPicture {
+            recording,
+            mut figures,
+        } = RunPicture::of(recording, ending);
         // Of a run inside a job, the job's rows were all read.
         if recording.thinned_nanos > 0 && recording.description.parent.is_none() {
             let is_tree = |spec: &TableSpec| spec.subject == Subject::Tree;
@@ -50,7 +63,7 @@ fn is_drawn(spec: &TableSpec) -> bool {
 mod tests {
     use nilo_runfile::{RunWriter, WriterOptions};
     use nilo_sample::rows::{CgroupRow, TreeRow};
-    use nilo_sample::{Ending, Limit, LimitSource, TypedRow, fixture};
+    use nilo_sample::{Limit, LimitSource, RunMode, TypedRow, fixture};
 
     use super::*;
 
@@ -115,6 +128,22 @@ mod tests {
         assert_eq!(figures.cpu, expected.cpu);
         assert_eq!(figures.cpu.max_percent, 100.0);
         assert_eq!(figures.duration_nanos, expected.duration_nanos);
+    }
+
+    #[test]
+    fn a_run_of_several_ranks_is_drawn_until_the_last_of_them_ended() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = recorded(root.path(), 10, true);
+        let mut description = folder.describe().unwrap();
+        description.mode = RunMode::Python;
+        description.boot_id = nilo_runfile::boot_id();
+        description.started_monotonic_nanos = 0;
+        description.ending.as_mut().unwrap().time_nanos = 3 * EVERY;
+        folder.write_description(&description).unwrap();
+        let picture = RunPicture::of_ended(&folder).unwrap().unwrap();
+        assert_eq!(picture.figures.duration_nanos, 9 * EVERY);
+        let ending = picture.recording.description.ending.unwrap();
+        assert_eq!(ending.time_nanos, 9 * EVERY);
     }
 
     #[test]

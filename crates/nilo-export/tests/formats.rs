@@ -26,6 +26,7 @@ fn empty() -> Recording {
             name: None,
             parent: None,
             resumes: None,
+            started_by_job: None,
             provenance: None,
             tags: Default::default(),
             mode: RunMode::Run,

@@ -78,7 +78,7 @@ mod _native {
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
-    use super::run_folder::{job_is_over, own_rank, tell_own_rank};
+    use super::run_folder::{job_is_over, own_rank, run_is_abandoned, tell_own_rank};
     #[pymodule_export]
     use super::scores::PyScoreHistory;
     #[pymodule_export]

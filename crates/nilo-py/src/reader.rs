@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use nilo_analysis::settings::settings;
-use nilo_analysis::{ChartFigures, metric_group, metric_names, summarize};
+use nilo_analysis::{metric_group, metric_names, summarize};
 use nilo_answer::picture::RunPicture;
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
@@ -209,7 +209,7 @@ impl RunReader {
             .map_err(|error: ExportError| value_error(error.to_string()))?;
         let mut recording = self.load(py, &|_| true)?;
         let ending = after_the_fact(&recording);
-        recording.description.ending.get_or_insert(ending);
+        recording.description.ending = Some(ending);
         py.detach(|| export(&recording, format, &path).map_err(os_error))
     }
 
@@ -220,8 +220,8 @@ impl RunReader {
             Some(picture) => picture,
             None => {
                 let recording = self.load(py, &|_| true)?;
-                let figures = ChartFigures::of(&recording, &after_the_fact(&recording));
-                RunPicture { recording, figures }
+                let ending = after_the_fact(&recording);
+                RunPicture::of(recording, ending)
             }
         };
         let options = ChartOptions {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stored_settings};
+use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stand_by, stored_settings};
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
 use nilo_sample::{ABSENT, Event, Provenance, RunMode, TypedRow};
@@ -22,11 +22,19 @@ use crate::phase_timer::nanos_of_phase;
 use crate::project::decide_privacy;
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, lock};
+use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
 use crate::trouble::report;
+
+/// How a run ends whose recording process is ended by SIGTERM.
+const ENDED_BY_SIGTERM: Event = Event::CommandEnded {
+    cpu_nanos: None,
+    exit_code: None,
+    signal: Some(libc::SIGTERM),
+    peak_bytes: None,
+};
 
 fn as_strings(texts: BTreeMap<Text, Text>) -> BTreeMap<String, String> {
     let pairs = texts.into_iter();
@@ -80,6 +88,7 @@ impl Run {
                 is_finished: AtomicBool::new(false),
                 lost_calls: AtomicU64::new(0),
                 owned: Mutex::new(None),
+                standby: Mutex::new(None),
                 rank_end: Mutex::new(None),
                 trackers: Mutex::default(),
             }),
@@ -87,9 +96,10 @@ impl Run {
     }
 
     /// Makes a folder for a run of this process and gives its path, whether it was made now (another rank may have done so),
-    /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job.
+    /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job;
+    /// `started_by_job` is the id of the job that this process has outlived.
     #[staticmethod]
-    #[pyo3(signature = (root, name, command, tags, *, inside=None, resumes=None, ranks=None, program="{}"))]
+    #[pyo3(signature = (root, name, command, tags, *, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a private function"
@@ -101,6 +111,7 @@ impl Run {
         command: Vec<Text>,
         tags: BTreeMap<Text, Text>,
         inside: Option<PathBuf>,
+        started_by_job: Option<&str>,
         resumes: Option<&str>,
         ranks: Option<(Text, bool)>,
         program: &str,
@@ -120,6 +131,7 @@ impl Run {
             describe_run(RunMode::Python, command.clone(), name.unwrap_or(file), tags);
         description.name = name.map(str::to_owned);
         description.resumes = resumes.and_then(|id| id.parse().ok());
+        description.started_by_job = started_by_job.and_then(|id| id.parse().ok());
         let told: Provenance =
             serde_json::from_str(program).map_err(|error| value_error(error.to_string()))?;
         let mut provenance = Provenance {
@@ -171,15 +183,7 @@ impl Run {
             folder,
             description,
             recorder: None,
-            by_sigterm: EndsBySigterm::watch(
-                path,
-                &Event::CommandEnded {
-                    cpu_nanos: None,
-                    exit_code: None,
-                    signal: Some(libc::SIGTERM),
-                    peak_bytes: None,
-                },
-            ),
+            by_sigterm: EndsBySigterm::watch(path, &ENDED_BY_SIGTERM),
         };
         let outcome = match recorder {
             Ok(recorder) => {
@@ -191,6 +195,24 @@ impl Run {
         };
         *lock(&self.shared.owned) = Some(owned);
         outcome
+    }
+
+    /// Records the memory of the run's ranks on this machine every `interval_secs` from when the rank that does so is gone.
+    fn stand_by(&self, interval_secs: f64) -> PyResult<()> {
+        let Some(path) = self.shared.path.clone() else {
+            return Ok(());
+        };
+        let folder = RunFolder::open(&path).map_err(os_error)?;
+        let by_sigterm = Arc::new(Mutex::new(None));
+        let watched = Arc::clone(&by_sigterm);
+        let on_takeover = move || *lock(&watched) = EndsBySigterm::watch(&path, &ENDED_BY_SIGTERM);
+        let nanos = (interval_secs * 1e9) as u64;
+        let recorder = stand_by(&folder, nanos, on_takeover).map_err(os_error)?;
+        *lock(&self.shared.standby) = Some(Standby {
+            recorder,
+            by_sigterm,
+        });
+        Ok(())
     }
 
     /// Says that this run continues another one, by its id; nothing where another process made this run.
@@ -212,6 +234,9 @@ impl Run {
         let owned = lock(&self.shared.owned);
         if let Some(recorder) = owned.as_ref().and_then(|owned| owned.recorder.as_ref()) {
             recorder.watch_local_ranks();
+        }
+        if let Some(standby) = &*lock(&self.shared.standby) {
+            standby.recorder.watch_local_ranks();
         }
     }
 
@@ -366,7 +391,10 @@ impl Run {
     /// The latest memory reading of this process's own recorder: bytes, peak bytes, limit bytes.
     fn memory(&self) -> Option<(u64, u64, Option<u64>)> {
         let owned = lock(&self.shared.owned);
-        let live = owned.as_ref()?.recorder.as_ref()?.live();
+        let own = owned.as_ref().and_then(|owned| owned.recorder.as_ref());
+        let standby = lock(&self.shared.standby);
+        let taken_over = || standby.as_ref().and_then(|it| it.recorder.live());
+        let live = own.map(|own| own.live()).or_else(taken_over)?;
         Some((live.memory_bytes, live.peak_bytes, live.limit_bytes))
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nilo_recorder::{CreatedFolder, create_run_folder, create_run_inside, recorder_is_alive};
 use nilo_runfile::{RunFolder, RunfileError, boot_id, check_root, unix_nanos};
-use nilo_sample::RunDescription;
+use nilo_sample::{ProcessId, RunDescription, RunMode};
 use nilo_source::{Roots, process_id};
 use pyo3::prelude::*;
 
@@ -136,6 +136,24 @@ pub(crate) fn job_is_over(path: PathBuf) -> bool {
     told.is_ok_and(|told| {
         told.ending.is_some() || told.boot_id == boot_id() && !recorder_is_alive(&told)
     })
+}
+
+/// Whether a process that was started under a run, and adds to it without beginning one, comes too late:
+/// its job is over, and of a training no process is left that adds to it.
+#[pyfunction]
+pub(crate) fn run_is_abandoned(path: PathBuf) -> bool {
+    let Ok(run) = RunFolder::open(&path) else {
+        return false;
+    };
+    let is_training = run
+        .describe()
+        .is_ok_and(|told| told.mode == RunMode::Python);
+    let is_alive = |process: &ProcessId| {
+        process_id(&Roots::default(), process.pid).is_ok_and(|now| now == *process)
+    };
+    // Workers belong to the training that started them, also when that has outlived its job or its first rank.
+    let is_used = || is_training && run.writing_processes().iter().any(is_alive);
+    job_is_over(path) && !is_used()
 }
 
 /// Tells this process its rank, which no launcher says in the environment.

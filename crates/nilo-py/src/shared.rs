@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nilo_recorder::OwnRecorder;
+use nilo_recorder::{OwnRecorder, StandbyRecorder};
 use nilo_runfile::{RunFolder, monotonic_nanos};
 use nilo_sample::{Ending, RunDescription, RunId, RunStatus};
 use pyo3::prelude::*;
@@ -52,21 +52,33 @@ pub(crate) struct Ownership {
     pub(crate) by_sigterm: Option<EndsBySigterm>,
 }
 
+/// A rank that records the run when the one that did so is gone.
+pub(crate) struct Standby {
+    pub(crate) recorder: StandbyRecorder,
+    /// The end that a SIGTERM would be once it records.
+    pub(crate) by_sigterm: Arc<Mutex<Option<EndsBySigterm>>>,
+}
+
 /// What this process has to do when its part of a run ends.
 pub(crate) struct RunRole {
     owned: Option<Ownership>,
+    standby: Option<Standby>,
     rank: Option<RankEnd>,
 }
 
 impl RunRole {
     /// Whether there is anything to do.
     pub(crate) fn has_end(&self) -> bool {
-        self.owned.is_some() || self.rank.is_some()
+        self.owned.is_some() || self.standby.is_some() || self.rank.is_some()
     }
 
     pub(crate) fn end(self, exit_code: Option<i32>) {
         if let Some(owned) = self.owned {
             owned.end(exit_code);
+        }
+        if let Some(standby) = self.standby {
+            standby.recorder.stop(exit_code);
+            drop(lock(&standby.by_sigterm).take());
         }
         if let Some(rank) = self.rank {
             rank.end(exit_code);
@@ -87,6 +99,7 @@ pub(crate) struct SharedRun {
     /// Calls whose values could not be stored.
     pub(crate) lost_calls: AtomicU64,
     pub(crate) owned: Mutex<Option<Ownership>>,
+    pub(crate) standby: Mutex<Option<Standby>>,
     /// What a rank has to do at its end.
     pub(crate) rank_end: Mutex<Option<RankEnd>>,
     /// The numbers of the trackers that write to this run.
@@ -117,6 +130,7 @@ impl SharedRun {
     pub(crate) fn take_part(&self) -> RunRole {
         RunRole {
             owned: lock(&self.owned).take(),
+            standby: lock(&self.standby).take(),
             rank: lock(&self.rank_end).take(),
         }
     }

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use nilo_analysis::{EndingEvidence, judge_ending, with_failed_rank};
+use nilo_analysis::{EndingEvidence, judge_ending, with_failed_rank, written_ending};
 use nilo_runfile::RunFolder;
-use nilo_sample::{
-    Ending, Event, ProcessId, Recording, RunDescription, RunMode, Subject, TableSpec,
-};
+use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, Subject, TableSpec};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
 
 const SIGKILL: i32 = 9;
@@ -35,8 +33,8 @@ pub(crate) fn conclude(
 /// The ending of any run: the one written down, or a verdict from the files and from what this machine still knows.
 pub fn after_the_fact(recording: &Recording) -> Ending {
     let description = &recording.description;
-    if let Some(ending) = &description.ending {
-        return with_failed_rank(recording, until_last_row(recording, ending.clone()));
+    if let Some(ending) = written_ending(recording) {
+        return ending;
     }
     if recorder_is_alive(description) {
         let aftermath = EndingEvidence {
@@ -45,6 +43,12 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         };
         return judge_ending(recording, &aftermath);
     }
+    with_failed_rank(recording, judge_lost(recording))
+}
+
+/// The end of a run whose recorder is gone without a word.
+pub(crate) fn judge_lost(recording: &Recording) -> Ending {
+    let description = &recording.description;
     let (exit_code, signal) = recorded_end(recording).unwrap_or_default();
     let ended_nanos = ended_in_job(recording);
     let mut aftermath = EndingEvidence {
@@ -61,19 +65,7 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         }
         aftermath.logged_victims = logged_victims(description);
     }
-    with_failed_rank(recording, judge_ending(recording, &aftermath))
-}
-
-/// The ending that the process which began a run wrote down, not before the run's last row: other ranks may log on after it.
-fn until_last_row(recording: &Recording, ending: Ending) -> Ending {
-    let last_row_nanos = match recording.description.mode {
-        RunMode::Python => recording.written_until_nanos,
-        _ => 0,
-    };
-    Ending {
-        time_nanos: ending.time_nanos.max(last_row_nanos),
-        ..ending
-    }
+    judge_ending(recording, &aftermath)
 }
 
 /// When the last process of a run inside a job ended, as the job's recorder saw it.
@@ -106,9 +98,10 @@ fn recorded_end(recording: &Recording) -> Option<(Option<i32>, Option<i32>)> {
         .iter()
         .rev()
         .find_map(|timed| match timed.event {
+            // Recorders inside the job, of which there may be several in turn, do not know.
             Event::CommandEnded {
                 exit_code, signal, ..
-            } => Some((exit_code, signal)),
+            } if exit_code.or(signal).is_some() => Some((exit_code, signal)),
             // The recorder waited for it: it was the command, or its parent had gone.
             Event::ProcessEnded {
                 id,
@@ -132,7 +125,7 @@ fn same_boot(description: &RunDescription) -> bool {
 }
 
 /// The tables that a verdict rests on.
-fn needed(spec: &TableSpec) -> bool {
+pub(crate) fn needed(spec: &TableSpec) -> bool {
     matches!(
         spec.subject,
         Subject::Tree | Subject::Host | Subject::Cgroup { .. }

@@ -32,6 +32,7 @@ pub fn describe_run(
         name: None,
         parent: None,
         resumes: None,
+        started_by_job: None,
         provenance: Some(provenance()),
         tags: stored_tags(tags),
         mode,

@@ -39,6 +39,7 @@ mod sentinel;
 mod signals;
 mod startup_code;
 mod surroundings;
+mod takeover;
 mod wait_for_ends;
 
 pub use aftermath::{after_the_fact, recorder_is_alive};
@@ -55,6 +56,7 @@ pub use own_process::{OwnRecorder, record_own_process};
 pub use privacy::{Privacy, stored_settings};
 pub use provenance::add_dirty_flag;
 pub use recorder::describe_machine;
+pub use takeover::{StandbyRecorder, stand_by};
 
 use thiserror::Error;
 

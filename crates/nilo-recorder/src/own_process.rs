@@ -3,7 +3,6 @@
 //! It touches nothing of the program's: no signals, no child reaping, no limits of its own.
 //! After a fork the thread is in the parent only, and the child leaves the recording alone.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,9 +40,18 @@ pub struct OwnRecorder {
 }
 
 /// Hands the latest reading to whoever asks, from another thread.
-struct LiveFeed<F> {
+pub(crate) struct LiveFeed<F> {
     live: Arc<Mutex<LiveReading>>,
     on_tick: F,
+}
+
+impl<F> LiveFeed<F> {
+    pub(crate) fn new(live: &Arc<Mutex<LiveReading>>, on_tick: F) -> LiveFeed<F> {
+        LiveFeed {
+            live: Arc::clone(live),
+            on_tick,
+        }
+    }
 }
 
 impl<F: FnMut(&LiveReading)> Observer for LiveFeed<F> {
@@ -66,37 +74,19 @@ pub fn record_own_process(
     interval_nanos: u64,
     on_tick: impl FnMut(&LiveReading) + Send + 'static,
 ) -> Result<OwnRecorder, RecorderError> {
-    let system = |what| move |source: io::Error| RecorderError::System { what, source };
     let pid = std::process::id();
-    let roots = Roots::default();
-    let mut tree = open_tree(&roots, TreeScope::WithOurselves)?;
-    tree.add_root(pid)?;
-    let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
-    let now = monotonic_nanos();
-    let surroundings = Surroundings::new(roots, now, pid);
+    let started = description.started_monotonic_nanos;
+    let recorder = own_recorder(folder, started)?;
     description.root_pids = vec![pid];
     description.interval_nanos = interval_nanos;
-    description.limit = surroundings.limit().cloned();
+    description.limit = recorder.limit().cloned();
     folder.write_description(&description).ok();
-    let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(|error| system("make an event descriptor")(error.into()))?;
-    let stop = Arc::new(stop);
+    let stop = stop_event()?;
     let shared = Arc::new(Mutex::new(LiveReading::default()));
-    let started = description.started_monotonic_nanos;
-    let recorder =
-        Recorder::new(tree, writer, surroundings, started, true).costing(OwnCost::Thread);
-    let mut observer = LiveFeed {
-        live: Arc::clone(&shared),
-        on_tick,
-    };
+    let mut observer = LiveFeed::new(&shared, on_tick);
     let stopped = Arc::clone(&stop);
     let with_local_ranks = Arc::new(AtomicBool::new(false));
-    let ranks = own_rank().map(|_| LocalRanks {
-        folder: folder.clone(),
-        with_local_ranks: Arc::clone(&with_local_ranks),
-        known: vec![pid],
-        next_nanos: 0,
-    });
+    let ranks = own_rank().map(|_| LocalRanks::new(folder, &with_local_ranks));
     let thread = std::thread::Builder::new()
         .name("nilo-recorder".to_owned())
         .stack_size(512 << 10)
@@ -104,7 +94,10 @@ pub fn record_own_process(
             let run = (interval_nanos, started);
             sample_until_stopped(recorder, run, ranks, &stopped, &mut observer)
         })
-        .map_err(system("start the sampling thread"))?;
+        .map_err(|source| RecorderError::System {
+            what: "start the sampling thread",
+            source,
+        })?;
     Ok(OwnRecorder {
         pid,
         folder: folder.clone(),
@@ -113,6 +106,30 @@ pub fn record_own_process(
         shared,
         with_local_ranks,
         thread,
+    })
+}
+
+/// Makes the recorder of this process and its descendants.
+pub(crate) fn own_recorder(
+    folder: &RunFolder,
+    started_nanos: u64,
+) -> Result<Recorder, RecorderError> {
+    let pid = std::process::id();
+    let roots = Roots::default();
+    let mut tree = open_tree(&roots, TreeScope::WithOurselves)?;
+    tree.add_root(pid)?;
+    let writer = RunWriter::create(folder.path(), "recorder", WriterOptions::default())?;
+    let surroundings = Surroundings::new(roots, monotonic_nanos(), pid);
+    let recorder = Recorder::new(tree, writer, surroundings, started_nanos, true);
+    Ok(recorder.costing(OwnCost::Thread))
+}
+
+/// Wakes a thread that is to stop.
+pub(crate) fn stop_event() -> Result<Arc<OwnedFd>, RecorderError> {
+    let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    stop.map(Arc::new).map_err(|error| RecorderError::System {
+        what: "make an event descriptor",
+        source: error.into(),
     })
 }
 
@@ -147,7 +164,7 @@ impl OwnRecorder {
 }
 
 /// The other ranks of a distributed run on this machine: they write to the same folder, and one of them records for all.
-struct LocalRanks {
+pub(crate) struct LocalRanks {
     folder: RunFolder,
     with_local_ranks: Arc<AtomicBool>,
     known: Vec<u32>,
@@ -155,6 +172,15 @@ struct LocalRanks {
 }
 
 impl LocalRanks {
+    pub(crate) fn new(folder: &RunFolder, with_local_ranks: &Arc<AtomicBool>) -> LocalRanks {
+        LocalRanks {
+            folder: folder.clone(),
+            with_local_ranks: Arc::clone(with_local_ranks),
+            known: vec![std::process::id()],
+            next_nanos: 0,
+        }
+    }
+
     fn add_to(&mut self, recorder: &mut Recorder, now_nanos: u64) {
         if now_nanos < self.next_nanos {
             return;
@@ -177,7 +203,7 @@ impl LocalRanks {
     }
 }
 
-fn sample_until_stopped(
+pub(crate) fn sample_until_stopped(
     mut recorder: Recorder,
     (interval_nanos, started_nanos): (u64, u64),
     mut ranks: Option<LocalRanks>,

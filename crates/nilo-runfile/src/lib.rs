@@ -32,6 +32,7 @@ mod follow;
 mod fork;
 mod header;
 mod housekeeping;
+mod joined_recorders;
 mod load;
 mod marks;
 mod names;

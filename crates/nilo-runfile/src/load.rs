@@ -14,6 +14,7 @@ use crate::collect::{Collected, Collector, Declared, RowsWanted, Tally};
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
+use crate::joined_recorders::join_recorders;
 use crate::names::{self, StreamFiles};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
 
@@ -82,10 +83,11 @@ pub(crate) fn load_inside(
     let written_until_nanos = collector.written_until_nanos();
     let thinned_nanos = collector.thinned_nanos();
     let Collected {
-        tables,
-        events,
+        mut tables,
+        mut events,
         stacks,
     } = collector.finish();
+    join_recorders(&mut tables, &mut events);
     Ok(Recording {
         description,
         tables,

@@ -15,6 +15,7 @@ pub fn recording() -> Recording {
             name: None,
             parent: None,
             resumes: None,
+            started_by_job: None,
             provenance: None,
             tags: Default::default(),
             mode: RunMode::Run,

@@ -118,6 +118,9 @@ pub struct RunDescription {
     /// The run that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<RunId>,
+    /// The job that this run's program was started in, where that was over when the run began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by_job: Option<RunId>,
     /// Where it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,

@@ -62,6 +62,9 @@ pub struct Summary {
     /// The run that it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,
+    /// The job that its program was started in, where that was over when the run began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_by_job: Option<String>,
     /// Where it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provenance: Option<nilo_sample::Provenance>,
@@ -173,6 +176,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         name: description.name.clone(),
         parent: description.parent.as_ref().map(ToString::to_string),
         resumes: description.resumes.as_ref().map(ToString::to_string),
+        started_by_job: description.started_by_job.as_ref().map(ToString::to_string),
         provenance: description.provenance.clone(),
         tags: description.tags.clone(),
         mode: description.mode.clone(),

@@ -22,7 +22,7 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
         .unwrap_or(ExportFormat::Csv);
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (mut recording, ending) = load(&folder)?;
-    recording.description.ending.get_or_insert(ending);
+    recording.description.ending = Some(ending);
     if format == ExportFormat::Csv && !args.long {
         say_what_is_missing(&recording);
     }

@@ -3,9 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nilo_analysis::{
-    ChartFigures, LabelledRun, StepClock, add_resumed_metrics, metric_group, run_labels,
-};
+use nilo_analysis::{LabelledRun, StepClock, add_resumed_metrics, metric_group, run_labels};
 use nilo_answer::picture::RunPicture;
 use nilo_plot::{ChartOptions, Theme, XAxisKind, compare_chart, memory_chart};
 use nilo_runfile::RunFolder;
@@ -120,10 +118,8 @@ fn over_time(folder: &RunFolder) -> Result<RunPicture, Failure> {
 
 /// A run with all its rows, as steps need them.
 fn whole(folder: &RunFolder) -> Result<RunPicture, Failure> {
-    let (mut recording, ending) = load(folder)?;
-    let figures = ChartFigures::of(&recording, &ending);
-    recording.description.ending.get_or_insert(ending);
-    Ok(RunPicture { recording, figures })
+    let (recording, ending) = load(folder)?;
+    Ok(RunPicture::of(recording, ending))
 }
 
 /// Adds the metrics of the runs that this one resumes, as far back as they are there; returns how many they are.

@@ -5,9 +5,9 @@ use std::io::Write;
 use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, LimitUse, Summary};
-use nilo_sample::RunStatus;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
+use nilo_sample::{RunMode, RunStatus};
 
 use crate::screen::Screen;
 use crate::text::alerts::write_alerts;
@@ -155,6 +155,12 @@ fn write_identity(out: &mut dyn Write, summary: &Summary, place: &str) -> std::i
     if let Some(resumed) = &summary.resumes {
         line("Resumed From", &printable(resumed))?;
     }
+    if let Some(job) = &summary.started_by_job {
+        line(
+            "Started By",
+            &format!("{}, which had ended", printable(job)),
+        )?;
+    }
     line("Run", &printable(place))
 }
 
@@ -293,6 +299,11 @@ fn ending_words(summary: &Summary) -> String {
             let reason = summary.recorder.dropped_reason.as_deref();
             let reason = reason.unwrap_or("samples could not be stored");
             format!("its end was not recorded: {}", one_line(reason, 200))
+        }
+        // Another rank may have gone on with the recording.
+        _ if summary.mode == RunMode::Python => {
+            "unknown: the process that recorded it ended without a word, as when it is killed"
+                .to_owned()
         }
         _ => "unknown: the recording stopped before the end".to_owned(),
     }

@@ -23,6 +23,7 @@ pub fn empty(name: &str) -> Recording {
             name: Some(name.into()),
             parent: None,
             resumes: None,
+            started_by_job: None,
             provenance: None,
             tags: Default::default(),
             mode: RunMode::Run,

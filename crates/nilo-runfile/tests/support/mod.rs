@@ -54,6 +54,7 @@ pub fn description(start: u64) -> RunDescription {
         name: None,
         parent: None,
         resumes: None,
+        started_by_job: None,
         provenance: None,
         tags: Default::default(),
         mode: RunMode::Run,

@@ -1,0 +1,95 @@
+"""How a run ended, how long it took and what it needed: the same in `runs`, `show`, `compare`, `plot`, `export` and Python."""
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from conftest import NILO
+from package import QUIET
+
+import nilometer
+
+TRAINING = """
+    import nilometer, os, pathlib, sys, time
+    name, how = sys.argv[1:3]
+    rank = int(os.environ.get("RANK", "0"))
+    # The first rank begins the run.
+    while rank and not pathlib.Path(f"begun-{name}").exists():
+        time.sleep(0.01)
+    run = nilometer.init(name=name, interval=0.02, resume=len(sys.argv) > 3)
+    pathlib.Path(f"begun-{name}").touch()
+    held = bytearray((30 + 20 * rank) << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    for step in range(5):
+        run.log({"loss": 1.0 / (step + 1)}, step=step)
+    if not os.environ.get("NILO_JOB"):
+        # Its own recorder, or that of another rank, has seen it.
+        while not len(nilometer.read_run(run.path).memory().value):
+            time.sleep(0.01)
+    if how == "fails" and rank == int(os.environ.get("WORLD_SIZE", "1")) - 1:
+        sys.exit(3)
+    if how == "killed":
+        os.kill(os.getpid(), 9)
+"""
+TRAIN = f"{sys.executable} train.py"
+BOTH = "RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train} & wait"
+SHAPES = {
+    "a program": f"{TRAIN} a ends",
+    "a program that fails": f"{TRAIN} a fails",
+    "a program that is killed": f"{TRAIN} a killed",
+    "ranks": BOTH.format(train=f"{TRAIN} a ends"),
+    "a rank that fails": BOTH.format(train=f"{TRAIN} a fails"),
+    "a sweep": f"{TRAIN} a ends; {TRAIN} b fails; {TRAIN} c killed",
+    "a resumed run": f"{TRAIN} a killed; {TRAIN} a ends resumed",
+}
+
+
+def figures(told):
+    return {key: told.get(key) for key in ("status", "exit_code", "duration_secs", "peak_bytes")}
+
+
+def in_words(seconds):
+    """As pictures write it."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_view_has_the_same_figures_of_a_run(nilo, folder, shape, below):
+    (folder / "train.py").write_text(textwrap.dedent(TRAINING))
+    command = ["sh", "-c", SHAPES[shape]]
+    recorded = [NILO, "run", "-q", "--interval", "0.02", "--", *command]
+    environment = QUIET | {"NILO_JOB": "1"} if below else QUIET
+    subprocess.run(recorded if below else command, env=environment, capture_output=True, timeout=100)
+    listed = nilo.runs()
+    trainings = {"a sweep": 3, "a resumed run": 2}.get(shape, 1)
+    assert len(listed) == trainings + below
+    for line in listed:
+        path = folder / ".nilo" / (f"{line['parent']}/runs/" if line["parent"] else "") / line["run"]
+        expected = figures(line)
+        shown = nilo.show(path)
+        assert figures(shown | {"peak_bytes": shown["memory"]["peak_bytes"]}) == expected
+        run = nilometer.read_run(path)
+        told = run.summary()
+        assert figures(told | {"peak_bytes": told["memory"]["peak_bytes"]}) == expected
+        compared = json.loads(nilo("compare", path, path, "--format", "json").stdout)["runs"]
+        assert [figures(one) for one in compared] == [expected, expected]
+        exports = [nilo("export", path, "--format", "json").stdout, run.export(folder / f"{line['run']}.json").read_text()]
+        for exported in map(json.loads, exports):
+            ending = exported["run"]["ending"]
+            assert (ending["status"], ending.get("exit_code")) == (line["status"], line["exit_code"])
+            assert ending["time_nanos"] / 1e9 == line["duration_secs"]
+            assert len([table for table in exported["tables"] if table["subject"]["type"] == "tree"]) == 1
+        status = f"exited {line['exit_code']}" if line["exit_code"] is not None else line["status"]
+        words = f"{status} after {in_words(line['duration_secs'])}"
+        pictures = [nilo("plot", path, "-x", axis, "-o", "-").stdout for axis in ("time", "step") if axis == "time" or line["name"]]
+        for picture in [*pictures, run.svg(width=2000)]:
+            assert re.search(r"(\w+ \d+|\w+) after [\d.]+ m?s", picture).group() == words
+    by_name = {line["name"]: line["exit_code"] for line in listed if not below or line["parent"]}
+    failing = {"a program that fails": 3, "a rank that fails": 3, "a program that is killed": None}.get(shape, 0)
+    assert by_name["a"] == failing
+    if shape == "a sweep":
+        assert (by_name["b"], by_name["c"]) == (3, None)
