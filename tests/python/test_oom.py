@@ -179,6 +179,7 @@ def test_the_verdict_from_the_files_alone_when_the_recorder_died_too(nilo, cgrou
     if shown["exit_code"] is None and shown["signal"] is None:
         assert shown["status"] == "oom-killed"
         assert shown["oom"]["certainty"] in ("certain", "likely")
+        assert shown["recorder_death"]["pid"] == process.pid
     # The same from a copy of the folder, where neither the cgroup nor the boot is known.
     import json, shutil
 

@@ -4,7 +4,7 @@ use nilo_analysis::assessment::{RanOut, is_warning};
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
-use nilo_sample::{Ending, Recording, RunStatus};
+use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -89,6 +89,9 @@ pub struct DiagnosedSource {
     pub running: bool,
     /// When the recording ends, from its start.
     pub end_secs: f64,
+    /// The recorder died before the run was over, where that is why the recording ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_death: Option<RecorderDeath>,
 }
 
 /// A time in which a resource's risk was a warning.
@@ -111,9 +114,13 @@ impl Diagnosis {
             looked_at: None,
             running: self.source.is_running(),
             end_secs: to_secs(self.end_nanos),
+            recorder_death: None,
         };
         match &self.source {
-            DiagnosisSource::Run { id, .. } => about.run = Some(id.clone()),
+            DiagnosisSource::Run { id, ending, .. } => {
+                about.run = Some(id.clone());
+                about.recorder_death = ending.recorder_death.clone();
+            }
             DiagnosisSource::File { path, .. } => about.file = Some(path.clone()),
             DiagnosisSource::Live { label, .. } => about.looked_at = Some(label.clone()),
         }

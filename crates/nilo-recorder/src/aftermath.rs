@@ -23,7 +23,7 @@ pub(crate) fn conclude(
         .unwrap_or_else(|_| empty(description.clone()));
     recording.description = description;
     if suspicious(&recording, &aftermath) {
-        aftermath.logged_victims = logged_victims(&recording.description);
+        aftermath.logged_victims = logged_victims(&recording.description).unwrap_or_default();
     }
     let ending = judge_ending(&recording, &aftermath);
     let mut description = recording.description;
@@ -52,6 +52,7 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         signal,
         gone: ended_nanos.is_some(),
         time_nanos: ended_nanos,
+        recorder_died: recorder_died(recording),
         ..EndingEvidence::default()
     };
     if same_boot(description) {
@@ -59,7 +60,12 @@ pub fn after_the_fact(recording: &Recording) -> Ending {
         if ended_nanos.is_none() {
             aftermath.counters = counters_now(recording);
         }
-        aftermath.logged_victims = logged_victims(description);
+        let victims = logged_victims(description);
+        aftermath.has_kernel_log = victims.is_some();
+        aftermath.logged_victims = victims.unwrap_or_default();
+        if aftermath.recorder_died {
+            aftermath.left_running = still_running(recording);
+        }
     }
     with_failed_rank(recording, judge_ending(recording, &aftermath))
 }
@@ -159,12 +165,39 @@ fn suspicious(recording: &Recording, aftermath: &EndingEvidence) -> bool {
     killed || judge_ending(recording, aftermath).oom.is_some()
 }
 
-fn logged_victims(description: &RunDescription) -> Vec<(u32, Option<String>)> {
-    let records =
-        kernel_log::oom_kills_since(description.started_monotonic_nanos).unwrap_or_default();
-    records
+/// The victims that the kernel's log names since the run began; nothing where it cannot be read.
+fn logged_victims(description: &RunDescription) -> Option<Vec<(u32, Option<String>)>> {
+    let records = kernel_log::oom_kills_since(description.started_monotonic_nanos).ok()?;
+    let victims = records
         .into_iter()
-        .map(|record| (record.pid, record.oom_memcg))
+        .map(|record| (record.pid, record.oom_memcg));
+    Some(victims.collect())
+}
+
+/// Whether a recorder that is gone left without a word: it writes the end of the command even where nothing else can be stored.
+fn recorder_died(recording: &Recording) -> bool {
+    let recorded = matches!(recording.description.mode, RunMode::Run | RunMode::Watch);
+    // What could not be stored may have been the end.
+    recorded && recording.dropped_rows == 0 && recorded_end(recording).is_none()
+}
+
+/// The processes of the tree that were last seen alive and still are.
+fn still_running(recording: &Recording) -> Vec<u32> {
+    let mut alive = BTreeSet::new();
+    for timed in &recording.events {
+        match timed.event {
+            Event::ProcessStarted { id, .. } => drop(alive.insert(id)),
+            Event::ProcessEnded { id, .. } => drop(alive.remove(&id)),
+            _ => {}
+        }
+    }
+    let runs = |id: &ProcessId| {
+        process_id(&Roots::default(), id.pid).is_ok_and(|now| now.start_ticks == id.start_ticks)
+    };
+    alive
+        .iter()
+        .filter(|id| runs(id))
+        .map(|id| id.pid)
         .collect()
 }
 

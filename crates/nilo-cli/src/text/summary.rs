@@ -5,9 +5,9 @@ use std::io::Write;
 use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, LimitUse, Summary};
-use nilo_sample::RunStatus;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
+use nilo_sample::{RecorderDeath, RunStatus};
 
 use crate::screen::Screen;
 use crate::text::alerts::write_alerts;
@@ -276,7 +276,10 @@ fn ending_words(summary: &Summary) -> String {
         (RunStatus::OomKilled, Some(code), _) => {
             format!("OOM-killed{at}; the command itself exited with {code}")
         }
-        (RunStatus::OomKilled, _, _) => format!("OOM-killed{at}"),
+        (RunStatus::OomKilled, _, _) => match &summary.recorder_death {
+            Some(death) if at.is_empty() => format!("OOM-killed; {}", recorder_death_words(death)),
+            _ => format!("OOM-killed{at}"),
+        },
         (RunStatus::Exited, Some(code), _) if summary.has_run_out() => {
             format!("exited with {code}, out of memory{at}")
         }
@@ -294,8 +297,19 @@ fn ending_words(summary: &Summary) -> String {
             let reason = reason.unwrap_or("samples could not be stored");
             format!("its end was not recorded: {}", one_line(reason, 200))
         }
-        _ => "unknown: the recording stopped before the end".to_owned(),
+        _ => match &summary.recorder_death {
+            Some(death) => format!("unknown: {}", recorder_death_words(death)),
+            None => "unknown: the recording stopped before the end".to_owned(),
+        },
     }
+}
+
+fn recorder_death_words(death: &RecorderDeath) -> String {
+    let until = format_duration(death.recorded_until_nanos);
+    format!(
+        "nilo itself (PID {}) died, and the recording stops after {until}",
+        death.pid
+    )
 }
 
 fn signal_name(signal: i32) -> String {
