@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::fingerprint::fingerprint;
 use crate::gpu::{GpuFacts, gpus_of};
-use crate::growth::{UnfinishedGrowth, still_growing};
+use crate::growth::{UnfinishedGrowth, growth_of};
 use crate::unreclaimable::unreclaimable_peak;
 use crate::usual_level::usual_level_bytes;
 use nilo_analysis::SlurmPlace;
@@ -127,9 +127,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         peak_bytes: peak.map(|peak| peak.bytes),
         peak_kind: peak.map(|peak| peak.kind),
         usual_bytes: usual_level_bytes(recording, end_nanos),
-        growth: tree
-            .and_then(|tree| tree.series("memory_bytes"))
-            .and_then(|level| still_growing(level, limit.as_ref().map(|limit| limit.bytes))),
+        growth: growth_of(recording, limit.as_ref().map(|limit| limit.bytes)),
         duration_secs: summary.duration_secs,
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
         limit_used_bytes: summary.memory.limit_used_bytes,

@@ -175,7 +175,7 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
             end_word(run).to_owned(),
             format_duration((run.duration_secs * 1e9) as u64),
             bytes(run.peak_bytes),
-            run.peak_kind.map_or("-", PeakKind::as_str).to_owned(),
+            run.peak_kind.map_or("-", PeakKind::measured_by).to_owned(),
             bytes(run.limit_bytes.filter(|_| run.limit_was_asked_for)),
             one_line(&run.label, LABEL_CHARS),
         ]
@@ -195,14 +195,14 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
 
 fn end_word(run: &RunFacts) -> &'static str {
     match (run.completeness, run.growth) {
-        (Completeness::Whole, Some(_)) => "growing",
-        (Completeness::Whole, None) => "whole",
+        (Completeness::Whole, Some(_)) => "completed, growing",
+        (Completeness::Whole, None) => "completed",
         (Completeness::Failed, _) => "failed",
         (Completeness::Killed, _) => "killed",
         (Completeness::OomKilled, _) => "oom-killed",
-        (Completeness::Lost, _) => "lost",
+        (Completeness::Lost, _) => "not recorded",
         (Completeness::Running, _) => "running",
-        (Completeness::Detached, _) => "detached",
+        (Completeness::Detached, _) => "stopped watching",
     }
 }
 
