@@ -10,6 +10,9 @@ use super::OutputFormat;
 use super::values::{duration, interval, pid, tag};
 use crate::folder::RunsDir;
 
+/// The variable that stands in for `--alert-webhook`.
+pub(crate) const WEBHOOK_VARIABLE: &str = "NILO_ALERT_WEBHOOK";
+
 /// How to sample.
 #[derive(Debug, Args)]
 pub(crate) struct SamplingArgs {
@@ -69,7 +72,7 @@ pub(crate) struct AlertArgs {
     #[arg(
         long,
         help_heading = ALERTS,
-        env = "NILO_ALERT_WEBHOOK",
+        env = WEBHOOK_VARIABLE,
         hide_env_values = true,
         value_name = "URL"
     )]
