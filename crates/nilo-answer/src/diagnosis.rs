@@ -1,6 +1,7 @@
 //! What `nilo oom` and `nilo leak` judge: the resources of a run, of something that runs, or of a file from elsewhere.
 
 use nilo_analysis::assessment::{RanOut, is_warning};
+use nilo_analysis::damage;
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
@@ -89,6 +90,8 @@ pub struct DiagnosedSource {
     pub running: bool,
     /// When the recording ends, from its start.
     pub end_secs: f64,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
     /// The recorder died before the run was over, where that is why the recording ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder_death: Option<RecorderDeath>,
@@ -114,6 +117,10 @@ impl Diagnosis {
             looked_at: None,
             running: self.source.is_running(),
             end_secs: to_secs(self.end_nanos),
+            damaged: self
+                .recording
+                .as_ref()
+                .is_some_and(|recording| !damage(recording).is_empty()),
             recorder_death: None,
         };
         match &self.source {

@@ -91,6 +91,8 @@ pub struct RunFacts {
     pub rss_sum_peak_bytes: Option<u64>,
     /// The largest page cache of the job's own cgroup.
     pub page_cache_peak_bytes: Option<u64>,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
 }
 
 /// Gathers the facts of a run from its recording and its summary.
@@ -140,6 +142,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         most_processes: largest("processes").unwrap_or(0),
         rss_sum_peak_bytes: largest("rss_bytes"),
         page_cache_peak_bytes: page_cache_peak_bytes(recording),
+        damaged: !nilo_analysis::damage(recording).is_empty(),
     }
 }
 
