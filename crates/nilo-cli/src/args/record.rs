@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::OutputFormat;
-use super::values::{duration, interval, pid, tag};
+use super::values::{duration, interval, pid, run_name, tag};
 use crate::folder::RunsDir;
 
 /// The variable that stands in for `--alert-webhook`.
@@ -113,7 +113,7 @@ pub(crate) struct RunArgs {
     pub(crate) sampling: SamplingArgs,
 
     /// Name of the run
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = run_name)]
     pub(crate) name: Option<String>,
 
     /// Wait until every process of the job has ended, daemons included

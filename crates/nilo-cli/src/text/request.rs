@@ -52,7 +52,7 @@ pub(crate) fn write_request(
     if let (Some(least), Some(most)) = (memory.least_peak_bytes, memory.largest_peak_bytes) {
         writeln!(
             out,
-            "  would have covered {} of {} runs that ended by themselves, with peaks {}",
+            "  would have covered {} of {} runs that ended by themselves; they needed {}",
             memory.covered_runs,
             memory.whole_runs,
             range(least, most)
@@ -83,8 +83,8 @@ fn confidence(confidence: Confidence) -> String {
 fn range(least: u64, most: u64) -> String {
     let (least, most) = (format_bytes(least as f64), format_bytes(most as f64));
     match least == most {
-        true => format!("of {most}"),
-        false => format!("from {least} to {most}"),
+        true => most,
+        false => format!("{least} to {most}"),
     }
 }
 
@@ -184,7 +184,7 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
         left("RUN"),
         left("END").drops(1),
         right("DURATION").drops(4),
-        right("PEAK"),
+        right("NEED"),
         left("MEASURED BY").drops(6),
         right("LIMIT").drops(2),
         left("NAME").drops(5),
