@@ -40,7 +40,7 @@ pub enum DiagnosisSource {
         /// The user's name for it.
         name: Option<String>,
         /// How it ended.
-        ending: Ending,
+        ending: Box<Ending>,
     },
     /// A file that another tool wrote.
     File {

@@ -46,7 +46,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         source: DiagnosisSource::Run {
             id: recording.description.id.to_string(),
             name: recording.description.name.clone(),
-            ending,
+            ending: Box::new(ending),
         },
         tracker,
         changes,
