@@ -34,6 +34,7 @@ fn run(job: Option<&str>, peak_bytes: u64) -> RunFacts {
         most_processes: 3,
         rss_sum_peak_bytes: Some(peak_bytes),
         page_cache_peak_bytes: Some(peak_bytes),
+        damaged: false,
     }
 }
 

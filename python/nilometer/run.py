@@ -202,7 +202,7 @@ def init(
     `resume` is the run that this one continues, by id, name or path; True is the last one of the same name, and None, False or "" is none.
     """
     if name is not None:
-        require_type(name, str, "name")
+        _require_free_name(name)
     if interval is not None:
         require_type(interval, (int, float), "interval")
         require(0.001 <= interval <= 3600, f"interval must be 0.001 to 3600 seconds, not {interval}")
@@ -321,11 +321,19 @@ def _begun_here(run: Run, name: str | None, dir: str | os.PathLike[str] | None, 
     return run
 
 
+def _require_free_name(name: str) -> None:
+    require_type(name, str, "name")
+    why = _native.refuse_name(name)
+    require(why is None, f"name: {why}")
+
+
 def begin_beside(name: str | None) -> Run:
     """A further run, for loggers that have a run of their own; the current one stays what it is.
 
     It lies inside a run that the program began itself, and beside that of another logger.
     """
+    if name is not None:
+        _require_free_name(name)
     with _open_runs.lock:
         _open_runs.make_room(beside=True)
         current = own_current()

@@ -1,6 +1,9 @@
 """A finished run of a Python program whose files were cut: `nilo verify` says so, wherever the cut is."""
 
+import json
+
 import pytest
+from conftest import python
 from package import only_run, run_program
 
 import nilometer
@@ -35,3 +38,31 @@ def test_a_finished_run_whose_stream_was_emptied_is_incomplete(nilo, folder, lef
     stream.write_bytes(stream.read_bytes()[:left])
     told = nilo("verify")
     assert told.returncode == 1 and "the file ends within its header" in told.stdout, told.stdout
+
+
+READERS = {
+    "oom": lambda answer: answer["damaged"],
+    "leak": lambda answer: answer["damaged"],
+    "request": lambda answer: answer["runs"][0]["damaged"],
+    "compare": lambda answer: answer["runs"][0]["damaged"],
+    "export": lambda answer: bool(answer["damage"]),
+    "plot": None,
+}
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_whoever_reads_a_damaged_run_says_so(nilo, command):
+    nilo("run", "--quiet", "--interval", "0.01", "--", *python("import time; x = bytearray(30 << 20); time.sleep(.5)"))
+    path = nilo.run_folder()
+    runs = ["last", "last"] if command == "compare" else ["last"]
+    arguments = [command, *runs] + (["-o", "picture.svg"] if command == "plot" else ["--format", "json"])
+    is_damaged = READERS[command]
+    warning = f"warning: 1 run is damaged, and its figures may be incomplete: nilo verify {path.name}\n"
+    sound = nilo(*arguments)
+    assert "damaged" not in sound.stderr
+    assert is_damaged is None or is_damaged(json.loads(sound.stdout)) is False
+    (stream,) = [file for file in path.iterdir() if file.name.startswith("recorder-")]
+    stream.write_bytes(stream.read_bytes()[: -stream.stat().st_size // 3])
+    cut = nilo(*arguments)
+    assert warning in cut.stderr and cut.returncode == sound.returncode, cut
+    assert is_damaged is None or is_damaged(json.loads(cut.stdout)) is True

@@ -127,7 +127,7 @@ def test_files_in_memory_are_used_of_the_limit_in_every_view(nilo, cgroup):
     assert asked["present_limit"]["used_ratio"] == pytest.approx(used / (128 * MIB))
     assert not any("read from disk" in note for note in asked["notes"])
     assert nilo("plot", "-o", "x.svg").returncode == 0
-    assert ">charged to the cgroup<" in (nilo.folder / "x.svg").read_text()
+    assert ">charged to the cgroup, sampled<" in (nilo.folder / "x.svg").read_text()
 
 
 def test_parts_of_a_limit_that_ran_out_add_up_to_it(nilo, cgroup):
@@ -179,6 +179,7 @@ def test_the_verdict_from_the_files_alone_when_the_recorder_died_too(nilo, cgrou
     if shown["exit_code"] is None and shown["signal"] is None:
         assert shown["status"] == "oom-killed"
         assert shown["oom"]["certainty"] in ("certain", "likely")
+        assert shown["recorder_death"]["pid"] == process.pid
     # The same from a copy of the folder, where neither the cgroup nor the boot is known.
     import json, shutil
 

@@ -162,16 +162,27 @@ def test_sigterm_reaches_the_command(nilo):
 
 def test_the_job_outlives_a_killed_recorder(nilo):
     """kill -9 of the recorder: the job goes on, every sample before it is there, and the run counts as lost."""
-    process = nilo.start("run", "--interval", "0.02", "--", *python("import os,time\nprint(os.getpid(),flush=True)\ntime.sleep(2)\nopen('done','w')"))
+    code = "import os,time\nprint(os.getpid(),flush=True)\nwhile not os.path.exists('finish'): time.sleep(.02)\nopen('done','w')"
+    process = nilo.start("run", "--interval", "0.02", "--", *python(code))
     pid = int(process.stdout.readline())
-    time.sleep(0.5)
+    wait_until(lambda: nilo.show()["memory"]["samples"] > 10, "samples")
     process.kill()
     process.wait()
     os.kill(pid, 0)
     shown = nilo.show()
     assert shown["status"] == "lost"
     assert shown["memory"]["samples"] > 10
+    death = shown["recorder_death"]
+    assert (death["pid"], shown["left_running"]) == (process.pid, [pid])
+    assert [finding["kind"] for finding in shown["findings"]] == ["recorder-died"]
+    (nilo.folder / "finish").touch()
     wait_until((nilo.folder / "done").exists, "the job to finish")
+    ended = f"nilo itself (PID {process.pid}) died, and the recording stops after "
+    assert f"How It Ended:         unknown: {ended}" in nilo("show").stdout
+    assert " lost (nilo died) " in nilo("runs").stdout
+    assert re.search(r": lost; nilo itself died, and the recording stops after \S+ (ms|seconds?); at its end:$", nilo("oom").stdout.splitlines()[0])
+    assert json.loads(nilo("oom", "--format", "json").stdout)["recorder_death"] == death
+    assert nilo.runs()[0]["recorder_death"] == death
     assert nilo("verify").returncode == 0
 
 

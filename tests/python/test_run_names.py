@@ -70,3 +70,14 @@ def test_an_empty_text_resumes_nothing(folder):
     assert run.resumes is None and "resumes" not in nilometer.read_run(run.path).description
     with pytest.raises(ValueError, match="give a name"):
         nilometer.init(name="", resume=True, memory=False)
+
+
+@pytest.mark.parametrize("name", ["last", "last~2"])
+def test_a_name_that_means_another_run_is_refused(nilo, folder, name):
+    result = nilo("run", "--name", name, "--", "touch", "ran")
+    assert result.returncode == 2 and "already means a run counted from the newest; choose another name" in result.stderr
+    with pytest.raises(ValueError, match="already means a run counted from the newest; choose another name"):
+        nilometer.init(name=name, memory=False)
+    assert not (folder / "ran").exists() and not (folder / ".nilo").exists()
+    nilometer.init(name="last-run", memory=False).finish()
+    assert names(nilo) == ["last-run"]

@@ -216,7 +216,10 @@ MISTAKES = [
     ("interval = [1]", "line 1: expected seconds such as 0.1, or text such as \"100ms\""),
     ("alerts = 3", "line 1: invalid type: integer `3`, expected a table: [alerts]"),
     ("a = [", "line 1: unclosed array, expected `]`"),
-    ("[alerts]\nmemory_warning = 7", "memory_warning = 7 is not a share of the limit"),
+    ("quiet = true\ninterval = \"abc\"", 'line 2: interval: not a duration: "abc"'),
+    ("[alerts]\nleak = true\nsignal = \"USR9\"", 'line 3: [alerts] signal: no signal is called "USR9"'),
+    ("[alerts]\nmemory_critical = 0.1", "line 2: [alerts] memory_"),
+    ("[alerts]\nmemory_warning = 7", "line 2: [alerts] memory_warning = 7 is not a share of the limit"),
 ]
 
 
@@ -369,3 +372,20 @@ def test_children_of_a_program_do_not_repeat_its_notice(nilo):
     """
     said = run_program(code, nilo.folder).stderr
     assert said.count(f"nilo trust {path}") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "arguments"),
+    [("NILO_INTERVAL", "abc", ["run"]), ("NILO_INTERVAL", "5000000", ["watch", "--pid", "1"]), ("NILO_ALERT_WEBHOOK", "ftp://x", ["run"])],
+)
+def test_a_wrong_value_is_blamed_on_the_variable_that_has_it(nilo, name, value, arguments):
+    # What the command itself is given is not ours.
+    command = ["--", "echo", "--interval", "zz", "--alert-webhook", "zz"] if arguments == ["run"] else []
+    result = nilo(*arguments, *command, extra_env={name: value})
+    first = result.stderr.splitlines()[0]
+    assert result.returncode == 2 and name in first and value in first and "--" not in first, result.stderr
+    # Whoever types one is told of that one.
+    option = "--interval" if name == "NILO_INTERVAL" else "--alert-webhook"
+    result = nilo(*arguments, option, "typed", *command, extra_env={name: value})
+    first = result.stderr.splitlines()[0]
+    assert result.returncode == 2 and option in first and "typed" in first and name not in first, result.stderr

@@ -45,6 +45,8 @@ pub struct ComparedRun {
     pub resumes: Option<String>,
     /// How it ended.
     pub status: RunStatus,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
     /// Its exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -186,6 +188,7 @@ pub fn compare(summaries: &[Summary]) -> Comparison {
             label,
             resumes: summary.resumes.clone(),
             status: summary.status,
+            damaged: !summary.recorder.damage.is_empty(),
             exit_code: summary.exit_code,
             signal: summary.signal,
             ending: summary.short_ending(),

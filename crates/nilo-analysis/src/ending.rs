@@ -4,8 +4,8 @@
 //! The same rules serve the recorder at the end of the command and a later reader who has only the files.
 
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitSource, OomKill, RecordedTable, Recording, RunStatus,
-    Subject,
+    Certainty, Ending, Event, Limit, LimitSource, OomKill, RecordedTable, RecorderDeath, Recording,
+    RunStatus, Subject,
 };
 
 use crate::owned_cgroup::is_owned;
@@ -39,8 +39,12 @@ pub struct EndingEvidence {
     pub counters: Vec<(String, u64)>,
     /// Victims that the kernel's log names: PID and the cgroup that ran out (`None`: the whole machine).
     pub logged_victims: Vec<(u32, Option<String>)>,
+    /// Whether the kernel's log could be read.
+    pub has_kernel_log: bool,
     /// Processes that went on.
     pub left_running: Vec<u32>,
+    /// The recorder died before the run was over.
+    pub recorder_died: bool,
 }
 
 /// Says how the run ended.
@@ -65,7 +69,20 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
         time_nanos,
         oom,
         left_running: aftermath.left_running.clone(),
+        recorder_death: aftermath.recorder_died.then(|| RecorderDeath {
+            pid: recording.description.recorder_pid,
+            recorded_until_nanos: recording.last_time_nanos(),
+            oom_killed: aftermath
+                .has_kernel_log
+                .then(|| log_names_recorder(recording, aftermath)),
+        }),
     }
+}
+
+fn log_names_recorder(recording: &Recording, aftermath: &EndingEvidence) -> bool {
+    let recorder = recording.description.recorder_pid;
+    let mut victims = aftermath.logged_victims.iter();
+    victims.any(|(pid, _)| *pid == recorder)
 }
 
 /// A cgroup table with what its counter says.
@@ -85,10 +102,16 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
     if named.is_some() {
         certainty = Some(Certainty::Certain);
     }
+    // The kernel chose the recorder: nothing says that the job was killed too.
+    if aftermath.recorder_died && named.is_none() && log_names_recorder(recording, aftermath) {
+        return None;
+    }
     let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
     let unwaited = aftermath.exit_code.is_none() && aftermath.signal.is_none();
     let vanished = unwaited && !aftermath.detached;
-    let unseen = vanished && !aftermath.gone;
+    let mut roots = recording.description.root_pids.iter();
+    let goes_on = roots.any(|pid| aftermath.left_running.contains(pid));
+    let unseen = vanished && !aftermath.gone && !goes_on;
     for cgroup in cgroups.iter().filter(|cgroup| cgroup.kills > 0) {
         let times = if cgroup.kills == 1 {
             "once".to_owned()
@@ -109,6 +132,8 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
         // The cgroup of a run inside a job holds other runs as well.
         let other_run = recording.description.parent.is_some() && long_before;
         let rung = match (cgroup.owned, killed || vanished) {
+            // The victim may have been the recorder itself.
+            _ if unwaited && goes_on => Certainty::Possible,
             (true, _) if !somebody_else && !other_run => Certainty::Certain,
             (_, true) if !somebody_else && !long_before => Certainty::Likely,
             _ => Certainty::Possible,
@@ -307,7 +332,8 @@ fn counter_rise(recording: &Recording) -> Option<u64> {
 fn time_of_kill(recording: &Recording, aftermath: &EndingEvidence) -> Option<u64> {
     counter_rise(recording)
         .or(aftermath.time_nanos)
-        .or_else(|| Some(recording.last_time_nanos()))
+        // A recorder that died saw no more than that the kill came later.
+        .or_else(|| (!aftermath.recorder_died).then(|| recording.last_time_nanos()))
 }
 
 /// The name of a process of the tree.

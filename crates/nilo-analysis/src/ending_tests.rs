@@ -266,3 +266,57 @@ fn a_kill_of_another_run_in_the_same_job_is_not_that_of_a_run_that_went_on() {
     assert_eq!(ended_at(1_400_000_000), RunStatus::OomKilled);
     assert_eq!(ended_at(9_000_000_000), RunStatus::Exited);
 }
+
+/// What is known of a recorder that was killed.
+fn recorder_died() -> EndingEvidence {
+    EndingEvidence {
+        recorder_died: true,
+        ..EndingEvidence::default()
+    }
+}
+
+#[test]
+fn a_kill_that_a_dead_recorder_did_not_see_has_no_time() {
+    let recording = in_cgroup(&[(0, 10.0, 0.0), (100, 97.0, 0.0)], 1.0);
+    let ending = judge_ending(&recording, &recorder_died());
+    assert_eq!(ending.status, RunStatus::OomKilled);
+    assert_eq!(ending.kill_nanos(), None);
+    let death = ending.recorder_death.unwrap();
+    assert_eq!(death.recorded_until_nanos, 100_000_000);
+    assert_eq!(death.oom_killed, None);
+}
+
+#[test]
+fn a_job_that_outlives_its_recorder_was_not_killed() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (100, 97.0, 0.0)], 1.0);
+    recording.description.root_pids = vec![5];
+    let goes_on = EndingEvidence {
+        left_running: vec![5],
+        counters: vec![("/job".into(), 1)],
+        ..recorder_died()
+    };
+    let ending = judge_ending(&recording, &goes_on);
+    assert_eq!(ending.status, RunStatus::Lost);
+    assert_eq!(ending.oom.unwrap().certainty, Certainty::Possible);
+}
+
+#[test]
+fn an_oom_kill_of_the_recorder_is_not_one_of_the_job() {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (100, 97.0, 0.0)], 1.0);
+    recording.description.recorder_pid = 4;
+    let named = EndingEvidence {
+        counters: vec![("/job".into(), 1)],
+        logged_victims: vec![(4, Some("/job".into()))],
+        has_kernel_log: true,
+        ..recorder_died()
+    };
+    let ending = judge_ending(&recording, &named);
+    assert_eq!((ending.status, ending.oom), (RunStatus::Lost, None));
+    assert_eq!(ending.recorder_death.unwrap().oom_killed, Some(true));
+    let unnamed = EndingEvidence {
+        logged_victims: vec![],
+        ..named
+    };
+    let ending = judge_ending(&recording, &unnamed);
+    assert_eq!(ending.recorder_death.unwrap().oom_killed, Some(false));
+}

@@ -24,6 +24,7 @@ fn ending(exit_code: i32) -> Ending {
         time_nanos: 10_000_000_000,
         oom: None,
         left_running: vec![],
+        recorder_death: None,
     }
 }
 

@@ -113,6 +113,7 @@ mod tests {
             time_nanos: 10 * SECOND,
             oom: None,
             left_running: Vec::new(),
+            recorder_death: None,
         }
     }
 

@@ -27,7 +27,7 @@ pub struct OomSummary {
     /// What filled the limit, where it is a cgroup's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_use: Option<LimitUse>,
-    /// When, in nanoseconds since the run began.
+    /// When, in nanoseconds since the run began; absent where the recorder died before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_nanos: Option<u64>,
     /// The process that was killed or failed.
@@ -58,7 +58,7 @@ impl OomSummary {
                     .and_then(|kill| kill.limit.clone()),
                 peak_bytes: ran_out.peak_bytes,
                 limit_use: ran_out.limit_use,
-                time_nanos: Some(ran_out.time_nanos),
+                time_nanos: ran_out.time_nanos,
                 victim_pid: ran_out.pid,
                 victim_name: ran_out.name.clone(),
                 kills: kill.map_or(0, |kill| kill.kills),

@@ -3,7 +3,7 @@
 //! A summary replays the recording through the forecasts; a list of a thousand runs cannot wait for that.
 
 use nilo_sample::units::to_secs;
-use nilo_sample::{Ending, Recording, RunStatus, Severity};
+use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus, Severity};
 
 use crate::assessment::{has_run_out, ran_out};
 use crate::exceptions::{ExceptionSummary, ending_exception};
@@ -28,6 +28,8 @@ pub struct RunOutline {
     pub exception: Option<ExceptionSummary>,
     /// Memory of the whole tree.
     pub memory: MemorySummary,
+    /// The recorder died before the run was over.
+    pub recorder_death: Option<RecorderDeath>,
 }
 
 /// Outlines a recording whose ending has been judged.
@@ -44,13 +46,20 @@ pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
         memory: summarize_memory(recording).with_ending(ran_out.as_ref()),
+        recorder_death: ending.recorder_death.clone(),
     }
 }
 
 impl RunOutline {
     /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
-        short_ending(self.status, self.exit_code, self.signal, self.oom.as_ref())
+        short_ending(
+            self.status,
+            self.exit_code,
+            self.signal,
+            self.oom.as_ref(),
+            self.recorder_death.as_ref(),
+        )
     }
 
     /// Whether it ended because memory ran out.
@@ -69,6 +78,7 @@ pub(crate) fn short_ending(
     exit_code: Option<i32>,
     signal: Option<i32>,
     oom: Option<&OomSummary>,
+    recorder_death: Option<&RecorderDeath>,
 ) -> String {
     match (status, exit_code, signal) {
         (RunStatus::Exited, Some(code), _) if has_run_out_of(oom) => {
@@ -76,6 +86,7 @@ pub(crate) fn short_ending(
         }
         (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
         (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
+        (RunStatus::Lost, _, _) if recorder_death.is_some() => "lost (nilo died)".to_owned(),
         (status, _, _) => status.as_str().to_owned(),
     }
 }

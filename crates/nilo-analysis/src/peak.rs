@@ -35,17 +35,16 @@ pub enum PeakKind {
 }
 
 impl PeakKind {
-    /// As it is written in JSON and on the screen.
-    pub fn as_str(self) -> &'static str {
+    /// Who measured it, in the few words that a table or a plot has room for.
+    pub fn measured_by(self) -> &'static str {
         match self {
-            PeakKind::Vmhwm => "vmhwm",
-            PeakKind::Rusage => "rusage",
-            PeakKind::SampledDistinctPages => "sampled-distinct-pages",
-            PeakKind::SampledEstimate => "sampled-estimate",
-            PeakKind::SampledRss => "sampled-rss",
-            PeakKind::Unstored => "unstored",
-            PeakKind::SampledWithSwap => "sampled-with-swap",
-            PeakKind::CgroupUnreclaimable => "cgroup-unreclaimable",
+            PeakKind::Vmhwm => "VmHWM",
+            PeakKind::Rusage => "ru_maxrss",
+            PeakKind::SampledDistinctPages | PeakKind::Unstored => "samples",
+            PeakKind::SampledEstimate => "estimate",
+            PeakKind::SampledRss => "RSS",
+            PeakKind::SampledWithSwap => "samples with swap",
+            PeakKind::CgroupUnreclaimable => "cgroup without page cache",
         }
     }
 }

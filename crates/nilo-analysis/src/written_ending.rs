@@ -39,6 +39,7 @@ mod tests {
             time_nanos: SECOND,
             oom: None,
             left_running: Vec::new(),
+            recorder_death: None,
         });
         recording.written_until_nanos = 3 * SECOND;
         let ended = written_ending(&recording).unwrap();

@@ -1,10 +1,11 @@
 //! What `nilo oom` and `nilo leak` judge: the resources of a run, of something that runs, or of a file from elsewhere.
 
 use nilo_analysis::assessment::{RanOut, is_warning};
+use nilo_analysis::damage;
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
-use nilo_sample::{Ending, Recording, RunStatus};
+use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ pub enum DiagnosisSource {
         /// The user's name for it.
         name: Option<String>,
         /// How it ended.
-        ending: Ending,
+        ending: Box<Ending>,
     },
     /// A file that another tool wrote.
     File {
@@ -89,6 +90,11 @@ pub struct DiagnosedSource {
     pub running: bool,
     /// When the recording ends, from its start.
     pub end_secs: f64,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
+    /// The recorder died before the run was over, where that is why the recording ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_death: Option<RecorderDeath>,
 }
 
 /// A time in which a resource's risk was a warning.
@@ -111,9 +117,17 @@ impl Diagnosis {
             looked_at: None,
             running: self.source.is_running(),
             end_secs: to_secs(self.end_nanos),
+            damaged: self
+                .recording
+                .as_ref()
+                .is_some_and(|recording| !damage(recording).is_empty()),
+            recorder_death: None,
         };
         match &self.source {
-            DiagnosisSource::Run { id, .. } => about.run = Some(id.clone()),
+            DiagnosisSource::Run { id, ending, .. } => {
+                about.run = Some(id.clone());
+                about.recorder_death = ending.recorder_death.clone();
+            }
             DiagnosisSource::File { path, .. } => about.file = Some(path.clone()),
             DiagnosisSource::Live { label, .. } => about.looked_at = Some(label.clone()),
         }

@@ -9,6 +9,7 @@
 
 pub mod alert;
 pub mod bpe_train;
+pub mod damage;
 pub mod diagnosis;
 pub mod growths;
 pub mod leak;

@@ -146,8 +146,8 @@ pub struct OomResource {
 pub struct RanOutAnswer {
     /// How it showed.
     pub kind: RanOutKind,
-    /// When, from the start.
-    pub at_secs: f64,
+    /// When, from the start; `null` where the recorder died before it.
+    pub at_secs: Option<f64>,
     /// The process that was killed or failed.
     pub who: Option<String>,
     /// The limit that was reached.
@@ -246,7 +246,7 @@ impl RanOutAnswer {
     fn of(ran_out: &RanOut) -> RanOutAnswer {
         RanOutAnswer {
             kind: ran_out.kind,
-            at_secs: to_secs(ran_out.time_nanos),
+            at_secs: ran_out.time_nanos.map(to_secs),
             who: ran_out.pid.map(|_| ran_out.who()),
             limit_bytes: ran_out.limit_bytes,
             peak_bytes: ran_out.peak_bytes,
@@ -308,7 +308,7 @@ mod tests {
         let ran_out = RanOut {
             resource: Resource::Job,
             kind: RanOutKind::OomKill,
-            time_nanos: 0,
+            time_nanos: Some(0),
             pid: None,
             name: None,
             limit_bytes: Some(100),

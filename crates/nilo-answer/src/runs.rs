@@ -7,7 +7,7 @@ use nilo_analysis::exceptions::ExceptionSummary;
 use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::notable_charge;
-use nilo_sample::{Recording, RunStatus};
+use nilo_sample::{RecorderDeath, Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,9 @@ pub struct ListedRun {
     pub status: RunStatus,
     /// The command's exit code.
     pub exit_code: Option<i32>,
+    /// The recorder died before the run was over, where that is why nobody saw its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder_death: Option<RecorderDeath>,
     /// Memory ran out, or may have.
     pub oom: Option<OomSummary>,
     /// The unhandled exception that ended the program.
@@ -94,6 +97,7 @@ impl ListedRun {
             command: description.command.clone(),
             status: outline.status,
             exit_code: outline.exit_code,
+            recorder_death: outline.recorder_death.clone(),
             oom: outline.oom.clone(),
             exception: outline.exception.clone(),
             started_unix_nanos: description.started_unix_nanos,

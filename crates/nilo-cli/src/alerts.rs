@@ -4,7 +4,7 @@ use nilo_recorder::alerts::{
     AlertCallback, AlertNotice, AlertSettings, check_webhook, signal_number,
 };
 
-use crate::args::AlertArgs;
+use crate::args::{AlertArgs, WEBHOOK_VARIABLE};
 use crate::failure::Failure;
 use crate::settings::AlertTable;
 use crate::text::deferred_warnings::DeferredWarnings;
@@ -35,8 +35,9 @@ pub(crate) fn settle_alerts(
     let flag = args.alert_webhook.as_ref().filter(|url| !url.is_empty());
     let webhook = flag.or(table.webhook.as_ref());
     if let Some(address) = webhook {
-        check_webhook(address)
-            .map_err(|error| Failure::new(format!("--alert-webhook: {error}")).hint(ADDRESSES))?;
+        check_webhook(address).map_err(|error| {
+            Failure::new(format!("{}: {error}", named_by(address))).hint(ADDRESSES)
+        })?;
     }
     Ok(Some(AlertSettings {
         rules: table.rules(),
@@ -54,4 +55,12 @@ fn print_news(quiet: bool, deferred: DeferredWarnings) -> AlertCallback {
         AlertNotice::Alert(_) => {}
         AlertNotice::Trouble(text) => deferred.warn(text),
     })
+}
+
+/// What an address comes from; those in settings files were checked when these were read.
+fn named_by(address: &str) -> &'static str {
+    match std::env::var_os(WEBHOOK_VARIABLE) {
+        Some(value) if value == address => WEBHOOK_VARIABLE,
+        _ => "--alert-webhook",
+    }
 }

@@ -23,7 +23,9 @@ pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
 pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, PlotFormat, XAxisArg};
-pub(crate) use record::{AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WatchArgs};
+pub(crate) use record::{
+    AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WEBHOOK_VARIABLE, WatchArgs,
+};
 pub(crate) use request::RequestArgs;
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;

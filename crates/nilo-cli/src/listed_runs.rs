@@ -16,7 +16,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 4");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 5");
 
 /// What ended a recording that broke off is known by then.
 const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;
@@ -163,6 +163,7 @@ mod tests {
             time_nanos: 1_500_000_000,
             oom: None,
             left_running: vec![],
+            recorder_death: None,
         });
         RunFolder::create(root, &description).unwrap()
     }

@@ -13,7 +13,9 @@ use crate::wrap::wrap_lines;
 /// Prints the error, or the help that was asked for, and gives the exit status.
 pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {
     let verb = verb_of(command, arguments);
-    if let Some(failure) = unknown_option(&error, verb) {
+    let explained =
+        unknown_option(&error, verb).or_else(|| wrong_variable(&error, verb, arguments));
+    if let Some(failure) = explained {
         return failure.report();
     }
     // clap shows what it has understood so far as usage, such as `nilo run --dir <DIR>`; people want to know what there is.
@@ -84,4 +86,52 @@ fn unknown_option(error: &Error, verb: &Command) -> Option<Failure> {
         None => all,
     };
     Some(Failure::new(format!("unknown option {option}")).hint(hint))
+}
+
+/// A value that was not typed but stands in an environment variable: clap blames the option that it is for.
+fn wrong_variable(error: &Error, verb: &Command, arguments: &[OsString]) -> Option<Failure> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option,
+        _ => return None,
+    };
+    let argument = verb
+        .get_arguments()
+        .find(|argument| argument.to_string() == *option)?;
+    let variable = argument.get_env()?.to_string_lossy();
+    // Typed values win over variables: without them the same words are either right, or wrong for another reason.
+    let is_typed = verb_without_variables(verb)
+        .try_get_matches_from(words_of(verb, arguments))
+        .is_err_and(|typed| {
+            typed.get(ContextKind::InvalidArg) == error.get(ContextKind::InvalidArg)
+        });
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) if !is_typed => value,
+        _ => return None,
+    };
+    let why = std::error::Error::source(error).map_or(String::new(), |why| format!(": {why}"));
+    let long = argument.get_long()?;
+    Some(
+        Failure::new(format!(
+            "invalid value '{value}' in the environment variable {variable}{why}"
+        ))
+        .hint(format!("change or unset {variable}; --{long} wins over it")),
+    )
+}
+
+fn verb_without_variables(verb: &Command) -> Command {
+    verb.clone()
+        .mut_args(|argument| argument.env(clap::builder::Resettable::Reset))
+}
+
+/// What was typed from the verb on.
+fn words_of<'a>(
+    verb: &'a Command,
+    arguments: &'a [OsString],
+) -> impl Iterator<Item = &'a OsString> {
+    let name = verb.get_name();
+    let place = arguments.iter().position(|word| *word == *name);
+    arguments.iter().skip(place.unwrap_or(0))
 }

@@ -96,6 +96,13 @@ fn growing_run(root: &Path) {
         };
         recorder.row(&TableSpec::gpu(0), secs, None, row);
     }
+    let ended = nilo_sample::Event::CommandEnded {
+        cpu_nanos: None,
+        peak_bytes: None,
+        exit_code: Some(0),
+        signal: None,
+    };
+    recorder.event(600.0, &ended);
 }
 
 /// A run against a limit of 4 GiB whose level in GiB is a function of the second, sampled twice a second.

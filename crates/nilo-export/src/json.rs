@@ -71,7 +71,7 @@ pub fn write_json(recording: &Recording, output: impl Write) -> Result<(), Expor
         "],\n\"dropped_rows\":{},\n\"damage\":",
         recording.dropped_rows
     )?;
-    write_texts(&recording.damage, &mut output)?;
+    write_texts(&nilo_analysis::damage(recording), &mut output)?;
     output.write_all(b"}\n")?;
     output.flush()?;
     Ok(())

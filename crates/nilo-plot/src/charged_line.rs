@@ -10,8 +10,8 @@ use nilo_sample::{Limit, LimitSource, Recording, RunStatus, Subject};
 use crate::curve::{CurvePoint, height_at, is_plausible};
 use crate::levels::limit_on_scale;
 
-/// Its name in the legend.
-pub(crate) const NAME: &str = "charged to the cgroup";
+/// Its name in the legend, where the figure is the highest reading: the kernel may have seen more in between.
+pub(crate) const NAME: &str = "charged to the cgroup, sampled";
 /// What the name means.
 pub(crate) const FOOTNOTE: &str =
     "charged to the cgroup: what counts against its limit, with files in tmpfs, without page cache";

@@ -220,7 +220,7 @@ fn known_peak(recording: &Recording) -> Option<PeakMark> {
     tree_peak(recording).map(|peak| PeakMark {
         bytes: peak.bytes as u64,
         time_nanos: Some(peak.time_nanos),
-        kind: peak.kind.as_str().to_owned(),
+        kind: peak.kind.measured_by().to_owned(),
     })
 }
 

@@ -1,7 +1,6 @@
 //! What the caller says about a chart.
 
 use nilo_analysis::ending::limit_in_force;
-use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::{ChartFigures, CpuSummary};
 use nilo_sample::{Limit, Recording};
 
@@ -100,13 +99,7 @@ impl ChartOptions {
 
 fn peak(figures: &ChartFigures) -> Option<PeakMark> {
     let memory = &figures.memory;
-    let kind = match memory.peak_kind? {
-        PeakKind::Vmhwm => "VmHWM",
-        PeakKind::Rusage => "ru_maxrss",
-        PeakKind::SampledDistinctPages | PeakKind::Unstored => "samples",
-        PeakKind::SampledEstimate => "estimate",
-        _ => "RSS",
-    };
+    let kind = memory.peak_kind?.measured_by();
     Some(PeakMark {
         bytes: memory.peak_bytes?,
         time_nanos: memory.peak_secs.map(|secs| (secs * 1e9) as u64),

@@ -66,5 +66,11 @@ fn status(ending: &Ending) -> String {
         (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}"),
         (status, _, _) => status.as_str().to_owned(),
     };
-    format!("{how} after {}", format_duration(ending.decisive_nanos()))
+    let after = format_duration(ending.decisive_nanos());
+    match ending.recorder_death {
+        Some(_) if ending.kill_nanos().is_none() => {
+            format!("{how}; nilo died, recorded for {after}")
+        }
+        _ => format!("{how} after {after}"),
+    }
 }

@@ -72,7 +72,7 @@ mod _native {
     #[pymodule_export]
     use super::project::{configured_interval, project_folder};
     #[pymodule_export]
-    use super::reader::{RunReader, find_run};
+    use super::reader::{RunReader, find_run, refuse_name};
     #[pymodule_export]
     use super::rewards::PyRewardHistory;
     #[pymodule_export]

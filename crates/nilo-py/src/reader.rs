@@ -27,6 +27,12 @@ pub(crate) struct RunReader {
     folder: RunFolder,
 }
 
+/// Why a run cannot have this name; None where it can.
+#[pyfunction]
+pub(crate) fn refuse_name(name: &str) -> Option<String> {
+    nilo_runfile::find::refuse_name(name)
+}
+
 /// The folder of the run that is meant by a path, an id or the beginning of one, a name, `last` or `last~1`.
 #[pyfunction]
 pub(crate) fn find_run(root: PathBuf, asked: PathBuf) -> PyResult<PathBuf> {

@@ -413,6 +413,7 @@ impl Ownership {
                     time_nanos: monotonic_nanos().saturating_sub(started),
                     oom: None,
                     left_running: Vec::new(),
+                    recorder_death: None,
                 });
                 self.folder.write_description(&description).ok();
             }

@@ -5,7 +5,9 @@ use std::path::{Component, Path};
 
 use nilo_analysis::{EndingEvidence, judge_ending, with_failed_rank, written_ending};
 use nilo_runfile::RunFolder;
-use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, Subject, TableSpec};
+use nilo_sample::{
+    Ending, Event, ProcessId, Recording, RunDescription, RunMode, Subject, TableSpec,
+};
 use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
 
 const SIGKILL: i32 = 9;
@@ -21,7 +23,7 @@ pub(crate) fn conclude(
         .unwrap_or_else(|_| empty(description.clone()));
     recording.description = description;
     if suspicious(&recording, &aftermath) {
-        aftermath.logged_victims = logged_victims(&recording.description);
+        aftermath.logged_victims = logged_victims(&recording.description).unwrap_or_default();
     }
     let ending = judge_ending(&recording, &aftermath);
     let mut description = recording.description;
@@ -56,6 +58,7 @@ pub(crate) fn judge_lost(recording: &Recording) -> Ending {
         signal,
         gone: ended_nanos.is_some(),
         time_nanos: ended_nanos,
+        recorder_died: recorder_died(recording),
         ..EndingEvidence::default()
     };
     if same_boot(description) {
@@ -63,7 +66,12 @@ pub(crate) fn judge_lost(recording: &Recording) -> Ending {
         if ended_nanos.is_none() {
             aftermath.counters = counters_now(recording);
         }
-        aftermath.logged_victims = logged_victims(description);
+        let victims = logged_victims(description);
+        aftermath.has_kernel_log = victims.is_some();
+        aftermath.logged_victims = victims.unwrap_or_default();
+        if aftermath.recorder_died {
+            aftermath.left_running = still_running(recording);
+        }
     }
     judge_ending(recording, &aftermath)
 }
@@ -152,12 +160,39 @@ fn suspicious(recording: &Recording, aftermath: &EndingEvidence) -> bool {
     killed || judge_ending(recording, aftermath).oom.is_some()
 }
 
-fn logged_victims(description: &RunDescription) -> Vec<(u32, Option<String>)> {
-    let records =
-        kernel_log::oom_kills_since(description.started_monotonic_nanos).unwrap_or_default();
-    records
+/// The victims that the kernel's log names since the run began; nothing where it cannot be read.
+fn logged_victims(description: &RunDescription) -> Option<Vec<(u32, Option<String>)>> {
+    let records = kernel_log::oom_kills_since(description.started_monotonic_nanos).ok()?;
+    let victims = records
         .into_iter()
-        .map(|record| (record.pid, record.oom_memcg))
+        .map(|record| (record.pid, record.oom_memcg));
+    Some(victims.collect())
+}
+
+/// Whether a recorder that is gone left without a word: it writes the end of the command even where nothing else can be stored.
+fn recorder_died(recording: &Recording) -> bool {
+    let recorded = matches!(recording.description.mode, RunMode::Run | RunMode::Watch);
+    // What could not be stored may have been the end.
+    recorded && recording.dropped_rows == 0 && recorded_end(recording).is_none()
+}
+
+/// The processes of the tree that were last seen alive and still are.
+fn still_running(recording: &Recording) -> Vec<u32> {
+    let mut alive = BTreeSet::new();
+    for timed in &recording.events {
+        match timed.event {
+            Event::ProcessStarted { id, .. } => drop(alive.insert(id)),
+            Event::ProcessEnded { id, .. } => drop(alive.remove(&id)),
+            _ => {}
+        }
+    }
+    let runs = |id: &ProcessId| {
+        process_id(&Roots::default(), id.pid).is_ok_and(|now| now.start_ticks == id.start_ticks)
+    };
+    alive
+        .iter()
+        .filter(|id| runs(id))
+        .map(|id| id.pid)
         .collect()
 }
 

@@ -1,5 +1,6 @@
 //! `nilo run`: the loop around a command that we started.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::Child;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RowSink, RunFolder, RunWriter, WriterOptions, monotonic_nanos};
 use nilo_sample::{Ending, Event, ProcessId, RunDescription};
-use nilo_source::Roots;
+use nilo_source::{Roots, processor_use};
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
@@ -204,7 +205,18 @@ fn still_running(recorder: &mut Recorder, reaper: &mut Reaper) -> Vec<u32> {
         .map(|process| process.id)
         .collect();
     let pids: Vec<u32> = left.iter().map(|id| id.pid).collect();
-    let running = wait_for_ends(&pids, ABOUT_TO_END);
+    let roots = Roots::default();
+    let used = |pid: u32| processor_use(&roots, pid);
+    let before: BTreeMap<u32, Duration> = pids
+        .iter()
+        .filter_map(|pid| Some((*pid, used(*pid)?.cpu_time)))
+        .collect();
+    // On a busy machine a helper may not get the processor in that time: what counts is what it had of it.
+    let is_held_up = |pid: u32| {
+        let had = |now: Duration| now.saturating_sub(before.get(&pid).copied().unwrap_or(now));
+        used(pid).is_some_and(|now| now.has_work && had(now.cpu_time) < ABOUT_TO_END)
+    };
+    let running = wait_for_ends(&pids, ABOUT_TO_END, &is_held_up);
     reaper.collect();
     for id in left.iter().filter(|id| !running.contains(&id.pid)) {
         let reaped = reaper.take(id.pid);

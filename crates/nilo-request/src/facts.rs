@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::fingerprint::fingerprint;
 use crate::gpu::{GpuFacts, gpus_of};
-use crate::growth::{UnfinishedGrowth, still_growing};
+use crate::growth::{UnfinishedGrowth, growth_of};
 use crate::unreclaimable::unreclaimable_peak;
 use crate::usual_level::usual_level_bytes;
 use nilo_analysis::SlurmPlace;
@@ -91,6 +91,8 @@ pub struct RunFacts {
     pub rss_sum_peak_bytes: Option<u64>,
     /// The largest page cache of the job's own cgroup.
     pub page_cache_peak_bytes: Option<u64>,
+    /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
+    pub damaged: bool,
 }
 
 /// Gathers the facts of a run from its recording and its summary.
@@ -127,9 +129,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         peak_bytes: peak.map(|peak| peak.bytes),
         peak_kind: peak.map(|peak| peak.kind),
         usual_bytes: usual_level_bytes(recording, end_nanos),
-        growth: tree
-            .and_then(|tree| tree.series("memory_bytes"))
-            .and_then(|level| still_growing(level, limit.as_ref().map(|limit| limit.bytes))),
+        growth: growth_of(recording, limit.as_ref().map(|limit| limit.bytes)),
         duration_secs: summary.duration_secs,
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
         limit_used_bytes: summary.memory.limit_used_bytes,
@@ -142,6 +142,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         most_processes: largest("processes").unwrap_or(0),
         rss_sum_peak_bytes: largest("rss_bytes"),
         page_cache_peak_bytes: page_cache_peak_bytes(recording),
+        damaged: !nilo_analysis::damage(recording).is_empty(),
     }
 }
 

@@ -26,5 +26,6 @@ pub(crate) fn run(job: &str, peak_gib: u64) -> RunFacts {
         most_processes: 1,
         rss_sum_peak_bytes: Some(peak_gib * GIB),
         page_cache_peak_bytes: None,
+        damaged: false,
     }
 }

@@ -30,7 +30,7 @@ pub use duration::TimeRequest;
 pub use facts::{Completeness, RunFacts, facts_of};
 pub use fingerprint::fingerprint;
 pub use gpu::{GpuFacts, GpuRequest};
-pub use growth::{UnfinishedGrowth, still_growing};
+pub use growth::UnfinishedGrowth;
 pub use headroom::Confidence;
 pub use memory::MemoryRequest;
 pub use present::{LimitFit, PresentLimit};

@@ -34,7 +34,11 @@ pub(crate) fn unreclaimable_peak(
         .and_then(|table| largest_sum(table, "memory_bytes", &["swap_bytes"]))
         .map(|bytes| (bytes, PeakKind::SampledWithSwap));
     let cgroup = owned_cgroup_table(recording)
-        .and_then(|table| largest_sum(table, "anon_bytes", &["shmem_bytes", "swap_bytes"]))
+        .and_then(|table| {
+            unreclaimable_levels(table)?
+                .map(|(_, sum)| sum)
+                .reduce(f64::max)
+        })
         .map(|bytes| (bytes, PeakKind::CgroupUnreclaimable));
     let best = [summary, tree, cgroup]
         .into_iter()
@@ -48,8 +52,24 @@ pub(crate) fn unreclaimable_peak(
     })
 }
 
-/// The largest sum over the rows in which the first column was read; the others count as far as they were.
+/// What of the charge of a cgroup the kernel cannot take back, over time.
+pub(crate) fn unreclaimable_levels(
+    cgroup: &RecordedTable,
+) -> Option<impl Iterator<Item = (u64, f64)>> {
+    sums(cgroup, "anon_bytes", &["shmem_bytes", "swap_bytes"])
+}
+
 fn largest_sum(table: &RecordedTable, first: &str, others: &[&str]) -> Option<f64> {
+    let sums = sums(table, first, others)?.map(|(_, sum)| sum);
+    sums.reduce(f64::max)
+}
+
+/// The sum of columns in each row in which the first was read; the others count as far as they were.
+fn sums<'a>(
+    table: &'a RecordedTable,
+    first: &str,
+    others: &[&str],
+) -> Option<impl Iterator<Item = (u64, f64)> + use<'a>> {
     let first = table.series(first)?.values;
     let others: Vec<&[f64]> = others
         .iter()
@@ -57,12 +77,12 @@ fn largest_sum(table: &RecordedTable, first: &str, others: &[&str]) -> Option<f6
         .map(|series| series.values)
         .collect();
     let value = |values: &[f64], row: usize| values.get(row).copied().filter(|v| !is_absent(*v));
-    let sum = |row: usize| {
+    let sum = move |row: usize| {
         let further = others.iter().filter_map(|values| value(values, row));
         let sum = value(first, row)? + further.sum::<f64>();
-        sum.is_finite().then_some(sum)
+        sum.is_finite().then_some((table.times[row], sum))
     };
-    (0..table.times.len()).filter_map(sum).reduce(f64::max)
+    Some((0..table.times.len()).filter_map(sum))
 }
 
 #[cfg(test)]

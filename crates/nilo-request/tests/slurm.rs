@@ -198,6 +198,7 @@ fn plain_facts() -> RunFacts {
         most_processes: 1,
         rss_sum_peak_bytes: None,
         page_cache_peak_bytes: None,
+        damaged: false,
     }
 }
 
@@ -249,6 +250,7 @@ fn an_oom_kill_that_the_job_hides_is_told() {
 fn page_cache_in_the_figure_is_explained() {
     let cached = RunFacts {
         page_cache_peak_bytes: Some(240 * MIB),
+        damaged: false,
         ..run("3", 25 * MIB, 1, 25 * MIB)
     };
     let found = account(cached);

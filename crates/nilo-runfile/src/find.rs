@@ -217,6 +217,14 @@ fn steps_back(asked: &str) -> Option<usize> {
     }
 }
 
+/// Why a run cannot have a name: one that already says which run is meant would never find it.
+pub fn refuse_name(name: &str) -> Option<String> {
+    steps_back(name)?;
+    Some(format!(
+        "{name:?} already means a run counted from the newest; choose another name, such as {name}-run"
+    ))
+}
+
 /// The first few ids, and how many more there are.
 fn some_of(ids: &[String]) -> String {
     const FEW: usize = 5;
@@ -244,6 +252,16 @@ mod tests {
         assert_eq!(steps_back("last~3"), Some(3));
         assert_eq!(steps_back("lastly"), None);
         assert_eq!(steps_back("first"), None);
+    }
+
+    #[test]
+    fn what_counts_backwards_is_no_name() {
+        for name in ["last", "last~0", "last~12"] {
+            assert!(refuse_name(name).is_some(), "{name}");
+        }
+        for name in ["latest", "last-run", "last~", "lastly", "Last", ""] {
+            assert_eq!(refuse_name(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn description(started_secs: u64, ended_secs: Option<u64>) -> RunDescription {
         time_nanos: (ended - started_secs) * SECOND,
         oom: None,
         left_running: vec![],
+        recorder_death: None,
     });
     description
 }

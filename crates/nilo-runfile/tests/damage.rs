@@ -216,6 +216,7 @@ fn what_a_program_closed_itself_has_no_torn_tail() {
             time_nanos: 1,
             oom: None,
             left_running: vec![],
+            recorder_death: None,
         });
         change(&mut description);
         scratch.run.write_description(&description).unwrap();

@@ -256,6 +256,7 @@ fn the_description_is_replaced_without_a_free_inode() {
             time_nanos: 6_000_000_000,
             oom: None,
             left_running: Vec::new(),
+            recorder_death: None,
         });
         run.write_description(&described).unwrap();
         assert_eq!(run.describe().unwrap(), described);

@@ -94,6 +94,20 @@ pub struct Ending {
     /// Processes of the tree that went on after the command ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<u32>,
+    /// The recorder died before the run was over, where that is why nobody saw its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder_death: Option<RecorderDeath>,
+}
+
+/// The recorder, `nilo` itself, died before the run was over: what came after is not recorded.
+#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct RecorderDeath {
+    /// PID of the recorder.
+    pub pid: u32,
+    /// The time of the last record, in nanoseconds since the run began. The recorder died then or later.
+    pub recorded_until_nanos: u64,
+    /// Whether the kernel's log says that the kernel killed the recorder for lack of memory; `null` where the log is not there to be read.
+    pub oom_killed: Option<bool>,
 }
 
 impl Ending {

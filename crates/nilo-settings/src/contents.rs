@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nilo_recorder::alerts::{AlertRules, check_webhook, signal_number};
+use nilo_recorder::alerts::{AlertRules, RulesError, check_webhook, signal_number};
 use nilo_sample::units::{parse_duration, to_secs};
 use serde::Deserialize;
 
@@ -84,14 +84,30 @@ pub fn parse_interval(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A setting that cannot be meant so.
+#[derive(Debug, PartialEq)]
+pub(crate) struct WrongSetting {
+    /// The table that it stands in; none for the file itself.
+    pub(crate) table: Option<&'static str>,
+    /// Its name.
+    pub(crate) key: &'static str,
+    /// A sentence, its name included.
+    pub(crate) what: String,
+}
+
 impl Settings {
-    /// A sentence when something cannot be meant so.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.interval_nanos()
-            .map_err(|error| format!("interval: {error}"))?;
-        self.alerts
-            .check()
-            .map_err(|error| format!("[alerts] {error}"))
+    /// Refuses what cannot be meant so.
+    pub(crate) fn check(&self) -> Result<(), WrongSetting> {
+        self.interval_nanos().map_err(|error| WrongSetting {
+            table: None,
+            key: "interval",
+            what: format!("interval: {error}"),
+        })?;
+        self.alerts.check().map_err(|(key, error)| WrongSetting {
+            table: Some("alerts"),
+            key,
+            what: format!("[alerts] {error}"),
+        })
     }
 
     /// Whether neither live line nor summary is wanted.
@@ -182,15 +198,30 @@ impl AlertTable {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.rules().check().map_err(|error| error.to_string())?;
+    /// The name of the setting that is wrong, and what is wrong with it.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        self.rules().check().map_err(|error| {
+            let key = match error {
+                RulesError::OutOfRange { name, .. } => name,
+                // The one that stands here: the other may be the default.
+                RulesError::OutOfOrder {
+                    warning_name,
+                    critical_name,
+                    ..
+                } => match (warning_name, self.memory_warning, self.gpu_warning) {
+                    ("memory_warning", None, _) | ("gpu_warning", _, None) => critical_name,
+                    _ => warning_name,
+                },
+            };
+            (key, error.to_string())
+        })?;
         if let Some(name) = &self.signal
             && signal_number(name).is_none()
         {
-            return Err(format!("signal: no signal is called {name:?}"));
+            return Err(("signal", format!("signal: no signal is called {name:?}")));
         }
         if let Some(address) = &self.webhook {
-            check_webhook(address).map_err(|error| format!("webhook: {error}"))?;
+            check_webhook(address).map_err(|error| ("webhook", format!("webhook: {error}")))?;
         }
         Ok(())
     }

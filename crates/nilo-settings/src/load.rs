@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use nilo_runfile::DEFAULT_ROOT;
 use nilo_sample::printable::printable;
 use thiserror::Error;
+use toml::de::DeTable;
 
 use crate::approvals::{Approvals, absolute_variable};
-use crate::contents::{KNOWN_ALERTS, Settings};
+use crate::contents::{KNOWN_ALERTS, Settings, WrongSetting};
 use crate::file::{FileOrigin, SettingsFile, UntrustedFile, read, read_found, read_linked_root};
 
 /// The name that is searched for.
@@ -152,19 +153,40 @@ pub fn parse(file: &SettingsFile) -> Result<Settings, SettingsError> {
     let text = std::str::from_utf8(&file.bytes)
         .map_err(|error| wrong(format!("not UTF-8 after byte {}", error.valid_up_to())))?;
     let mut settings: Settings = toml::from_str(text).map_err(|error| {
-        let before = error.span().map(|span| &file.bytes[..span.start]);
-        let line = before.map(|bytes| bytes.iter().filter(|byte| **byte == b'\n').count() + 1);
         let message = in_plain_words(error.message());
-        wrong(match line {
-            Some(line) => format!("line {line}: {message}"),
-            None => message,
-        })
+        let line = error.span().map(|span| line_at(text, span.start));
+        wrong(on_line(line, &message))
     })?;
-    settings.check().map_err(wrong)?;
+    settings
+        .check()
+        .map_err(|setting| wrong(on_line(line_of(text, &setting), &setting.what)))?;
     if let (Some(dir), Some(base)) = (&settings.dir, file.path.parent()) {
         settings.dir = Some(base.join(dir));
     }
     Ok(settings)
+}
+
+fn on_line(line: Option<usize>, message: &str) -> String {
+    match line {
+        Some(line) => format!("line {line}: {message}"),
+        None => message.to_owned(),
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().iter().take(offset);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The line on which a setting stands.
+fn line_of(text: &str, setting: &WrongSetting) -> Option<usize> {
+    let file = DeTable::parse(text).ok()?;
+    let table = match setting.table {
+        Some(name) => file.get_ref().get(name)?.get_ref().as_table()?,
+        None => file.get_ref(),
+    };
+    let (key, _) = table.get_key_value(setting.key)?;
+    Some(line_at(text, key.span().start))
 }
 
 /// The user's own file: it needs no approval.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from .. import run as runs
+from .._native import refuse_name
 from ..run import Run, begin_beside, init
 
 
@@ -23,6 +24,9 @@ def run_of_training(training: object, given: Run | None, name: str | None = None
 def _find(training: object, given: Run | None, name: str | None, named: bool) -> Run:
     if given is not None:
         return given
+    if not named and name is not None and refuse_name(name) is not None:
+        # A framework's own name for the training must not stop it.
+        name = None
     current = runs.own_current()
     if current is not None and current._training is None and current._is_implicit and current._name != name:
         current = None

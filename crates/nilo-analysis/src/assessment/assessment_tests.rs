@@ -23,7 +23,7 @@ fn killed() -> RanOut {
     RanOut {
         resource: Resource::Job,
         kind: RanOutKind::OomKill,
-        time_nanos: 78_000_000_000,
+        time_nanos: Some(78_000_000_000),
         pid: Some(7),
         name: Some("train.py".to_owned()),
         limit_bytes: Some(900 << 20),

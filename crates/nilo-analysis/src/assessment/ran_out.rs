@@ -36,8 +36,8 @@ pub struct RanOut {
     pub resource: Resource,
     /// How that showed.
     pub kind: RanOutKind,
-    /// When, in nanoseconds since the run began.
-    pub time_nanos: u64,
+    /// When, in nanoseconds since the run began; not known where the recorder died before it.
+    pub time_nanos: Option<u64>,
     /// The process that was killed or failed.
     pub pid: Option<u32>,
     /// Its name.
@@ -129,7 +129,7 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     Some(RanOut {
         resource,
         kind: RanOutKind::OomKill,
-        time_nanos: oom.time_nanos.unwrap_or(ending.time_nanos),
+        time_nanos: oom.time_nanos,
         pid: oom.victim_pid,
         name: oom.victim_name.clone(),
         limit_bytes: match &own {
@@ -182,7 +182,7 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             true => RanOutKind::GpuAllocation,
             false => RanOutKind::HostAllocation,
         },
-        time_nanos,
+        time_nanos: Some(time_nanos),
         pid: Some(exception.pid),
         name: name_of(recording, exception.pid),
         limit_bytes: index
@@ -223,7 +223,7 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     Some(RanOut {
         resource: Resource::Job,
         kind: RanOutKind::HostAllocation,
-        time_nanos: ending.time_nanos,
+        time_nanos: Some(ending.time_nanos),
         pid: Some(pid),
         name: name_of(recording, pid),
         limit_bytes: Some(limit.bytes),
@@ -358,9 +358,12 @@ impl RanOut {
 impl fmt::Display for RanOut {
     /// `it ran out of memory after 78 seconds: the kernel killed train.py (PID 4711); limit 900 MiB; peak 899 MiB charged to the cgroup`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let after = duration_in_words(to_secs(self.time_nanos));
+        let after = match self.time_nanos {
+            Some(nanos) => format!("after {}", duration_in_words(to_secs(nanos))),
+            None => "after the recording stopped".to_owned(),
+        };
         let what = self.what_happened();
-        write!(f, "it ran out of memory after {after}: {what}")?;
+        write!(f, "it ran out of memory {after}: {what}")?;
         if let Some(limit) = self.limit_bytes {
             write!(f, "; limit {}", bytes_in_words(limit as f64))?;
         }

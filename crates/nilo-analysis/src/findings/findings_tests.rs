@@ -27,6 +27,7 @@ pub(super) fn ending(secs: u64) -> Ending {
         time_nanos: secs * SECOND,
         oom: None,
         left_running: vec![],
+        recorder_death: None,
     }
 }
 

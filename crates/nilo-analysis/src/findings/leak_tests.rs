@@ -245,6 +245,43 @@ fn a_job_whose_ranks_end_one_after_another_leaked_all_the_same() {
     assert!(leak.text.contains("in rank 4 (PID 4)"), "{}", leak.text);
 }
 
+/// A process that grew for a minute and ended, under a parent that goes on for some seconds.
+fn grown_and_ended(seconds_after: u64) -> nilo_sample::Recording {
+    let mut run = recording();
+    let level = |t: f64| 50.0 + if t < 60.0 { 200.0 + 10.0 * t } else { 0.0 };
+    run.tables = vec![tree(level, 60 + seconds_after)];
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let (rows, event) = process(id, "python tokenize.py", |t| 200.0 + 10.0 * t, 60);
+    run.tables.push(rows);
+    run.events = vec![event];
+    run.events.push(TimedEvent {
+        time_nanos: 60 * SECOND,
+        event: Event::ProcessEnded {
+            id,
+            peak_rss_bytes: None,
+            exit_code: Some(0),
+            signal: None,
+        },
+    });
+    run
+}
+
+#[test]
+fn a_process_whose_memory_was_given_back_before_the_job_ended_leaks_nothing() {
+    for seconds_after in [3, 4, 5, 10] {
+        let found = kinds(&grown_and_ended(seconds_after), 60 + seconds_after);
+        assert!(
+            !found.contains(&"leak"),
+            "after {seconds_after} s: {found:?}"
+        );
+    }
+    // A launcher needs a moment to see that its program has ended.
+    assert!(kinds(&grown_and_ended(1), 61).contains(&"leak"));
+}
+
 #[test]
 fn one_process_that_leaks_has_one_amount() {
     let mut run = recording();

@@ -12,6 +12,7 @@ mod oom_risk;
 mod out_of_memory;
 mod phase_share;
 mod pressure;
+mod recorder_death;
 mod shared_memory;
 mod surroundings;
 mod swap;
@@ -70,6 +71,7 @@ pub fn find(seen: &JudgedRecording<'_>) -> Vec<Finding> {
     findings.extend(shared_memory::find(recording));
     findings.extend(surroundings::find(recording));
     findings.extend(pressure::find(recording));
+    findings.extend(recorder_death::find(seen));
     findings.extend(lost_samples::find(recording));
     findings.extend(memory_ends_early::find(recording));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));

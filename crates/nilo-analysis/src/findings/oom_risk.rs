@@ -37,6 +37,7 @@ fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Fin
     let (severity, text) = match (ran_out, ending.status) {
         (Some(kind), _) => {
             let end = match kind {
+                RanOutKind::OomKill if ending.kill_nanos().is_none() => "the recording stopped",
                 RanOutKind::OomKill => "the kill",
                 RanOutKind::GpuAllocation | RanOutKind::HostAllocation => "the allocation failed",
             };

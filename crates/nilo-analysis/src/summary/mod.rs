@@ -24,7 +24,7 @@ use advice::collect_advice;
 use cpu::{summarize_cpu, summarize_usage};
 pub(crate) use memory::summarize_memory;
 use nilo_sample::units::to_secs;
-use nilo_sample::{Alert, Ending, Recording, RunMode, RunStatus, Severity};
+use nilo_sample::{Alert, Ending, RecorderDeath, Recording, RunMode, RunStatus, Severity};
 use processes::summarize_processes;
 use recorder::summarize_recorder;
 use schemars::JsonSchema;
@@ -140,6 +140,9 @@ pub struct Summary {
     pub attachments: Vec<AttachmentSummary>,
     /// Processes that went on after the command ended.
     pub left_running: Vec<u32>,
+    /// The recorder died before the run was over, where that is why nobody saw its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_death: Option<RecorderDeath>,
     /// What could not be seen.
     pub blind_spots: Vec<String>,
     /// What the recording itself cost and lost.
@@ -211,6 +214,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         marks: events::marks(recording),
         attachments: events::attachments(recording),
         left_running: ending.left_running.clone(),
+        recorder_death: ending.recorder_death.clone(),
         blind_spots: events::blind_spots(recording),
         recorder: summarize_recorder(recording, duration_nanos),
     }
@@ -224,7 +228,13 @@ impl Summary {
 
     /// How it ended in a few words: `exited 3`, `exited 1 (out of memory)`, `killed 9`, `oom-killed`.
     pub fn short_ending(&self) -> String {
-        short_ending(self.status, self.exit_code, self.signal, self.oom.as_ref())
+        short_ending(
+            self.status,
+            self.exit_code,
+            self.signal,
+            self.oom.as_ref(),
+            self.recorder_death.as_ref(),
+        )
     }
 
     /// How serious its ending is, as of a finding; nothing for one that went well or is not known.

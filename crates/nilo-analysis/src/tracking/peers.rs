@@ -163,7 +163,8 @@ impl Peers {
 
     /// Those that grow by `least_bytes` or more while their peers stand still, the fastest first.
     /// Without it, growth counts from a share of the process's own level on.
-    pub(crate) fn odd(&self, least_bytes: Option<f64>) -> Vec<GrowingPeer> {
+    /// Those that have ended count only where the job `is_ending` with them: otherwise it has got their memory back.
+    pub(crate) fn odd(&self, least_bytes: Option<f64>, is_ending: bool) -> Vec<GrowingPeer> {
         let mut groups: BTreeMap<(u32, &str), Vec<(&ProcessId, &PeerProcess)>> = BTreeMap::new();
         for (id, process) in &self.processes {
             if !process.lows.slices.is_empty() {
@@ -177,7 +178,9 @@ impl Peers {
             .collect();
         for peer in &self.ended {
             let told = found.iter().any(|known| known.pid == peer.pid);
-            if !told && least_bytes.is_none_or(|least| peer.grown_bytes >= least) {
+            let lives = self.processes.keys().any(|id| id.pid == peer.pid);
+            let is_large = least_bytes.is_none_or(|least| peer.grown_bytes >= least);
+            if !told && is_large && (lives || is_ending) {
                 found.push(peer.clone());
             }
         }
@@ -387,7 +390,7 @@ mod tests {
     #[test]
     fn one_rank_that_grows_among_peers_that_do_not_is_named() {
         let peers = peers(120, &[&still, &|t| still(t) + t, &still, &still]);
-        let odd = peers.odd(Some(16.0 * MIB));
+        let odd = peers.odd(Some(16.0 * MIB), false);
         assert_eq!(odd.len(), 1);
         assert_eq!((odd[0].pid, odd[0].rank, odd[0].others), (101, Some(1), 3));
         assert!((odd[0].bytes_per_sec / MIB - 1.0).abs() < 0.3, "{odd:?}");
@@ -398,7 +401,7 @@ mod tests {
         let growing = |t: f64| still(t) + t;
         assert!(
             peers(120, &[&growing, &growing, &growing])
-                .odd(Some(16.0 * MIB))
+                .odd(Some(16.0 * MIB), false)
                 .is_empty()
         );
     }
@@ -407,13 +410,13 @@ mod tests {
     fn one_that_grows_faster_than_others_that_grow_too_is_no_odd_one() {
         let slow = |t: f64| still(t) + 0.35 * t;
         let peers = peers(120, &[&slow, &|t| still(t) + t, &slow, &slow]);
-        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+        assert!(peers.odd(Some(16.0 * MIB), false).is_empty());
     }
 
     #[test]
     fn two_peers_are_too_few_to_say_which_is_odd() {
         let peers = peers(120, &[&still, &|t| still(t) + t]);
-        assert!(peers.odd(Some(16.0 * MIB)).is_empty());
+        assert!(peers.odd(Some(16.0 * MIB), false).is_empty());
     }
 
     #[test]
@@ -421,7 +424,7 @@ mod tests {
         let saves = |t: f64| still(t) + if t > 80.0 { 300.0 } else { 0.0 };
         assert!(
             peers(120, &[&still, &saves, &still, &still])
-                .odd(Some(16.0 * MIB))
+                .odd(Some(16.0 * MIB), false)
                 .is_empty()
         );
     }
@@ -431,7 +434,7 @@ mod tests {
         let loads = |t: f64| still(t) + 20.0 * t.min(20.0);
         assert!(
             peers(120, &[&still, &loads, &still])
-                .odd(Some(16.0 * MIB))
+                .odd(Some(16.0 * MIB), false)
                 .is_empty()
         );
     }
@@ -440,7 +443,7 @@ mod tests {
     fn growth_is_never_told_as_more_than_the_level_rose() {
         let flat = |_: f64| 900.0;
         let stops = |t: f64| 900.0 + (t.min(108.0) - 36.0).max(0.0);
-        let odd = peers(120, &[&flat, &stops, &flat, &flat]).odd(None);
+        let odd = peers(120, &[&flat, &stops, &flat, &flat]).odd(None, false);
         assert!(
             (60.0..=72.0).contains(&(odd[0].grown_bytes / MIB)),
             "{odd:?}"
@@ -450,11 +453,11 @@ mod tests {
     #[test]
     fn below_the_threshold_nothing_is_said() {
         let peers = peers(120, &[&still, &|t| still(t) + t, &still]);
-        assert!(peers.odd(Some(1000.0 * MIB)).is_empty());
+        assert!(peers.odd(Some(1000.0 * MIB), false).is_empty());
     }
 
     #[test]
-    fn what_was_odd_when_the_peers_ended_is_still_told() {
+    fn what_was_odd_when_the_peers_ended_is_told_where_the_job_ended_with_them() {
         let mut peers = peers(120, &[&still, &|t| still(t) + t, &still]);
         for number in [2, 0, 1] {
             peers.happened(&Event::ProcessEnded {
@@ -465,8 +468,9 @@ mod tests {
             });
         }
         assert!(peers.processes.is_empty());
-        assert_eq!(peers.odd(None)[0].others, 2);
-        assert!(peers.odd(Some(1000.0 * MIB)).is_empty());
+        assert_eq!(peers.odd(None, true)[0].others, 2);
+        assert!(peers.odd(Some(1000.0 * MIB), true).is_empty());
+        assert!(peers.odd(None, false).is_empty(), "the job went on");
     }
 
     #[test]
@@ -474,14 +478,14 @@ mod tests {
         let mut peers = peers(120, &[&still, &|t| still(t) + t, &still]);
         let info = peers.processes[&id(1)].info.clone();
         peers.happened(&Event::ProcessRenamed { id: id(1), info });
-        assert!(peers.odd(None).is_empty());
+        assert!(peers.odd(None, false).is_empty());
     }
 
     #[test]
     fn a_process_that_gives_its_memory_back_as_it_ends_has_grown_all_the_same() {
         let dies = |t: f64| if t < 29.0 { 100.0 + 10.0 * t } else { 20.0 };
         let peers = peers(30, &[&still, &still, &dies]);
-        assert_eq!(peers.odd(None).len(), 1);
+        assert_eq!(peers.odd(None, false).len(), 1);
     }
 
     #[test]

@@ -87,6 +87,7 @@ fn told_as_leak(run: &Recording) -> Vec<Finding> {
         time_nanos: SECS * SECOND,
         oom: None,
         left_running: vec![],
+        recorder_death: None,
     };
     let mut findings = crate::summarize(run, &ending).findings;
     findings.retain(|finding| ["leak", "growth"].contains(&finding.kind));

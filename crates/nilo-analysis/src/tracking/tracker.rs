@@ -33,7 +33,17 @@ pub struct ResourceTracker {
 #[derive(Debug, Clone, Copy)]
 struct BeforeEndings {
     time_nanos: u64,
+    /// When the last of them ended, so far.
+    last_nanos: u64,
     growth: Option<Growth>,
+}
+
+impl BeforeEndings {
+    /// Whether the job is ending at this time.
+    fn is_now(&self, now_nanos: u64) -> bool {
+        let since = |nanos: u64| now_nanos.saturating_sub(nanos);
+        since(self.time_nanos) <= ENDING_NANOS && since(self.last_nanos) <= LEFT_OVER_NANOS
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -103,6 +113,9 @@ const JUST_TOO_SHORT_SECS: f64 = 9.9;
 const LONG_LIVED_NANOS: u64 = 10 * NANOS_PER_SEC;
 /// A job ends, process by process, within this time.
 const ENDING_NANOS: u64 = 5 * NANOS_PER_SEC;
+/// A job is over so soon after the last of its processes that had lived for some time: a launcher notices their end, a script copies a file.
+/// What goes on for longer is a job that has got the memory back.
+const LEFT_OVER_NANOS: u64 = 2 * NANOS_PER_SEC;
 /// Growth that is remembered in case somebody asks for less than is usually told.
 const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
 /// Growth below this share of the level is not worth a word where no limit is known.
@@ -261,13 +274,18 @@ impl ResourceTracker {
             return;
         };
         let now = job.reading.time_nanos;
-        let recent = |before: BeforeEndings| now.saturating_sub(before.time_nanos) <= ENDING_NANOS;
-        if !self.before_endings.is_some_and(recent) {
-            let least = job.least_growth_bytes().min(LEAST_REMEMBERED_BYTES);
-            self.before_endings = Some(BeforeEndings {
-                time_nanos: now,
-                growth: job.forecaster.growth(least),
-            });
+        match &mut self.before_endings {
+            Some(before) if now.saturating_sub(before.time_nanos) <= ENDING_NANOS => {
+                before.last_nanos = now;
+            }
+            other => {
+                let least = job.least_growth_bytes().min(LEAST_REMEMBERED_BYTES);
+                *other = Some(BeforeEndings {
+                    time_nanos: now,
+                    last_nanos: now,
+                    growth: job.forecaster.growth(least),
+                });
+            }
         }
     }
 
@@ -339,8 +357,10 @@ impl ResourceTracker {
             verdict.growth = None;
         }
         if *resource == Resource::Job {
-            verdict.look_before_the_end(self.before_endings, least);
-            verdict.compare_peers(self.peers.odd(least));
+            let now = verdict.reading.time_nanos;
+            let ending = self.before_endings.filter(|before| before.is_now(now));
+            verdict.look_before_the_end(ending, least);
+            verdict.compare_peers(self.peers.odd(least, ending.is_some()));
         }
         let mut ran_out = self.ran_out.iter();
         verdict.led_to_end = ran_out.any(|ran_out| ran_out.is_led_to_by(resource));
@@ -411,10 +431,9 @@ impl ResourceVerdict {
     /// A job whose processes are ending is judged as it was before.
     fn look_before_the_end(&mut self, before: Option<BeforeEndings>, least_bytes: Option<f64>) {
         let Some(before) = before else { return };
-        let ending = self.reading.time_nanos.saturating_sub(before.time_nanos) <= ENDING_NANOS;
         let kind = |growth: &Option<Growth>| growth.map(|growth| growth.kind);
         let large = |growth: &Growth| least_bytes.is_none_or(|least| growth.grown_bytes >= least);
-        if ending && kind(&before.growth) > kind(&self.growth) {
+        if kind(&before.growth) > kind(&self.growth) {
             self.growth = before.growth.filter(large);
         }
     }

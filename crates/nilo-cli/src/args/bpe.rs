@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nilo_sample::units::parse_bytes;
 
 use super::TextOrJson;
-use super::values::{MAX_ID, interval, number, tag};
+use super::values::{MAX_ID, interval, number, run_name, tag};
 use crate::folder::RunsDir;
 
 #[derive(Debug, Args)]
@@ -106,7 +106,7 @@ pub(crate) struct OwnRecording {
     pub(crate) cpu_profile: bool,
 
     /// Name of the run
-    #[arg(long, help_heading = RECORDING, value_name = "NAME")]
+    #[arg(long, help_heading = RECORDING, value_name = "NAME", value_parser = run_name)]
     pub(crate) name: Option<String>,
 
     /// Tag for the run; may be given several times

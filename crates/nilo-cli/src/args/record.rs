@@ -7,8 +7,11 @@ use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
 use super::OutputFormat;
-use super::values::{duration, interval, pid, tag};
+use super::values::{duration, interval, pid, run_name, tag};
 use crate::folder::RunsDir;
+
+/// The variable that stands in for `--alert-webhook`.
+pub(crate) const WEBHOOK_VARIABLE: &str = "NILO_ALERT_WEBHOOK";
 
 /// How to sample.
 #[derive(Debug, Args)]
@@ -69,7 +72,7 @@ pub(crate) struct AlertArgs {
     #[arg(
         long,
         help_heading = ALERTS,
-        env = "NILO_ALERT_WEBHOOK",
+        env = WEBHOOK_VARIABLE,
         hide_env_values = true,
         value_name = "URL"
     )]
@@ -110,7 +113,7 @@ pub(crate) struct RunArgs {
     pub(crate) sampling: SamplingArgs,
 
     /// Name of the run
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = run_name)]
     pub(crate) name: Option<String>,
 
     /// Wait until every process of the job has ended, daemons included

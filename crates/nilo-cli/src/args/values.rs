@@ -96,6 +96,14 @@ pub(crate) fn mebibytes(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The name of a run: any text that does not mean another run.
+pub(crate) fn run_name(text: &str) -> Result<String, String> {
+    match nilo_runfile::find::refuse_name(text) {
+        Some(why) => Err(why),
+        None => Ok(text.to_owned()),
+    }
+}
+
 pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {

@@ -11,7 +11,7 @@ use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, PlotFormat, XAxisArg};
 use crate::failure::{Failure, note};
-use crate::folder::{existing_root, find_run, load, load_where};
+use crate::folder::{existing_root, find_run, load, load_where, warn_of_damage};
 use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::recording::program_name;
 use crate::settings::Settings;
@@ -38,6 +38,9 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
                 picture
             }
         });
+    }
+    for run in &runs {
+        warn_of_damage(&run.recording);
     }
     let RunPicture { recording, figures } = &runs[0];
     let id = &recording.description.id;

@@ -16,7 +16,7 @@ use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::args::{RequestArgs, TextOrJson};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{existing_root, find_run, load_where};
+use crate::folder::{existing_root, find_run, load_where, warn_of_damage};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -147,6 +147,7 @@ fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure
     let (recording, ending) = load_where(folder, &needed)?;
     let facts = facts_of(&recording, ending.status, &summarize(&recording, &ending));
     if !runs.iter().any(|known| known.run == facts.run) {
+        warn_of_damage(&recording);
         runs.push(facts);
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nilo_answer::damage::damage_warning;
 use nilo_answer::runs::{ListedRun, RunsAnswer};
 use nilo_export::CsvRows;
 use nilo_runfile::list_runs;
@@ -84,10 +85,7 @@ fn mention_damaged(listed: &[RunLine]) {
     let mut damaged = listed.iter().filter(|listed| listed.figures.damaged);
     match (damaged.next(), damaged.count()) {
         (None, _) => {}
-        (Some(only), 0) => warn(&format!(
-            "1 run is damaged, and its figures may be incomplete: nilo verify {}",
-            only.figures.run
-        )),
+        (Some(only), 0) => warn(&damage_warning(&only.figures.run)),
         (Some(_), more) => warn(&format!(
             "{} runs are damaged, and their figures may be incomplete: nilo verify --all",
             more + 1

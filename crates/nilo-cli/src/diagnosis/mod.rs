@@ -10,7 +10,7 @@ use nilo_sample::{Subject, TableSpec};
 
 use crate::args::DiagnosisInput;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load_where};
+use crate::folder::{existing_root, find_run, load_where, warn_of_damage};
 use crate::settings::Settings;
 
 /// Reads what the user asked for.
@@ -33,6 +33,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         )
     };
     let (recording, ending) = load_where(&folder, &needed)?;
+    warn_of_damage(&recording);
     let (mut tracker, changes) = ResourceTracker::over(&recording, ending.kill_nanos());
     let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
@@ -45,7 +46,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         source: DiagnosisSource::Run {
             id: recording.description.id.to_string(),
             name: recording.description.name.clone(),
-            ending,
+            ending: Box::new(ending),
         },
         tracker,
         changes,

@@ -149,7 +149,10 @@ impl LiveMonitor {
             verdict.unwrap_or_else(|| ResourceVerdict::unmeasured(ran_out.resource.clone()));
         let risk = ResourceRisk::now(verdict, &self.thresholds, Some(ran_out));
         self.warnings += 1;
-        self.plan.reporter.warning(&risk, ran_out.time_nanos)
+        let at_nanos = ran_out
+            .time_nanos
+            .unwrap_or(risk.verdict.reading.time_nanos);
+        self.plan.reporter.warning(&risk, at_nanos)
     }
 }
 

@@ -90,6 +90,9 @@ fn end_in_words(ending: &Ending) -> String {
             let end = after(ending.time_nanos);
             format!("{status} after {decided}; the command itself exited with {code} after {end}")
         }
+        _ if ending.recorder_death.is_some() && ending.kill_nanos().is_none() => {
+            format!("{status}; nilo itself died, and the recording stops after {decided}")
+        }
         _ => format!("{status} after {decided}"),
     }
 }
@@ -176,7 +179,9 @@ fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
     let passed = duration_in_words(to_secs(until.saturating_sub(warned.at_nanos)));
     let when = match (diagnosis.source.is_running(), &diagnosis.ran_out) {
         (true, _) => format!("{passed} ago"),
-        (false, Some(ran_out)) if ran_out.kind == RanOutKind::OomKill => {
+        (false, Some(ran_out))
+            if ran_out.kind == RanOutKind::OomKill && ran_out.time_nanos.is_some() =>
+        {
             format!("{passed} before the kill")
         }
         (false, _) => format!("{passed} before the end"),

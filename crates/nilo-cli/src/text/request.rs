@@ -52,7 +52,7 @@ pub(crate) fn write_request(
     if let (Some(least), Some(most)) = (memory.least_peak_bytes, memory.largest_peak_bytes) {
         writeln!(
             out,
-            "  would have covered {} of {} runs that ended by themselves, with peaks {}",
+            "  would have covered {} of {} runs that ended by themselves; they needed {}",
             memory.covered_runs,
             memory.whole_runs,
             range(least, most)
@@ -83,8 +83,8 @@ fn confidence(confidence: Confidence) -> String {
 fn range(least: u64, most: u64) -> String {
     let (least, most) = (format_bytes(least as f64), format_bytes(most as f64));
     match least == most {
-        true => format!("of {most}"),
-        false => format!("from {least} to {most}"),
+        true => most,
+        false => format!("{least} to {most}"),
     }
 }
 
@@ -175,7 +175,7 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
             end_word(run).to_owned(),
             format_duration((run.duration_secs * 1e9) as u64),
             bytes(run.peak_bytes),
-            run.peak_kind.map_or("-", PeakKind::as_str).to_owned(),
+            run.peak_kind.map_or("-", PeakKind::measured_by).to_owned(),
             bytes(run.limit_bytes.filter(|_| run.limit_was_asked_for)),
             one_line(&run.label, LABEL_CHARS),
         ]
@@ -184,7 +184,7 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
         left("RUN"),
         left("END").drops(1),
         right("DURATION").drops(4),
-        right("PEAK"),
+        right("NEED"),
         left("MEASURED BY").drops(6),
         right("LIMIT").drops(2),
         left("NAME").drops(5),
@@ -195,14 +195,14 @@ fn write_runs(out: &mut dyn Write, runs: &[RunFacts]) -> std::io::Result<()> {
 
 fn end_word(run: &RunFacts) -> &'static str {
     match (run.completeness, run.growth) {
-        (Completeness::Whole, Some(_)) => "growing",
-        (Completeness::Whole, None) => "whole",
+        (Completeness::Whole, Some(_)) => "completed, growing",
+        (Completeness::Whole, None) => "completed",
         (Completeness::Failed, _) => "failed",
         (Completeness::Killed, _) => "killed",
         (Completeness::OomKilled, _) => "oom-killed",
-        (Completeness::Lost, _) => "lost",
+        (Completeness::Lost, _) => "not recorded",
         (Completeness::Running, _) => "running",
-        (Completeness::Detached, _) => "detached",
+        (Completeness::Detached, _) => "stopped watching",
     }
 }
 

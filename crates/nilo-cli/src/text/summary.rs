@@ -7,7 +7,7 @@ use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, LimitUse, Summary};
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
-use nilo_sample::{RunMode, RunStatus};
+use nilo_sample::{RecorderDeath, RunMode, RunStatus};
 
 use crate::screen::Screen;
 use crate::text::alerts::write_alerts;
@@ -282,7 +282,10 @@ fn ending_words(summary: &Summary) -> String {
         (RunStatus::OomKilled, Some(code), _) => {
             format!("OOM-killed{at}; the command itself exited with {code}")
         }
-        (RunStatus::OomKilled, _, _) => format!("OOM-killed{at}"),
+        (RunStatus::OomKilled, _, _) => match &summary.recorder_death {
+            Some(death) if at.is_empty() => format!("OOM-killed; {}", recorder_death_words(death)),
+            _ => format!("OOM-killed{at}"),
+        },
         (RunStatus::Exited, Some(code), _) if summary.has_run_out() => {
             format!("exited with {code}, out of memory{at}")
         }
@@ -300,13 +303,24 @@ fn ending_words(summary: &Summary) -> String {
             let reason = reason.unwrap_or("samples could not be stored");
             format!("its end was not recorded: {}", one_line(reason, 200))
         }
-        // Another rank may have gone on with the recording.
-        _ if summary.mode == RunMode::Python => {
-            "unknown: the process that recorded it ended without a word, as when it is killed"
-                .to_owned()
-        }
-        _ => "unknown: the recording stopped before the end".to_owned(),
+        _ => match &summary.recorder_death {
+            Some(death) => format!("unknown: {}", recorder_death_words(death)),
+            // Another rank may have gone on with the recording.
+            None if summary.mode == RunMode::Python => {
+                "unknown: the process that recorded it ended without a word, as when it is killed"
+                    .to_owned()
+            }
+            None => "unknown: the recording stopped before the end".to_owned(),
+        },
     }
+}
+
+fn recorder_death_words(death: &RecorderDeath) -> String {
+    let until = format_duration(death.recorded_until_nanos);
+    format!(
+        "nilo itself (PID {}) died, and the recording stops after {until}",
+        death.pid
+    )
 }
 
 fn signal_name(signal: i32) -> String {

@@ -186,6 +186,7 @@ pub fn ending(status: RunStatus, secs: f64) -> Ending {
         time_nanos: (secs * 1e9) as u64,
         oom: None,
         left_running: vec![],
+        recorder_death: None,
     }
 }
 
