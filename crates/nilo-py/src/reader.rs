@@ -29,8 +29,9 @@ pub(crate) struct RunReader {
 
 /// Why a run cannot have this name; None where it can.
 #[pyfunction]
-pub(crate) fn refuse_name(name: &str) -> Option<String> {
-    nilo_runfile::find::refuse_name(name)
+#[expect(clippy::needless_pass_by_value, reason = "an argument from Python")]
+pub(crate) fn refuse_name(name: Text) -> Option<String> {
+    nilo_runfile::find::refuse_name(&name.0)
 }
 
 /// The folder of the run that is meant by a path, an id or the beginning of one, a name, `last` or `last~1`.
