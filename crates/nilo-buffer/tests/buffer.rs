@@ -136,6 +136,7 @@ fn a_budget_keeps_the_memory_below_it() {
     let budget_bytes = 4 << 20;
     let settings = ReplaySettings {
         max_bytes: Some(budget_bytes),
+        compress_cold_rows: false,
         ..shape.settings()
     };
     let (model, store) = filled(&shape, settings, 3000);
