@@ -101,7 +101,7 @@ def test_stacks_on_the_last_axis_come_back():
     stacks = [np.stack(frames[at : at + 4], axis=-1) for at in range(56)]
     for now, following in zip(stacks, stacks[1:]):
         buffer.add(now, following, 0, 0.0, False)
-    assert buffer.stats()["frames"] == 58
+    assert buffer.stats()["frames"] == 59
     batch = everything(buffer)
     assert np.array_equal(batch.observations, stacks[:-1])
     assert np.array_equal(batch.next_observations, stacks[1:])
@@ -120,6 +120,21 @@ def test_vectors_take_two_fifths_less_than_arrays():
     assert stats["compression_ratio"] == stats["raw_bytes"] / stats["memory_bytes"]
     assert stats["columns"]["observation"]["codec"] == "raw"
     assert stats["columns"]["flags"]["codec"] == "constant"
+
+
+def test_arrays_of_a_batch_are_used_again_only_when_nothing_refers_to_them():
+    buffer, _ = filled(VECTOR, 100)
+    first = buffer.sample(8)
+    address = first.observations.ctypes.data
+    view = first.observations[2:3]
+    kept = view.copy()
+    del first
+    for _ in range(10):
+        assert buffer.sample(8).observations.ctypes.data != address
+    assert np.array_equal(view, kept)
+    del view
+    addresses = {buffer.sample(8).observations.ctypes.data for _ in range(10)}
+    assert len(addresses) <= 4
 
 
 def test_n_step_returns_end_with_the_episode():

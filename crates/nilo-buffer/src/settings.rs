@@ -74,6 +74,8 @@ pub struct ReplaySettings {
 
 const MOST_ROW_BYTES: usize = 256 << 20;
 const MOST_CAPACITY: usize = 1 << 40;
+/// Priorities have a place for each transition of the full buffer, whatever the memory budget.
+const MOST_PRIORITIES: usize = 1 << 27;
 const MOST_ENVIRONMENTS: usize = 1 << 16;
 
 impl ReplaySettings {
@@ -105,6 +107,11 @@ impl ReplaySettings {
         {
             return Err(setting(format!(
                 "the priority exponent is {exponent}; it must be 0 or more"
+            )));
+        }
+        if self.priority_exponent.is_some() && self.capacity > MOST_PRIORITIES {
+            return Err(setting(format!(
+                "a buffer with priorities holds at most {MOST_PRIORITIES} transitions"
             )));
         }
         Ok(())

@@ -94,7 +94,10 @@ impl ReplayStore {
 
     /// Bytes that the full buffer will take, in memory and on disk: by what is stored, or before that by what nothing can exceed.
     pub fn projected_bytes(&self) -> usize {
-        let uncompressed = self.settings.uncompressed_row_bytes() * self.capacity();
+        let uncompressed = self
+            .settings
+            .uncompressed_row_bytes()
+            .saturating_mul(self.capacity());
         let rows = self.len();
         if rows < ROWS_FOR_PROJECTION.min(self.capacity()) {
             return uncompressed;

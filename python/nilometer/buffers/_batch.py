@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,6 +44,16 @@ class BatchArrays:
         self.columns = [_room(count, spec) for spec in columns]
         #: Rewards, terminated, truncated, discounts.
         self.returns = [np.empty((count, 1), np.float32) for _ in range(4)]
+        self.count = count
+        self._idle_references = self._references()
+
+    def _references(self) -> int:
+        pairs = sum(sys.getrefcount(array) for pair in self.observations for array in pair)
+        return pairs + sum(sys.getrefcount(array) for array in (*self.columns, *self.returns))
+
+    def is_idle(self) -> bool:
+        """Whether nobody refers to an array any more: no batch, no view of it, no tensor over its memory."""
+        return self._references() == self._idle_references
 
     def batch(self, rows: np.ndarray, weights: np.ndarray | None, *, is_dict: bool, has_discounts: bool) -> ReplayBatch:
         """What is handed out: the same arrays, named."""
@@ -66,6 +78,35 @@ class BatchArrays:
             rows,
             extra,
         )
+
+
+class BatchPool:
+    """Arrays of batches that are used again once nobody refers to them: fresh pages of memory cost more than the transitions that go into them."""
+
+    #: A loop holds a batch while it samples the next, and some threads may sample ahead.
+    _MOST_KEPT = 4
+
+    def __init__(self, observations: list[ArraySpec], columns: list[ArraySpec]) -> None:
+        self._specs = (observations, columns)
+        # Taking from a deque and adding to it are atomic: no two threads have the same arrays.
+        self._kept: deque[BatchArrays] = deque()
+
+    def take(self, count: int) -> BatchArrays:
+        for _ in range(len(self._kept)):
+            try:
+                arrays = self._kept.popleft()
+            except IndexError:
+                break
+            if arrays.count == count and arrays.is_idle():
+                return arrays
+            self.keep(arrays)
+        return BatchArrays(count, *self._specs)
+
+    def keep(self, arrays: BatchArrays) -> None:
+        """The arrays may be in use still."""
+        self._kept.append(arrays)
+        if len(self._kept) > self._MOST_KEPT:
+            self._kept.popleft()
 
 
 def normalized(batch: ReplayBatch, env: Any) -> ReplayBatch:

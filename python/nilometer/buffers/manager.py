@@ -63,11 +63,12 @@ class BufferManager:
 
     def put(self, key: Hashable, array: Any) -> bool:
         """Keeps an array. False where it was not taken: it is too large, or the policy keeps others."""
-        value = np.ascontiguousarray(array)
+        given = np.asarray(array)
+        value = np.ascontiguousarray(given)
         number = _number(key)
         with self._lock:
             gone = self._cache.put(number, value)
-            self._entries[number] = (key, value.dtype, value.shape)
+            self._entries[number] = (key, value.dtype, given.shape)
             for other in gone:
                 self._entries.pop(other, None)
         return number not in gone

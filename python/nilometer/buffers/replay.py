@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _native
-from ._batch import BatchArrays, ReplayBatch, normalized, on_device
+from ._batch import BatchPool, ReplayBatch, normalized, on_device
 from ._memory import budget, check_projection
 from ._specs import ArraySpec, action_spec, guess_stack, observation_specs, spec_of
 from ._values import device_of, row, to_numpy
@@ -137,6 +137,7 @@ class ReplayBuffer:
         shape, dtype = note["action"]
         self._columns = [ArraySpec("action", tuple(shape), np.dtype(dtype))]
         self._columns += [ArraySpec(name, tuple(shape), np.dtype(dtype)) for name, shape, dtype in note["extra"]]
+        self._pool = BatchPool(self._observations, self._columns)
         self._none_truncated = np.zeros(self.n_envs, dtype=bool)
 
     def _observation_settings(self, spec: ArraySpec, stack: int | None, axis: str | None, codec: str) -> dict[str, Any]:
@@ -243,7 +244,7 @@ class ReplayBuffer:
         self._store.set_priorities(rows, np.ascontiguousarray(to_numpy(priorities), dtype=np.float32).reshape(-1))
 
     def _filled(self, rows: np.ndarray, env: Any, is_drawn: bool) -> ReplayBatch:
-        arrays = BatchArrays(len(rows), self._observations, self._columns)
+        arrays = self._pool.take(len(rows))
         targets = (rows, arrays.observations, arrays.columns, arrays.returns, self.n_steps, self.gamma)
         weights = None
         if not is_drawn:
@@ -254,6 +255,7 @@ class ReplayBuffer:
             weights = np.empty((len(rows), 1), np.float32)
             self._store.sample(*targets, self.beta, weights)
         batch = arrays.batch(rows, weights, is_dict=self._is_dict, has_discounts=self.n_steps > 1)
+        self._pool.keep(arrays)
         if env is not None:
             batch = normalized(batch, env)
         return batch if self.device is None else on_device(batch, self.device)
