@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_still_background_is_patched() {
-        let background: Vec<u8> = (0..4000_u32).map(|at| (at * at >> 3) as u8).collect();
+        let background: Vec<u8> = (0..4000_u32).map(|at| ((at * at) >> 3) as u8).collect();
         let codec = decided(|number| {
             let mut frame = background.clone();
             frame[number * 9..number * 9 + 20].fill(255);

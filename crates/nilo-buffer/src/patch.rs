@@ -48,7 +48,7 @@ pub(crate) fn apply(patch: &[u8], frame: &mut [u8]) -> Result<(), BadPatch> {
         else {
             return Err(BadPatch);
         };
-        target.copy_from_slice(bytes);
+        copy_run(bytes, target);
         at += count;
         patch = rest;
     }
@@ -56,6 +56,27 @@ pub(crate) fn apply(patch: &[u8], frame: &mut [u8]) -> Result<(), BadPatch> {
         Ok(())
     } else {
         Err(BadPatch)
+    }
+}
+
+/// Most runs are shorter than a call of memcpy takes: those are copied as two pieces of a fixed size that may overlap.
+#[inline]
+fn copy_run(bytes: &[u8], target: &mut [u8]) {
+    let count = bytes.len();
+    match count {
+        8..=16 => {
+            target[..8].copy_from_slice(&bytes[..8]);
+            target[count - 8..].copy_from_slice(&bytes[count - 8..]);
+        }
+        4..8 => {
+            target[..4].copy_from_slice(&bytes[..4]);
+            target[count - 4..].copy_from_slice(&bytes[count - 4..]);
+        }
+        0..4 => target
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(target, byte)| *target = *byte),
+        _ => target.copy_from_slice(bytes),
     }
 }
 
