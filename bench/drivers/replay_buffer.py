@@ -14,7 +14,7 @@ import numpy as np
 BATCH = 32
 VECTORS = 100_000
 WARM_UP = 200
-SECONDS = 2.0
+SECONDS = 1.5
 
 
 def rss_bytes() -> int:
@@ -41,10 +41,6 @@ class Nilometer:
 
 class NilometerLz4(Nilometer):
     options = {"codec": "lz4"}
-
-
-class NilometerRaw(Nilometer):
-    options = {"codec": "raw"}
 
 
 class Cpprb:
@@ -121,7 +117,6 @@ class TorchRl:
 BUFFERS = {
     "nilometer": Nilometer,
     "nilometer_lz4": NilometerLz4,
-    "nilometer_raw": NilometerRaw,
     "cpprb": Cpprb,
     "sb3": StableBaselines,
     "sb3_optimized": StableBaselinesOptimized,

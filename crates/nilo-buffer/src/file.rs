@@ -3,8 +3,9 @@
 //! `NILOBUF` and the version, then sections with checksums: a description as JSON, the logs, the priorities, an empty one at the end.
 //! It is written under another name and renamed, so under its own name there is always a whole file: the old one or the new one.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -52,8 +53,10 @@ impl ReplayStore {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let mut file =
-            tempfile::NamedTempFile::new_in(folder).map_err(failed("save the buffer"))?;
+        let mut file = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .map_err(failed("save the buffer"))?;
         let mut out = BufWriter::with_capacity(1 << 20, file.as_file_mut());
         let written = self.write(&mut out, note).and_then(|()| out.flush());
         drop(out);

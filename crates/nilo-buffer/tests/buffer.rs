@@ -261,6 +261,24 @@ fn priorities_survive_saving() {
 }
 
 #[test]
+fn a_saved_file_may_be_read_by_whom_the_umask_says() {
+    use std::os::unix::fs::PermissionsExt;
+    let shape = shape(1, 3, 100);
+    let (_, store) = filled(&shape, shape.settings(), 10);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (saved, plain) = (folder.path().join("buffer"), folder.path().join("plain"));
+    store.save(&saved, "").expect("saves");
+    std::fs::write(&plain, "").expect("writes");
+    let mode = |path| {
+        std::fs::metadata(path)
+            .expect("is there")
+            .permissions()
+            .mode()
+    };
+    assert_eq!(mode(&saved), mode(&plain));
+}
+
+#[test]
 fn a_failed_save_leaves_the_old_file_and_no_other() {
     let shape = shape(1, 3, 100);
     let (_, store) = filled(&shape, shape.settings(), 10);

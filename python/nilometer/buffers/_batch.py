@@ -129,7 +129,8 @@ def on_device(batch: ReplayBatch, device: Any) -> ReplayBatch:
             return {name: moved(part) for name, part in value.items()}
         return torch.from_numpy(value).to(device)
 
-    return ReplayBatch(*map(moved, batch[:-2]), indices=batch.indices, extra=moved(batch.extra))
+    numbers = batch.indices
+    return ReplayBatch(*map(moved, batch._replace(indices=None)))._replace(indices=numbers)
 
 
 def _room(count: int, spec: ArraySpec) -> np.ndarray:

@@ -96,7 +96,7 @@ class ReplayBuffer:
         if n_steps < 1:
             raise ValueError(f"n_steps is {n_steps}; it must be at least 1")
         is_dict, observations = observation_specs(observation_space)
-        self._note = {
+        self._note: dict[str, Any] = {
             "is_dict": is_dict,
             "observations": [spec.described() for spec in observations],
             "action": action_spec(action_space).described()[1:],
@@ -135,7 +135,7 @@ class ReplayBuffer:
         self._is_dict: bool = note["is_dict"]
         self._observations = [ArraySpec(name, tuple(shape), np.dtype(dtype)) for name, shape, dtype in note["observations"]]
         shape, dtype = note["action"]
-        self._columns = [ArraySpec("action", tuple(shape), np.dtype(dtype))]
+        self._columns: list[ArraySpec] = [ArraySpec("action", tuple(shape), np.dtype(dtype))]
         self._columns += [ArraySpec(name, tuple(shape), np.dtype(dtype)) for name, shape, dtype in note["extra"]]
         self._pool = BatchPool(self._observations, self._columns)
         self._none_truncated = np.zeros(self.n_envs, dtype=bool)
