@@ -1,7 +1,11 @@
 """Replay buffers from Python: what is sampled is what was added, through every option; threads, forks, files."""
 
 import multiprocessing
+import pathlib
 import pickle
+import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -307,9 +311,17 @@ def test_wrong_arrays_are_refused_and_nothing_is_stored():
     assert isinstance(everything(buffer), ReplayBatch)
 
 
-def test_importing_nilometer_does_not_import_numpy():
-    import subprocess
-    import sys
+def test_the_examples_of_the_guide_run():
+    guide = (pathlib.Path(__file__).resolve().parents[2] / "docs/buffers.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    names = {}
+    # The one with Stable-Baselines3 is tested with it.
+    for block in blocks:
+        if "DQN" not in block:
+            exec(block, names)
+    assert len(blocks) == 4 and len(names["batch"].weights) == 32
 
+
+def test_importing_nilometer_does_not_import_numpy():
     program = "import nilometer, sys; assert 'numpy' not in sys.modules; nilometer.ReplayBuffer; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
