@@ -1,7 +1,7 @@
 //! Which codec suits a column of frames, tried on the first of them.
 
 use crate::codec::{ByteCodec, compress};
-use crate::frames::FrameCodec;
+use crate::frame_encoder::FrameCodec;
 use crate::patch;
 
 /// Frames that are tried.

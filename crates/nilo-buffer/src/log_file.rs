@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::ByteCodec;
+use crate::frame_encoder::FrameCodec;
 use crate::frame_segment::FrameSegment;
-use crate::frames::{FrameCodec, FrameLog};
+use crate::frames::FrameLog;
 use crate::observation_log::FrameStore;
 use crate::row_chunk::{RowChunk, RowEncoding};
 use crate::rows::RowLog;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::element::ElementKind;
 use crate::error::{BufferError, setting};
+use crate::frame_encoder::FrameCodec;
 use crate::frame_segment::MOST_STACKED;
-use crate::frames::FrameCodec;
 use crate::row_chunk::RowShape;
 
 /// Which axis of an observation has the frames of a stack.

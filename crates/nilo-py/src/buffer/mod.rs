@@ -2,6 +2,7 @@
 
 mod array_cache;
 mod arrays;
+mod batch;
 mod fork_lock;
 mod replay;
 

@@ -3,18 +3,15 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use nilo_buffer::{
-    BatchTargets, ElementKind, LoadOptions, ReplaySettings, ReplayStore, Returns, Step,
-};
+use nilo_buffer::{ElementKind, LoadOptions, ReplaySettings, ReplayStore, Returns, Step};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::arrays::{ArrayMemory, check_outputs};
+use super::batch::{BatchMemory, Pairs, memories, pairs};
 use super::buffer_error;
 use super::fork_lock::ForkLock;
 use crate::errors::value_error;
-
-type Pairs<'py> = Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>;
 
 /// Transitions, shared by many samplers and one writer at a time.
 #[pyclass(name = "ReplayStore", frozen, module = "nilometer._native")]
@@ -321,70 +318,5 @@ impl PyReplayStore {
             None => {}
         }
         Ok(())
-    }
-}
-
-fn memories(arrays: &[Bound<'_, PyAny>]) -> PyResult<Vec<ArrayMemory>> {
-    arrays.iter().map(ArrayMemory::of).collect()
-}
-
-fn pairs(arrays: &Pairs<'_>) -> PyResult<Vec<(ArrayMemory, ArrayMemory)>> {
-    arrays
-        .iter()
-        .map(|(now, next)| Ok((ArrayMemory::of(now)?, ArrayMemory::of(next)?)))
-        .collect()
-}
-
-/// The arrays of a batch.
-struct BatchMemory {
-    observations: Vec<(ArrayMemory, ArrayMemory)>,
-    columns: Vec<ArrayMemory>,
-    /// Rewards, terminated, truncated, discounts.
-    returns: Vec<ArrayMemory>,
-}
-
-impl BatchMemory {
-    fn of(
-        observations: &Pairs<'_>,
-        columns: &[Bound<'_, PyAny>],
-        returns: &[Bound<'_, PyAny>; 4],
-    ) -> PyResult<BatchMemory> {
-        let returns = returns
-            .iter()
-            .map(|array| ArrayMemory::of(array)?.expect(ElementKind::F32));
-        Ok(BatchMemory {
-            observations: pairs(observations)?,
-            columns: memories(columns)?,
-            returns: returns.collect::<PyResult<_>>()?,
-        })
-    }
-
-    fn all(&self) -> impl Iterator<Item = &ArrayMemory> {
-        let observations = self.observations.iter().flat_map(|(now, next)| [now, next]);
-        observations.chain(&self.columns).chain(&self.returns)
-    }
-
-    /// # Safety
-    /// Nobody else uses the arrays meanwhile, and they do not overlap.
-    unsafe fn targets(&self) -> BatchTargets<'_> {
-        // SAFETY: as said above; the kinds of the returns were checked, and bytes fit any kind.
-        unsafe {
-            BatchTargets {
-                observations: self
-                    .observations
-                    .iter()
-                    .map(|(now, next)| (now.items_mut(), next.items_mut()))
-                    .collect(),
-                columns: self
-                    .columns
-                    .iter()
-                    .map(|column| column.items_mut())
-                    .collect(),
-                rewards: self.returns[0].items_mut(),
-                terminated: self.returns[1].items_mut(),
-                truncated: self.returns[2].items_mut(),
-                discounts: self.returns[3].items_mut(),
-            }
-        }
     }
 }
