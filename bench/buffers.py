@@ -39,8 +39,9 @@ HARDEST_GAME, HARDEST_BYTES = "MsPacman", 2200
 VECTOR_SHARE = 0.6
 
 
-def present() -> list[str]:
-    return [name for name in TITLES if importlib.util.find_spec(MODULES.get(name, "nilometer"))]
+def present(asked: list[str]) -> list[str]:
+    """Those that are installed; ours always, since the others are compared with it."""
+    return [name for name in TITLES if (name in asked or name == "nilometer") and importlib.util.find_spec(MODULES.get(name, "nilometer"))]
 
 
 def run(name: str, source: str) -> dict[str, float]:
@@ -90,10 +91,10 @@ def goal(text: str, is_reached: bool) -> str:
     return f"Goal: {text}: {'reached' if is_reached else '**missed**'}."
 
 
-def measure_games(rounds: int) -> list[Table]:
+def measure_games(rounds: int, asked: list[str]) -> list[Table]:
     tables = []
     for game in buffer_frames.GAMES:
-        found = measured(str(buffer_frames.collect(game)), present(), rounds)
+        found = measured(str(buffer_frames.collect(game)), present(asked), rounds)
         made = table(f"{game}, 20,000 transitions, stacks of four frames of 84 × 84", found)
         size, speed = (median(found["nilometer"], figure) for figure in ("bytes_per_transition", "samples_per_second"))
         if game == HARDEST_GAME:
@@ -105,8 +106,8 @@ def measure_games(rounds: int) -> list[Table]:
     return tables
 
 
-def measure_vectors(rounds: int) -> Table:
-    names = [name for name in present() if name != "nilometer_lz4"]
+def measure_vectors(rounds: int, asked: list[str]) -> Table:
+    names = [name for name in present(asked) if name != "nilometer_lz4"]
     found = measured("vectors", names, rounds)
     made = table("Vectors: 100,000 transitions of 17 random float32, actions of 6", found)
     if "sb3" in found:
@@ -129,6 +130,7 @@ PROGRAM = Program(
 def main() -> None:
     parser = PROGRAM.parser("Measure replay buffers in the same run.")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (3)")
+    parser.add_argument("--buffers", nargs="+", choices=TITLES, default=list(TITLES), metavar="NAME", help=f"some of: {', '.join(TITLES)}")
     arguments = parser.parse_args()
 
     def about_versions() -> list[str]:
@@ -140,7 +142,7 @@ def main() -> None:
                 versions.append(f"{package} left out")
         return [f"Versions: {', '.join(versions)}."]
 
-    PROGRAM.measure(arguments, (arguments.rounds,), about_versions)
+    PROGRAM.measure(arguments, (arguments.rounds, arguments.buffers), about_versions)
 
 
 if __name__ == "__main__":
