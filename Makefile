@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-verdicts bench-truth fuzz clean
+.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -78,6 +78,9 @@ bench: build develop ## Measure ourselves and the rivals in one run: the recorde
 bench-bpe: build develop ## Measure training and encoding of BPE with the rivals in one run; BPE_BENCH=--quick takes two minutes
 	cargo build --release --locked -p nilo-tokenizer --example count
 	python3 bench/bpe/run.py $(or $(BPE_BENCH),--markdown docs/benchmarks/bpe.md)
+
+bench-buffers: develop ## Measure replay buffers with the rivals in one run; the Python at hand needs them
+	PYTHONPATH=$(CURDIR)/python python3 bench/buffers.py --markdown docs/benchmarks/buffers.md
 
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md

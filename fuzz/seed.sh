@@ -2,7 +2,7 @@
 # Puts real files into the corpora: golden runs for `run_folder`, one of each for `stacks_and_attachments`, recordings of other tools for `import` (the first byte
 # chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small ones for
 # `merged_counts`, small files
-# of each form for `tokenizer_files`.
+# of each form for `tokenizer_files`, payloads of a buffer for `buffer_file`.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -48,3 +48,7 @@ cp ../crates/nilo-tokenizer/testdata/counts-v1 corpus/counts_file/
 mkdir -p corpus/merged_counts
 printf '\003\200%048d\003abab\000\005abc%048d\007abab\000\002b' 0 0 > corpus/merged_counts/ordered
 printf '\000\200%048d\000\001a\005\000\002ab\003%048d\000\001a\001\001\001b\002' 0 0 > corpus/merged_counts/records
+mkdir -p corpus/buffer_file
+# A buffer of ten transitions whose latest sections are replaced, and one with priorities.
+printf '\001\123\003{"first_chunk":0,"chunk_rows":16,"chunks":[]}\356' > corpus/buffer_file/rows
+printf '\001\127\001{"first_segment":0,"segment_frames":16,"segments":1,"codec":"patch"}\356%s' aaaa > corpus/buffer_file/frames

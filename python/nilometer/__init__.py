@@ -7,7 +7,7 @@
         nilometer.log({"loss": 1 / (step + 1)}, step=step)
 
 Under `nilo run -- python train.py` everything lands in that run, beside its memory.
-The classes lie in `nilometer.memory`, `.profiling`, `.metrics` and `.bpe`, and are importable from here; they are loaded when first used.
+The classes lie in `nilometer.memory`, `.profiling`, `.metrics`, `.buffers` and `.bpe`, and are importable from here; they are loaded when first used.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .bpe import BPEWithMonitoring as BPEWithMonitoring
     from .bpe import compare_vocab_sizes as compare_vocab_sizes
     from .bpe import train_bpe_with_monitoring as train_bpe_with_monitoring
+    from .buffers import BufferManager as BufferManager
+    from .buffers import ReplayBuffer as ReplayBuffer
     from .memory import LeakDetector as LeakDetector
     from .memory import MemoryDebugger as MemoryDebugger
     from .memory import MemoryProfiler as MemoryProfiler
@@ -49,6 +51,8 @@ _HOMES = {
     "BPEWithMonitoring": "bpe",
     "compare_vocab_sizes": "bpe",
     "train_bpe_with_monitoring": "bpe",
+    "BufferManager": "buffers",
+    "ReplayBuffer": "buffers",
     "LeakDetector": "memory",
     "MemoryDebugger": "memory",
     "MemoryProfiler": "memory",
@@ -65,7 +69,7 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
-_MODULES = {"bpe", "integrations", "memory", "metrics", "profiling", "reading", "torch"}
+_MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "profiling", "reading", "torch"}
 
 __all__ = [
     "NilometerError",

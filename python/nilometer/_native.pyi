@@ -9,6 +9,7 @@ from typing_extensions import Self, disjoint_base
 
 __all__ = [
     "AlertWatch",
+    "ArrayCache",
     "BpeCounts",
     "BpeModel",
     "Forecaster",
@@ -20,6 +21,7 @@ __all__ = [
     "OptimizerHook",
     "PhaseBlock",
     "PhaseTimer",
+    "ReplayStore",
     "RewardHistory",
     "Run",
     "RunReader",
@@ -39,6 +41,7 @@ __all__ = [
     "is_warning",
     "job_is_over",
     "level_trend",
+    "memory_limit",
     "own_rank",
     "peak_rss",
     "process_arguments",
@@ -67,6 +70,7 @@ def tell_own_rank(rank: int, world_size: int) -> None: ...
 def describe(values: Sequence[float]) -> dict[str, float]: ...
 def default_percents() -> tuple[float, tuple[float, float], tuple[float, float]]: ...
 def gpu_readings() -> list[dict[str, Any]]: ...
+def memory_limit() -> tuple[int, str] | None: ...
 def gpu_totals(levels: Sequence[tuple[int, int]]) -> tuple[int, float, float]: ...
 
 @disjoint_base
@@ -416,3 +420,70 @@ class BpeModel:
         self, texts: Sequence[str | bytes], special_tokens: bool, threads: int | None = None
     ) -> list[list[int]]: ...
     def decode(self, ids: Sequence[int], skip_unknown: bool = False) -> bytes: ...
+
+@final
+class ReplayStore:
+    def __new__(
+        cls, settings: str, spill_folder: str | os.PathLike[str] | None = None, seed: int | None = None
+    ) -> Self: ...
+    def add(
+        self,
+        observations: Sequence[tuple[Any, Any]],
+        columns: Sequence[Any],
+        rewards: Any,
+        terminated: Any,
+        truncated: Any,
+    ) -> None: ...
+    def sample(
+        self,
+        rows: Any,
+        observations: Sequence[tuple[Any, Any]],
+        columns: Sequence[Any],
+        returns: Sequence[Any],
+        steps: int,
+        gamma: float,
+        beta: float | None = None,
+        weights: Any = None,
+    ) -> None: ...
+    def read(
+        self,
+        rows: Any,
+        observations: Sequence[tuple[Any, Any]],
+        columns: Sequence[Any],
+        returns: Sequence[Any],
+        steps: int,
+        gamma: float,
+    ) -> None: ...
+    def set_priorities(self, rows: Any, priorities: Any) -> None: ...
+    def __len__(self) -> int: ...
+    def rows(self) -> tuple[int, int]: ...
+    def capacity(self) -> int: ...
+    def projected_bytes(self) -> int: ...
+    def clear(self) -> None: ...
+    def statistics(self) -> dict[str, Any]: ...
+    def save(self, path: str | os.PathLike[str], note: str) -> None: ...
+    @staticmethod
+    def load(
+        path: str | os.PathLike[str],
+        max_bytes: int | None = None,
+        spill_folder: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
+    ) -> tuple[ReplayStore, str]: ...
+    def to_bytes(self, note: str) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes, seed: int | None = None) -> tuple[ReplayStore, str]: ...
+
+@final
+class ArrayCache:
+    def __new__(
+        cls,
+        max_bytes: int,
+        policy: str,
+        compress: bool,
+        spill_folder: str | os.PathLike[str] | None = None,
+        max_disk_bytes: int | None = None,
+    ) -> Self: ...
+    def put(self, key: int, array: Any) -> list[int]: ...
+    def get(self, key: int, out: Any) -> bool: ...
+    def remove(self, key: int) -> bool: ...
+    def statistics(self) -> dict[str, Any]: ...

@@ -5,6 +5,7 @@
 
 mod attachment;
 mod bpe;
+mod buffer;
 mod defaults;
 mod destination;
 mod errors;
@@ -51,6 +52,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
+    #[pymodule_export]
+    use super::buffer::{PyArrayCache, PyReplayStore, memory_limit};
     #[pymodule_export]
     use super::defaults::{default_percents, gpu_totals};
     #[pymodule_export]

@@ -1,0 +1,95 @@
+//! The native half of `nilometer.BufferManager`.
+
+use std::path::PathBuf;
+
+use nilo_buffer::{ArrayCache, ArrayCacheSettings, CachePolicy};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::arrays::{ArrayMemory, check_outputs};
+use super::buffer_error;
+use crate::errors::value_error;
+use crate::process_local::ProcessLocal;
+
+/// Arrays under numbers within a memory budget.
+#[pyclass(name = "ArrayCache", frozen, module = "nilometer._native")]
+pub(crate) struct PyArrayCache {
+    cache: ProcessLocal<ArrayCache>,
+}
+
+#[pymethods]
+impl PyArrayCache {
+    #[new]
+    #[pyo3(signature = (max_bytes, policy, compress, spill_folder=None, max_disk_bytes=None))]
+    fn new(
+        max_bytes: usize,
+        policy: &str,
+        compress: bool,
+        spill_folder: Option<PathBuf>,
+        max_disk_bytes: Option<usize>,
+    ) -> PyResult<PyArrayCache> {
+        let policies = [
+            CachePolicy::Auto,
+            CachePolicy::Pin,
+            CachePolicy::Lru,
+            CachePolicy::TinyLfu,
+        ];
+        let Some(policy) = policies.into_iter().find(|known| known.name() == policy) else {
+            return Err(value_error(format!(
+                "policy is {policy:?}; it must be auto, pin, lru or tinylfu"
+            )));
+        };
+        let cache = ArrayCache::new(ArrayCacheSettings {
+            max_bytes,
+            policy,
+            is_compressed: compress,
+            spill_folder,
+            max_disk_bytes: max_disk_bytes.unwrap_or(usize::MAX),
+        });
+        Ok(PyArrayCache {
+            cache: ProcessLocal::new(cache),
+        })
+    }
+
+    /// Puts an array in. Returns the keys that are gone, its own where it was not taken.
+    fn put(&self, py: Python<'_>, key: u64, array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+        let array = ArrayMemory::of(array)?;
+        let cache = self.cache.get()?;
+        // SAFETY: who changes an array while it is put in may find either state.
+        py.detach(|| cache.put(key, unsafe { array.bytes() }, array.kind.size()))
+            .map_err(buffer_error)
+    }
+
+    /// Writes an array to one of its size. Whether it was there.
+    fn get(&self, py: Python<'_>, key: u64, out: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let out = ArrayMemory::of(out)?;
+        check_outputs([&out].into_iter())?;
+        let cache = self.cache.get()?;
+        // SAFETY: the array was made for this call.
+        py.detach(|| cache.read(key, unsafe { out.items_mut() }))
+            .map_err(buffer_error)
+    }
+
+    fn remove(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
+        let cache = self.cache.get()?;
+        Ok(py.detach(|| cache.remove(key)))
+    }
+
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let cache = self.cache.get()?;
+        let found = py.detach(|| cache.statistics());
+        let dict = PyDict::new(py);
+        dict.set_item("hits", found.memory.hits + found.disk_hits)?;
+        dict.set_item("disk_hits", found.disk_hits)?;
+        dict.set_item("misses", found.memory.misses - found.disk_hits)?;
+        dict.set_item("evictions", found.memory.evictions)?;
+        dict.set_item("entries", found.memory.entries)?;
+        dict.set_item("disk_entries", found.disk_entries)?;
+        dict.set_item("memory_bytes", found.memory.used_bytes)?;
+        dict.set_item("disk_bytes", found.disk_bytes)?;
+        dict.set_item("raw_bytes", found.raw_bytes)?;
+        dict.set_item("stored_bytes", found.stored_bytes)?;
+        dict.set_item("policy", found.memory.policy.name())?;
+        Ok(dict)
+    }
+}

@@ -1,0 +1,121 @@
+"""The cache of arrays from Python: what is got is what was put, within the budget."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from nilometer.buffers import BufferManager, ReplayBuffer
+
+
+def noise(key):
+    return np.random.default_rng(key).integers(0, 255, 1000, dtype=np.uint8)
+
+
+def test_what_is_got_is_what_was_put():
+    manager = BufferManager(max_bytes=1 << 20)
+    arrays = {
+        "floats": np.linspace(0, 1, 1000, dtype=np.float32).reshape(10, 100),
+        ("a", 1): np.arange(50)[::2],
+        "empty": np.empty((0, 3)),
+        7: np.array(3.5),
+        "flags": np.array([True, False]),
+    }
+    for key, array in arrays.items():
+        assert manager.put(key, array)
+    for key, array in arrays.items():
+        found = manager.get(key)
+        assert found.dtype == array.dtype and np.array_equal(found, array) and key in manager
+    assert manager.get("missing") is None
+    assert manager.get("missing", 3) == 3
+    assert len(manager) == 5
+    assert manager.remove("floats") and not manager.remove("floats")
+    assert manager.get("floats") is None
+    stats = manager.stats()
+    assert (stats["hits"], stats["misses"]) == (5, 3)
+    assert stats["hit_rate"] == 5 / 8
+
+
+def test_compressible_arrays_take_less_and_noise_as_much():
+    manager = BufferManager(buffer_size_limit_mb=8)
+    manager.put("prices", np.round(np.cumsum(np.random.default_rng(0).normal(size=20_000)), 2))
+    assert manager.stats()["compression_ratio"] > 1.3
+    plain = BufferManager(enable_buffer_compression=False)
+    plain.put("zeros", np.zeros(1000))
+    assert plain.stats()["compression_ratio"] == 1.0
+    assert plain.max_bytes == 1 << 30
+
+
+def test_the_budget_holds_and_what_left_is_gone():
+    manager = BufferManager(max_bytes=10_500, policy="lru")
+    for key in range(30):
+        manager.put(key, noise(key))
+    assert [key for key in range(30) if manager.get(key) is not None] == list(range(20, 30))
+    assert len(manager) == 10
+    assert manager.stats()["evictions"] == 20
+    assert not manager.put("large", np.frombuffer(np.random.default_rng(0).bytes(20_000), np.uint8))
+
+
+def test_a_spill_folder_keeps_what_left(tmp_path):
+    manager = BufferManager(max_bytes=10_500, policy="lru", spill_dir=tmp_path)
+    for key in range(30):
+        assert manager.put(key, noise(key))
+    for key in range(30):
+        assert np.array_equal(manager.get(key), noise(key))
+    stats = manager.stats()
+    assert stats["disk_entries"] == 20 and stats["disk_hits"] == 20 and stats["hit_rate"] == 1.0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_epochs_are_answered_by_keeping_what_is_there():
+    manager = BufferManager(max_bytes=500_000)
+    random = np.random.default_rng(0)
+    arrays = [noise(key) for key in range(1000)]
+    made = 0
+    for epoch in range(40):
+        before = manager.stats()["hits"]
+        for key in random.permutation(1000):
+            found = manager.get_or_make(int(key), lambda: arrays[key])
+            made += 1
+            assert np.array_equal(found, arrays[key])
+    stats = manager.stats()
+    assert stats["policy"] == "pin"
+    assert stats["hits"] - before >= 450
+    assert stats["memory_bytes"] <= 500_000
+
+
+def test_threads_share_a_manager():
+    manager = BufferManager(max_bytes=30_000, policy="tinylfu")
+    failures = []
+
+    def work(seed):
+        random = np.random.default_rng(seed)
+        try:
+            for key in random.integers(0, 60, 400):
+                assert np.array_equal(manager.get_or_make(int(key), lambda: noise(key)), noise(key))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert manager.stats()["memory_bytes"] <= 30_000
+
+
+def test_replay_buffers_are_in_the_statistics():
+    manager = BufferManager()
+    buffer = manager.add_buffer("replay", ReplayBuffer(1000, ((8,), np.float32), ((1,), np.int64)))
+    for step in range(1000):
+        buffer.add(np.full(8, step), np.full(8, step + 1), 0, 0.0, False)
+    stats = manager.stats()
+    assert stats["buffers"]["replay"]["transitions"] == 1000
+    assert stats["compression_ratio"] > 1.5
+
+
+@pytest.mark.parametrize("policy", ["fifo", ""])
+def test_unknown_policies_are_refused(policy):
+    with pytest.raises(ValueError, match="it must be auto, pin, lru or tinylfu"):
+        BufferManager(policy=policy)
