@@ -38,6 +38,7 @@ ALLOWED = {
     "nilo-plot": {"nilo-sample", "nilo-analysis"},
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-tokenizer": set(),
+    "nilo-model": set(),
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},

@@ -5,6 +5,7 @@
 
 mod attachment;
 mod bpe;
+mod checkpoint_curve;
 mod defaults;
 mod destination;
 mod errors;
@@ -51,6 +52,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
+    #[pymodule_export]
+    use super::checkpoint_curve::CheckpointCurve;
     #[pymodule_export]
     use super::defaults::{default_percents, gpu_totals};
     #[pymodule_export]
