@@ -78,6 +78,7 @@ class CheckpointCurve:
         *,
         slots: int = 500,
         nested: bool = True,
+        longest_segment: int | None = None,
     ) -> Self: ...
     @property
     def minimum_bytes(self) -> int: ...

@@ -36,6 +36,13 @@ def test_without_nesting_no_segment_has_checkpoints_inside():
     assert CheckpointCurve(MIB, [BLOCK] * 24).minimum_bytes < curve.minimum_bytes
 
 
+def test_segments_are_as_long_as_allowed():
+    curve = CheckpointCurve(MIB, [BLOCK] * 12, longest_segment=1)
+    for peak_bytes, _, _ in curve.points:
+        assert all(isinstance(unit, int) or unit[0] == unit[1] for unit in curve.plan(peak_bytes)[0])
+    assert CheckpointCurve(MIB, [BLOCK] * 12).minimum_bytes < curve.minimum_bytes
+
+
 def test_what_cannot_be_planned_is_a_value_error():
     with pytest.raises(ValueError, match="no blocks"):
         CheckpointCurve(0, [])
@@ -43,6 +50,8 @@ def test_what_cannot_be_planned_is_a_value_error():
         CheckpointCurve(0, [(1.0, -1.0, 0, 0, 0, 0, 0)])
     with pytest.raises(ValueError, match="slots is 0"):
         CheckpointCurve(0, [BLOCK], slots=0)
+    with pytest.raises(ValueError, match="longest_segment is 0"):
+        CheckpointCurve(0, [BLOCK], longest_segment=0)
     curve = CheckpointCurve(MIB, [BLOCK] * 4)
     with pytest.raises(ValueError, match=f"needs, {curve.minimum_bytes} bytes"):
         curve.plan(curve.minimum_bytes - 1)

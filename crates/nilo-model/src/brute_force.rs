@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use crate::chain::{BlockChain, ChainBlock, ChainError};
 use crate::curve::{BudgetError, CurveSettings, MemoryTimeCurve};
-use crate::plan::{Nesting, PlanUnit};
-use crate::replay::{PlanCost, replay};
+use crate::plan::{Nesting, PlanShape, PlanUnit};
+use crate::replay::replay;
 
 /// Every plan of a stretch, useless ones included: a checkpoint up to the end, a checkpoint of one block inside another.
 /// Only a checkpoint of exactly the same blocks as the one around it is left out, as there would be no end of it.
@@ -51,21 +51,34 @@ fn every_start(first: usize, end: usize, nesting: Nesting, is_same: bool) -> Vec
     found
 }
 
-fn every_cost(chain: &BlockChain, nesting: Nesting) -> Vec<PlanCost> {
-    every_plan(0, chain.len() - 1, nesting, false)
-        .iter()
-        .map(|plan| replay(chain, plan))
-        .collect()
+fn longest(units: &[PlanUnit]) -> usize {
+    let length = |unit: &PlanUnit| match unit {
+        PlanUnit::Keep { .. } => 0,
+        PlanUnit::Checkpoint {
+            first,
+            last,
+            inside,
+        } => (last - first + 1).max(longest(inside)),
+    };
+    units.iter().map(length).max().unwrap_or(0)
 }
 
 /// For every budget that makes a difference, the curve has the quickest of all plans; sizes are small, so nothing is rounded.
 fn check_against_all(chain: &BlockChain, nesting: Nesting) {
-    let settings = CurveSettings {
-        slots: 4000,
+    check_segments_up_to(chain, nesting, usize::MAX);
+}
+
+fn check_segments_up_to(chain: &BlockChain, nesting: Nesting, longest_segment: usize) {
+    let shape = PlanShape {
         nesting,
+        longest_segment,
     };
-    let curve = MemoryTimeCurve::solve(chain, settings);
-    let mut costs = every_cost(chain, nesting);
+    let curve = MemoryTimeCurve::solve(chain, CurveSettings { slots: 4000, shape });
+    let mut costs: Vec<_> = every_plan(0, chain.len() - 1, nesting, false)
+        .iter()
+        .filter(|plan| longest(plan) <= longest_segment)
+        .map(|plan| replay(chain, plan))
+        .collect();
     costs.sort_by_key(|cost| cost.peak_bytes);
     let minimum = costs[0].peak_bytes;
     assert_eq!(curve.minimum_bytes(), minimum);
@@ -130,6 +143,12 @@ proptest! {
     }
 
     #[test]
+    fn no_plan_of_short_segments_beats_the_curve(chain in some_chain(5), longest in 1usize..4) {
+        check_segments_up_to(&chain, Nesting::Allowed, longest);
+        check_segments_up_to(&chain, Nesting::Never, longest);
+    }
+
+    #[test]
     fn a_plan_never_takes_more_than_its_budget(chain in some_chain(12), slots in 1usize..40, budget in 0u64..400) {
         let curve = MemoryTimeCurve::solve(&chain, CurveSettings { slots, ..CurveSettings::default() });
         match curve.plan_for(budget) {
@@ -162,6 +181,14 @@ fn kept_blocks(units: &[PlanUnit]) -> Vec<usize> {
         PlanUnit::Checkpoint { inside, .. } => kept_blocks(inside),
     };
     units.iter().flat_map(inside).collect()
+}
+
+fn with_nesting(slots: usize, nesting: Nesting) -> CurveSettings {
+    let shape = PlanShape {
+        nesting,
+        ..PlanShape::default()
+    };
+    CurveSettings { slots, shape }
 }
 
 fn equal_blocks(count: usize) -> BlockChain {
@@ -210,11 +237,7 @@ fn half_of_the_memory_costs_less_than_computing_everything_twice() {
 #[test]
 fn below_the_flat_minimum_checkpoints_are_nested() {
     let chain = equal_blocks(24);
-    let flat = CurveSettings {
-        nesting: Nesting::Never,
-        ..CurveSettings::default()
-    };
-    let flat = MemoryTimeCurve::solve(&chain, flat);
+    let flat = MemoryTimeCurve::solve(&chain, with_nesting(500, Nesting::Never));
     let nested = MemoryTimeCurve::solve(&chain, CurveSettings::default());
     assert!(nested.minimum_bytes() < flat.minimum_bytes());
     let plan = nested
@@ -241,7 +264,7 @@ fn rounding_never_makes_nested_plans_slower_than_flat_ones() {
     });
     let chain = BlockChain::new(1 << 20, blocks.collect()).expect("valid");
     for slots in [100, 250, 500] {
-        let solve = |nesting| MemoryTimeCurve::solve(&chain, CurveSettings { slots, nesting });
+        let solve = |nesting| MemoryTimeCurve::solve(&chain, with_nesting(slots, nesting));
         let (flat, nested) = (solve(Nesting::Never), solve(Nesting::Allowed));
         for plan in flat.plans() {
             let rival = nested.plan_for(plan.peak_bytes).expect("fits");

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::chain::BlockChain;
 use crate::least_memory::{keep_all, least_memory};
-use crate::plan::{CheckpointPlan, Nesting, PlanUnit};
+use crate::plan::{CheckpointPlan, Nesting, PlanShape, PlanUnit};
 use crate::replay::replay;
 use crate::slots::Slots;
 use crate::table::TimeTable;
@@ -14,15 +14,15 @@ use crate::table::TimeTable;
 pub struct CurveSettings {
     /// Most slots that memory is divided into: more are more exact and take more time.
     pub slots: usize,
-    /// May checkpoints be inside of each other?
-    pub nesting: Nesting,
+    /// Which plans there may be.
+    pub shape: PlanShape,
 }
 
 impl Default for CurveSettings {
     fn default() -> CurveSettings {
         CurveSettings {
             slots: 500,
-            nesting: Nesting::Allowed,
+            shape: PlanShape::default(),
         }
     }
 }
@@ -60,11 +60,15 @@ impl MemoryTimeCurve {
         let slots = Slots::choose(chain, most, kept_peak);
         let mut plans = vec![everything_kept];
         // Rounding is another for nested and flat plans, and the flat ones cost little to find.
-        for nesting in [Nesting::Never, settings.nesting] {
-            plans.push(judged(chain, least_memory(chain, nesting)));
+        for nesting in [Nesting::Never, settings.shape.nesting] {
+            let shape = PlanShape {
+                nesting,
+                ..settings.shape
+            };
+            plans.push(judged(chain, least_memory(chain, shape)));
             for slots in [Some(slots), slots.finer()].into_iter().flatten() {
                 plans.extend(
-                    best_plans(&TimeTable::fill(chain, nesting, slots), slots)
+                    best_plans(&TimeTable::fill(chain, shape, slots), slots)
                         .map(|units| judged(chain, units)),
                 );
             }

@@ -1,7 +1,7 @@
 //! The plan of the least memory, exact in bytes: below it nothing can be planned.
 
 use crate::chain::BlockChain;
-use crate::plan::{Nesting, PlanUnit};
+use crate::plan::{Nesting, PlanShape, PlanUnit};
 
 /// Memory of every stretch `first..=last` when all of its blocks are kept, its input left out.
 pub(crate) fn kept_peaks(chain: &BlockChain) -> Triangle<u64> {
@@ -21,15 +21,15 @@ pub(crate) fn kept_peaks(chain: &BlockChain) -> Triangle<u64> {
 }
 
 /// The units of the plan with the smallest peak; of two equal ones the one that takes less time.
-pub(crate) fn least_memory(chain: &BlockChain, nesting: Nesting) -> Vec<PlanUnit> {
+pub(crate) fn least_memory(chain: &BlockChain, shape: PlanShape) -> Vec<PlanUnit> {
     let kept = kept_peaks(chain);
     let mut best = Triangle::new(chain.len(), Choice::NONE);
     for last in 0..chain.len() {
         for first in (0..=last).rev() {
-            *best.at_mut(first, last) = choose(chain, nesting, &kept, &best, first, last);
+            *best.at_mut(first, last) = choose(chain, shape, &kept, &best, first, last);
         }
     }
-    units(nesting, &best, 0, chain.len() - 1)
+    units(shape, &best, 0, chain.len() - 1)
 }
 
 /// The best start of a stretch: keep its first block, or checkpoint up to a block.
@@ -54,7 +54,7 @@ impl Choice {
 
 fn choose(
     chain: &BlockChain,
-    nesting: Nesting,
+    shape: PlanShape,
     kept: &Triangle<u64>,
     best: &Triangle<Choice>,
     first: usize,
@@ -76,12 +76,12 @@ fn choose(
     let mut pass_need = 0;
     let mut pass_secs = 0.0;
     let mut backward_secs = 0.0;
-    for end in first..last {
+    for end in shape.segment_ends(first, last) {
         pass_need = pass_need.max(chain.pass_need(end, first));
         pass_secs += chain.block(end).forward_secs;
         backward_secs += chain.block(end).backward_secs;
         let rest = best.at(end + 1, last);
-        let (again_peak, again_secs) = match nesting {
+        let (again_peak, again_secs) = match shape.nesting {
             Nesting::Allowed => (best.at(first, end).peak, best.at(first, end).secs),
             Nesting::Never => (*kept.at(first, end), pass_secs + backward_secs),
         };
@@ -99,7 +99,7 @@ fn choose(
     found
 }
 
-fn units(nesting: Nesting, best: &Triangle<Choice>, first: usize, last: usize) -> Vec<PlanUnit> {
+fn units(shape: PlanShape, best: &Triangle<Choice>, first: usize, last: usize) -> Vec<PlanUnit> {
     let mut found = Vec::new();
     let mut start = first;
     while start <= last {
@@ -109,8 +109,8 @@ fn units(nesting: Nesting, best: &Triangle<Choice>, first: usize, last: usize) -
                 start += 1;
             }
             Some(end) => {
-                let inside = match nesting {
-                    Nesting::Allowed => units(nesting, best, start, end),
+                let inside = match shape.nesting {
+                    Nesting::Allowed => units(shape, best, start, end),
                     Nesting::Never => keep_all(start, end),
                 };
                 found.push(PlanUnit::Checkpoint {

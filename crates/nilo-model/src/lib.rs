@@ -16,5 +16,5 @@ mod brute_force;
 
 pub use chain::{BlockChain, ChainBlock, ChainError};
 pub use curve::{BudgetError, CurveSettings, MemoryTimeCurve};
-pub use plan::{CheckpointPlan, Nesting, PlanUnit};
+pub use plan::{CheckpointPlan, Nesting, PlanShape, PlanUnit};
 pub use replay::{PlanCost, replay};

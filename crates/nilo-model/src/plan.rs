@@ -1,5 +1,32 @@
 //! What a plan says: which blocks keep their activations, and which are computed again, together or inside of each other.
 
+use std::ops::Range;
+
+/// Which plans there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanShape {
+    /// May checkpoints be inside of each other?
+    pub nesting: Nesting,
+    /// Most blocks of one segment: 1 where a model's code between its blocks cannot be run again.
+    pub longest_segment: usize,
+}
+
+impl Default for PlanShape {
+    fn default() -> PlanShape {
+        PlanShape {
+            nesting: Nesting::Allowed,
+            longest_segment: usize::MAX,
+        }
+    }
+}
+
+impl PlanShape {
+    /// The ends of segments that begin a stretch and leave something of it.
+    pub(crate) fn segment_ends(&self, first: usize, last: usize) -> Range<usize> {
+        first..last.min(first.saturating_add(self.longest_segment))
+    }
+}
+
 /// May a checkpointed segment have checkpoints inside?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Nesting {

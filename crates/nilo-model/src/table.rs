@@ -6,13 +6,13 @@
 
 use crate::chain::BlockChain;
 use crate::least_memory::{Triangle, keep_all, kept_peaks};
-use crate::plan::{Nesting, PlanUnit};
+use crate::plan::{Nesting, PlanShape, PlanUnit};
 use crate::slots::Slots;
 
 /// Times of all stretches; infinite where the slots are too few.
 pub(crate) struct TimeTable<'chain> {
     chain: &'chain BlockChain,
-    nesting: Nesting,
+    shape: PlanShape,
     slots: Slots,
     secs: Triangle<Vec<f64>>,
     kept_slots: Triangle<usize>,
@@ -31,7 +31,7 @@ struct Start {
 impl<'chain> TimeTable<'chain> {
     pub(crate) fn fill(
         chain: &'chain BlockChain,
-        nesting: Nesting,
+        shape: PlanShape,
         slots: Slots,
     ) -> TimeTable<'chain> {
         let peaks = kept_peaks(chain);
@@ -43,7 +43,7 @@ impl<'chain> TimeTable<'chain> {
         }
         let mut table = TimeTable {
             chain,
-            nesting,
+            shape,
             slots,
             secs: Triangle::new(chain.len(), Vec::new()),
             kept_slots,
@@ -51,7 +51,7 @@ impl<'chain> TimeTable<'chain> {
         let whole = chain.len() - 1;
         for last in 0..chain.len() {
             // Without nesting only stretches up to the end of the chain are asked for.
-            if nesting == Nesting::Never && last < whole {
+            if shape.nesting == Nesting::Never && last < whole {
                 continue;
             }
             for first in (0..=last).rev() {
@@ -94,7 +94,7 @@ impl<'chain> TimeTable<'chain> {
                 continue;
             };
             let rest = &rest[start.least_slots - start.taken_slots..];
-            match self.nesting {
+            match self.shape.nesting {
                 Nesting::Allowed => {
                     let again = &self.secs.at(first, end)[start.least_slots..];
                     lower(cells, start.own_secs, rest, again);
@@ -136,11 +136,12 @@ impl<'chain> TimeTable<'chain> {
     fn checkpoints(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, Start)> {
         let chain = self.chain;
         let gradient = chain.block(last).output_bytes;
-        (first..last).scan((0, 0.0), move |(pass_need, own_secs), end| {
+        let ends = self.shape.segment_ends(first, last);
+        ends.scan((0, 0.0), move |(pass_need, own_secs), end| {
             *pass_need = chain.pass_need(end, first).max(*pass_need);
             *own_secs += chain.block(end).forward_secs;
             let taken_slots = self.slots.of(chain.block(end).output_bytes);
-            let again = match self.nesting {
+            let again = match self.shape.nesting {
                 Nesting::Allowed => 0,
                 Nesting::Never => *self.kept_slots.at(first, end),
             };
@@ -180,7 +181,7 @@ impl<'chain> TimeTable<'chain> {
                     start += 1;
                 }
                 Some((end, taken_slots)) => {
-                    let inside = match self.nesting {
+                    let inside = match self.shape.nesting {
                         Nesting::Allowed => self.plan(start, end, slots),
                         Nesting::Never => keep_all(start, end),
                     };
@@ -209,7 +210,7 @@ impl<'chain> TimeTable<'chain> {
             if slots < start.least_slots {
                 continue;
             }
-            let again = match self.nesting {
+            let again = match self.shape.nesting {
                 Nesting::Allowed => self.secs.at(first, end)[slots],
                 Nesting::Never => self.once_secs(first, end),
             };

@@ -3,7 +3,7 @@
 //! A plan is a list of units: the number of a kept block, or `(first, last, units inside)` of a checkpointed segment.
 
 use nilo_model::{
-    BlockChain, ChainBlock, CurveSettings, MemoryTimeCurve, Nesting, PlanUnit, replay,
+    BlockChain, ChainBlock, CurveSettings, MemoryTimeCurve, Nesting, PlanShape, PlanUnit, replay,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -23,13 +23,14 @@ pub(crate) struct CheckpointCurve {
 #[pymethods]
 impl CheckpointCurve {
     #[new]
-    #[pyo3(signature = (input_bytes, blocks, *, slots=500, nested=true))]
+    #[pyo3(signature = (input_bytes, blocks, *, slots=500, nested=true, longest_segment=None))]
     fn new(
         py: Python<'_>,
         input_bytes: u64,
         blocks: Vec<BlockFigures>,
         slots: usize,
         nested: bool,
+        longest_segment: Option<usize>,
     ) -> PyResult<CheckpointCurve> {
         let blocks = blocks.into_iter().map(chain_block).collect();
         let chain =
@@ -37,11 +38,17 @@ impl CheckpointCurve {
         if slots == 0 {
             return Err(value_error("slots is 0; it must be positive"));
         }
-        let nesting = match nested {
-            true => Nesting::Allowed,
-            false => Nesting::Never,
+        if longest_segment == Some(0) {
+            return Err(value_error("longest_segment is 0; it must be positive"));
+        }
+        let shape = PlanShape {
+            nesting: match nested {
+                true => Nesting::Allowed,
+                false => Nesting::Never,
+            },
+            longest_segment: longest_segment.unwrap_or(usize::MAX),
         };
-        let curve = py.detach(|| MemoryTimeCurve::solve(&chain, CurveSettings { slots, nesting }));
+        let curve = py.detach(|| MemoryTimeCurve::solve(&chain, CurveSettings { slots, shape }));
         Ok(CheckpointCurve { chain, curve })
     }
 

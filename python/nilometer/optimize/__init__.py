@@ -1,0 +1,44 @@
+"""Making training fit: checkpoint plans, leaner model steps and batch sizes, each measured on your own sample.
+
+    from nilometer.optimize import checkpoint_model
+
+    outcome = checkpoint_model(model, sample, budget_bytes=8 << 30)
+    print(outcome)          # what was done, what it saved and what it costs, or why the model was left alone
+    outcome.undo()
+
+Nothing here imports torch until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .accounting import TensorMeter as TensorMeter
+    from .accounting import meter_for as meter_for
+    from .checkpointing import CheckpointOutcome as CheckpointOutcome
+    from .checkpointing import checkpoint_model as checkpoint_model
+    from .checkpointing import checkpoint_plans as checkpoint_plans
+
+_HOMES = {
+    "CheckpointOutcome": "checkpointing",
+    "TensorMeter": "accounting",
+    "checkpoint_model": "checkpointing",
+    "checkpoint_plans": "checkpointing",
+    "meter_for": "accounting",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
