@@ -65,7 +65,7 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
-_MODULES = {"bpe", "integrations", "memory", "metrics", "profiling", "reading", "torch"}
+_MODULES = {"bpe", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
 
 __all__ = [
     "NilometerError",

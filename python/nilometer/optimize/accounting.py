@@ -23,7 +23,7 @@ class Meter(Protocol):
     def __exit__(self, *exception: object) -> Any: ...
 
 
-class TensorMeter(TorchDispatchMode):
+class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of every tensor storage that is made while it is entered, and of those that were adopted.
 
     Each storage counts once, from the operation that made it until nobody holds it: exact to the byte, without rounding by an allocator.
@@ -38,7 +38,7 @@ class TensorMeter(TorchDispatchMode):
     """
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.limit_bytes = limit_bytes
         self.level = 0
         self.peak = 0

@@ -99,7 +99,7 @@ def put_on(blocks: list[torch.nn.Module], units: PlanUnits, *, gives_tuple: bool
         segment = Segment(first, members, inside, gives_tuple=gives_tuple)
         for number, block in enumerate(members):
             replaced.append((block, vars(block).get("forward")))
-            block.forward = CheckpointedForward(segment, number)  # type: ignore[method-assign]
+            block.forward = CheckpointedForward(segment, number)
 
     def take_off() -> None:
         while replaced:

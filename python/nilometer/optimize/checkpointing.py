@@ -107,7 +107,7 @@ def checkpoint_model(
             return CheckpointOutcome(False, refusal, budget_bytes=budget_bytes)
         before = measure_step(trial)
         curve, costs = _solve(trial, chain, nested=nested)
-        budget = budget_bytes if budget_bytes is not None else _half(curve, costs)
+        budget = budget_bytes if budget_bytes is not None else _half(before, curve, costs)
         outcome = CheckpointOutcome(False, "", chain.name, [], budget, before.peak_bytes, before.peak_bytes)
         outcome.secs_before = outcome.secs_after = before.secs
         if before.peak_bytes <= budget:
@@ -158,9 +158,9 @@ def _solve(trial: Trial, chain: ObservedChain, *, nested: bool) -> tuple[Checkpo
     return CheckpointCurve(costs.input_bytes, figures, nested=nested, longest_segment=longest), costs
 
 
-def _half(curve: CheckpointCurve, costs: ChainCosts) -> int:
-    """Half of what the blocks take, or the least that can be had."""
-    return costs.fixed_bytes + max(curve.points[-1][0] // 2, curve.minimum_bytes)
+def _half(before: StepFigures, curve: CheckpointCurve, costs: ChainCosts) -> int:
+    """What a step takes, less half of what the blocks take; not less than can be had."""
+    return max(before.peak_bytes - curve.points[-1][0] // 2, costs.fixed_bytes + curve.minimum_bytes)
 
 
 def _apply(
@@ -171,50 +171,59 @@ def _apply(
     before: StepFigures,
     outcome: CheckpointOutcome,
 ) -> Callable[[], None] | None:
-    """Puts plans on until one keeps the budget; gives the function that takes it off, or None and the reason in the outcome."""
+    """Puts plans on, each after what the one before really took; gives the function that takes the best one off, or None and the reason in the outcome."""
     assert outcome.budget_bytes is not None
-    available = outcome.budget_bytes - costs.fixed_bytes
     gives_tuple = isinstance(chain.calls[0][0].output, tuple)
     chain.calls.clear()  # they hold the activations of the sample
-    excess = 0
+    available = outcome.budget_bytes - costs.fixed_bytes
+    tried: list[Any] = []
     for _ in range(MOST_PLANS):
-        if available < curve.minimum_bytes:
-            least = costs.fixed_bytes + curve.minimum_bytes + excess
-            outcome.reason = f"the budget of {outcome.budget_bytes} bytes is below the least that a plan needs, {least} bytes"
-            return None
-        units, peak_bytes, _, _ = curve.plan(available)
+        units, peak_bytes, _, _ = curve.plan(max(available, curve.minimum_bytes))
+        if units in tried:
+            break
+        tried.append(units)
         take_off = put_on(chain.blocks, units, gives_tuple=gives_tuple)
         try:
             after = measure_step(trial)
-        except BaseException:
+        finally:
             take_off()
-            raise
-        outcome.units, outcome.predicted_peak_bytes = units, costs.fixed_bytes + peak_bytes
-        outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
-        difference = _difference(trial, take_off, before, after)
+        difference = _difference(trial, before, after)
         if difference:
+            outcome.applied, outcome.units = False, units
             outcome.reason = f"taken back: with checkpoints {difference}"
             return None
-        if after.peak_bytes >= before.peak_bytes:
-            take_off()
-            outcome.reason = f"taken back: the peak did not fall ({before.peak_bytes} -> {after.peak_bytes} bytes)"
-            return None
-        if after.peak_bytes <= outcome.budget_bytes:
-            outcome.applied = True
-            return take_off
-        take_off()
-        excess += after.peak_bytes - outcome.budget_bytes
-        available -= after.peak_bytes - outcome.budget_bytes
-    outcome.reason = f"taken back: no plan kept the budget of {outcome.budget_bytes} bytes; the last took {outcome.peak_after_bytes}"
-    return None
+        slack = outcome.budget_bytes - after.peak_bytes
+        if slack < 0 and outcome.applied:
+            break
+        outcome.units, outcome.predicted_peak_bytes = units, costs.fixed_bytes + peak_bytes
+        outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
+        outcome.applied = slack >= 0
+        # What a step really takes is mostly less than planned for: gradients are counted as if all were there from the beginning.
+        available += slack
+        if slack < 0 and peak_bytes == curve.minimum_bytes:
+            break
+    return _kept(chain, outcome, gives_tuple=gives_tuple)
 
 
-def _difference(trial: Trial, take_off: Callable[[], None], before: StepFigures, after: StepFigures) -> str:
-    """What the checkpoints changed, after taking them off, or nothing."""
+def _kept(chain: ObservedChain, outcome: CheckpointOutcome, *, gives_tuple: bool) -> Callable[[], None] | None:
+    """Puts the chosen plan on, if there is one that helps."""
+    if not outcome.applied:
+        outcome.reason = (
+            f"the budget of {outcome.budget_bytes} bytes is too small: the leanest plan tried takes {outcome.peak_after_bytes} bytes"
+        )
+        return None
+    if outcome.peak_after_bytes >= outcome.peak_before_bytes:
+        outcome.applied = False
+        outcome.reason = f"taken back: the peak did not fall ({outcome.peak_before_bytes} -> {outcome.peak_after_bytes} bytes)"
+        return None
+    return put_on(chain.blocks, outcome.units, gives_tuple=gives_tuple)
+
+
+def _difference(trial: Trial, before: StepFigures, after: StepFigures) -> str:
+    """What the checkpoints changed, or nothing. They are off when this is asked."""
     comparison = compare(before, after)
     if comparison.identical:
         return ""
-    take_off()
     again = compare(before, measure_step(trial, timed=False))
     if not again.identical:
         return f"{comparison.difference}; but the model differs from itself too ({again.difference}), so nothing can be proved"
@@ -235,7 +244,8 @@ def _without_cache(model: torch.nn.Module) -> Iterator[Callable[[], Callable[[],
 
     Gives a function to leave it off, which in turn gives the one that switches it on again.
     """
-    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    found: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
+    configs = {id(config): config for config in found}
     switched = [config for config in configs.values() if getattr(config, "use_cache", False) is True]
     for config in switched:
         config.use_cache = False
