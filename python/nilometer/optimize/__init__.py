@@ -20,12 +20,20 @@ if TYPE_CHECKING:
     from .checkpointing import CheckpointOutcome as CheckpointOutcome
     from .checkpointing import checkpoint_model as checkpoint_model
     from .checkpointing import checkpoint_plans as checkpoint_plans
+    from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .model_steps import StepOutcome as StepOutcome
+    from .model_steps import Tier as Tier
+    from .model_steps import apply_steps as apply_steps
 
 _HOMES = {
     "CheckpointOutcome": "checkpointing",
+    "StepOutcome": "model_steps",
     "TensorMeter": "accounting",
+    "Tier": "model_steps",
+    "apply_steps": "model_steps",
     "checkpoint_model": "checkpointing",
     "checkpoint_plans": "checkpointing",
+    "chunked_cross_entropy": "chunked_loss",
     "meter_for": "accounting",
 }
 

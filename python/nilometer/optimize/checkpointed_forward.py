@@ -24,12 +24,18 @@ class Segment:
         self.blocks = blocks
         self.inside = inside
         self.gives_tuple = gives_tuple
-        self.forwards: list[Callable[..., Any]] = [block.forward for block in blocks]
+        # Not bound methods: a pickled one would come back as whatever `forward` is then, which is ours.
+        self._own_forwards = [vars(block).get("forward") for block in blocks]
         self._passing = threading.local()
+
+    def _forward(self, number: int) -> Callable[..., Any]:
+        """What a block did before it was checkpointed."""
+        block, own = self.blocks[number], self._own_forwards[number]
+        return type(block).forward.__get__(block) if own is None else own
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call of the segment's block with that number, counted from its first."""
-        forward = self.forwards[number]
+        forward = self._forward(number)
         if number == 0:
             self._passing.expected = None
         if not torch.is_grad_enabled() or kwargs.get("past_key_values") is not None:
@@ -63,7 +69,7 @@ class Segment:
             if isinstance(unit, tuple):
                 hidden = _checkpointed(self._run, unit[2], hidden, args, kwargs)
             else:
-                hidden = hidden_state(self.forwards[unit - self.first](hidden, *args, **kwargs))
+                hidden = hidden_state(self._forward(unit - self.first)(hidden, *args, **kwargs))
         return hidden
 
     def __getstate__(self) -> dict[str, Any]:

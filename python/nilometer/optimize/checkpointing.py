@@ -82,7 +82,7 @@ def checkpoint_model(
     """Checkpoints the repeated blocks of a model so that the peak of a training step stays within a budget.
 
     `sample` is a batch: a mapping is passed to the model as keywords, a tuple as arguments.
-    `budget_bytes` is for everything that a step holds at its peak: weights, gradients, optimizer state, activations. Without it, the activations of the blocks are halved.
+    `budget_bytes` is for everything that a step holds at its peak: weights, gradients, optimizer state, activations. Without it, the activations of the blocks are halved as nearly as can be.
     `loss` is a function from the model's output to a scalar; without it, the output's own loss is taken, or its mean square.
     `optimizer` counts towards the budget once it has state.
     `nested=False` computes no block more than twice.
@@ -107,13 +107,13 @@ def checkpoint_model(
             return CheckpointOutcome(False, refusal, budget_bytes=budget_bytes)
         before = measure_step(trial)
         curve, costs = _solve(trial, chain, nested=nested)
-        budget = budget_bytes if budget_bytes is not None else _half(before, curve, costs)
+        budget = budget_bytes if budget_bytes is not None else _half(before, curve)
         outcome = CheckpointOutcome(False, "", chain.name, [], budget, before.peak_bytes, before.peak_bytes)
         outcome.secs_before = outcome.secs_after = before.secs
         if before.peak_bytes <= budget:
             outcome.reason = f"a step takes {before.peak_bytes} bytes, which the budget of {budget} bytes has room for"
             return outcome
-        take_off = _apply(trial, chain, curve, costs, before, outcome)
+        take_off = _apply(trial, chain, curve, costs, before, outcome, must_fit=budget_bytes is not None)
         if take_off is not None:
             outcome._undo = _both(take_off, forget_cache())
         return outcome
@@ -158,9 +158,10 @@ def _solve(trial: Trial, chain: ObservedChain, *, nested: bool) -> tuple[Checkpo
     return CheckpointCurve(costs.input_bytes, figures, nested=nested, longest_segment=longest), costs
 
 
-def _half(before: StepFigures, curve: CheckpointCurve, costs: ChainCosts) -> int:
-    """What a step takes, less half of what the blocks take; not less than can be had."""
-    return max(before.peak_bytes - curve.points[-1][0] // 2, costs.fixed_bytes + curve.minimum_bytes)
+def _half(before: StepFigures, curve: CheckpointCurve) -> int:
+    """What a step takes, less half of what the blocks take, or as much of it as can be had."""
+    everything = curve.points[-1][0]
+    return before.peak_bytes - (everything - max(everything // 2, curve.minimum_bytes))
 
 
 def _apply(
@@ -170,6 +171,8 @@ def _apply(
     costs: ChainCosts,
     before: StepFigures,
     outcome: CheckpointOutcome,
+    *,
+    must_fit: bool,
 ) -> Callable[[], None] | None:
     """Puts plans on, each after what the one before really took; gives the function that takes the best one off, or None and the reason in the outcome."""
     assert outcome.budget_bytes is not None
@@ -202,6 +205,7 @@ def _apply(
         available += slack
         if slack < 0 and peak_bytes == curve.minimum_bytes:
             break
+    outcome.applied = outcome.applied or not must_fit
     return _kept(chain, outcome, gives_tuple=gives_tuple)
 
 

@@ -108,9 +108,10 @@ def preserved(model: torch.nn.Module) -> Iterator[None]:
         set_random_state(device, states)
 
 
-def measure_step(trial: Trial, *, timed: bool = True) -> StepFigures:
+def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = False) -> StepFigures:
     """Runs a step twice, for its time and for its peak, each from the same random state, and takes nothing of it over.
 
+    It begins without gradients; with `keep_gradients`, where there are some, with zeros instead.
     Counting slows a step down, so the time is that of a step that is not counted.
     """
     model, device = trial.model, trial.device
@@ -124,8 +125,11 @@ def measure_step(trial: Trial, *, timed: bool = True) -> StepFigures:
             trial.step()
             _settle(device)
             secs = time.perf_counter() - begun
+    had_gradients = [parameter for parameter in model.parameters() if keep_gradients and parameter.grad is not None]
     with preserved(model):
-        meter = meter_for(device, trial.held())
+        for parameter in had_gradients:
+            parameter.grad = torch.zeros_like(parameter)
+        meter = meter_for(device, [*trial.held(), [parameter.grad for parameter in had_gradients]])
         with meter:
             loss = trial.step()
             peak_bytes = meter.peak
