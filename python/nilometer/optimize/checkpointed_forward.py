@@ -31,7 +31,8 @@ class Segment:
     def _forward(self, number: int) -> Callable[..., Any]:
         """What a block did before it was checkpointed."""
         block, own = self.blocks[number], self._own_forwards[number]
-        return type(block).forward.__get__(block) if own is None else own
+        forward: Callable[..., Any] = type(block).forward.__get__(block) if own is None else own
+        return forward
 
     def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call of the segment's block with that number, counted from its first."""
