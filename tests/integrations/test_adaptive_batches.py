@@ -174,7 +174,9 @@ def test_nothing_of_a_failed_step_is_held():
         try:
             raise RuntimeError("CUDA error: out of memory")
         except RuntimeError as error:
-            raise torch.OutOfMemoryError("again") from error
+            # A circle, as logging and retrying code makes them: the exception holds the frame, the frame the exception.
+            kept = torch.OutOfMemoryError("again")
+            raise kept from error
 
     gc.disable()
     try:
