@@ -39,6 +39,7 @@ ALLOWED = {
     "nilo-export": {"nilo-sample", "nilo-runfile", "nilo-analysis"},
     "nilo-tokenizer": set(),
     "nilo-buffer": set(),
+    "nilo-model": set(),
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},

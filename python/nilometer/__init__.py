@@ -7,7 +7,7 @@
         nilometer.log({"loss": 1 / (step + 1)}, step=step)
 
 Under `nilo run -- python train.py` everything lands in that run, beside its memory.
-The classes lie in `nilometer.memory`, `.profiling`, `.metrics`, `.buffers` and `.bpe`, and are importable from here; they are loaded when first used.
+The classes lie in `nilometer.memory`, `.profiling`, `.metrics`, `.buffers`, `.optimize` and `.bpe`, and most are importable from here; they are loaded when first used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
-_MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "profiling", "reading", "torch"}
+_MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
 
 __all__ = [
     "NilometerError",

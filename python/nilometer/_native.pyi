@@ -12,6 +12,7 @@ __all__ = [
     "ArrayCache",
     "BpeCounts",
     "BpeModel",
+    "CheckpointCurve",
     "Forecaster",
     "GraphHook",
     "LeakWatch",
@@ -72,6 +73,26 @@ def default_percents() -> tuple[float, tuple[float, float], tuple[float, float]]
 def gpu_readings() -> list[dict[str, Any]]: ...
 def memory_limit() -> tuple[int, str] | None: ...
 def gpu_totals(levels: Sequence[tuple[int, int]]) -> tuple[int, float, float]: ...
+
+@final
+class CheckpointCurve:
+    """The best checkpoint plans of a chain of blocks, from the least memory to the least time."""
+
+    def __new__(
+        cls,
+        input_bytes: int,
+        blocks: Sequence[tuple[float, float, int, int, int, int, int]],
+        *,
+        slots: int = 500,
+        nested: bool = True,
+        longest_segment: int | None = None,
+    ) -> Self: ...
+    @property
+    def minimum_bytes(self) -> int: ...
+    @property
+    def points(self) -> list[tuple[int, float, float]]: ...
+    def plan(self, budget_bytes: int) -> tuple[list[Any], int, float, float]: ...
+    def replay(self, units: Sequence[Any]) -> tuple[int, float, float]: ...
 
 @disjoint_base
 class Run:

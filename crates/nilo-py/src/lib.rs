@@ -6,6 +6,7 @@
 mod attachment;
 mod bpe;
 mod buffer;
+mod checkpoint_curve;
 mod defaults;
 mod destination;
 mod errors;
@@ -54,6 +55,8 @@ mod _native {
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]
     use super::buffer::{PyArrayCache, PyReplayStore, memory_limit};
+    #[pymodule_export]
+    use super::checkpoint_curve::CheckpointCurve;
     #[pymodule_export]
     use super::defaults::{default_percents, gpu_totals};
     #[pymodule_export]

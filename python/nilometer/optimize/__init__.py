@@ -1,0 +1,72 @@
+"""Making training fit: checkpoint plans, leaner model steps and batch sizes, each measured on your own sample.
+
+    from nilometer.optimize import checkpoint_model
+
+    outcome = checkpoint_model(model, sample, budget_bytes=8 << 30)
+    print(outcome)          # what was done, what it saved and what it costs, or why the model was left alone
+    outcome.undo()
+
+Nothing here imports torch until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .accounting import TensorMeter as TensorMeter
+    from .accounting import meter_for as meter_for
+    from .adaptive_batches import AdaptiveBatches as AdaptiveBatches
+    from .adaptive_batches import BatchStep as BatchStep
+    from .batch_size import BatchSize as BatchSize
+    from .batch_size import NoBatchFits as NoBatchFits
+    from .batch_size import find_batch_size as find_batch_size
+    from .checkpointing import CheckpointOutcome as CheckpointOutcome
+    from .checkpointing import checkpoint_model as checkpoint_model
+    from .checkpointing import checkpoint_plans as checkpoint_plans
+    from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .memory_fit import MemoryFit as MemoryFit
+    from .micro_batches import language_model_loss_sum as language_model_loss_sum
+    from .model_steps import StepOutcome as StepOutcome
+    from .model_steps import Tier as Tier
+    from .model_steps import apply_steps as apply_steps
+    from .token_batches import TokenBudgetBatches as TokenBudgetBatches
+    from .trainer_batches import fit_lightning_batch as fit_lightning_batch
+    from .trainer_batches import fit_trainer_batch as fit_trainer_batch
+
+_HOMES = {
+    "AdaptiveBatches": "adaptive_batches",
+    "BatchSize": "batch_size",
+    "BatchStep": "adaptive_batches",
+    "CheckpointOutcome": "checkpointing",
+    "MemoryFit": "memory_fit",
+    "NoBatchFits": "batch_size",
+    "StepOutcome": "model_steps",
+    "TensorMeter": "accounting",
+    "Tier": "model_steps",
+    "TokenBudgetBatches": "token_batches",
+    "apply_steps": "model_steps",
+    "checkpoint_model": "checkpointing",
+    "checkpoint_plans": "checkpointing",
+    "chunked_cross_entropy": "chunked_loss",
+    "find_batch_size": "batch_size",
+    "fit_lightning_batch": "trainer_batches",
+    "fit_trainer_batch": "trainer_batches",
+    "language_model_loss_sum": "micro_batches",
+    "meter_for": "accounting",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

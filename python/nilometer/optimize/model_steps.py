@@ -1,0 +1,268 @@
+"""Changes to a model that save memory, each measured on a sample before and after, checked, and undone when it does not help."""
+
+from __future__ import annotations
+
+import enum
+import importlib.util
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .accounting import tensor_bytes
+from .checkpointing import checkpoint_model
+from .chunked_loss import ChunkedHead
+from .trial import LossFunction, StepFigures, Trial, measure_step
+from .verification import Comparison, compare
+
+# Attention by another kernel sums in another order; float32 agrees to about 1e-7.
+SAFE_LOSS_TOLERANCE = 1e-5
+SAFE_COSINE_TOLERANCE = 0.99999
+# A peak that falls by less than this is not worth a change.
+LEAST_SAVING = 0.005
+
+
+class Tier(enum.Enum):
+    """Who decides about a step."""
+
+    SAFE = "safe"
+    """The same results: applied by itself."""
+    TOLERANCE = "tolerance"
+    """Results differ by rounding: applied when asked for."""
+    SEMANTIC = "semantic"
+    """Training changes: advice only."""
+
+
+@dataclass
+class StepOutcome:
+    """What became of one step, with the figures that were measured."""
+
+    name: str
+    tier: Tier
+    applied: bool
+    reason: str
+    peak_before_bytes: int = 0
+    peak_after_bytes: int = 0
+    secs_before: float = 0.0
+    secs_after: float = 0.0
+    loss_error: float = 0.0
+    gradient_cosine: float = 1.0
+    _undo: Callable[[], None] | None = field(default=None, repr=False)
+
+    @property
+    def saved_bytes(self) -> int:
+        """How much lower the peak of a step is."""
+        return self.peak_before_bytes - self.peak_after_bytes if self.applied else 0
+
+    def undo(self) -> None:
+        """Takes the change back."""
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+            self.applied = False
+            self.reason = "undone"
+
+
+class Refused(Exception):
+    """A step does not fit a model; its text says why."""
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """A change: `apply` makes it and gives the function that takes it back, or raises `Refused`."""
+
+    name: str
+    tier: Tier
+    apply: Callable[[Trial], Callable[[], None]]
+
+
+def use_sdpa(trial: Trial) -> Callable[[], None]:
+    """Fused attention for models of Hugging Face: the table of all pairs of tokens is never stored."""
+    model: Any = trial.model
+    config = getattr(model, "config", None)
+    current = getattr(config, "_attn_implementation", None)
+    if not hasattr(model, "set_attn_implementation") or current is None:
+        raise Refused("the model has no attention that can be chosen by name")
+    if current != "eager":
+        raise Refused(f"attention is {current} already")
+    try:
+        model.set_attn_implementation("sdpa")
+    except (ValueError, ImportError) as error:
+        raise Refused(str(error).splitlines()[0]) from error
+    if model.config._attn_implementation != "sdpa":
+        raise Refused("the model has no fused attention")
+    return lambda: model.set_attn_implementation(current)
+
+
+def drop_gradients(trial: Trial) -> Callable[[], None]:
+    """Gradients are given back between steps instead of being filled with zeros."""
+    optimizer = trial.optimizer
+    if optimizer is None:
+        raise Refused("no optimizer was given")
+    held = [parameter for parameter in trial.model.parameters() if parameter.grad is not None]
+    if not held or any(bool(parameter.grad.any()) for parameter in held if parameter.grad is not None):
+        raise Refused("no gradients of zeros are held between steps")
+    earlier, was_own = optimizer.zero_grad, "zero_grad" in vars(optimizer)
+
+    def zero_grad(set_to_none: bool = True) -> None:
+        earlier(set_to_none=True)
+
+    zeros = [(parameter, parameter.grad) for parameter in held]
+    optimizer.zero_grad = zero_grad  # type: ignore[method-assign]
+    optimizer.zero_grad()
+
+    def undo() -> None:
+        if was_own:
+            optimizer.zero_grad = earlier  # type: ignore[method-assign]
+        else:
+            del optimizer.zero_grad
+        for parameter, gradient in zeros:
+            parameter.grad = gradient
+
+    return undo
+
+
+def use_autocast(trial: Trial) -> Callable[[], None]:
+    """Matrix products and what they keep in bfloat16; weights, gradients and optimizer stay as they are."""
+    model, device = trial.model, trial.device
+    kinds = {parameter.dtype for parameter in model.parameters()}
+    if kinds != {torch.float32}:
+        raise Refused("the weights are not all in float32")
+    if torch.is_autocast_enabled(device.type):
+        raise Refused("autocast is on already")
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise Refused("this GPU has no bfloat16")
+    earlier, own = model.forward, vars(model).get("forward")
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            return earlier(*args, **kwargs)
+
+    model.forward = forward
+
+    def undo() -> None:
+        if own is None:
+            del model.forward
+        else:
+            model.forward = own
+
+    return undo
+
+
+def use_chunked_loss(trial: Trial) -> Callable[[], None]:
+    """The loss of a causal language model in chunks, without all logits at a time."""
+    head = ChunkedHead(trial.model)
+    refusal = head.refusal()
+    if refusal:
+        raise Refused(refusal)
+    head.put_on()
+    return head.take_off
+
+
+def use_checkpoints(trial: Trial) -> Callable[[], None]:
+    """The blocks' activations halved by a checkpoint plan."""
+    outcome = checkpoint_model(trial.model, trial.sample, loss=trial.loss, optimizer=trial.optimizer)
+    if not outcome.applied:
+        raise Refused(outcome.reason)
+    return outcome.undo
+
+
+ZERO_GRAD = ModelStep("zero_grad(set_to_none=True)", Tier.SAFE, drop_gradients)
+SDPA = ModelStep("sdpa attention", Tier.SAFE, use_sdpa)
+CHECKPOINTS = ModelStep("checkpoint plan", Tier.SAFE, use_checkpoints)
+CHUNKED_LOSS = ModelStep("chunked cross-entropy", Tier.TOLERANCE, use_chunked_loss)
+AUTOCAST = ModelStep("bfloat16 autocast", Tier.TOLERANCE, use_autocast)
+
+STEPS = (ZERO_GRAD, SDPA, CHUNKED_LOSS, AUTOCAST, CHECKPOINTS)
+"""In the order in which they are tried: what costs no time first, and what recomputes last."""
+
+
+def apply_steps(
+    model: torch.nn.Module,
+    sample: Any,
+    *,
+    loss: LossFunction | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    tolerance: bool = False,
+    steps: Iterable[ModelStep] = STEPS,
+) -> list[StepOutcome]:
+    """Tries steps one after the other, each on top of those that helped, and keeps what lowers the peak of a step and gives the same results.
+
+    Steps whose results differ by rounding are tried with `tolerance=True` only. Advice about the optimizer comes last.
+
+    >>> model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)) for _ in range(6)])
+    >>> [outcome.name for outcome in apply_steps(model, torch.randn(512, 64)) if outcome.applied]
+    ['checkpoint plan']
+    """
+    trial = Trial(model, sample, loss, optimizer)
+    outcomes = [_tried(trial, step, tolerance=tolerance) for step in steps]
+    if optimizer is not None:
+        outcomes.append(optimizer_advice(optimizer))
+    return outcomes
+
+
+def _tried(trial: Trial, step: ModelStep, *, tolerance: bool) -> StepOutcome:
+    outcome = StepOutcome(step.name, step.tier, False, "")
+    if step.tier is Tier.TOLERANCE and not tolerance:
+        outcome.reason = "results differ by rounding: ask for it with tolerance=True"
+        return outcome
+    before = measure_step(trial, keep_gradients=True)
+    outcome.peak_before_bytes, outcome.secs_before = before.peak_bytes, before.secs
+    outcome.peak_after_bytes, outcome.secs_after = before.peak_bytes, before.secs
+    try:
+        undo = step.apply(trial)
+    except Refused as refusal:
+        outcome.reason = str(refusal)
+        return outcome
+    try:
+        after = measure_step(trial, keep_gradients=True)
+    except Exception as error:
+        undo()
+        outcome.reason = f"taken back: {type(error).__name__}: {error}"
+        return outcome
+    return _judged(outcome, step, undo, before, after)
+
+
+def _judged(
+    outcome: StepOutcome, step: ModelStep, undo: Callable[[], None], before: StepFigures, after: StepFigures
+) -> StepOutcome:
+    comparison = compare(before, after)
+    outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
+    outcome.loss_error, outcome.gradient_cosine = comparison.loss_error, comparison.gradient_cosine
+    if not _agrees(comparison, step.tier):
+        outcome.reason = (
+            f"taken back: the loss differs by {comparison.loss_error:.2g} and the cosine of the gradients is {comparison.gradient_cosine:.6f}"
+        )
+    elif after.peak_bytes > before.peak_bytes * (1 - LEAST_SAVING):
+        outcome.reason = f"taken back: the peak did not fall ({before.peak_bytes} -> {after.peak_bytes} bytes)"
+    else:
+        outcome.applied = True
+        outcome._undo = undo
+        return outcome
+    undo()
+    return outcome
+
+
+def _agrees(comparison: Comparison, tier: Tier) -> bool:
+    if tier is Tier.SAFE:
+        return comparison.within(SAFE_LOSS_TOLERANCE, SAFE_COSINE_TOLERANCE)
+    return comparison.within()
+
+
+def optimizer_advice(optimizer: torch.optim.Optimizer) -> StepOutcome:
+    """What an 8-bit optimizer would save: advice, as it changes training. Its state must exist, after a first step."""
+    outcome = StepOutcome("8-bit optimizer", Tier.SEMANTIC, False, "")
+    state = {key: value for key, value in optimizer.state.items() if value}
+    held = tensor_bytes(list(state.values()))
+    outcome.peak_before_bytes = outcome.peak_after_bytes = held
+    # Small tensors stay as they are; measured on AdamW: 8.00 -> 2.05 bytes a parameter (bitsandbytes), 2.08 (torchao).
+    large = [value for key, value in state.items() if isinstance(key, torch.Tensor) and key.numel() >= 4096]
+    saving = int(tensor_bytes(large) * (1 - 2.05 / 8.0))
+    if type(optimizer).__name__ not in {"Adam", "AdamW"} or not saving:
+        outcome.reason = "the optimizer has no Adam state of large tensors"
+        return outcome
+    installed = [name for name in ("bitsandbytes", "torchao") if importlib.util.find_spec(name) is not None]
+    how = f"{installed[0]} is installed" if installed else "pip install bitsandbytes or torchao"
+    outcome.reason = f"advice: would save about {saving} of {held} bytes of optimizer state ({how}); keep embeddings in 32 bits and compare the loss"
+    return outcome

@@ -1,0 +1,146 @@
+"""One training step on a sample, as a trial: the model, its gradients and the random state are afterwards as they were."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from .accounting import device_of, meter_for
+
+LossFunction = Callable[[Any], torch.Tensor]
+
+
+@dataclass
+class Trial:
+    """A model with a sample and the way from its output to a loss."""
+
+    model: torch.nn.Module
+    sample: Any
+    loss: LossFunction | None = None
+    optimizer: torch.optim.Optimizer | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return device_of(self.model)
+
+    def forward(self) -> Any:
+        """The model's output: a mapping is passed as keywords, a tuple or list as arguments, anything else as the only argument."""
+        if isinstance(self.sample, Mapping):
+            return self.model(**self.sample)
+        if isinstance(self.sample, (tuple, list)):
+            return self.model(*self.sample)
+        return self.model(self.sample)
+
+    def step(self) -> torch.Tensor:
+        """Forward and backward; gives the loss."""
+        loss = loss_of(self.forward(), self.loss)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def held(self) -> list[Any]:
+        """Tensors that exist already and count towards the peak."""
+        state = dict(self.optimizer.state) if self.optimizer is not None else {}
+        return [list(self.model.parameters()), list(self.model.buffers()), list(state.values()), self.sample]
+
+
+def loss_of(output: Any, loss: LossFunction | None) -> torch.Tensor:
+    """The loss of an output: what the function says, the output's own loss, or a stand-in, the mean square of all of it."""
+    if loss is not None:
+        return loss(output)
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if isinstance(own, torch.Tensor):
+        return own
+    parts = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    if not parts:
+        raise ValueError("the model's output has no floating-point tensor; pass loss=, a function from the output to a loss")
+    return torch.stack([part.float().square().mean() for part in parts]).sum()
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What one step took and gave."""
+
+    peak_bytes: int
+    secs: float
+    loss: torch.Tensor
+    gradients: Mapping[str, torch.Tensor | None] = field(repr=False)
+    buffers: Mapping[str, torch.Tensor] = field(repr=False)
+
+
+def random_state(device: torch.device) -> list[Any]:
+    """The state of the generators that a step on this device draws from."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return states
+
+
+def set_random_state(device: torch.device, states: list[Any]) -> None:
+    """Puts a state back that `random_state` gave."""
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)
+
+
+@contextlib.contextmanager
+def preserved(model: torch.nn.Module) -> Iterator[None]:
+    """Random state, gradients and buffers are afterwards as they were; meanwhile there are no gradients."""
+    device = device_of(model)
+    states = random_state(device)
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    for parameter, _ in gradients:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, kept in buffers:
+                buffer.copy_(kept)
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        set_random_state(device, states)
+
+
+def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = False) -> StepFigures:
+    """Runs a step twice, for its time and for its peak, each from the same random state, and takes nothing of it over.
+
+    It begins without gradients; with `keep_gradients`, where there are some, with zeros instead.
+    Counting slows a step down, so the time is that of a step that is not counted.
+    """
+    model, device = trial.model, trial.device
+    secs = 0.0
+    if timed:
+        with preserved(model):
+            trial.step()  # warms caches and allocators up
+        with preserved(model):
+            _settle(device)
+            begun = time.perf_counter()
+            trial.step()
+            _settle(device)
+            secs = time.perf_counter() - begun
+    had_gradients = [parameter for parameter in model.parameters() if keep_gradients and parameter.grad is not None]
+    with preserved(model):
+        for parameter in had_gradients:
+            parameter.grad = torch.zeros_like(parameter)
+        meter = meter_for(device, [*trial.held(), [parameter.grad for parameter in had_gradients]])
+        with meter:
+            loss = trial.step()
+            peak_bytes = meter.peak
+        gradients = {
+            name: None if parameter.grad is None else parameter.grad.detach().cpu().clone()
+            for name, parameter in model.named_parameters()
+        }
+        buffers = {name: buffer.detach().cpu().clone() for name, buffer in model.named_buffers()}
+    return StepFigures(peak_bytes, secs, loss.cpu(), gradients, buffers)
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
