@@ -67,7 +67,7 @@ def table(title: str, found: dict[str, list[dict[str, float]]]) -> Table:
         title,
         {
             "buffer": "each in a process of its own, in turns; medians of the rounds.",
-            "bytes a transition": "growth of the process's RSS while the buffer was filled.",
+            "bytes a transition": "growth of the process's RSS while the buffer was filled; ours by its own count where that is more.",
             "× nilometer": "the same, divided by that of nilometer.",
             "adds/s": "one transition a call, by CPU time.",
             "samples/s": "transitions in batches of 32, observation and next observation, by CPU time of the whole process.",
