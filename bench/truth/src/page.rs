@@ -96,6 +96,7 @@ pub fn markdown(results: &[JobComparison]) -> String {
          - *forks N*: a parent with 12 MB forks N children, each of which writes 160 inherited pages.\n\
          - *shared-file*: two unrelated processes of the job map one 400 MB file; after four seconds a stranger maps it too.\n\
          - *short-workers*: a parent with 300 MB forks six workers at a time; each rewrites 30 MB of what it inherited, and ends after 0.12 to 0.25 s.\n\
+         - *late-copies*: a parent with 300 MB forks six workers for each of four epochs; each rewrites 25 MB (45 in the last epoch) of what it inherited after two seconds, and ends 0.6 s later.\n\
          - *random S*: up to 24 processes fork, exit, exec, write, free, map shared files and shared memory, use huge pages and threads, in the order of seed S, in bursts of 1.5 s with rests of 3.5 s.\n\
          - *busy S*: the same for a quarter of the time, beside a busy loop for each core.\n\n\
          The largest count is the largest of two a second, so a recorded peak above it may be real: something taller stood between two counts.\n\n\

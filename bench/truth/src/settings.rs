@@ -29,7 +29,7 @@ pub struct Measure {
     #[arg(long)]
     pub nilo: PathBuf,
     /// Jobs to run, in this order.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::ShortWorkers, JobKind::Random])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [JobKind::Epochs, JobKind::Forks, JobKind::SharedFile, JobKind::ShortWorkers, JobKind::LateCopies, JobKind::Random])]
     pub jobs: Vec<JobKind>,
     /// Seeds of the random jobs.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
@@ -91,6 +91,8 @@ pub enum JobKind {
     SharedFile,
     /// A parent with 300 MB whose workers rewrite 30 MB each, and live for one to three samples.
     ShortWorkers,
+    /// A parent with 300 MB whose workers rewrite 25 to 45 MB each, two seconds after they were forked and 0.6 s before they end.
+    LateCopies,
     /// Everything in random order: fork, exit, exec, write, free, files, shared memory, huge pages, threads.
     Random,
     /// The same for a quarter of the time, beside a busy loop for each core.
@@ -108,6 +110,7 @@ impl JobKind {
             JobKind::Forks => "forks",
             JobKind::SharedFile => "shared-file",
             JobKind::ShortWorkers => "short-workers",
+            JobKind::LateCopies => "late-copies",
             JobKind::Random => "random",
             JobKind::Busy => "busy",
             JobKind::Command => "command",

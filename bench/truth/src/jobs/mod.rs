@@ -2,6 +2,7 @@
 
 mod epochs;
 mod forks;
+mod late_copies;
 mod random;
 mod shared_file;
 mod short_workers;
@@ -24,6 +25,7 @@ pub fn perform(job: &JobArgs) -> anyhow::Result<bool> {
         JobKind::Forks => forks::perform(job.forks)?,
         JobKind::SharedFile => shared_file::perform(job)?,
         JobKind::ShortWorkers => short_workers::perform()?,
+        JobKind::LateCopies => late_copies::perform()?,
         JobKind::Random | JobKind::Busy => random::perform(job)?,
         JobKind::Command => anyhow::bail!("a command is no job of the harness"),
     }

@@ -121,6 +121,7 @@ impl Holdings {
                 // What newborns usually copy is in what it holds already.
                 let open = holding.anon.bytes / CHANGE_PART + doubted;
                 family.anon.doubt_either_way(open);
+                family.anon.doubt_is_about_copies(doubted);
                 if family.measured_since_look {
                     family.anon.doubt_again(holding.anon.pooled() / 2);
                 }
@@ -246,6 +247,7 @@ impl Holdings {
             true => family.anon.doubt_either_way(doubted),
             false => family.doubt(doubted),
         }
+        family.anon.doubt_is_about_copies(doubted);
         doubted
     }
 

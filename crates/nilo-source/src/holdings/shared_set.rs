@@ -75,6 +75,8 @@ pub(crate) struct Doubt {
     by_laws: u64,
     /// The part of it for which nothing speaks for one direction.
     either_way: u64,
+    /// The part of it that is about copies: what these are worth, measurements teach by themselves.
+    copies: u64,
     /// Left open by a measurement.
     by_measuring: u64,
 }
@@ -119,7 +121,9 @@ impl SharedSet {
 
     /// The same, as far as measurements have shown what the laws are worth here.
     pub(crate) fn likely_doubt_bytes(&self) -> u64 {
-        (self.doubt.by_laws as f64 * self.bias.weight()) as u64 + self.doubt.by_measuring
+        let others = self.doubt.by_laws - self.doubt.copies;
+        let copies = self.doubt.copies + self.doubt.by_measuring;
+        (others as f64 * self.bias.weight()) as u64 + copies
     }
 
     /// What is open now.
@@ -141,6 +145,12 @@ impl SharedSet {
         self.corrected_bytes = (before + self.bias.of(bytes)).clamp(-most, most);
         let moved = self.corrected_bytes - before;
         self.bytes = self.bytes.saturating_add_signed(moved);
+    }
+
+    /// So much of what was said to be in doubt is about copies.
+    pub(crate) fn doubt_is_about_copies(&mut self, bytes: u64) {
+        let copies = self.doubt.copies.saturating_add(bytes);
+        self.doubt.copies = copies.min(self.doubt.by_laws);
     }
 
     /// A measurement left this much open: it should be repeated.
@@ -182,6 +192,7 @@ impl SharedSet {
         self.corrected_bytes = 0;
         self.doubt.by_laws = self.doubt.by_laws.saturating_sub(at_begin.by_laws);
         self.doubt.either_way = self.doubt.either_way.saturating_sub(at_begin.either_way);
+        self.doubt.copies = self.doubt.copies.saturating_sub(at_begin.copies);
         self.doubt.by_measuring -= self.doubt.by_measuring.min(at_begin.by_measuring);
     }
 
@@ -211,6 +222,31 @@ impl SharedSet {
         self.bytes = self.bytes.clamp(self.most, self.sum);
         self.doubt.by_laws = self.doubt.by_laws.min(self.sum);
         self.doubt.either_way = self.doubt.either_way.min(self.doubt.by_laws);
+        self.doubt.copies = self.doubt.copies.min(self.doubt.by_laws);
         self.doubt.by_measuring = self.doubt.by_measuring.min(self.sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn laws_that_were_right_say_nothing_of_copies() {
+        let mut set = SharedSet::default();
+        set.add(400 * MIB);
+        for _ in 0..9 {
+            set.doubt(20 * MIB);
+            set.measured(400 * MIB, set.open());
+        }
+        set.doubt(20 * MIB);
+        assert!(set.likely_doubt_bytes() < 2 * MIB);
+        set.doubt(20 * MIB);
+        set.doubt_is_about_copies(20 * MIB);
+        assert!(set.likely_doubt_bytes() >= 20 * MIB);
+        set.measured(420 * MIB, set.open());
+        assert_eq!(set.likely_doubt_bytes(), 0);
     }
 }

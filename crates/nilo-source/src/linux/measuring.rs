@@ -26,6 +26,8 @@ const QUIET_NANOS: u64 = NANOS_PER_SEC * 15 / 100;
 /// One that never is quiet is measured this long after the doubt arose, and sooner when it may hold more than ever before.
 const PATIENCE_NANOS: u64 = NANOS_PER_SEC;
 const PATIENCE_AT_A_PEAK_NANOS: u64 = NANOS_PER_SEC / 10;
+/// Much doubt away from a peak waits as long as a process may be seen to copy.
+const PATIENCE_WITH_MUCH_NANOS: u64 = NANOS_PER_SEC / 5;
 /// A peak of which one part in this many of the tree is in doubt is measured at once: short-lived workers are gone on the next tick.
 const URGENT_PART: u64 = 16;
 /// ... but so often only while more than this part of the budget is left: quiet trees come first.
@@ -409,15 +411,18 @@ impl Measuring {
             }
             let doubted_since = *self.doubted_since_nanos.get_or_insert(now);
             let quiet = since(scene.last_coming_nanos.max(self.doubt_rose_nanos)) >= QUIET_NANOS;
-            let at_peak = holdings.bytes() + doubt > self.peak_bytes;
+            // Half of what may have been copied is in doubt.
+            let at_peak = holdings.bytes() + 2 * doubt > self.peak_bytes;
+            let is_much = likely > holdings.bytes() / URGENT_PART;
             let urgency = match at_peak {
-                true if !quiet && likely > holdings.bytes() / URGENT_PART => Urgency::AtOnce,
+                true if !quiet && is_much => Urgency::AtOnce,
                 true => Urgency::Peak,
                 false => Urgency::Usual,
             };
             let patience = match urgency {
                 Urgency::AtOnce => 0,
                 Urgency::Peak => PATIENCE_AT_A_PEAK_NANOS,
+                Urgency::Usual if is_much => PATIENCE_WITH_MUCH_NANOS,
                 Urgency::Usual => PATIENCE_NANOS,
             };
             // Where ticks are rare, the doubt may be as old as the last one, and would stand until the next.

@@ -112,10 +112,31 @@ fn a_peak_that_is_much_in_doubt_is_measured_on_the_same_tick() {
     assert!(findings.hold(&holdings));
     holdings.leave(4);
     assert!(!findings.hold(&holdings));
+    // Half of what may have been copied is in doubt: all of it decides whether this may be a peak.
+    let (bytes, doubt) = (tree(4).bytes(), tree(4).likely_doubt_bytes());
+    let mut nearly = measuring();
+    nearly.peak_bytes = bytes + doubt * 3 / 2;
+    assert!(nearly.reason(&tree(4), found_now).is_some());
     // What was as high before can wait.
     let mut known = measuring();
     known.peak_bytes = u64::MAX;
     assert_eq!(known.reason(&tree(4), found_now), None);
+}
+
+#[test]
+fn much_doubt_away_from_a_peak_does_not_wait_for_a_second() {
+    let busy = |now_nanos| TreeState {
+        last_coming_nanos: now_nanos,
+        ..scene(now_nanos)
+    };
+    for (members, due) in [(2, false), (4, true)] {
+        let holdings = tree(members);
+        let mut measuring = measuring();
+        measuring.peak_bytes = u64::MAX;
+        assert_eq!(measuring.reason(&holdings, busy(1)), None);
+        let later = measuring.reason(&holdings, busy(PATIENCE_WITH_MUCH_NANOS + 1));
+        assert_eq!(later.is_some(), due);
+    }
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! What the tree holds: following each process's memory, counting faults, measuring, sharing out.
 
+use std::collections::HashMap;
+
+use nilo_sample::process::ProcessId;
+
 use super::{ProcessTree, family_of};
 use crate::holdings::{FamilyKey, Measured};
 use crate::linux::measuring::{Findings, TreeState};
@@ -7,7 +11,7 @@ use crate::linux::process::{Attention, TickOutcome};
 use crate::tracked_process::ProcessReading;
 
 /// How soon faults of a process that shares memory are counted again, and how seldom when they are of no account.
-const FAULTS_NANOS: (u64, u64) = (200_000_000, 600_000_000);
+const FAULTS_NANOS: (u64, u64) = (100_000_000, 600_000_000);
 /// Those of a process that was born a moment ago are counted on each tick: it may be gone before it is measured.
 const YOUNG_NANOS: u64 = 500_000_000;
 /// Doubt of one part in this many of the tree's memory is of account.
@@ -152,8 +156,10 @@ impl ProcessTree {
         if let Some(findings) = findings {
             // Who ended meanwhile left its pages to others, and must not be counted beside them; who was born meanwhile made
             // the others' shares smaller; and what was freed before the measurement must not look like growth after it.
+            let cpu_nanos = self.cpu_of_each();
             self.read_all(Attention::Thorough);
             self.discover();
+            self.set_back_cpu(&cpu_nanos);
             if !findings.hold(&self.holdings) {
                 return;
             }
@@ -162,6 +168,22 @@ impl ProcessTree {
             self.take_findings(findings);
             self.holdings.settle();
             self.measuring.learn(before, self.holdings.bytes());
+        }
+    }
+
+    fn cpu_of_each(&self) -> HashMap<ProcessId, u64> {
+        let processes = self.processes.iter();
+        processes
+            .map(|process| (process.id, process.reading.cpu_nanos))
+            .collect()
+    }
+
+    /// A measurement takes time: CPU time that was used meanwhile belongs to the next tick, or the curve would zigzag.
+    fn set_back_cpu(&mut self, before: &HashMap<ProcessId, u64>) {
+        for process in &mut self.processes {
+            if let Some(cpu_nanos) = before.get(&process.id) {
+                process.reading.cpu_nanos = *cpu_nanos;
+            }
         }
     }
 
