@@ -104,6 +104,36 @@ fn many_short_commands_are_counted() {
 }
 
 #[test]
+fn children_that_nobody_waits_for_yet_count_when_they_have_ended() {
+    let mut job = Job::python(&format!(
+        "{PRELUDE}\
+        print('ready', flush=True)\nsys.stdin.readline()\n\
+        def ended(pid): os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\n\
+        pids = [forked(0.1) for _ in range(4)]\n\
+        for pid in pids: ended(pid)\n\
+        print('zombies', flush=True)\nsys.stdin.readline()\n\
+        for pid in pids: os.waitpid(pid, 0)\n\
+        print('waited', flush=True)\nsys.stdin.read()"
+    ));
+    assert_eq!(job.hear(), "ready");
+    let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
+    tree.add_root(job.pid()).unwrap();
+    let mut ticker = Ticker::new();
+    ticker.tick(&mut tree);
+    let before = tree.cpu_nanos_total();
+    job.tell("go");
+    assert_eq!(job.hear(), "zombies");
+    (0..3).for_each(|_| ticker.tick(&mut tree));
+    let as_zombies = tree.cpu_nanos_total() - before;
+    assert!(as_zombies >= 390 * MS, "{as_zombies}");
+    job.tell("go");
+    assert_eq!(job.hear(), "waited");
+    (0..15).for_each(|_| ticker.tick(&mut tree));
+    let after = tree.cpu_nanos_total() - before;
+    assert!(after < as_zombies + 60 * MS, "{after} after {as_zombies}");
+}
+
+#[test]
 fn short_commands_of_shells_in_shells_are_counted() {
     for pause in PAUSES {
         let mut counted = Counted::new(

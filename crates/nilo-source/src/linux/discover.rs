@@ -175,7 +175,8 @@ impl Discovery {
             return;
         }
         if !is_own_thread(pid) {
-            self.candidates.extend(candidate(proc, pid));
+            // Who has ended already may still count with its CPU time.
+            self.candidates.extend(candidate(proc, pid, Zombies::Too));
         }
     }
 
@@ -192,7 +193,7 @@ impl Discovery {
         self.unborn.clear();
         for pid in proc.pids() {
             if !members.needs_no_look(pid) {
-                self.candidates.extend(candidate(proc, pid));
+                self.candidates.extend(candidate(proc, pid, Zombies::No));
             }
         }
     }
@@ -235,11 +236,23 @@ fn is_own_thread(pid: u32) -> bool {
     pid == thread.cast_unsigned() && pid != std::process::id()
 }
 
-/// Reads who the parent is; zombies and what cannot be read are nobody.
-fn candidate(proc: &ProcFolder, pid: u32) -> Option<CandidateProcess> {
+/// Whether processes that have ended, and that nobody has waited for, are somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zombies {
+    Too,
+    No,
+}
+
+/// Reads who the parent is; what cannot be read is nobody.
+fn candidate(proc: &ProcFolder, pid: u32, zombies: Zombies) -> Option<CandidateProcess> {
     let mut buffer = [0; STAT_BYTES];
     let stat = proc.stat_of(pid, &mut buffer)?;
-    (!matches!(stat.state, b'Z' | b'X' | b'x') || stat.threads > 1).then_some(CandidateProcess {
+    let is_somebody = match stat.state {
+        b'Z' => zombies == Zombies::Too || stat.threads > 1,
+        b'X' | b'x' => stat.threads > 1,
+        _ => true,
+    };
+    is_somebody.then_some(CandidateProcess {
         pid,
         parent: stat.parent,
         session: stat.session,
@@ -308,7 +321,7 @@ impl Sweep {
             if let Some(pid) = pid_of_name(entry.file_name().to_bytes())
                 && !members.needs_no_look(pid)
             {
-                candidates.extend(candidate(proc, pid));
+                candidates.extend(candidate(proc, pid, Zombies::No));
             }
             if entries.is_buffer_empty() {
                 break;

@@ -209,10 +209,17 @@ impl ProcessTree {
     fn add(&mut self, pid: u32, birthplace: Birthplace) -> Option<ProcessId> {
         let mut buffer = [0; STAT_BYTES];
         let stat = self.proc.stat_of(pid, &mut buffer);
-        let Some(stat) = stat.filter(|stat| stat.state != b'Z' || stat.threads > 1) else {
+        let Some(stat) = stat else {
             self.members.pids.remove(&pid);
             return None;
         };
+        if stat.state == b'Z' && stat.threads <= 1 {
+            self.members.pids.remove(&pid);
+            if self.has_ticked && birthplace == Birthplace::Inside {
+                self.count_unseen_zombie(pid, &stat);
+            }
+            return None;
+        }
         let keeping = self.keeping_for_one_more();
         let mut files = ProcessFiles::new(&self.proc, pid, &stat, keeping, self.now_nanos);
         let TickOutcome::Alive(reading) = files.read(

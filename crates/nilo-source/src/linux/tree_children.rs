@@ -9,8 +9,10 @@ use nilo_sample::process::ProcessId;
 
 use super::ProcessTree;
 use crate::linux::children_cpu::{ChildrenCpu, children_nanos};
+use crate::linux::cpu_clock::process_cpu_nanos;
 use crate::linux::proc_folder::{ProcFolder, STAT_BYTES};
 use crate::linux::process::Remains;
+use crate::linux::stat::Stat;
 
 /// So long after the last birth on this machine somebody may still wait for a child that nobody saw.
 const LATE_WAIT_NANOS: u64 = 1_000_000_000;
@@ -118,6 +120,28 @@ impl WaitingAccounts {
 }
 
 impl ProcessTree {
+    /// A process came, ended, and nobody has waited for it yet: it counts now, not when somebody does.
+    pub(super) fn count_unseen_zombie(&mut self, pid: u32, stat: &Stat<'_>) {
+        let id = ProcessId {
+            pid,
+            start_ticks: stat.start_ticks,
+        };
+        if self.waiting.ended.iter().any(|ended| ended.id == id) {
+            return;
+        }
+        let Some(cpu_nanos) = self.proc.is_live.then(|| process_cpu_nanos(pid)).flatten() else {
+            return;
+        };
+        self.ended_cpu_nanos = self.ended_cpu_nanos.saturating_add(cpu_nanos);
+        let remains = Remains {
+            cpu_nanos: Some(cpu_nanos),
+            children_nanos: children_nanos(stat, self.proc.ticks_per_sec),
+            parent: stat.parent,
+        };
+        let children = ChildrenCpu::new(stat.parent, 0);
+        self.waiting.leave(id, cpu_nanos, children, Some(remains));
+    }
+
     /// A child of this process was found.
     pub(super) fn expect_child_of(&mut self, pid: u32) {
         if let Some(account) = self.account(pid) {
