@@ -57,9 +57,13 @@ class Prober:
         torch.cuda.synchronize(self._device)
         torch.cuda.reset_peak_memory_stats(self._device)
         self.held_bytes = torch.cuda.memory_allocated(self._device)
-        self._step(batch, length)
-        torch.cuda.synchronize(self._device)
-        # Reserved is what the device is out of; it includes rounding and what fragmentation costs.
+        with _at_most(self._device, self.budget_bytes) as enforced:
+            self._step(batch, length)
+            torch.cuda.synchronize(self._device)
+        # The allocator reserves more than a step needs while there is room, and gives that back before it runs out:
+        # where it keeps to the budget itself, a step fits if it does not run out.
+        if enforced:
+            return torch.cuda.max_memory_allocated(self._device)
         peak = torch.cuda.max_memory_reserved(self._device)
         if peak > self.budget_bytes:
             raise torch.OutOfMemoryError(f"a step took {peak} of {self.budget_bytes} bytes")
@@ -75,6 +79,22 @@ class Prober:
         with meter:
             self._step(batch, length)
         return meter.peak
+
+
+@contextlib.contextmanager
+def _at_most(device: torch.device, budget_bytes: int) -> Iterator[bool]:
+    """The allocator keeps to a budget meanwhile. False where it cannot be told to: an older PyTorch does not say which share it has."""
+    share_of = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    if share_of is None:
+        yield False
+        return
+    before = share_of(device)
+    total = torch.cuda.get_device_properties(device).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(before, budget_bytes / total), device)
+    try:
+        yield True
+    finally:
+        torch.cuda.set_per_process_memory_fraction(before, device)
 
 
 def free_device_bytes(device: torch.device) -> int:
