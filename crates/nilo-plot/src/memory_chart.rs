@@ -95,7 +95,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         }
         entries.insert(0, charged_entry(highest_charged, palette));
     }
-    let moments = moments(recording);
+    let moments = moments(recording, options.ran_out);
 
     let mut footnotes = Vec::new();
     if stack.scaled {
@@ -156,7 +156,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         .title
         .as_deref()
         .unwrap_or(title(&recording.description));
-    let subtitle = subtitle(&recording.description, options.earlier_runs, width - 32.0);
+    let subtitle = subtitle(&recording.description, options, width - 32.0);
     let mut content = vec![
         hatch(palette),
         frame.header(title, &subtitle, palette),
