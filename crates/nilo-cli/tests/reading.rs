@@ -9,9 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nilo_sample::rows::{GpuRow, ProcessRow};
-use nilo_sample::{
-    ABSENT, Event, Limit, LimitSource, ProcessId, TableSpec, TypedRow, UnhandledException,
-};
+use nilo_sample::{ABSENT, Event, Limit, LimitSource, ProcessId, TableSpec, UnhandledException};
 use support::{Program, create, training_run};
 
 const GIB: f64 = 1073741824.0;
@@ -427,4 +425,26 @@ fn a_recording_whose_recorder_was_killed_is_not_called_damaged() {
     folder.write_description(&description).unwrap();
     let output = nilo(here, &["plot", "-o", "-"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("1 run is damaged"));
+}
+
+#[test]
+fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
+    let here = tempfile::tempdir().unwrap();
+    let run = |variable: &str, value: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nilo"));
+        let command = command.args(arguments).current_dir(here.path()).env_clear();
+        let command = command
+            .env("PATH", "/usr/bin:/bin")
+            .env("TMPDIR", here.path());
+        command.env(variable, value).output().unwrap()
+    };
+    let recorded = run("NILO_INTERVAL", "", &["run", "--", "true"]);
+    assert!(recorded.status.success(), "{recorded:?}");
+    let listed = run("NILO_DIR", "", &["runs"]);
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("exited 0"),
+        "{listed:?}"
+    );
+    let wrong = run("NILO_INTERVAL", "soon", &["run", "--", "true"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
