@@ -11,6 +11,8 @@ use crate::svg::Element;
 use crate::theme::Palette;
 
 const ROW_PX: f64 = 20.0;
+/// What the heading over the figures takes.
+const HEADING_PX: f64 = 14.0;
 /// Where figures begin, behind the swatch.
 const FIGURE_PX: f64 = 20.0;
 /// Between a figure and a name.
@@ -75,17 +77,21 @@ pub(crate) fn legend(entries: &[LegendEntry], frame: &PlotArea, palette: &Palett
     let names_x = x + name_offset(entries);
     let figures_end = names_x - GAP_PX;
     let room = frame.legend_x + frame.legend_width - names_x;
-    let rows = ((frame.bottom - frame.top) / ROW_PX).max(1.0) as usize;
+    let has_figures = figures_end > x + FIGURE_PX;
+    // Within the chart's height: above it stands the line with the command.
+    let heading_height = if has_figures { HEADING_PX } else { 0.0 };
+    let rows = (frame.bottom - frame.top - heading_height) / ROW_PX;
+    let rows = rows.max(1.0) as usize;
     let shown = if entries.len() > rows {
         rows.saturating_sub(1)
     } else {
         entries.len()
     };
-    if figures_end > x + FIGURE_PX {
-        let heading = label(figures_end, frame.top - 4.0, "peak", palette.muted);
+    if has_figures {
+        let heading = label(figures_end, frame.top + 10.0, "peak", palette.muted);
         group.push(heading.attr("text-anchor", "end"));
     }
-    let base = |row: usize| frame.top + 16.0 + row as f64 * ROW_PX;
+    let base = |row: usize| frame.top + heading_height + 16.0 + row as f64 * ROW_PX;
     for (row, entry) in entries.iter().take(shown).enumerate() {
         let y = base(row);
         group.push(match &entry.swatch {
