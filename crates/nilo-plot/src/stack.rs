@@ -38,7 +38,7 @@ pub(crate) enum LayerKind {
     Others,
 }
 
-/// The layers, the largest process first, which is drawn at the bottom.
+/// The layers, the process that fills most of the picture first, which is drawn at the bottom: others come and go above it.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     pub(crate) layers: Vec<Layer>,
@@ -78,7 +78,6 @@ pub(crate) fn stack(recording: &Recording, curve: &[CurvePoint], max_processes: 
     });
     let visible = processes.partition_point(is_visible);
     let others = processes.split_off(visible.max(1).min(max_processes).min(processes.len()));
-    processes.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes).then(a.id.cmp(&b.id)));
     let mut layers: Vec<Layer> = processes
         .iter()
         .map(|process| layer(process, &processes, curve))

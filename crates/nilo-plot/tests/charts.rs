@@ -632,3 +632,21 @@ fn the_heading_of_the_figures_stands_clear_of_the_command() {
     let heading = base(&|text| text == "peak");
     assert!(heading - command >= 16.0, "{command} {heading}");
 }
+
+#[test]
+fn a_narrow_legend_has_names_rather_than_figures() {
+    let recording = training(0.88);
+    let at = |width| {
+        let options = ChartOptions {
+            width,
+            ..ChartOptions::default()
+        };
+        memory_chart(&recording, &options)
+    };
+    let (narrow, wide) = (at(500), at(960));
+    for chart in [&narrow, &wide] {
+        assert!(has_text(chart, "python train.py"), "{:?}", texts(chart));
+    }
+    let has_heading = |chart: &Chart| texts(chart).iter().any(|text| text == "peak");
+    assert!(has_heading(&wide) && !has_heading(&narrow));
+}
