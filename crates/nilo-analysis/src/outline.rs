@@ -5,7 +5,7 @@
 use nilo_sample::units::to_secs;
 use nilo_sample::{Ending, RecorderDeath, Recording, RunStatus, Severity};
 
-use crate::assessment::{has_run_out, ran_out};
+use crate::assessment::{ran_out, ran_out_without_growth};
 use crate::exceptions::{ExceptionSummary, ending_exception};
 use crate::oom_summary::OomSummary;
 use crate::summary::{MemorySummary, summarize_memory};
@@ -35,8 +35,8 @@ pub struct RunOutline {
 /// Outlines a recording whose ending has been judged.
 pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
     // Only what ran out of memory has a growth that led there.
-    let ran_out = has_run_out(recording, ending)
-        .then(|| ResourceTracker::over(recording, ending.kill_nanos()).0)
+    let ran_out = ran_out_without_growth(recording, ending)
+        .map(|_| ResourceTracker::over(recording, ending.kill_nanos()).0)
         .and_then(|mut tracker| ran_out(recording, ending, &mut tracker));
     RunOutline {
         status: ending.status,
@@ -85,6 +85,9 @@ pub(crate) fn short_ending(
             format!("exited {code} (out of memory)")
         }
         (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
+        (RunStatus::Killed, _, Some(signal)) if has_run_out_of(oom) => {
+            format!("killed {signal} (out of memory)")
+        }
         (RunStatus::Killed, _, Some(signal)) => format!("killed {signal}"),
         (RunStatus::Lost, _, _) if recorder_death.is_some() => "lost (nilo died)".to_owned(),
         (status, _, _) => status.as_str().to_owned(),

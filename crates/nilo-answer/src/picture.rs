@@ -4,6 +4,8 @@ use nilo_analysis::{ChartFigures, written_ending};
 use nilo_runfile::{RunFolder, RunfileError};
 use nilo_sample::{Ending, Recording, Subject, TableSpec};
 
+use crate::damage::damage_warning_of;
+
 /// A large run is thinned to this many pixels: four for each of the finest picture, so that nobody can see the difference.
 const PIXELS: usize = 8192;
 
@@ -14,14 +16,22 @@ pub struct RunPicture {
     pub recording: Recording,
     /// The same figures as in its summary.
     pub figures: ChartFigures,
+    /// What to say first, where files of the run are damaged.
+    pub damage_warning: Option<String>,
 }
 
 impl RunPicture {
     /// Of a run whose ending has been judged.
     pub fn of(mut recording: Recording, ending: Ending) -> RunPicture {
         let figures = ChartFigures::of(&recording, &ending);
+        // Before the judged ending is written into it: a finished run's files are judged more strictly.
+        let damage_warning = damage_warning_of(&recording);
         recording.description.ending = Some(ending);
-        RunPicture { recording, figures }
+        RunPicture {
+            recording,
+            figures,
+            damage_warning,
+        }
     }
 
     /// Reads a run that has ended without having all its rows in memory.
@@ -34,16 +44,16 @@ impl RunPicture {
         let Some(ending) = written_ending(&recording) else {
             return Ok(None);
         };
-        let RunPicture {
-            recording,
-            mut figures,
-        } = RunPicture::of(recording, ending);
+        let mut picture = RunPicture::of(recording, ending);
+        let recording = &picture.recording;
         // Of a run inside a job, the job's rows were all read.
         if recording.thinned_nanos > 0 && recording.description.parent.is_none() {
             let is_tree = |spec: &TableSpec| spec.subject == Subject::Tree;
-            figures.take_cpu_of(&folder.load_column("cpu_nanos", &is_tree)?);
+            picture
+                .figures
+                .take_cpu_of(&folder.load_column("cpu_nanos", &is_tree)?);
         }
-        Ok(Some(RunPicture { recording, figures }))
+        Ok(Some(picture))
     }
 }
 

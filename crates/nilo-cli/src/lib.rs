@@ -25,6 +25,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::builder::Resettable;
 use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Verb};
@@ -33,7 +34,7 @@ use crate::failure::Failure;
 /// Parses the arguments, runs the verb and prints the error once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     survive_file_size_limits();
-    let definition = || with_negative_numbers(Cli::command());
+    let definition = || without_empty_variables(with_negative_numbers(Cli::command()));
     commands::completions::answer_shell(definition);
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let mut command = definition();
@@ -61,6 +62,20 @@ fn with_negative_numbers(command: Command) -> Command {
     command
         .mut_args(option)
         .mut_subcommands(with_negative_numbers)
+}
+
+/// A variable that is set to nothing counts as not set: `NILO_INTERVAL= nilo run ...`.
+fn without_empty_variables(command: Command) -> Command {
+    let option = |argument: Arg| {
+        let value = argument.get_env().and_then(std::env::var_os);
+        match value.is_some_and(|value| value.is_empty()) {
+            true => argument.env(Resettable::Reset),
+            false => argument,
+        }
+    };
+    command
+        .mut_args(option)
+        .mut_subcommands(without_empty_variables)
 }
 
 /// A limit on file sizes (`ulimit -f`) sends a signal that kills; a handler turns it into a failed write.

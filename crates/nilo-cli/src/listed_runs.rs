@@ -1,5 +1,6 @@
 //! What `nilo runs` lists of a run, and the runs of a job. Of finished runs it is kept beside their files: reading a thousand recordings takes a second.
 
+use nilo_analysis::assessment::depends_on_processes;
 use nilo_analysis::outline;
 use nilo_answer::runs::ListedRun;
 use nilo_recorder::after_the_fact;
@@ -16,7 +17,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 5");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 6");
 
 /// What ended a recording that broke off is known by then.
 const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;
@@ -125,9 +126,14 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
             Subject::Process(_) | Subject::ProcessDetail(_)
         )
     };
-    let (recording, ending) = load_where(folder, &|spec| {
+    let (mut recording, mut ending) = load_where(folder, &|spec| {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;
+    // Few runs are ended by a limit of a process's own; the others are not read for it.
+    if inside.is_empty() && depends_on_processes(&recording, &ending) {
+        (recording, ending) =
+            load_where(folder, &|spec| is_needed(spec) || is_needed_by_runs(spec))?;
+    }
     let mut listed = vec![RunLine::of(&recording, &ending)];
     let mut is_complete = true;
     for run in inside {

@@ -8,8 +8,8 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use nilo_sample::rows::GpuRow;
-use nilo_sample::{ABSENT, Event, TableSpec, UnhandledException};
+use nilo_sample::rows::{GpuRow, ProcessRow};
+use nilo_sample::{ABSENT, Event, Limit, LimitSource, ProcessId, TableSpec, UnhandledException};
 use support::{Program, create, training_run};
 
 const GIB: f64 = 1073741824.0;
@@ -325,4 +325,126 @@ fn infinities_are_counted_by_their_sign() {
     }
     let shown = stdout(here.path(), &["show"]);
     assert!(shown.contains("1 inf, 2 -inf"), "{shown}");
+}
+
+/// A program that was refused memory at a limit of its own (`ulimit -v`), of which only its processes' tables tell.
+fn refused_run(root: &Path) {
+    let folder = create(root, "refused", "run", 4);
+    let mut description = folder.describe().unwrap();
+    description.limit = Some(Limit {
+        bytes: GIB as u64,
+        source: LimitSource::Rlimit {
+            resource: "as".to_owned(),
+        },
+    });
+    description.ending.as_mut().unwrap().exit_code = Some(1);
+    folder.write_description(&description).unwrap();
+    let mut recorder = Program::in_run(&folder, "recorder");
+    let id = ProcessId {
+        pid: 4711,
+        start_ticks: 1,
+    };
+    for tick in 0..40 {
+        let (secs, bytes) = (f64::from(tick) / 10.0, f64::from(tick + 1) / 40.5 * GIB);
+        recorder.tree(secs, bytes, 0.0);
+        let row = ProcessRow {
+            rss_bytes: bytes,
+            memory_bytes: bytes,
+            ..ProcessRow::ABSENT
+        };
+        recorder.row(&TableSpec::process(id), secs, None, row);
+    }
+    let ended = Event::CommandEnded {
+        cpu_nanos: None,
+        peak_bytes: None,
+        exit_code: Some(1),
+        signal: None,
+    };
+    recorder.event(4.0, &ended);
+}
+
+#[test]
+fn every_command_says_that_a_refused_allocation_ended_the_run() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    refused_run(&here.join(".nilo"));
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&nilo(here, arguments).stdout).unwrap()
+    };
+    let shown = &json(&["show", "--format", "json"])["oom"];
+    assert_eq!(shown["kind"], "host-allocation", "{shown}");
+    // The first answer reads the recording, the second what was kept of it.
+    for _ in 0..2 {
+        let listed = json(&["runs", "--format", "json"]);
+        assert_eq!(listed["runs"][0]["oom"], *shown);
+        assert!(stdout(here, &["runs"]).contains("exited 1 (out of memory)"));
+    }
+    for command in ["oom", "leak"] {
+        let said = String::from_utf8(nilo(here, &[command]).stdout).unwrap();
+        let heading = "refused: exited with 1, out of memory after 4 seconds; at its end:";
+        assert!(said.starts_with(heading), "{said}");
+    }
+    let picture = stdout(here, &["plot", "-o", "-"]);
+    assert!(picture.contains(">out of memory</text>"), "{picture}");
+    assert!(picture.contains("exited 1 (out of memory) after"));
+    training_run(&here.join(".nilo"), "base", 4.0);
+    let several = stdout(here, &["plot", "refused", "base", "-o", "-"]);
+    assert!(several.contains(">out of memory: refused</text>"));
+}
+
+#[test]
+fn a_recording_whose_recorder_was_killed_is_not_called_damaged() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let folder = create(&here.join(".nilo"), "killed", "run", 4);
+    let mut description = folder.describe().unwrap();
+    description.ending = None;
+    folder.write_description(&description).unwrap();
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for tick in 0..40 {
+        recorder.tree(f64::from(tick) / 10.0, GIB, 0.0);
+    }
+    drop(recorder);
+    assert!(stdout(here, &["verify"]).contains("ok"));
+    for arguments in [
+        &["plot", "-o", "-"][..],
+        &["export", "-o", "-"],
+        &["show"],
+        &["runs"],
+        &["leak"],
+    ] {
+        let output = nilo(here, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("damaged"), "{arguments:?}: {said}");
+    }
+    // Of a run that ended, the tail is missing.
+    description.ending = create(&here.join("other"), "ended", "run", 4)
+        .describe()
+        .unwrap()
+        .ending;
+    folder.write_description(&description).unwrap();
+    let output = nilo(here, &["plot", "-o", "-"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 run is damaged"));
+}
+
+#[test]
+fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
+    let here = tempfile::tempdir().unwrap();
+    let run = |variable: &str, value: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nilo"));
+        let command = command.args(arguments).current_dir(here.path()).env_clear();
+        let command = command
+            .env("PATH", "/usr/bin:/bin")
+            .env("TMPDIR", here.path());
+        command.env(variable, value).output().unwrap()
+    };
+    let recorded = run("NILO_INTERVAL", "", &["run", "--", "true"]);
+    assert!(recorded.status.success(), "{recorded:?}");
+    let listed = run("NILO_DIR", "", &["runs"]);
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("exited 0"),
+        "{listed:?}"
+    );
+    let wrong = run("NILO_INTERVAL", "soon", &["run", "--", "true"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }

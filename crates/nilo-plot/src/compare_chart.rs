@@ -1,5 +1,6 @@
 //! Several runs over each other, aligned at their start.
 
+use nilo_analysis::assessment::ran_out_without_growth;
 use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::peak::tree_peak;
 use nilo_analysis::{Metric, metrics};
@@ -14,7 +15,7 @@ use crate::levels::{LabelSide, draw_level, limit_text, peak_mark, peak_of};
 use crate::marks::{BETWEEN_LABELS_PX, PlotMark, draw_moments, label_range, moments};
 use crate::memory_chart::{line, range_nanos, split_limit};
 use crate::metric_lines::{chosen, metric_lines};
-use crate::options::{ChartOptions, PeakMark};
+use crate::options::{ChartOptions, PeakMark, RanOutMark};
 use crate::panel::{
     MOST_PANELS, Panel, PanelKind, PanelSeries, draw_panels, labels_width, panels_height,
 };
@@ -224,9 +225,17 @@ fn known_peak(recording: &Recording) -> Option<PeakMark> {
     })
 }
 
-/// An OOM kill of a run.
+/// That memory ran out, as `nilo show` tells it.
+fn ran_out_mark(recording: &Recording) -> Option<RanOutMark> {
+    let ending = recording.description.ending.as_ref()?;
+    let ran_out = ran_out_without_growth(recording, ending)?;
+    Some(RanOutMark::of(&ran_out))
+}
+
+/// An OOM kill of a run, or where else its memory ran out.
 struct Kill<'a> {
     label: &'a str,
+    what: &'static str,
     time_nanos: u64,
     /// The height of the run's curve there.
     bytes: f64,
@@ -251,13 +260,16 @@ impl Kill<'_> {
 /// The kill of each run, in the order of time.
 fn kills<'a>(drawn: &[ComparedCurve<'_>], runs: &[(&'a str, &Recording)]) -> Vec<Kill<'a>> {
     let of_run = |(run, (label, recording)): (&ComparedCurve<'_>, &(&'a str, &Recording))| {
-        let kills = moments(recording).into_iter().filter(|it| it.is_kill);
+        let ran_out = ran_out_mark(recording);
+        let moments = moments(recording, ran_out).into_iter();
+        let kills = moments.filter(|it| it.is_kill);
         // Of several kills in a run the first is marked.
         let kill = kills.min_by_key(|kill| kill.time_nanos)?;
         let last = run.points.last()?;
         let at = height_at(&run.points, kill.time_nanos);
         Some(Kill {
             label,
+            what: ran_out.map_or("OOM kill", RanOutMark::text),
             time_nanos: kill.time_nanos,
             bytes: at.unwrap_or(last.bytes),
         })
@@ -272,8 +284,14 @@ fn kill_texts(kills: &[Kill<'_>], frame: &PlotArea) -> Vec<String> {
     let text = |group: &[Kill<'_>]| {
         let short = |kill: &Kill<'_>| kill.label.chars().take(40).collect::<String>();
         let labels: Vec<String> = group.iter().map(short).collect();
-        let plural = if labels.len() == 1 { "" } else { "s" };
-        format!("OOM kill{plural}: {}", labels.join(", "))
+        let mut causes: Vec<&str> = group.iter().map(|kill| kill.what).collect();
+        causes.dedup();
+        let what = match (&causes[..], labels.len()) {
+            (["OOM kill"], 2..) => "OOM kills",
+            ([only], _) => only,
+            _ => "out of memory",
+        };
+        format!("{what}: {}", labels.join(", "))
     };
     let range = |group: &[Kill<'_>]| {
         let first = group.first().map_or(0, |kill| kill.time_nanos);

@@ -11,10 +11,14 @@ use crate::svg::Element;
 use crate::theme::Palette;
 
 const ROW_PX: f64 = 20.0;
+/// What the heading over the figures takes.
+const HEADING_PX: f64 = 14.0;
 /// Where figures begin, behind the swatch.
 const FIGURE_PX: f64 = 20.0;
 /// Between a figure and a name.
 const GAP_PX: f64 = 10.0;
+/// Long names in less room than this cannot be told apart.
+const NARROWEST_NAME_PX: f64 = 64.0;
 /// Charts narrower than this have no room for a legend.
 const NARROWEST_CHART_PX: f64 = 480.0;
 
@@ -44,7 +48,7 @@ pub(crate) fn legend_width(entries: &[LegendEntry], chart_width: f64) -> f64 {
     if entries.is_empty() || chart_width < NARROWEST_CHART_PX {
         return 0.0;
     }
-    let before_names = name_offset(entries);
+    let before_names = name_offset(entries, f64::INFINITY);
     let width = |entry: &LegendEntry| {
         // Long names are shortened below; measuring a whole command line would be for nothing.
         let name: String = entry.name.chars().take(64).collect();
@@ -55,14 +59,26 @@ pub(crate) fn legend_width(entries: &[LegendEntry], chart_width: f64) -> f64 {
     widest.min((chart_width * 0.29).max(150.0))
 }
 
-/// Where names begin: behind the widest figure, in whatever font.
-fn name_offset(entries: &[LegendEntry]) -> f64 {
+/// Where names begin: behind the widest figure, in whatever font. In a narrow legend figures give way to names.
+fn name_offset(entries: &[LegendEntry], legend_width: f64) -> f64 {
     let figures = entries.iter().map(LegendEntry::peak);
     let widest = figures.map(|peak| text_width(&peak, TEXT_PX) * WIDEST_FONT);
     match widest.fold(0.0, f64::max) {
         0.0 => FIGURE_PX,
+        width if legend_width - FIGURE_PX - width - GAP_PX < least_names_width(entries) => {
+            FIGURE_PX
+        }
         width => FIGURE_PX + width + GAP_PX,
     }
+}
+
+/// The room without which names could not be told apart: that of the longest, within reason.
+fn least_names_width(entries: &[LegendEntry]) -> f64 {
+    let names = entries.iter().map(|entry| {
+        let name: String = entry.name.chars().take(64).collect();
+        text_width(&name, TEXT_PX)
+    });
+    names.fold(0.0, f64::max).min(NARROWEST_NAME_PX)
 }
 
 /// Draws the entries from top to bottom; those without room are counted.
@@ -72,20 +88,24 @@ pub(crate) fn legend(entries: &[LegendEntry], frame: &PlotArea, palette: &Palett
         return group;
     }
     let x = frame.legend_x;
-    let names_x = x + name_offset(entries);
+    let names_x = x + name_offset(entries, frame.legend_width);
     let figures_end = names_x - GAP_PX;
     let room = frame.legend_x + frame.legend_width - names_x;
-    let rows = ((frame.bottom - frame.top) / ROW_PX).max(1.0) as usize;
+    let has_figures = figures_end > x + FIGURE_PX;
+    // Within the chart's height: above it stands the line with the command.
+    let heading_height = if has_figures { HEADING_PX } else { 0.0 };
+    let rows = (frame.bottom - frame.top - heading_height) / ROW_PX;
+    let rows = rows.max(1.0) as usize;
     let shown = if entries.len() > rows {
         rows.saturating_sub(1)
     } else {
         entries.len()
     };
-    if figures_end > x + FIGURE_PX {
-        let heading = label(figures_end, frame.top - 4.0, "peak", palette.muted);
+    if has_figures {
+        let heading = label(figures_end, frame.top + 10.0, "peak", palette.muted);
         group.push(heading.attr("text-anchor", "end"));
     }
-    let base = |row: usize| frame.top + 16.0 + row as f64 * ROW_PX;
+    let base = |row: usize| frame.top + heading_height + 16.0 + row as f64 * ROW_PX;
     for (row, entry) in entries.iter().take(shown).enumerate() {
         let y = base(row);
         group.push(match &entry.swatch {
@@ -99,8 +119,10 @@ pub(crate) fn legend(entries: &[LegendEntry], frame: &PlotArea, palette: &Palett
             }
         });
         let name = shorten(&entry.name, TEXT_PX, room);
-        let peak = label(figures_end, y, &entry.peak(), palette.muted);
-        group.push(peak.attr("text-anchor", "end"));
+        if has_figures {
+            let peak = label(figures_end, y, &entry.peak(), palette.muted);
+            group.push(peak.attr("text-anchor", "end"));
+        }
         group.push(label(names_x, y, &name, palette.ink).tooltip(&full_name(entry)));
     }
     if shown < entries.len() {

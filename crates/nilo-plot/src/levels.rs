@@ -35,22 +35,28 @@ pub(crate) fn limit_on_scale(limit: &Limit, peak_bytes: f64) -> bool {
 
 /// `limit 4.00 GiB, cgroup v1 /job`.
 pub(crate) fn limit_text(limit: &Limit) -> String {
-    format!(
-        "limit {}, {}",
-        format_bytes(limit.bytes as f64),
-        limit.source
-    )
+    format!("{}, {}", limit_figure(limit), limit.source)
+}
+
+/// `limit 4.00 GiB`.
+fn limit_figure(limit: &Limit) -> String {
+    format!("limit {}", format_bytes(limit.bytes as f64))
 }
 
 /// `peak 2.11 GiB (VmHWM)`.
 fn peak_text(peak: &PeakMark) -> String {
-    let size = format_bytes(peak.bytes as f64);
+    let figure = peak_figure(peak);
     if peak.kind.is_empty() {
-        format!("peak {size}")
+        figure
     } else {
         let kind: String = peak.kind.chars().take(60).collect();
-        format!("peak {size} ({kind})")
+        format!("{figure} ({kind})")
     }
+}
+
+/// `peak 2.11 GiB`.
+fn peak_figure(peak: &PeakMark) -> String {
+    format!("peak {}", format_bytes(peak.bytes as f64))
 }
 
 /// Where the peak's label stands, known before the limit's label looks for a place.
@@ -71,7 +77,7 @@ impl PeakLabel {
         frame: &PlotArea,
     ) -> PeakLabel {
         let room = (frame.right - frame.left) * 0.8;
-        let text = shorten(&peak_text(peak), TEXT_PX, room);
+        let text = shorten_behind(&peak_figure(peak), &peak_text(peak), room);
         let width = text_width(&text, TEXT_PX);
         let rightmost = (frame.right - width).max(frame.left + 4.0);
         let from = match peak.time_nanos {
@@ -101,7 +107,16 @@ impl PeakLabel {
     }
 }
 
-/// The limit as a dashed line; its label keeps to the side of the peak's label that has more room.
+/// A label that begins with a figure, in this much room: what follows is shortened or left out, the figure never.
+fn shorten_behind(figure: &str, text: &str, room_px: f64) -> String {
+    let text = shorten(text, TEXT_PX, room_px);
+    match text.starts_with(figure) {
+        true => text,
+        false => figure.to_owned(),
+    }
+}
+
+/// The limit as a dashed line; its label keeps to the side of the peak's label that has more room, or else stands below the line.
 pub(crate) fn draw_limit(
     limit: &Limit,
     peak: Option<&PeakLabel>,
@@ -112,14 +127,21 @@ pub(crate) fn draw_limit(
     let line = Element::line((frame.left, y), (frame.right, y), palette.danger)
         .attr("stroke-dasharray", "6 4")
         .attr("stroke-width", "1.3");
-    let base = y - 6.0;
-    let (left_room, right_room) = match peak {
-        Some(peak) if (peak.base - base).abs() < TEXT_PX + 4.0 => {
-            (peak.from - frame.left - 20.0, frame.right - peak.to - 20.0)
+    let (above, below) = (y - 6.0, y + 15.0);
+    let whole = (frame.right - frame.left - 12.0, 0.0);
+    let figure_px = text_width(&limit_figure(limit), TEXT_PX);
+    let (base, (left_room, right_room)) = match peak {
+        Some(peak) if (peak.base - above).abs() < TEXT_PX + 4.0 => {
+            let rooms = (peak.from - frame.left - 20.0, frame.right - peak.to - 20.0);
+            match rooms.0.max(rooms.1) >= figure_px {
+                true => (above, rooms),
+                false => (below, whole),
+            }
         }
-        _ => (frame.right - frame.left - 12.0, 0.0),
+        _ => (above, whole),
     };
-    let text = shorten(&limit_text(limit), TEXT_PX, left_room.max(right_room));
+    let room = left_room.max(right_room);
+    let text = shorten_behind(&limit_figure(limit), &limit_text(limit), room);
     let (x, anchor) = if left_room >= right_room {
         (frame.left + 6.0, "start")
     } else {

@@ -32,7 +32,7 @@ mod x_axis;
 pub use crate::chart::{Chart, PlotError};
 pub use crate::compare_chart::compare_chart;
 pub use crate::memory_chart::memory_chart;
-pub use crate::options::{ChartOptions, PeakMark, XAxisKind};
+pub use crate::options::{ChartOptions, PeakMark, RanOutMark, XAxisKind};
 pub use crate::short_number::short_number;
 pub use crate::sparkline::{sparkline, sparkline_ascii, trend};
 pub use crate::theme::Theme;

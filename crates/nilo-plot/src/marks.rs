@@ -5,6 +5,7 @@ use nilo_sample::{Event, Recording, RunStatus};
 use crate::curve::SampleGap;
 use crate::font::{shorten, text_width};
 use crate::frame::{PlotArea, TEXT_PX, crisp, label};
+use crate::options::RanOutMark;
 use crate::panel::panel_places;
 use crate::svg::{Element, Path};
 use crate::theme::Palette;
@@ -19,11 +20,12 @@ pub(crate) const BETWEEN_LABELS_PX: f64 = 10.0;
 pub(crate) struct PlotMark<'a> {
     pub(crate) time_nanos: u64,
     pub(crate) text: &'a str,
+    /// Memory ran out there.
     pub(crate) is_kill: bool,
 }
 
-/// The marks and the OOM kills of a recording.
-pub(crate) fn moments(recording: &Recording) -> Vec<PlotMark<'_>> {
+/// The marks and the OOM kills of a recording, and where else memory ran out.
+pub(crate) fn moments(recording: &Recording, ran_out: Option<RanOutMark>) -> Vec<PlotMark<'_>> {
     let kill = |time_nanos| PlotMark {
         time_nanos,
         text: "OOM kill",
@@ -46,8 +48,17 @@ pub(crate) fn moments(recording: &Recording) -> Vec<PlotMark<'_>> {
         && let Some(ending) = &recording.description.ending
     {
         let killed_at = ending.oom.as_ref().map(|oom| oom.time_nanos);
-        if killed_at.is_some() || ending.status == RunStatus::OomKilled {
-            moments.push(kill(killed_at.flatten().unwrap_or(ending.time_nanos)));
+        let is_kill = killed_at.is_some() || ending.status == RunStatus::OomKilled;
+        match ran_out {
+            Some(ran_out) => moments.push(PlotMark {
+                time_nanos: ran_out.time_nanos.unwrap_or(ending.time_nanos),
+                text: ran_out.text(),
+                is_kill: true,
+            }),
+            None if is_kill => {
+                moments.push(kill(killed_at.flatten().unwrap_or(ending.time_nanos)));
+            }
+            None => {}
         }
     }
     moments

@@ -95,16 +95,17 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         }
         entries.insert(0, charged_entry(highest_charged, palette));
     }
-    let moments = moments(recording);
+    let moments = moments(recording, options.ran_out);
 
-    let mut footnotes = Vec::new();
+    // What is cut for lack of room is the end, and never the figure of the limit.
+    let far_limit = far_limit.map(|limit| format!("{} (off the scale)", limit_text(limit)));
+    let mut footnotes: Vec<String> = far_limit.into_iter().collect();
     if stack.scaled {
         footnotes.push("areas scaled to the tree total (shared pages counted once)".to_owned());
     }
     if !charged.is_empty() {
         footnotes.push(charged_line::FOOTNOTE.to_owned());
     }
-    footnotes.extend(far_limit.map(|limit| format!("{} (off the scale)", limit_text(limit))));
     if gpus_left_out > 0 {
         footnotes.push(format!("{gpus_left_out} more GPUs are not drawn"));
     }
@@ -156,7 +157,7 @@ pub fn memory_chart(recording: &Recording, options: &ChartOptions) -> Chart {
         .title
         .as_deref()
         .unwrap_or(title(&recording.description));
-    let subtitle = subtitle(&recording.description, options.earlier_runs, width - 32.0);
+    let subtitle = subtitle(&recording.description, options, width - 32.0);
     let mut content = vec![
         hatch(palette),
         frame.header(title, &subtitle, palette),

@@ -1,5 +1,6 @@
 //! What the caller says about a chart.
 
+use nilo_analysis::assessment::{RanOut, RanOutKind};
 use nilo_analysis::ending::limit_in_force;
 use nilo_analysis::summary::{ChartFigures, CpuSummary};
 use nilo_sample::{Limit, Recording};
@@ -15,6 +16,33 @@ pub struct PeakMark {
     pub time_nanos: Option<u64>,
     /// What measured it, such as `VmHWM`.
     pub kind: String,
+}
+
+/// That memory ran out, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RanOutMark {
+    /// How it showed.
+    pub kind: RanOutKind,
+    /// When, in nanoseconds since the run began, where it is known.
+    pub time_nanos: Option<u64>,
+}
+
+impl RanOutMark {
+    /// What is said at its place.
+    pub(crate) fn text(self) -> &'static str {
+        match self.kind {
+            RanOutKind::OomKill => "OOM kill",
+            RanOutKind::GpuAllocation => "GPU out of memory",
+            RanOutKind::HostAllocation => "out of memory",
+        }
+    }
+
+    pub(crate) fn of(ran_out: &RanOut) -> RanOutMark {
+        RanOutMark {
+            kind: ran_out.kind,
+            time_nanos: ran_out.time_nanos,
+        }
+    }
 }
 
 /// What lies across.
@@ -44,6 +72,8 @@ pub struct ChartOptions {
     pub title: Option<String>,
     /// The peak to mark; the highest sample without one.
     pub peak: Option<PeakMark>,
+    /// Memory ran out, where that is how the run ended.
+    pub ran_out: Option<RanOutMark>,
     /// The CPU figures of the run's summary; those of the samples without them.
     pub cpu: Option<CpuSummary>,
     /// The limit to draw; none without one.
@@ -66,6 +96,7 @@ impl Default for ChartOptions {
             across: XAxisKind::Time,
             title: None,
             peak: None,
+            ran_out: None,
             cpu: None,
             limit: None,
             duration_nanos: None,
@@ -81,6 +112,7 @@ impl ChartOptions {
         ChartOptions {
             metrics: figures.usual_metric().into_iter().collect(),
             peak: peak(figures),
+            ran_out: figures.ran_out.as_ref().map(RanOutMark::of),
             cpu: Some(figures.cpu),
             limit: limit_in_force(recording),
             duration_nanos: Some(figures.duration_nanos),

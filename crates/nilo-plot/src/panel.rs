@@ -275,7 +275,7 @@ fn title(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Ele
     // What a short name leaves free is the figures'.
     let beside_name = room - odd_width - safe_width(&panel.name) - 16.0;
     let figures_room = beside_name.max((room - odd_width) * 0.6);
-    let figures = shorten(&figures, TEXT_PX, figures_room / WIDEST_FONT);
+    let figures = whole_figures(&figures, figures_room / WIDEST_FONT);
     let name_room = (room - odd_width - safe_width(&figures) - 16.0) / WIDEST_FONT;
     let name = shorten(&panel.name, TEXT_PX, name_room);
     let full_name: String = panel.name.chars().take(300).collect();
@@ -292,6 +292,17 @@ fn title(panel: &Panel, area: &Area, frame: &PlotArea, palette: &Palette) -> Ele
             &odd,
             palette.danger,
         ))
+}
+
+/// As many figures of a list as have room, from the first on: half a figure says nothing.
+fn whole_figures(figures: &str, room_px: f64) -> String {
+    let mut shown = figures;
+    while text_width(shown, TEXT_PX) > room_px
+        && let Some((before, _)) = shown.rsplit_once(", ")
+    {
+        shown = before;
+    }
+    shorten(shown, TEXT_PX, room_px)
 }
 
 fn figures(panel: &Panel) -> String {
@@ -345,4 +356,18 @@ fn odd_words(panel: &Panel) -> String {
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_without_room_are_left_out_whole() {
+        let all = "mean 14 %, busiest second 16 %";
+        let width = text_width(all, TEXT_PX);
+        assert_eq!(whole_figures(all, width + 1.0), all);
+        assert_eq!(whole_figures(all, width - 1.0), "mean 14 %");
+        assert_eq!(whole_figures("", 0.0), "");
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) enum LayerKind {
     Others,
 }
 
-/// The layers, the largest process first, which is drawn at the bottom.
+/// The layers, the process that fills most of the picture first, which is drawn at the bottom: others come and go above it.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     pub(crate) layers: Vec<Layer>,
@@ -53,6 +53,8 @@ struct StackedProcess<'a> {
     id: ProcessId,
     name: Option<&'a str>,
     peak_bytes: f64,
+    /// Memory times time, which says how well it can be seen.
+    area: f64,
     ended_nanos: u64,
     tables: Vec<&'a RecordedTable>,
     detail: Option<&'a RecordedTable>,
@@ -61,9 +63,20 @@ struct StackedProcess<'a> {
 /// Stacks the processes at the times of the curve's points.
 pub(crate) fn stack(recording: &Recording, curve: &[CurvePoint], max_processes: usize) -> Stack {
     let mut processes = processes(recording);
-    processes.sort_by(|a, b| b.peak_bytes.total_cmp(&a.peak_bytes).then(a.id.cmp(&b.id)));
     let top = curve.iter().map(|point| point.bytes).fold(0.0, f64::max);
-    let visible = processes.partition_point(|process| process.peak_bytes >= top * SMALL_SHARE);
+    let is_visible = |process: &StackedProcess<'_>| process.peak_bytes >= top * SMALL_SHARE;
+    let mut heights = vec![0.0; curve.len()];
+    for process in &mut processes {
+        heights.fill(0.0);
+        add_heights(process, curve, &mut heights);
+        process.area = area(curve, &heights);
+    }
+    processes.sort_by(|a, b| {
+        let visible = is_visible(b).cmp(&is_visible(a));
+        let area = b.area.total_cmp(&a.area);
+        visible.then(area).then(a.id.cmp(&b.id))
+    });
+    let visible = processes.partition_point(is_visible);
     let others = processes.split_off(visible.max(1).min(max_processes).min(processes.len()));
     let mut layers: Vec<Layer> = processes
         .iter()
@@ -87,6 +100,16 @@ pub(crate) fn stack(recording: &Recording, curve: &[CurvePoint], max_processes: 
         add_plain_rss(process, curve, &mut plain_sum);
     }
     fit(layers, curve, &plain_sum)
+}
+
+/// How much of the picture a layer fills: memory times time. A short spike is seen less than what stands throughout.
+fn area(curve: &[CurvePoint], heights: &[f64]) -> f64 {
+    let columns = curve.windows(2).zip(heights);
+    let areas = columns.map(|(points, height)| {
+        let nanos = points[1].time_nanos.saturating_sub(points[0].time_nanos);
+        height * nanos as f64
+    });
+    areas.sum()
 }
 
 /// Scales the layers to the curve: down where they exceed it, up where the processes do hold all of it.
@@ -127,6 +150,7 @@ fn processes(recording: &Recording) -> Vec<StackedProcess<'_>> {
             peak_bytes: peak_bytes
                 .filter(|bytes| is_plausible(*bytes))
                 .unwrap_or(0.0),
+            area: 0.0,
             ended_nanos: u64::MAX,
             tables: Vec::new(),
             detail: None,
@@ -279,6 +303,7 @@ mod tests {
         let quick = table_of(TableSpec::process(id), &rows);
         let detail = table(TableSpec::process_detail(id));
         let process = StackedProcess {
+            area: 0.0,
             id,
             name: None,
             peak_bytes: 0.0,
@@ -350,6 +375,7 @@ mod tests {
         };
         let detail = table_of(TableSpec::process_detail(id), &[(5, row), (15, row)]);
         let process = StackedProcess {
+            area: 0.0,
             id,
             name: None,
             peak_bytes: 0.0,

@@ -5,6 +5,7 @@ use nilo_sample::{Ending, RunDescription, RunStatus};
 
 use crate::font::{shorten, text_width};
 use crate::frame::TEXT_PX;
+use crate::options::{ChartOptions, RanOutMark};
 
 const SEPARATOR: &str = "  ·  ";
 
@@ -19,11 +20,16 @@ pub(crate) fn title(description: &RunDescription) -> &str {
 const SHORTEST_COMMAND_PX: f64 = 120.0;
 
 /// Command, host, start and status, and of how many runs the metrics are where that is several; where there is little room, first the start is left out, then the host.
-pub(crate) fn subtitle(description: &RunDescription, earlier_runs: usize, width_px: f64) -> String {
+pub(crate) fn subtitle(
+    description: &RunDescription,
+    options: &ChartOptions,
+    width_px: f64,
+) -> String {
     let host: String = description.host.chars().take(60).collect();
     let started = started(description.started_unix_nanos);
-    let ended = description.ending.as_ref().map(status).unwrap_or_default();
-    let resumed = match earlier_runs {
+    let ended = description.ending.as_ref();
+    let ended = ended.map_or(String::new(), |ending| status(ending, options.ran_out));
+    let resumed = match options.earlier_runs {
         0 => String::new(),
         1 => "metrics with the run it resumes".to_owned(),
         earlier => format!("metrics with the {earlier} runs it resumes"),
@@ -60,10 +66,14 @@ fn started(unix_nanos: u64) -> String {
     }
 }
 
-fn status(ending: &Ending) -> String {
+fn status(ending: &Ending, ran_out: Option<RanOutMark>) -> String {
+    let why = match ran_out {
+        Some(_) => " (out of memory)",
+        None => "",
+    };
     let how = match (ending.status, ending.exit_code, ending.signal) {
-        (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
-        (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}"),
+        (RunStatus::Exited, Some(code), _) => format!("exited {code}{why}"),
+        (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}{why}"),
         (status, _, _) => status.as_str().to_owned(),
     };
     let after = format_duration(ending.decisive_nanos());

@@ -559,3 +559,94 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_process_that_lives_throughout_has_a_colour_among_many_short_ones() {
+    let mut recording = empty("many");
+    let throughout: Vec<(u64, f64)> = (0..=60).map(|t| (t * SECOND, 50.0 * MIB)).collect();
+    add_process(&mut recording, 1, "server", &throughout);
+    for n in 0..40 {
+        let begin = u64::from(n + 1) * SECOND;
+        let points = [(begin, 60.0 * MIB), (begin + SECOND / 10, 60.0 * MIB)];
+        add_process(&mut recording, 100 + n, &format!("child {n}"), &points);
+        let ended = Event::ProcessEnded {
+            id: id(100 + n),
+            exit_code: Some(0),
+            signal: None,
+            peak_rss_bytes: None,
+        };
+        add_event(&mut recording, begin + SECOND / 10, ended);
+    }
+    let ticks: Vec<u64> = (0..=600).map(|t| t * SECOND / 10).collect();
+    sum_processes(&mut recording, &ticks, 1.0);
+    let chart = plain(&recording);
+    assert!(has_text(&chart, "server"), "{:?}", texts(&chart));
+    assert!(has_text(&chart, "33 others"), "{:?}", texts(&chart));
+}
+
+#[test]
+fn the_figures_of_limit_and_peak_are_never_cut() {
+    let mut recording = training(0.88);
+    recording.description.command = vec!["python".to_owned(), "x".repeat(500)];
+    for width in [240, 300, 400, 480, 500, 560, 640, 960] {
+        for peak in [0.5, 1.5, 2.4, 2.9, 2.99] {
+            let options = ChartOptions {
+                width,
+                peak: Some(PeakMark {
+                    bytes: (peak * GIB) as u64,
+                    time_nanos: Some(45 * SECOND),
+                    kind: "VmHWM".into(),
+                }),
+                limit: Some(limit(3.0 * GIB)),
+                ..ChartOptions::default()
+            };
+            let chart = memory_chart(&recording, &options);
+            let of_peak = format!("peak {}", format_bytes((peak * GIB).floor()));
+            assert!(
+                has_text(&chart, "limit 3.00 GiB") && has_text(&chart, &of_peak),
+                "{width}: {:?}",
+                texts(&chart)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_heading_of_the_figures_stands_clear_of_the_command() {
+    let mut recording = training(0.88);
+    recording.description.command = vec!["python".to_owned(), "x".repeat(500)];
+    let svg = plain(&recording).to_svg();
+    let document = Document::parse(&svg).unwrap();
+    let base = |wanted: &dyn Fn(&str) -> bool| -> f64 {
+        let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+        let mut found = texts.filter(|node| node.text().is_some_and(wanted));
+        found
+            .next()
+            .unwrap()
+            .attribute("y")
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let command = base(&|text| text.starts_with("python xxx"));
+    let heading = base(&|text| text == "peak");
+    assert!(heading - command >= 16.0, "{command} {heading}");
+}
+
+#[test]
+fn a_narrow_legend_has_names_rather_than_figures() {
+    let recording = training(0.88);
+    let at = |width| {
+        let options = ChartOptions {
+            width,
+            ..ChartOptions::default()
+        };
+        memory_chart(&recording, &options)
+    };
+    let (narrow, wide) = (at(500), at(960));
+    for chart in [&narrow, &wide] {
+        assert!(has_text(chart, "python train.py"), "{:?}", texts(chart));
+    }
+    let has_heading = |chart: &Chart| texts(chart).iter().any(|text| text == "peak");
+    assert!(has_heading(&wide) && !has_heading(&narrow));
+}

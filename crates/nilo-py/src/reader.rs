@@ -223,7 +223,9 @@ impl RunReader {
     /// The chart of memory as SVG, with the loss or the first metric below it.
     fn svg(&self, py: Python<'_>, width: u32, height: u32) -> PyResult<String> {
         let picture = py.detach(|| RunPicture::of_ended(&self.folder));
-        let RunPicture { recording, figures } = match picture.map_err(os_error)? {
+        let RunPicture {
+            recording, figures, ..
+        } = match picture.map_err(os_error)? {
             Some(picture) => picture,
             None => {
                 let recording = self.load(py, &|_| true)?;

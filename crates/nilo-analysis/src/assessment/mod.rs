@@ -9,7 +9,7 @@ mod warning_text;
 
 pub(crate) use advice::advice;
 
-pub use ran_out::{RanOut, RanOutKind, has_run_out, ran_out};
+pub use ran_out::{RanOut, RanOutKind, depends_on_processes, ran_out, ran_out_without_growth};
 pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::{Resource, ResourceVerdict};

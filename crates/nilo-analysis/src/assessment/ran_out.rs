@@ -1,13 +1,13 @@
 //! What ran out of memory before the recording ended: nobody has to forecast that.
 //!
-//! The kernel killed, or the program died of an exception that says so. `nilo show`, `runs`, `oom`, `leak` and Python all ask [`ran_out`].
+//! The kernel killed, or the program died of an exception that says so. `nilo show`, `runs`, `oom`, `leak`, `plot` and Python all ask [`ran_out`].
 
 use std::fmt;
 
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
-    Certainty, Ending, Event, LimitSource, Recording, RunStatus, Subject, UnhandledException,
+    Certainty, Ending, Event, Limit, LimitSource, Recording, RunStatus, Subject, UnhandledException,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub fn ran_out(
     ending: &Ending,
     tracker: &mut ResourceTracker,
 ) -> Option<RanOut> {
-    let mut ran_out = find_ran_out(recording, ending)?;
+    let mut ran_out = ran_out_without_growth(recording, ending)?;
     tracker.end_with(&ran_out);
     let verdicts = tracker.verdicts(None);
     let led_here = |verdict: &&ResourceVerdict| verdict.led_to_end;
@@ -89,15 +89,18 @@ pub fn ran_out(
     Some(ran_out)
 }
 
-/// Whether the run ended because memory ran out.
-pub fn has_run_out(recording: &Recording, ending: &Ending) -> bool {
-    find_ran_out(recording, ending).is_some()
-}
-
-fn find_ran_out(recording: &Recording, ending: &Ending) -> Option<RanOut> {
+/// The same without the growth that led there, for whoever has not followed the resources.
+pub fn ran_out_without_growth(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     of_kill(recording, ending)
         .or_else(|| of_exception(recording, ending))
         .or_else(|| of_refusal(recording, ending))
+}
+
+/// Whether only the tables of processes can tell if memory ran out: a reader who has left them out has to read them for that.
+pub fn depends_on_processes(recording: &Recording, ending: &Ending) -> bool {
+    limit_that_may_refuse(recording, ending).is_some()
+        && of_kill(recording, ending).is_none()
+        && of_exception(recording, ending).is_none()
 }
 
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
@@ -201,18 +204,7 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
 
 /// A command that failed at a limit of its own (`ulimit -v`): there the system refuses memory instead of killing, and only the program sees it.
 fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
-    let limit = limit_in_force(recording)?;
-    let LimitSource::Rlimit { .. } = limit.source else {
-        return None;
-    };
-    let failed = match (ending.status, ending.exit_code, ending.signal) {
-        (RunStatus::Exited, Some(code), _) => code != 0,
-        (RunStatus::Killed, _, Some(signal)) => FAILED_ALLOCATION_SIGNALS.contains(&signal),
-        _ => false,
-    };
-    if !failed {
-        return None;
-    }
+    let limit = limit_that_may_refuse(recording, ending)?;
     // The limit is one process's, so the largest of them counts.
     let (time_nanos, pid, bytes) = largest_before(recording, ending.time_nanos)?;
     let share = bytes / limit.bytes as f64;
@@ -238,6 +230,17 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
             duration_in_words(before)
         )],
     })
+}
+
+/// The limit of a process's own, where the command failed as one does that is refused memory.
+fn limit_that_may_refuse(recording: &Recording, ending: &Ending) -> Option<Limit> {
+    let failed = match (ending.status, ending.exit_code, ending.signal) {
+        (RunStatus::Exited, Some(code), _) => code != 0,
+        (RunStatus::Killed, _, Some(signal)) => FAILED_ALLOCATION_SIGNALS.contains(&signal),
+        _ => false,
+    };
+    let limit = limit_in_force(recording).filter(|_| failed)?;
+    matches!(limit.source, LimitSource::Rlimit { .. }).then_some(limit)
 }
 
 /// The largest resident set of a process within the last moments before this time, whose it was, and when.

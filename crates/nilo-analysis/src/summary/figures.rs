@@ -4,6 +4,7 @@ use nilo_sample::{Ending, Recording};
 
 use super::cpu::{CpuSummary, summarize_cpu};
 use super::memory::{MemorySummary, summarize_memory};
+use crate::assessment::{RanOut, ran_out_without_growth};
 use crate::metric_history::metrics;
 
 /// What a picture says in numbers.
@@ -13,6 +14,8 @@ pub struct ChartFigures {
     pub duration_nanos: u64,
     /// Memory of the whole tree.
     pub memory: MemorySummary,
+    /// What it ended of, where that is memory; without the growth that led there.
+    pub ran_out: Option<RanOut>,
     /// CPU of the whole tree.
     pub cpu: CpuSummary,
     /// What the program logged, in the order of its first values.
@@ -25,9 +28,11 @@ impl ChartFigures {
         let duration_nanos = ending.time_nanos.max(1);
         let logged = metrics(recording);
         let names = logged.into_iter().filter(|metric| metric.has_values());
+        let ran_out = ran_out_without_growth(recording, ending);
         ChartFigures {
             duration_nanos,
-            memory: summarize_memory(recording),
+            memory: summarize_memory(recording).with_ending(ran_out.as_ref()),
+            ran_out,
             cpu: summarize_cpu(recording, duration_nanos),
             metrics: names.map(|metric| metric.name).collect(),
         }

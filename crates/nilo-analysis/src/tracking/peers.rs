@@ -59,6 +59,12 @@ impl fmt::Display for GrowingPeer {
     }
 }
 
+/// How Python's multiprocessing and joblib start workers that are not forked.
+const WORKER_COMMANDS: [&str; 3] = [
+    "multiprocessing.spawn",
+    "multiprocessing.forkserver",
+    "popen_loky_posix",
+];
 /// Slices of time of a process.
 const SLICES: usize = 32;
 /// The first length of a slice.
@@ -87,6 +93,8 @@ const EACH_HALF: f64 = 0.5;
 pub(crate) struct Peers {
     processes: BTreeMap<ProcessId, PeerProcess>,
     now_nanos: u64,
+    /// Some process was a worker of another for a while.
+    had_workers: bool,
     /// Odd ones of groups that have begun to end: the job may end before anybody asks.
     ended: Vec<GrowingPeer>,
 }
@@ -94,15 +102,31 @@ pub(crate) struct Peers {
 #[derive(Debug, Clone)]
 struct PeerProcess {
     info: ProcessInfo,
+    is_worker: bool,
     lows: Lows,
 }
 
 impl Peers {
+    /// Whether processes of the tree are, or were, workers of others: a subprocess that works alone is none.
+    pub(crate) fn had_workers(&self) -> bool {
+        self.had_workers
+    }
+
+    /// Whether a process was forked to work for its parent, or started for that by a library that says so.
+    fn is_worker(&self, info: &ProcessInfo) -> bool {
+        let is_started = WORKER_COMMANDS.iter().any(|by| info.command.contains(by));
+        let is_forked = |(id, parent): (&ProcessId, &PeerProcess)| {
+            id.pid == info.parent && parent.info.command == info.command
+        };
+        is_started || !info.command.is_empty() && self.processes.iter().any(is_forked)
+    }
+
     pub(crate) fn happened(&mut self, event: &Event) {
         match event {
             Event::ProcessStarted { id, info } | Event::ProcessRenamed { id, info } => {
                 // A new program in an old process is a new peer.
                 let process = PeerProcess {
+                    is_worker: self.is_worker(info),
                     info: info.clone(),
                     lows: Lows::default(),
                 };
@@ -139,6 +163,9 @@ impl Peers {
         self.now_nanos = self.now_nanos.max(time_nanos);
         if let Some(process) = self.processes.get_mut(&id) {
             process.lows.put(time_nanos, rss_bytes);
+            // Between fork and exec every child looks like its parent.
+            let age_nanos = time_nanos.saturating_sub(process.lows.first_nanos);
+            self.had_workers |= process.is_worker && age_nanos >= NANOS_PER_SEC;
         }
     }
 

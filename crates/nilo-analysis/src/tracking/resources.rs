@@ -143,6 +143,8 @@ pub(crate) struct LatestReadings {
     /// Several processes were named, and each may be in a cgroup of its own.
     several_roots: bool,
     root_rss_bytes: Option<f64>,
+    /// What the root does not hold is its workers'.
+    pub(crate) has_workers: bool,
     step: Option<i64>,
     pressure: Option<(u64, f64)>,
     pressure_full: Option<f64>,
@@ -294,6 +296,7 @@ impl LatestReadings {
         };
         let children = self
             .root_rss_bytes
+            .filter(|_| self.has_workers)
             .map(|root| (self.tree_bytes - root).max(0.0));
         Reading {
             time_nanos,

@@ -192,6 +192,7 @@ impl ResourceTracker {
                     && let Some(rss_bytes) = RowValues(table, row).get("rss_bytes")
                 {
                     self.peers.take(id, time_nanos, rss_bytes);
+                    self.latest.has_workers = self.peers.had_workers();
                 }
                 if let Subject::Gpu { index } = table.spec.subject
                     && RowValues(table, row).get("used_bytes").is_none()

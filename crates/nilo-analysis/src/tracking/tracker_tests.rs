@@ -2,14 +2,14 @@
 
 use nilo_sample::RunMode;
 use nilo_sample::{
-    ABSENT, Ending, Event, Limit, LimitSource, RecordedTable, Recording, RunStatus, TableSpec,
-    TimedEvent,
+    ABSENT, Ending, Event, Limit, LimitSource, ProcessId, ProcessInfo, RecordedTable, Recording,
+    RunStatus, TableSpec, TimedEvent,
 };
 
 use super::{Resource, ResourceTracker, RiskChange};
 use nilo_forecast::{Cause, RiskLevel};
 use nilo_sample::fixture::{level, recording, table, tick};
-use nilo_sample::rows::{CgroupRow, GpuRow, TorchMemoryRow};
+use nilo_sample::rows::{CgroupRow, GpuRow, ProcessRow, TorchMemoryRow};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
@@ -412,4 +412,66 @@ fn a_job_is_never_said_to_hold_more_than_the_cgroup_that_it_shares() {
     };
     assert_eq!(own(98.0), vec![(98.0 * MIB, Some(98.0 * MIB)); 2]);
     assert_eq!(own(150.0), vec![(150.0 * MIB, Some(100.0 * MIB)); 2]);
+}
+
+/// What drives a job to its limit whose only child grows, and what to do about it. The command lines are those of root and child.
+fn growing_child(root: &str, child: &str) -> (Option<Cause>, Vec<&'static str>) {
+    let mut run = recording();
+    run.description.limit = Some(cgroup_limit(2000.0));
+    run.description.root_pids = vec![10];
+    let grown = |second: u64| (100.0 + 3.0 * second as f64) * MIB;
+    let mut all = table(TableSpec::tree());
+    for (pid, parent, command) in [(10, 1, root), (11, 10, child)] {
+        let id = ProcessId {
+            pid,
+            start_ticks: 5,
+        };
+        let info = ProcessInfo {
+            parent,
+            command: command.to_owned(),
+            ..ProcessInfo::default()
+        };
+        run.events.push(TimedEvent {
+            time_nanos: 0,
+            event: Event::ProcessStarted { id, info },
+        });
+        let mut own = table(TableSpec::process(id));
+        for second in 0..600 {
+            let row = ProcessRow {
+                rss_bytes: if pid == 10 { 5.0 * MIB } else { grown(second) },
+                ..ProcessRow::ABSENT
+            };
+            tick(&mut own, second * SECOND, row);
+        }
+        run.tables.push(own);
+    }
+    for second in 0..600 {
+        tick(&mut all, second * SECOND, level(5.0 * MIB + grown(second)));
+    }
+    run.tables.push(all);
+    let (tracker, _) = ResourceTracker::over(&run, None);
+    let verdicts = tracker.verdicts(None);
+    let job = verdicts.iter().find(|it| it.resource == Resource::Job);
+    let job = job.unwrap();
+    assert!(job.forecast.level >= RiskLevel::High);
+    let advice = crate::assessment::advice(job, job.forecast.cause, None);
+    (job.forecast.cause, advice)
+}
+
+#[test]
+fn a_subprocess_that_grows_alone_is_no_worker() {
+    let is_of_workers = |advice: Vec<&str>| advice.iter().any(|it| it.contains("workers"));
+    for child in ["python leak.py", "python -c 'x = []'"] {
+        let (cause, advice) = growing_child("bash job.sh", child);
+        assert_ne!(cause, Some(Cause::Workers));
+        assert!(!is_of_workers(advice));
+    }
+    for child in [
+        "python train.py",
+        "python -c from multiprocessing.spawn import spawn_main; spawn_main()",
+    ] {
+        let (cause, advice) = growing_child("python train.py", child);
+        assert_eq!(cause, Some(Cause::Workers), "{child}");
+        assert!(is_of_workers(advice));
+    }
 }

@@ -10,8 +10,8 @@ use nilo_runfile::RunFolder;
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, PlotFormat, XAxisArg};
-use crate::failure::{Failure, note};
-use crate::folder::{existing_root, find_run, load, load_where, warn_of_damage};
+use crate::failure::{Failure, note, warn};
+use crate::folder::{existing_root, find_run, load, load_where};
 use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::recording::program_name;
 use crate::settings::Settings;
@@ -39,10 +39,12 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
             }
         });
     }
-    for run in &runs {
-        warn_of_damage(&run.recording);
+    for warning in runs.iter().filter_map(|run| run.damage_warning.as_ref()) {
+        warn(warning);
     }
-    let RunPicture { recording, figures } = &runs[0];
+    let RunPicture {
+        recording, figures, ..
+    } = &runs[0];
     let id = &recording.description.id;
     let format = format_of(args.format, args.output.as_deref())?;
     let output = args

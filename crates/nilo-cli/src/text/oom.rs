@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::assessment::{RanOutKind, prediction_in_words};
+use nilo_analysis::assessment::{RanOut, RanOutKind, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
@@ -67,7 +67,10 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
             let label = one_line(name.as_deref().unwrap_or(id), NAME_CHARS);
             match ending.status {
                 RunStatus::Running => format!("{label}: running for {after}"),
-                _ => format!("{label}: {}; at its end:", end_in_words(ending)),
+                _ => format!(
+                    "{label}: {}; at its end:",
+                    end_in_words(ending, diagnosis.ran_out.as_ref())
+                ),
             }
         }
         DiagnosisSource::Live { label, is_over } => {
@@ -80,8 +83,8 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// `exited after 78 seconds`; where the kernel killed a process of the job and the command went on, both.
-fn end_in_words(ending: &Ending) -> String {
+/// `exited after 78 seconds`, `exited with 1, out of memory after 78 seconds`; where the kernel killed a process of the job and the command went on, both.
+fn end_in_words(ending: &Ending, ran_out: Option<&RanOut>) -> String {
     let after = |nanos: u64| duration_in_words(to_secs(nanos));
     let status = ending.status.as_str();
     let decided = after(ending.decisive_nanos());
@@ -92,6 +95,12 @@ fn end_in_words(ending: &Ending) -> String {
         }
         _ if ending.recorder_death.is_some() && ending.kill_nanos().is_none() => {
             format!("{status}; nilo itself died, and the recording stops after {decided}")
+        }
+        (RunStatus::Exited, Some(code)) if ran_out.is_some() => {
+            format!("exited with {code}, out of memory after {decided}")
+        }
+        (RunStatus::Killed, _) if ran_out.is_some() => {
+            format!("{status}, out of memory after {decided}")
         }
         _ => format!("{status} after {decided}"),
     }

@@ -293,6 +293,10 @@ fn ending_words(summary: &Summary) -> String {
         (RunStatus::Exited, None, _) => {
             "ended; exit code unknown (only its parent can read it)".to_owned()
         }
+        (_, _, Some(signal)) if summary.has_run_out() => {
+            let name = signal_name(signal);
+            format!("killed by signal {signal}{name}, out of memory{at}")
+        }
         (_, _, Some(signal)) => format!("killed by signal {signal}{}", signal_name(signal)),
         (RunStatus::Running, _, _) => "still running".to_owned(),
         (RunStatus::Detached, _, _) => {
