@@ -39,6 +39,22 @@ def test_secrets_in_command_lines_are_hidden_everywhere(nilo):
     assert shown["command"][-len(ARGUMENTS) :] == ["--token", "***", "--api-key=***", "HF_TOKEN=***", "https://me:***@example.org/", "***"]
 
 
+def test_a_secret_of_several_words_is_hidden_to_its_end(nilo):
+    secrets = ["--password", "correct horse battery staple", "--token", "line1\nSECRETLINE2", "--api-key=swordfish sesame"]
+    told = ["correct", "horse", "staple", "line1", "SECRETLINE2", "swordfish", "sesame"]
+    nilo("run", "--quiet", "--", "bash", "-c", "sleep 0.3; true", "x", *secrets)
+    texts = [everything_told(nilo)]
+    assert [process["command"] for process in nilo.show()["processes"] if "--password" in process["command"]] == ["bash -c sleep 0.3; true x --password *** --token *** --api-key=***"]
+    with subprocess.Popen(["bash", "-c", "read; true", "x", *secrets], stdin=subprocess.PIPE) as process:
+        watched = nilo("watch", "--quiet", "--pid", process.pid, "--duration", "0.3s")
+        assert watched.returncode == 0, watched.stderr
+        texts.append(everything_told(nilo))
+        process.stdin.close()
+    assert "--password ***" in texts[1]
+    for text in texts:
+        assert [word for word in told if word in text] == []
+
+
 @pytest.mark.parametrize("how", ["flag", "variable", "settings"])
 def test_secrets_are_kept_when_asked_for(nilo, how):
     environment = {"NILO_KEEP_SECRETS": "1"} if how == "variable" else {}

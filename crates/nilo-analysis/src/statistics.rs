@@ -15,11 +15,33 @@ pub fn mean_and_std(values: &[f64]) -> (Option<f64>, Option<f64>) {
         return (Some(0.0), Some(0.0));
     }
     let count = values.len() as f64;
-    let scaled = || values.iter().map(|value| value / largest);
-    let mean = scaled().sum::<f64>() / count;
+    // By a power of two, which changes no digit.
+    let scale = power_of_two_of(largest);
+    let scaled = || values.iter().map(|value| value / scale);
+    let mean = compensated_sum(scaled()) / count;
     // A second pass: a sum of squares would swallow small differences on a large level.
     let variance = scaled().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    (Some(mean * largest), Some(variance.sqrt() * largest))
+    (Some(mean * scale), Some(variance.sqrt() * scale))
+}
+
+/// A power of two of about the size of a positive number, which can be multiplied with and divided by.
+fn power_of_two_of(number: f64) -> f64 {
+    let exponent_bits = number.to_bits() & f64::INFINITY.to_bits();
+    f64::from_bits(exponent_bits).max(f64::MIN_POSITIVE)
+}
+
+/// The sum with what each addition rounds off (Neumaier): the mean of 100 to 104 is 102, not just below.
+fn compensated_sum(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0f64);
+    for value in values {
+        let next = sum + value;
+        lost += match sum.abs() >= value.abs() {
+            true => (sum - next) + value,
+            false => (value - next) + sum,
+        };
+        sum = next;
+    }
+    sum + lost
 }
 
 /// The value below which a share of all lies, straight between its neighbours (NumPy's default); reorders the values.
@@ -49,6 +71,18 @@ mod tests {
         assert_eq!(quantile(&mut values, 0.5), Some(2.5));
         assert!((quantile(&mut values, 0.95).unwrap() - 3.85).abs() < 1e-12);
         assert_eq!(quantile(&mut values, 1.0), Some(4.0));
+    }
+
+    #[test]
+    fn the_mean_of_numbers_with_an_exact_one_is_exact() {
+        for first in 1..200 {
+            let values: Vec<f64> = (0..5).map(|i| f64::from(first + i)).collect();
+            assert_eq!(mean_and_std(&values).0, Some(f64::from(first + 2)));
+        }
+        assert_eq!(mean_and_std(&[1e16, 1.0, -1e16, 1.0]).0, Some(0.5));
+        assert_eq!(mean_and_std(&[f64::MAX; 3]).0, Some(f64::MAX));
+        let smallest = f64::from_bits(1);
+        assert_eq!(mean_and_std(&[smallest; 3]).0, Some(smallest));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::wrap::wrap_lines;
 
 /// The status for "could not do it".
 const COULD_NOT: u8 = 2;
+/// The status of who dies of a closed pipe, as shells tell it.
+const PIPE_CLOSED: u8 = 128 + libc::SIGPIPE as u8;
 
 /// Why a verb could not do what was asked.
 #[derive(Debug)]
@@ -57,15 +59,20 @@ impl Failure {
         self.code
     }
 
-    /// Prints the failure and gives the exit status.
-    pub(crate) fn report(&self) -> u8 {
-        // Whoever closed the pipe has seen enough; there is nobody to tell.
+    /// Whether the reader of our output closed the pipe.
+    fn is_closed_pipe(&self) -> bool {
         let closed = |cause: &(dyn std::error::Error + 'static)| {
             let io = cause.downcast_ref::<std::io::Error>();
             io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
         };
-        if self.error.chain().any(closed) {
-            return 0;
+        self.error.chain().any(closed)
+    }
+
+    /// Prints the failure and gives the exit status.
+    pub(crate) fn report(&self) -> u8 {
+        // Whoever closed the pipe has seen enough; there is nobody to tell.
+        if self.is_closed_pipe() {
+            return PIPE_CLOSED;
         }
         say("error", &self.sentence());
         let known = || {
@@ -87,6 +94,17 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
             hint: None,
             code: COULD_NOT,
         }
+    }
+}
+
+/// The verdict after it was written: it stands, also where the reader has seen enough of it.
+pub(crate) fn verdict_status(
+    status: u8,
+    written: Result<(), impl Into<Failure>>,
+) -> Result<u8, Failure> {
+    match written.map_err(Into::into) {
+        Err(failure) if !failure.is_closed_pipe() => Err(failure),
+        _ => Ok(status),
     }
 }
 

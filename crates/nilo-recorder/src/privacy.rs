@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nilo_runfile::Access;
 use nilo_sample::ProcessInfo;
 use nilo_sample::redact::{redact_arguments, redact_settings, redact_tags, redact_text};
+use nilo_source::command_text;
 
 static KEEP_SECRETS: AtomicBool = AtomicBool::new(false);
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -91,7 +92,16 @@ pub(crate) fn stored_process(info: &ProcessInfo) -> ProcessInfo {
     let mut info = info.clone();
     if !keeps_secrets() {
         info.name = stored_name(&info.name);
-        info.command = redact_text(&info.command);
     }
+    info.command = stored_command_line(&info);
+    info.arguments = Vec::new();
     info
+}
+
+/// A process's command line as one text, as it may be stored: hidden argument by argument, as a secret may have several words.
+pub fn stored_command_line(info: &ProcessInfo) -> String {
+    match keeps_secrets() {
+        true => info.command.clone(),
+        false => command_text(&redact_arguments(&info.arguments)),
+    }
 }

@@ -23,6 +23,9 @@ pub struct ProcessInfo {
     pub name: String,
     /// The command line, arguments separated by spaces, possibly shortened.
     pub command: String,
+    /// The arguments one by one, as secrets are told from what follows them; never stored.
+    #[serde(skip)]
+    pub arguments: Vec<String>,
     /// Working directory, where it may be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,

@@ -48,7 +48,7 @@ pub use limits::{limiting_cgroup, resolve_limits};
 pub use linux::{ProcessTree, TreeOptions};
 pub use listing::{ProcessListing, is_nilo_process, list_processes, process_id};
 pub use local_ranks::local_ranks;
-pub use names::display_name;
+pub use names::{command_text, display_name};
 pub use own_children::own_children;
 pub use own_process::{own_arguments, own_peak_rss_bytes, reopen_stderr};
 pub use processor_use::{ProcessorUse, processor_use};

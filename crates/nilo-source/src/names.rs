@@ -39,7 +39,7 @@ pub fn display_name(comm: &str, argv: &[&str]) -> String {
 }
 
 /// The command line as one text, shortened.
-pub(crate) fn command_text(argv: &[String]) -> String {
+pub fn command_text(argv: &[String]) -> String {
     shorten(&argv.join(" "), COMMAND_CHARS)
 }
 

@@ -9,7 +9,7 @@ use nilo_sample::words::duration_in_words;
 use crate::args::{LeakArgs, TextOrJson};
 use crate::commands::leak_live;
 use crate::diagnosis::diagnose;
-use crate::failure::Failure;
+use crate::failure::{Failure, verdict_status};
 use crate::folder::{existing_root, known_runs};
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -63,22 +63,20 @@ pub(crate) fn answer(
     args: &LeakArgs,
 ) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
-    match (args.format, args.check) {
-        (TextOrJson::Text, true) => write_check(&mut out, growths)?,
-        (TextOrJson::Text, false) => {
-            write_leaks(
-                &mut WrappingWriter::new(out, Screen::stdout()),
-                diagnosis,
-                growths,
-            )?;
-        }
+    let written = match (args.format, args.check) {
+        (TextOrJson::Text, true) => write_check(&mut out, growths),
+        (TextOrJson::Text, false) => write_leaks(
+            &mut WrappingWriter::new(out, Screen::stdout()),
+            diagnosis,
+            growths,
+        ),
         (TextOrJson::Json, check) => {
             let answer = LeakAnswer::of(diagnosis, growths, args.threshold);
             match check {
-                true => write_json_line(&mut out, &answer)?,
-                false => write_json(&mut out, &answer)?,
+                true => write_json_line(&mut out, &answer),
+                false => write_json(&mut out, &answer),
             }
         }
-    }
-    Ok(growths.exit_status())
+    };
+    verdict_status(growths.exit_status(), written)
 }

@@ -9,7 +9,7 @@ use crate::args::{MonitorArgs, TextOrJson};
 use crate::commands::leak::least_bytes;
 use crate::commands::oom::check_threshold;
 use crate::commands::profile::write_report;
-use crate::failure::Failure;
+use crate::failure::{Failure, verdict_status};
 use crate::live::{
     LeakThreshold, LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget, WatchedSession,
     write_end,
@@ -87,12 +87,12 @@ pub(crate) fn run(args: MonitorArgs, settings: &Settings) -> Result<u8, Failure>
         ..seen.end()
     };
     let status = end.exit_status();
-    match args.format {
-        TextOrJson::Json => write_end(end)?,
-        TextOrJson::Text => write_text(&end, &found, parts, output)?,
-    }
+    let told = match args.format {
+        TextOrJson::Json => write_end(end).map_err(Failure::from),
+        TextOrJson::Text => write_text(&end, &found, parts, output).map_err(Failure::from),
+    };
     written?;
-    Ok(status)
+    verdict_status(status, told)
 }
 
 fn write_text(

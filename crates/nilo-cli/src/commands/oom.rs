@@ -6,7 +6,7 @@ use nilo_answer::oom::{OomAnswer, oom_exit_status, resource_risks};
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom_live;
 use crate::diagnosis::diagnose;
-use crate::failure::Failure;
+use crate::failure::{Failure, verdict_status};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -34,18 +34,16 @@ pub(crate) fn check_threshold(percent: f64) -> Result<(), Failure> {
 pub(crate) fn answer(diagnosis: &Diagnosis, args: &OomArgs) -> Result<u8, Failure> {
     let risks = resource_risks(diagnosis, args.threshold);
     let mut out = std::io::stdout().lock();
-    match args.format {
+    let written = match args.format {
         TextOrJson::Json => {
             let answer = OomAnswer::of(diagnosis, &risks, args.threshold);
-            write_json(&mut out, &answer)?;
+            write_json(&mut out, &answer)
         }
-        TextOrJson::Text => {
-            write_diagnosis(
-                &mut WrappingWriter::new(out, Screen::stdout()),
-                diagnosis,
-                &risks,
-            )?;
-        }
-    }
-    Ok(oom_exit_status(&risks))
+        TextOrJson::Text => write_diagnosis(
+            &mut WrappingWriter::new(out, Screen::stdout()),
+            diagnosis,
+            &risks,
+        ),
+    };
+    verdict_status(oom_exit_status(&risks), written)
 }

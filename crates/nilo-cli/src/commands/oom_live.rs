@@ -4,7 +4,7 @@ use nilo_answer::monitor::MonitorEnd;
 
 use crate::args::{OomArgs, TextOrJson};
 use crate::commands::oom::answer;
-use crate::failure::{Failure, note};
+use crate::failure::{Failure, note, verdict_status};
 use crate::live::{LevelDisplay, MonitorSettings, Reporter, Session, WatchTarget, write_end};
 use crate::settings::Settings;
 
@@ -53,8 +53,9 @@ pub(crate) fn run(args: &OomArgs, settings: &Settings) -> Result<u8, Failure> {
     };
     let status = end.exit_status();
     if args.format == TextOrJson::Json {
-        write_end(end)?;
-    } else if !quiet {
+        return verdict_status(status, write_end(end));
+    }
+    if !quiet {
         let given = match end.warnings {
             0 => "no warnings".to_owned(),
             1 => "1 warning".to_owned(),

@@ -9,7 +9,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use crate::args::{TextOrJson, VerifyArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, verdict_status};
 use crate::folder::{existing_root, find_run};
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -24,30 +24,34 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     };
     let mut checked = Vec::new();
     let mut out = std::io::stdout().lock();
+    let is_text = args.format == TextOrJson::Text;
+    let mut written = Ok(());
     for folder in folders {
         match folder.and_then(|folder| CheckedRun::of(&folder)) {
             Ok(run) => {
                 let outcome = run.outcome();
-                if args.format == TextOrJson::Text {
-                    write_run(&mut WrappingWriter::new(&mut out, Screen::stdout()), &run)?;
+                // Who stopped reading still gets the status of all of them.
+                if is_text && written.is_ok() {
+                    let mut out = WrappingWriter::new(&mut out, Screen::stdout());
+                    written = write_run(&mut out, &run);
                 }
                 checked.push((VerifiedRun::Checked(run), outcome));
             }
             Err(error) => {
                 let outcome = Integrity::of_error(&error);
                 let error = Failure::from(error).sentence();
-                if args.format == TextOrJson::Text {
-                    writeln!(out, "{error}")?;
+                if is_text && written.is_ok() {
+                    written = writeln!(out, "{error}");
                 }
                 checked.push((VerifiedRun::NotOpened { error }, outcome));
             }
         }
     }
     let answer = VerifyAnswer::of(checked);
-    if args.format != TextOrJson::Text {
-        write_sorted_json(&mut out, &answer)?;
+    if !is_text {
+        written = write_sorted_json(&mut out, &answer);
     }
-    Ok(answer.outcome.exit_status())
+    verdict_status(answer.outcome.exit_status(), written)
 }
 
 /// Every run of a folder, broken ones too; it is an error that there is none.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nilo_recorder::{WatchEnd, WatchSettings, watch_processes};
+use nilo_recorder::{WatchEnd, WatchSettings, stored_command_line, watch_processes};
 use nilo_sample::RunMode;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         .collect();
     let named: Vec<String> = pids
         .iter()
-        .filter_map(|pid| Some(by_pid.get(pid)?.info.command.clone()))
+        .filter_map(|pid| Some(stored_command_line(&by_pid.get(pid)?.info)))
         .collect();
     let given = args.run_name.clone().filter(|name| !name.is_empty());
     let name = given

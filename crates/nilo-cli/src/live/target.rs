@@ -1,6 +1,7 @@
 //! Whom a live verb looks at: processes with their descendants, or the machine.
 
 use nilo_answer::resource_filter::ResourceFilter;
+use nilo_recorder::stored_command_line;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
 use super::gpus::check_devices;
@@ -74,7 +75,7 @@ impl WatchTarget {
         };
         let commands = pids.iter().filter_map(find);
         Ok(WatchTarget {
-            commands: commands.map(|it| it.info.command.clone()).collect(),
+            commands: commands.map(|it| stored_command_line(&it.info)).collect(),
             devices: (!args.devices.is_empty()).then(|| args.devices.clone()),
             name,
             label,

@@ -30,7 +30,10 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
         .iter()
         .map(|argument| {
             let program = hider.program;
-            let hidden = hider.argument(argument);
+            let hidden = match long_option_with_secret(argument) {
+                Some(hidden) => hidden,
+                None => hider.argument(argument),
+            };
             // What a header announces ends with its argument, and so does a script's last command.
             if argument.contains(char::is_whitespace) {
                 hider.expects = Expects::Nothing;
@@ -76,13 +79,8 @@ impl Redactor {
         if !argument.contains(char::is_whitespace) {
             return self.words_of_list(argument);
         }
-        // A secret of several words, after an option that announced it.
-        if self.expects == Expects::Secret {
-            self.expects = Expects::Nothing;
-            let is_header = argument.contains(':') || argument.contains('=');
-            if !is_header && !argument.starts_with('-') {
-                return hide_first_word(argument);
-            }
+        if let Some(hidden) = self.secret_of_several_words(argument) {
+            return hidden;
         }
         let mut hidden = String::with_capacity(argument.len());
         let mut rest = argument;
@@ -101,6 +99,22 @@ impl Redactor {
             rest = &rest[end..];
         }
         hidden
+    }
+
+    /// An argument whose secret is all of it, or goes on to its end: after an option that announced it.
+    fn secret_of_several_words(&mut self, argument: &str) -> Option<String> {
+        match std::mem::take(&mut self.expects) {
+            Expects::Secret if !argument.starts_with("--") => Some(REDACTED.to_owned()),
+            Expects::Password if !argument.starts_with('-') => Some(REDACTED.to_owned()),
+            Expects::UserAndPassword(between) if !argument.starts_with('-') => {
+                let (name, _) = argument.split_once(between)?;
+                Some(format!("{name}{between}{REDACTED}"))
+            }
+            expected => {
+                self.expects = expected;
+                None
+            }
+        }
     }
 
     /// A word, or several that are the texts of a list: `["mysql","-pX"]`.
@@ -232,6 +246,14 @@ impl Redactor {
     }
 }
 
+/// `--password=X Y Z` as one argument, where the secret goes on to its end.
+fn long_option_with_secret(argument: &str) -> Option<String> {
+    let (name, value) = argument.split_once('=')?;
+    let is_option = name.starts_with("--") && !name.contains(char::is_whitespace);
+    let several = value.trim_start().contains(char::is_whitespace);
+    (is_option && several && is_secret_name(name)).then(|| format!("{name}={REDACTED}"))
+}
+
 fn find_comma_between_quotes(text: &str) -> Option<usize> {
     let at = |separator: &str| text.find(separator).map(|start| start + 1);
     at("\",\"").into_iter().chain(at("','")).min()
@@ -273,19 +295,6 @@ fn hide(value: &str) -> String {
         &value[..start],
         &value[start + bare.len()..]
     )
-}
-
-fn hide_first_word(argument: &str) -> String {
-    let end = argument.find(char::is_whitespace).unwrap_or(argument.len());
-    match argument[end..].contains(['-', '/']) {
-        // A whole command line follows, as where several are joined.
-        true => format!(
-            "{}{}",
-            hide(&argument[..end]),
-            redact_text(&argument[end..])
-        ),
-        false => REDACTED.to_owned(),
-    }
 }
 
 fn letters(word: &str) -> &str {

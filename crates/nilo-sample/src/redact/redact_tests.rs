@@ -299,3 +299,29 @@ fn hiding_twice_changes_nothing() {
     let once = redact_text("a --token b KEY=c https://u:p@h Authorization: Basic x");
     assert_eq!(redact_text(&once), once);
 }
+
+#[test]
+fn a_secret_of_several_words_is_hidden_to_its_end() {
+    let hidden = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+        redact_arguments(&arguments)
+    };
+    for secret in [
+        "correct horse battery staple",
+        "line1\nSECRETLINE2",
+        "two -words/here",
+        "user: pass = word",
+        "-a b",
+    ] {
+        assert_eq!(
+            hidden(&["t.py", "--password", secret, "--lr", "1"]),
+            ["t.py", "--password", "***", "--lr", "1"]
+        );
+        let joined = format!("--password={secret}");
+        assert_eq!(hidden(&["t.py", &joined]), ["t.py", "--password=***"]);
+    }
+    assert_eq!(
+        hidden(&["curl", "-u", "me:correct horse", "http://x/"]),
+        ["curl", "-u", "me:***", "http://x/"]
+    );
+}

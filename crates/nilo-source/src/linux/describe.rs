@@ -75,10 +75,12 @@ pub(crate) fn describe(
     let uid = read_kernel_file(proc.path_of(pid, "status"))
         .ok()
         .and_then(|status| parse_uid(&status));
+    let arguments = command.arguments();
     ProcessInfo {
         parent: stat.parent,
         name: name_from(stat.comm, command),
-        command: command_text(&command.arguments()),
+        command: command_text(&arguments),
+        arguments,
         cwd: std::fs::read_link(proc.path_of(pid, "cwd"))
             .ok()
             .map(|path| path.to_string_lossy().into_owned()),
