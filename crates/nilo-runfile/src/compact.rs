@@ -17,7 +17,7 @@ use crate::block::{
 };
 use crate::column::{pack, pack_values};
 use crate::filesystem;
-use crate::header::{CLOSED_LEN_AT, HEADER_LEN, Magic, SegmentHeader};
+use crate::header::{CLOSED_LEN_AT, CLOSED_NANOS_AT, HEADER_LEN, Magic, SegmentHeader};
 use crate::names;
 use crate::pyramid::{self, PyramidCell};
 use crate::record::{self, Record, RowView};
@@ -97,6 +97,7 @@ impl Compactor {
                     segment: 0,
                     dropped_rows: 0,
                     closed_len: 0,
+                    closed_nanos: 0,
                     ..header.clone()
                 };
                 if let Err(error) = file.write_all_at(&own.encode(), 0) {
@@ -114,6 +115,8 @@ impl Compactor {
                 *end += block.len() as u64;
                 // After the block is on disk: what is said to be there is there.
                 let _ = file.write_all_at(&end.to_le_bytes(), CLOSED_LEN_AT as u64);
+                let closed = header.closed_nanos.to_le_bytes();
+                let _ = file.write_all_at(&closed, CLOSED_NANOS_AT as u64);
                 Ok(())
             }
             Err(error) => {

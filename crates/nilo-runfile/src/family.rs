@@ -11,9 +11,7 @@ use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpe
 use crate::collect::RowsWanted;
 use crate::error::RunfileError;
 use crate::folder::{Access, RunFolder, list_runs};
-use crate::header::{Magic, SegmentHeader};
 use crate::load;
-use crate::names;
 use crate::part_of_job::part_of_job;
 use crate::read_stacks::add_stacks;
 
@@ -112,7 +110,9 @@ impl RunFolder {
         keep: &dyn Fn(&TableSpec) -> bool,
         column: Option<&str>,
     ) {
-        let mut part = part_of_job(recording, of_job, &self.writing_processes());
+        let mut part = part_of_job(recording, of_job, &self.writers(&recording.description));
+        let until = &mut recording.written_until_nanos;
+        *until = part.until_nanos.max(*until);
         part.tables.retain(|table| keep(&table.spec));
         if let Some(column) = column {
             part.tables.retain_mut(|table| {
@@ -180,43 +180,6 @@ impl RunFolder {
             }
         }
         recording.events.sort_by_key(|event| event.time_nanos);
-    }
-
-    /// The processes that write to this run, or did.
-    pub fn writing_processes(&self) -> Vec<ProcessId> {
-        let files = names::list(self.path()).unwrap_or_default();
-        let mut members = Vec::new();
-        for stream in files.streams.values() {
-            let segments = stream.segments.values().map(|path| (path, Magic::Segment));
-            let compacted = stream.compacted.iter().map(|path| (path, Magic::Compacted));
-            let mut headers = segments
-                .chain(compacted)
-                .filter_map(|(path, magic)| load::open_with_header(path, magic).ok());
-            let Some((
-                _,
-                SegmentHeader {
-                    pid,
-                    pid_start_ticks,
-                    ..
-                },
-            )) = headers.next()
-            else {
-                continue;
-            };
-            members.push(ProcessId {
-                pid,
-                start_ticks: pid_start_ticks,
-            });
-        }
-        if members.is_empty()
-            && let Ok(description) = self.describe()
-        {
-            members.push(ProcessId {
-                pid: description.recorder_pid,
-                start_ticks: description.recorder_start_ticks,
-            });
-        }
-        members
     }
 }
 

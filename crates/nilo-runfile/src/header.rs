@@ -1,7 +1,7 @@
 //! The 128 bytes at the front of every file of a run: what it is, who writes it, and how its clock relates to the wall.
 //!
 //! `docs/run-format.md` has the table of fields.
-//! Bytes 0 to 63 never change and are covered by the checksum at 64; the counter at 72 and the length at 80 are updated in place.
+//! Bytes 0 to 63 never change and are covered by the checksum at 64; the counter at 72, the length at 80 and the time at 88 are updated in place.
 
 use crate::checksum;
 use crate::clock;
@@ -12,6 +12,8 @@ pub const HEADER_LEN: usize = 128;
 pub(crate) const DROPPED_ROWS_AT: usize = 72;
 /// Where the length of a closed file lies.
 pub(crate) const CLOSED_LEN_AT: usize = 80;
+/// Where the time of closing lies.
+pub(crate) const CLOSED_NANOS_AT: usize = 88;
 /// The format version that this crate writes, and the last that it reads.
 pub const FORMAT_VERSION: u16 = 1;
 
@@ -45,6 +47,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) dropped_rows: u64,
     /// What the file had when its writer closed it, or after the last block; 0 where it was not closed, or by an earlier version.
     pub(crate) closed_len: u64,
+    /// When its writer closed it, by the monotonic clock; 0 where it was not closed, or by an earlier version.
+    pub(crate) closed_nanos: u64,
 }
 
 /// The two clocks read together, and the boot that the monotonic one belongs to.
@@ -108,6 +112,8 @@ impl SegmentHeader {
         bytes[DROPPED_ROWS_AT..DROPPED_ROWS_AT + 8]
             .copy_from_slice(&self.dropped_rows.to_le_bytes());
         bytes[CLOSED_LEN_AT..CLOSED_LEN_AT + 8].copy_from_slice(&self.closed_len.to_le_bytes());
+        bytes[CLOSED_NANOS_AT..CLOSED_NANOS_AT + 8]
+            .copy_from_slice(&self.closed_nanos.to_le_bytes());
         bytes
     }
 
@@ -155,6 +161,7 @@ impl SegmentHeader {
             },
             dropped_rows: u64_at(bytes, DROPPED_ROWS_AT),
             closed_len: u64_at(bytes, CLOSED_LEN_AT),
+            closed_nanos: u64_at(bytes, CLOSED_NANOS_AT),
         })
     }
 
@@ -197,6 +204,7 @@ mod tests {
             },
             dropped_rows: 8,
             closed_len: 9,
+            closed_nanos: 10,
         }
     }
 

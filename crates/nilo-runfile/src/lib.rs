@@ -45,6 +45,7 @@ mod read_stacks;
 mod record;
 mod run_curve;
 mod run_processes;
+mod run_writers;
 mod scan;
 mod segment;
 mod sink;

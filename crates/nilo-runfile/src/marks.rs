@@ -139,6 +139,7 @@ fn create(run_dir: &Path, path: &Path) -> io::Result<()> {
         clock: ClockPair::now(clock::boot_id_bytes(&clock::boot_id()).unwrap_or_default()),
         dropped_rows: 0,
         closed_len: 0,
+        closed_nanos: 0,
     };
     let linked = filesystem::create_new(&draft)
         .and_then(|mut file| file.write_all(&header.encode()))

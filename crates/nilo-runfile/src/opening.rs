@@ -87,6 +87,7 @@ pub(crate) fn open_segment(
         clock: ClockPair::now(identity.boot_id),
         dropped_rows: 0,
         closed_len: 0,
+        closed_nanos: 0,
     };
     let mut size = wanted.max(least);
     loop {

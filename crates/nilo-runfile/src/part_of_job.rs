@@ -1,23 +1,25 @@
 //! What a job recorded of one run inside it: the rows and events of the run's time and processes, on the run's own axis.
 //!
 //! A run that did not say how it ended lasts until the last of its processes ended.
-//! One that did lasts until its last row: other ranks may log on after the one that began it.
+//! One that did lasts until the last of its other ranks left it, or the last row that they wrote.
 
 use std::ops::Range;
 
 use nilo_sample::{
-    ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunDescription, RunMode,
-    Subject, TimedEvent,
+    ABSENT, ColumnKind, Event, ProcessId, RecordedTable, Recording, RunMode, Subject, TimedEvent,
 };
 
 use crate::run_curve::curve;
 use crate::run_processes::RunProcesses;
+use crate::run_writers::{RunWriterProcess, recorder_of};
 
 /// What the job has to say about a run.
 #[derive(Debug, Default)]
 pub(crate) struct JobExcerpt {
     pub(crate) tables: Vec<RecordedTable>,
     pub(crate) events: Vec<TimedEvent>,
+    /// How long the run lasted at least, on its own axis, where it has an ending.
+    pub(crate) until_nanos: u64,
 }
 
 /// The run's time on the job's axis.
@@ -28,8 +30,8 @@ pub(crate) struct TimeWindow {
 }
 
 impl TimeWindow {
-    fn of(run: &Recording, job: &RunDescription, processes: &RunProcesses<'_>) -> TimeWindow {
-        let told = &run.description;
+    fn of(run: &Recording, of_job: &Recording, processes: &RunProcesses<'_>) -> TimeWindow {
+        let (told, job) = (&run.description, &of_job.description);
         let same_boot = told.boot_id == job.boot_id && !told.boot_id.is_empty();
         let from = match same_boot {
             true => told
@@ -40,7 +42,12 @@ impl TimeWindow {
                 .saturating_sub(job.started_unix_nanos),
         };
         let to = match &told.ending {
-            Some(ending) => from.saturating_add(ending.time_nanos.max(run.written_until_nanos)),
+            Some(ending) => {
+                let told_nanos = ending.time_nanos.max(run.written_until_nanos);
+                let first = recorder_of(told);
+                let left = processes.others_left_nanos(from, first, of_job.last_time_nanos());
+                from.saturating_add(told_nanos).max(left)
+            }
             // Nobody saw its processes: what they wrote is all that is known.
             None if processes.is_empty() => from.saturating_add(run.last_time_nanos()),
             None => processes.ended_nanos().map_or(u64::MAX, |it| it.max(from)),
@@ -66,13 +73,20 @@ impl TimeWindow {
 }
 
 /// Cuts a run out of its job. `run` is what the run itself wrote, `writers` are the processes that did.
-pub(crate) fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId]) -> JobExcerpt {
+pub(crate) fn part_of_job(
+    run: &Recording,
+    job: &Recording,
+    writers: &[RunWriterProcess],
+) -> JobExcerpt {
     let processes = RunProcesses::find(job, writers);
-    let window = TimeWindow::of(run, &job.description, &processes);
+    let window = TimeWindow::of(run, job, &processes);
     let ticks = job.table(&Subject::Tree).map(|tree| tree.times.as_slice());
     let first_tick = ticks.and_then(|ticks| ticks[window.rows(ticks)].first().copied());
     let was_there = |id: &ProcessId| processes.was_there(id, window.from, first_tick);
     let mut part = JobExcerpt::default();
+    if run.description.ending.is_some() {
+        part.until_nanos = window.to - window.from;
+    }
     for table in &job.tables {
         let cut = |before| cut(table, window, first_tick, before);
         match &table.spec.subject {

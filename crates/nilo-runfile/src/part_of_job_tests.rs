@@ -1,7 +1,16 @@
 use super::*;
 use nilo_sample::fixture::{column, level, table_of};
 use nilo_sample::rows::{CgroupRow, HostRow, ProcessDetailRow, ProcessRow, TreeRow};
-use nilo_sample::{Ending, ProcessInfo, RunId, RunStatus, TableSpec, TypedRow};
+use nilo_sample::{Ending, ProcessInfo, RunDescription, RunId, RunStatus, TableSpec, TypedRow};
+
+/// Of processes that did not say when they left.
+fn part_of_job(run: &Recording, job: &Recording, writers: &[ProcessId]) -> JobExcerpt {
+    let open = |id: &ProcessId| RunWriterProcess {
+        id: *id,
+        left_nanos: None,
+    };
+    super::part_of_job(run, job, &writers.iter().map(open).collect::<Vec<_>>())
+}
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -401,16 +410,48 @@ fn a_run_whose_processes_nobody_saw_lasts_as_long_as_it_wrote() {
     assert_eq!(part.tables.last().unwrap().times.last(), Some(&SECOND));
 }
 
+/// The sweep's job as one of two ranks: 2, which began the run and ended it at once, and 3 beside it.
+fn two_ranks() -> (Recording, Recording) {
+    let mut began = run(2, Some(2));
+    began.description.recorder_pid = 2;
+    began.description.recorder_start_ticks = id(2).start_ticks;
+    let mut job = sweep();
+    job.events[2] = started(2, 3, 1);
+    (began, job)
+}
+
 #[test]
 fn a_run_lasts_until_its_last_row_though_the_rank_that_began_it_ended_before() {
-    let mut ranks = run(2, Some(2));
-    assert_eq!(
-        memory(&part_of_job(&ranks, &sweep(), &[id(2), id(3)])).len(),
-        1
-    );
+    let (mut ranks, job) = two_ranks();
+    assert_eq!(memory(&part_of_job(&ranks, &job, &[id(2)])).len(), 1);
     ranks.written_until_nanos = SECOND;
-    let part = part_of_job(&ranks, &sweep(), &[id(2), id(3)]);
-    assert_eq!(memory(&part), [(0, 100.0), (1, 150.0)]);
+    let part = part_of_job(&ranks, &job, &[id(2)]);
+    assert_eq!(memory(&part), [(0, 100.0), (1, 100.0)]);
+}
+
+#[test]
+fn a_run_lasts_until_its_last_rank_left_it() {
+    let (ranks, mut job) = two_ranks();
+    let left_at = |job: &Recording, left_nanos: Option<u64>| {
+        let beside = RunWriterProcess {
+            id: id(3),
+            left_nanos,
+        };
+        let first = RunWriterProcess {
+            id: id(2),
+            left_nanos: None,
+        };
+        super::part_of_job(&ranks, job, &[first, beside]).until_nanos
+    };
+    // It was killed at second 4, left at second 3, or was closed by an earlier version; or the job ended before it.
+    assert_eq!(left_at(&job, None), 2 * SECOND);
+    assert_eq!(left_at(&job, Some(SECOND)), SECOND);
+    assert_eq!(left_at(&job, Some(0)), 0);
+    job.events.retain(|timed| *timed != ended(4, 3));
+    assert_eq!(left_at(&job, None), 6 * SECOND);
+    // What the first rank started, and does not say when it left, may serve the next run.
+    job.events[2] = started(3, 3, 2);
+    assert_eq!(left_at(&job, None), 0);
 }
 
 #[test]

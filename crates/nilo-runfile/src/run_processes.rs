@@ -4,33 +4,39 @@ use std::collections::{BTreeMap, HashMap};
 
 use nilo_sample::{Event, ProcessId, Recording};
 
+use crate::run_writers::RunWriterProcess;
+
 /// When the recorder first saw a process, and when it saw that the process had ended.
 #[derive(Debug, Clone, Copy)]
 struct ProcessLifetime {
     started_nanos: u64,
     ended_nanos: Option<u64>,
+    /// Who of the run started it.
+    parent: Option<ProcessId>,
 }
 
 /// The processes of a run, on the job's axis.
 #[derive(Debug)]
 pub(crate) struct RunProcesses<'a> {
-    writers: &'a [ProcessId],
+    writers: &'a [RunWriterProcess],
     lives: BTreeMap<ProcessId, ProcessLifetime>,
 }
 
 impl<'a> RunProcesses<'a> {
-    pub(crate) fn find(job: &Recording, writers: &'a [ProcessId]) -> RunProcesses<'a> {
+    pub(crate) fn find(job: &Recording, writers: &'a [RunWriterProcess]) -> RunProcesses<'a> {
         let mut lives: BTreeMap<ProcessId, ProcessLifetime> = BTreeMap::new();
         // Who has a PID at the time; processes start after their parents.
         let mut holders: HashMap<u32, ProcessId> = HashMap::new();
         for timed in &job.events {
             match &timed.event {
                 Event::ProcessStarted { id, info } => {
-                    let parent = holders.get(&info.parent);
-                    if writers.contains(id) || parent.is_some_and(|it| lives.contains_key(it)) {
+                    let parent = holders.get(&info.parent).copied();
+                    let parent = parent.filter(|it| lives.contains_key(it));
+                    if is_writer(writers, id) || parent.is_some() {
                         let life = ProcessLifetime {
                             started_nanos: timed.time_nanos,
                             ended_nanos: None,
+                            parent,
                         };
                         lives.insert(*id, life);
                     }
@@ -66,6 +72,28 @@ impl<'a> RunProcesses<'a> {
         ends?.into_iter().max()
     }
 
+    /// When the last of those left that took part beside the process `first`, which tells of its own end; `job_end` for one that lives.
+    ///
+    /// One that closed its stream left then. One that did not took part to its end, as a rank that was killed;
+    /// but what the first started serves it, and may do so in its next run.
+    pub(crate) fn others_left_nanos(&self, from: u64, first: ProcessId, job_end: u64) -> u64 {
+        let others = self.writers.iter().filter(|writer| writer.id != first);
+        let left = others.filter_map(|writer| match writer.left_nanos {
+            Some(left) => Some(from.saturating_add(left)),
+            None if self.is_below(writer.id, first) => None,
+            None => {
+                let life = self.lives.get(&writer.id)?;
+                Some(life.ended_nanos.unwrap_or(job_end))
+            }
+        });
+        left.max().unwrap_or(0)
+    }
+
+    fn is_below(&self, id: ProcessId, ancestor: ProcessId) -> bool {
+        let parent = |id: &ProcessId| self.lives.get(id).and_then(|life| life.parent);
+        std::iter::successors(parent(&id), parent).any(|it| it == ancestor)
+    }
+
     /// When the process was first seen.
     pub(crate) fn started_nanos(&self, id: &ProcessId) -> Option<u64> {
         Some(self.lives.get(id)?.started_nanos)
@@ -84,9 +112,13 @@ impl<'a> RunProcesses<'a> {
     pub(crate) fn was_there(&self, id: &ProcessId, from: u64, first_tick: Option<u64>) -> bool {
         self.lives.get(id).is_some_and(|life| {
             let outlived = |tick| life.ended_nanos.is_none_or(|ended| ended > tick);
-            self.writers.contains(id)
+            is_writer(self.writers, id)
                 || life.started_nanos >= from
                 || outlived(first_tick.unwrap_or(from))
         })
     }
+}
+
+fn is_writer(writers: &[RunWriterProcess], id: &ProcessId) -> bool {
+    writers.iter().any(|writer| writer.id == *id)
 }

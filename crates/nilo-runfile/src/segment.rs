@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use memmap2::{MmapMut, MmapOptions};
 
 use crate::checksum::crc32c_of_row;
+use crate::clock;
 use crate::filesystem;
-use crate::header::{CLOSED_LEN_AT, DROPPED_ROWS_AT, HEADER_LEN, SegmentHeader};
+use crate::header::{CLOSED_LEN_AT, CLOSED_NANOS_AT, DROPPED_ROWS_AT, HEADER_LEN, SegmentHeader};
 use crate::record::{self, CommitWord, HEAD_LEN, RowFields};
 
 /// The most that one segment may take.
@@ -208,10 +209,11 @@ impl Segment {
         }
     }
 
-    /// Ends the segment: says how long it is, unmaps it, then cuts the file to what was used.
+    /// Ends the segment: says how long it is and when that was, unmaps it, then cuts the file to what was used.
     pub(crate) fn seal(mut self) -> PathBuf {
         // Without it nobody can tell later whether the end is there, which hurts nothing now.
         let _ = self.set_in_header(CLOSED_LEN_AT, self.used as u64);
+        let _ = self.set_in_header(CLOSED_NANOS_AT, clock::monotonic_nanos());
         let Segment {
             file,
             path,

@@ -77,7 +77,7 @@ pub struct Recording {
     pub events: Vec<TimedEvent>,
     /// The stacks that rows name, of all writers.
     pub stacks: StackTree,
-    /// The time of the last row in the files, also of tables that were not wanted.
+    /// The time of the last row in the files, also of tables that were not wanted; of a run inside a job, also when the last of its ranks left it.
     pub written_until_nanos: u64,
     /// Large tables were thinned for a picture: rows of a table that are no further apart than this had others between them. 0 where all rows were read.
     pub thinned_nanos: u64,
