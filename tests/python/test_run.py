@@ -146,9 +146,12 @@ def test_a_daemon_is_left_alone_and_named(nilo):
     assert result.returncode == 0
     left = nilo.show()["left_running"]
     assert len(left) == 1
-    assert f"still running: PID {left[0]}" in result.stderr
+    assert f"still running: PID {left[0]}; follow with `nilo watch --pid {left[0]}`" in result.stderr
     os.kill(left[0], 0)
     wait_until(lambda: not os.path.exists(f"/proc/{left[0]}"), "the daemon to end by itself")
+    told = nilo("show").stdout
+    assert f"running when the recording ended, and ended since: PID {left[0]}" in told
+    assert "still running" not in told and "nilo watch" not in told
     assert time.monotonic() - began > 2
 
 

@@ -8,6 +8,7 @@ import pytest
 from package import run_program
 
 import nilometer
+from nilometer import NilometerWarning
 from nilometer.profiling import ComprehensiveProfiler, ThroughputTracker
 
 
@@ -217,3 +218,22 @@ def test_an_iteration_after_an_export_goes_on(run, tmp_path):
             profiler.export_to_json(tmp_path / f"epoch{epoch}.json")
     run.finish(0)
     assert nilometer.read_run(run.path).series("loss").step.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1])
+@pytest.mark.parametrize("argument", ["num_samples", "num_tokens"])
+def test_a_count_that_is_none_is_refused_and_spoils_nothing(nilo, run, monkeypatch, wrong, argument):
+    monkeypatch.delenv("NILO_STRICT", raising=False)
+    monkeypatch.setattr("nilometer._trouble._said", set())
+    tracker = ThroughputTracker(run=run)
+    tracker.update(8, 16)
+    with pytest.warns(NilometerWarning, match="must be finite and not negative; the batch is not counted") as said:
+        tracker.update(**{argument: wrong})
+        tracker.update(**{argument: wrong})
+    assert len(said) == 1
+    tracker.update(8, 16)
+    told = tracker.get_overall_throughput()
+    assert (told["total_batches"], told["total_samples"], told["total_tokens"]) == (2, 16.0, 32.0)
+    run.finish(0)
+    shown = nilo.show(run.path)["throughput"]
+    assert (shown["samples"]["total"], shown["tokens"]["total"]) == (16, 32)

@@ -125,14 +125,17 @@ pub(crate) fn warn(text: &str) {
 }
 
 /// An alert, or trouble in telling of one, from another thread than the one that draws the live line.
-pub(crate) fn alert(severity: &str, text: &str) {
-    // The live line is drawn again at the next tick.
-    let erasing = match std::io::stderr().is_terminal() {
-        true => "\r\x1b[K",
-        false => "",
+///
+/// With `after_others`, a command writes to the same log. Where its last line ends cannot be known: an empty one does no harm.
+pub(crate) fn alert(severity: &str, text: &str, after_others: bool) {
+    let before = match (std::io::stderr().is_terminal(), after_others) {
+        // The live line is drawn again at the next tick.
+        (true, _) => "\r\x1b[K",
+        (false, true) => "\n",
+        (false, false) => "",
     };
     let line = wrap_lines(&labelled(severity, text), Screen::stderr());
-    write_line(&format!("{erasing}{line}"));
+    write_line(&format!("{before}{line}"));
 }
 
 /// A word between: the work goes on as it should.

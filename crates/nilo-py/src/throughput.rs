@@ -11,6 +11,7 @@ use nilo_sample::rows::ThroughputRow;
 use pyo3::prelude::*;
 
 use crate::destination::Destination;
+use crate::errors::value_error;
 use crate::run::Run;
 use crate::shared::SharedRun;
 
@@ -140,6 +141,11 @@ impl Throughput {
     /// One batch is done; gives the number of batches so far.
     #[pyo3(signature = (samples, tokens))]
     fn add(&self, py: Python<'_>, samples: f64, tokens: f64) -> PyResult<u64> {
+        // One such count would spoil the totals for good.
+        let is_count = |number: f64| number.is_finite() && number >= 0.0;
+        if !is_count(samples) || !is_count(tokens) {
+            return Err(value_error("a count is negative or not finite"));
+        }
         let run = self.destination.get(py)?;
         Ok(self.add_at(&run, samples, tokens, monotonic_nanos()))
     }

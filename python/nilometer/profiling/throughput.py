@@ -95,6 +95,9 @@ class ThroughputTracker(_native.Throughput):
             wrong = [name for name, value in numbers_wanted.items() if not isinstance(value, numbers.Real)]
             report(f"update: {' and '.join(wrong) or 'an argument'} is not a number; the batch is not counted")
             return
+        except ValueError:
+            report("update: num_samples and num_tokens must be finite and not negative; the batch is not counted")
+            return
         if self._log_every is not None and batches % self._log_every == 0:
             then, self._logged = self._logged, self.overall()
             seconds, batches, samples, tokens = self._logged

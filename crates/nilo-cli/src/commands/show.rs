@@ -14,6 +14,7 @@ use crate::folder::{existing_root, find_run, load};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
+use crate::text::left_running::still_alive;
 use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
 use crate::text::summary::{FEW, write_summary};
@@ -58,6 +59,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 &summary,
                 &folder.path().display().to_string(),
                 most,
+                &still_alive(&recording, &summary.left_running),
             )?;
             if let Some(tree) = recording.table(&nilo_sample::Subject::Tree)
                 && let Some(level) = tree.series("memory_bytes")

@@ -10,6 +10,7 @@ use crate::failure::{self, Failure};
 use crate::screen::Screen;
 use crate::text::fresh_line::begin_line;
 use crate::text::json::json_text;
+use crate::text::left_running::still_alive;
 use crate::text::summary::{FEW, write_summary};
 use crate::wrap::WrappingWriter;
 
@@ -55,6 +56,7 @@ pub(crate) fn report(
             &summary,
             &folder.path().display().to_string(),
             FEW,
+            &still_alive(&recording, &summary.left_running),
         )
         .ok();
         std::io::Write::write_all(&mut std::io::stderr().lock(), &text).ok();

@@ -18,6 +18,8 @@ struct PendingMessages {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeferredWarnings {
     held: Option<Arc<Mutex<PendingMessages>>>,
+    /// A command writes to the same place, perhaps the bar of its progress: a line of ours begins on its own.
+    shares_log: bool,
 }
 
 impl DeferredWarnings {
@@ -26,13 +28,14 @@ impl DeferredWarnings {
         let shares = std::io::stderr().is_terminal();
         DeferredWarnings {
             held: shares.then(Arc::default),
+            shares_log: !shares,
         }
     }
 
     pub(crate) fn warn(&self, text: &str) {
         match self.lock() {
             Some(mut held) => held.warnings.push(text.to_owned()),
-            None => failure::alert("warning", text),
+            None => failure::alert("warning", text, self.shares_log),
         }
     }
 
@@ -40,7 +43,7 @@ impl DeferredWarnings {
     pub(crate) fn alert(&self, alert: &Alert) {
         match self.lock() {
             Some(mut held) => held.alert = alert.raised.then(|| title(alert)),
-            None => failure::alert(alert.severity.as_str(), &alert.text),
+            None => failure::alert(alert.severity.as_str(), &alert.text, self.shares_log),
         }
     }
 

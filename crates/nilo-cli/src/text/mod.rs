@@ -9,6 +9,7 @@ pub(crate) mod fresh_line;
 pub(crate) mod gpus;
 pub(crate) mod json;
 pub(crate) mod leak;
+pub(crate) mod left_running;
 pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;

@@ -13,6 +13,7 @@ use crate::screen::Screen;
 use crate::text::alerts::write_alerts;
 use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
+use crate::text::left_running::write_left_running;
 use crate::text::one_line::one_line;
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
@@ -22,12 +23,14 @@ const RULE_CHARS: usize = 50;
 pub(crate) const FEW: usize = 5;
 
 /// Writes the block. `processes` is how many to name; all of them means all metrics too, and what the kernel counted.
+/// `alive` are those of the processes left running that are there now.
 pub(crate) fn write_summary(
     out: &mut dyn Write,
     screen: Screen,
     summary: &Summary,
     place: &str,
     processes: usize,
+    alive: &[u32],
 ) -> std::io::Result<()> {
     let rule = "=".repeat(screen.at_most(RULE_CHARS));
     // A program that recorded itself, or whose samples are lost, has nothing to say about memory.
@@ -49,7 +52,8 @@ pub(crate) fn write_summary(
     write_gpus(out, screen, summary)?;
     write_training(out, screen, summary, processes.max(SOME_METRICS))?;
     write_alerts(out, screen, summary, processes)?;
-    write_remarks(out, screen, summary)
+    write_remarks(out, screen, summary)?;
+    write_left_running(out, &summary.left_running, alive)
 }
 
 fn write_line(out: &mut dyn Write, label: &str, text: &str) -> std::io::Result<()> {
@@ -425,15 +429,6 @@ fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     for text in &summary.recorder.damage {
         let label = screen.paint("critical", "damaged:");
         writeln!(out, "{label} {}", printable(text))?;
-    }
-    if !summary.left_running.is_empty() {
-        let pids: Vec<String> = summary.left_running.iter().map(u32::to_string).collect();
-        writeln!(
-            out,
-            "still running: PID {}; follow with `nilo watch --pid {}`",
-            pids.join(", "),
-            pids[0]
-        )?;
     }
     Ok(())
 }
