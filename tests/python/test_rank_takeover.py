@@ -164,3 +164,33 @@ def test_a_rank_that_took_over_and_is_terminated_says_so(folder):
     wait_for_ranks(start_ranks(folder, KILLED, 2), [0, -15])
     told = nilometer.read_run(only_run(folder)).summary()
     assert (told["status"], told["signal"]) == ("killed", 15)
+
+
+# One after the other, each longer than a few readings and shorter than half a second.
+SHORT = """
+    import os, pathlib, time, nilometer
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    def wait_for(condition):
+        while not condition():
+            time.sleep(0.01)
+    if rank:
+        wait_for(pathlib.Path(f"over-{rank - 1}").exists)
+    run = nilometer.init(name="ranks", interval=0.02)
+    run.log({"loss": 1.0}, step=0)
+    readings = lambda: len(nilometer.read_run(run.path).memory().value)
+    held = bytearray(50 * rank << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    before = readings()
+    wait_for(lambda: readings() > before + 2)
+    pathlib.Path(f"over-{rank}").touch()
+    if rank == 0:
+        wait_for(pathlib.Path(f"over-{world - 1}").exists)
+"""
+
+
+def test_a_rank_is_recorded_from_its_first_moment(folder):
+    ranks = start_ranks(folder, SHORT, 6)
+    wait_for_ranks(ranks, [0] * 6)
+    told = nilometer.read_run(only_run(folder)).summary()
+    assert sorted(process["pid"] for process in told["processes"]) == sorted(rank.pid for rank in ranks)
+    assert told["memory"]["peak_bytes"] > 250 * MIB

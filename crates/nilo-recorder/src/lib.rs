@@ -24,6 +24,7 @@ mod interruptions;
 mod job_limit;
 mod launch;
 mod live;
+mod local_ranks;
 mod open_tree;
 mod own_cost;
 mod own_memory;

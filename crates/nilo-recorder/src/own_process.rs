@@ -10,23 +10,21 @@ use std::thread::JoinHandle;
 
 use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, ProcessId, RunDescription};
-use nilo_source::{Roots, local_ranks, own_rank, process_id};
+use nilo_sample::{Ending, RunDescription};
+use nilo_source::{Roots, own_rank};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::RecorderError;
 use crate::aftermath::conclude;
 use crate::command::{run_tick, sharpen_timers};
 use crate::live::{LiveReading, Observer};
+use crate::local_ranks::LocalRanks;
 use crate::open_tree::{TreeScope, open_tree};
 use crate::own_cost::OwnCost;
 use crate::pace::Pace;
 use crate::reap::Reaper;
 use crate::recorder::Recorder;
 use crate::surroundings::Surroundings;
-
-/// How often other ranks are looked for.
-const LOOK_FOR_RANKS_NANOS: u64 = 500_000_000;
 
 /// The thread that records this process, until it is stopped.
 pub struct OwnRecorder {
@@ -160,46 +158,6 @@ impl OwnRecorder {
         let mut aftermath = self.thread.join().unwrap_or_default();
         aftermath.exit_code = exit_code;
         Some(conclude(&self.folder, self.description, aftermath))
-    }
-}
-
-/// The other ranks of a distributed run on this machine: they write to the same folder, and one of them records for all.
-pub(crate) struct LocalRanks {
-    folder: RunFolder,
-    with_local_ranks: Arc<AtomicBool>,
-    known: Vec<u32>,
-    next_nanos: u64,
-}
-
-impl LocalRanks {
-    pub(crate) fn new(folder: &RunFolder, with_local_ranks: &Arc<AtomicBool>) -> LocalRanks {
-        LocalRanks {
-            folder: folder.clone(),
-            with_local_ranks: Arc::clone(with_local_ranks),
-            known: vec![std::process::id()],
-            next_nanos: 0,
-        }
-    }
-
-    fn add_to(&mut self, recorder: &mut Recorder, now_nanos: u64) {
-        if now_nanos < self.next_nanos {
-            return;
-        }
-        self.next_nanos = now_nanos.saturating_add(LOOK_FOR_RANKS_NANOS);
-        let roots = Roots::default();
-        let writing = self.folder.writing_processes().into_iter();
-        let is_here =
-            |process: &ProcessId| process_id(&roots, process.pid).is_ok_and(|id| id == *process);
-        let mut found: Vec<u32> = writing.filter(is_here).map(|process| process.pid).collect();
-        if self.with_local_ranks.load(Ordering::Relaxed) {
-            found.extend(local_ranks(&roots));
-        }
-        for pid in found {
-            if !self.known.contains(&pid) {
-                self.known.push(pid);
-                recorder.watch_also(pid);
-            }
-        }
     }
 }
 

@@ -20,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::RecorderError;
 use crate::aftermath::{conclude, judge_lost, needed, recorder_is_alive};
 use crate::live::LiveReading;
-use crate::own_process::{LiveFeed, LocalRanks, own_recorder, sample_until_stopped, stop_event};
+use crate::local_ranks::LocalRanks;
+use crate::own_process::{LiveFeed, own_recorder, sample_until_stopped, stop_event};
 use crate::recorder::Recorder;
 
 /// How often a rank looks whether the recording one is still there.

@@ -6,36 +6,57 @@ use nilo_sample::{Recording, RunMode, Severity, Subject};
 
 use super::Finding;
 
-/// A run whose last samples lie this long before its end has none of what came then.
-const LEAST_NANOS: u64 = 2 * NANOS_PER_SEC;
+/// A run whose last samples lie this long before its end, and this part of it, has none of what came then.
+const LEAST_NANOS: u64 = NANOS_PER_SEC;
+const LEAST_PART: u64 = 10;
 /// The same, in sampling intervals.
 const LEAST_INTERVALS: u64 = 5;
+/// However long the run was, so much is told.
+const MOST_NANOS: u64 = 60 * NANOS_PER_SEC;
 
 pub(super) fn find(recording: &Recording) -> Option<Finding> {
-    if recording.description.mode != RunMode::Python {
+    // A watched process may go on after the watching.
+    if !matches!(recording.description.mode, RunMode::Python | RunMode::Run) {
         return None;
     }
     let recorded = *recording.table(&Subject::Tree)?.times.last()?;
-    let least = LEAST_NANOS.max(LEAST_INTERVALS * recording.description.interval_nanos);
+    let least = LEAST_NANOS
+        .max(LEAST_INTERVALS * recording.description.interval_nanos)
+        .max(recording.written_until_nanos / LEAST_PART);
+    // In any case such a stretch is long enough to hold much.
+    let least = least.min(MOST_NANOS);
     let missing = recording
         .written_until_nanos
         .checked_sub(recorded)
         .filter(|missing| *missing >= least)?;
     let secs = |nanos: u64| duration_in_words(nanos as f64 / NANOS_PER_SEC as f64);
+    let (evidence, advice) = cause(recording);
     Some(Finding {
         kind: "memory-ends-early",
         severity: Severity::Warning,
         text: format!(
-            "memory was recorded for {} only, and values were logged for {} more: the real peak may be higher",
+            "memory was recorded for {} only, and the run went on for {} more: the real peak may be higher",
             secs(recorded),
             secs(missing)
         ),
-        evidence: vec![
-            "the process that began the run recorded its memory, and ended before the others"
-                .to_owned(),
-        ],
-        advice: vec!["record the whole job with `nilo run -- COMMAND`".to_owned()],
+        evidence: vec![evidence.to_owned()],
+        advice: vec![advice.to_owned()],
     })
+}
+
+/// Why memory ends early, and what to do about it.
+fn cause(recording: &Recording) -> (&'static str, &'static str) {
+    let has_job = recording.description.parent.is_some();
+    match has_job || recording.description.mode == RunMode::Run {
+        true => (
+            "the recording of the job had ended, and processes that it left running logged on",
+            "record until the last process has ended with `nilo run --wait-all -- COMMAND`",
+        ),
+        false => (
+            "the process that recorded the memory ended before the others",
+            "record the whole job with `nilo run -- COMMAND`",
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -49,15 +70,25 @@ mod tests {
         recording.description.mode = RunMode::Python;
         recording.tables = vec![fixture::tree(&[(0, 9.0, 0.0, 0.0), (10, 9.0, 0.0, 0.0)])];
         let recorded = recording.tables[0].times[1];
-        recording.written_until_nanos = recorded + NANOS_PER_SEC;
+        recording.written_until_nanos = recorded + NANOS_PER_SEC / 2;
         assert_eq!(find(&recording), None);
+        recording.written_until_nanos = recorded + 2 * NANOS_PER_SEC;
+        assert!(find(&recording).is_some());
         recording.written_until_nanos = recorded + 3 * NANOS_PER_SEC;
         let text = find(&recording).unwrap().text;
         assert!(
             text.ends_with("for 3 seconds more: the real peak may be higher"),
             "{text}"
         );
+        let advice = find(&recording).unwrap().advice;
+        assert!(advice[0].contains("nilo run -- COMMAND"), "{advice:?}");
+        recording.description.parent = Some(recording.description.id.clone());
+        let advice = find(&recording).unwrap().advice;
+        assert!(advice[0].contains("--wait-all"), "{advice:?}");
+        recording.description.parent = None;
         recording.description.mode = RunMode::Run;
+        assert_eq!(find(&recording).unwrap().advice, advice);
+        recording.description.mode = RunMode::Watch;
         assert_eq!(find(&recording), None);
     }
 }

@@ -12,7 +12,8 @@ const SOONEST_DETAIL_NANOS: u64 = 50_000_000;
 const COMMAND_EVERY_NANOS: u64 = 5_000_000_000;
 
 impl ProcessTree {
-    /// Reads the detail that is due, in turn, inside the budget; the first one of a process is always read.
+    /// Reads the detail that is due, in turn, inside the budget; the first one of a process is always read, and the last one:
+    /// it has the high-water mark.
     pub(super) fn read_details(&mut self) {
         self.detail_budget.refill(self.now_nanos);
         let count = self.processes.len();
@@ -22,7 +23,7 @@ impl ProcessTree {
         let mut price_from = None;
         for step in 0..count {
             let index = (self.detail_cursor + step) % count;
-            if self.files[index].next_detail_nanos > self.now_nanos {
+            if self.files[index].next_detail_nanos > self.now_nanos && !self.thorough {
                 continue;
             }
             let process = &self.processes[index];
@@ -31,7 +32,7 @@ impl ProcessTree {
                 continue;
             }
             let is_first = process.detail.threads.is_none();
-            if !is_first && !self.detail_budget.allows() {
+            if !is_first && !self.thorough && !self.detail_budget.allows() {
                 self.detail_cursor = index;
                 break;
             }
