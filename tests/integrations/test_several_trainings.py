@@ -192,11 +192,11 @@ def test_the_runs_of_all_loggers_end_before_the_next_training(tmp_path):
         fitting.fit(Model(), data())
 
     fit("left", "right")
-    fit("next", "last")
+    fit("next", "final")
     # The program goes on: only the first training is over for good.
     folder = tmp_path / "runs"
     top = {nilometer.read_run(path).description["name"]: nilometer.read_run(path) for path in folder.iterdir() if path.is_dir()}
-    assert sorted(top) == ["last", "left", "next", "right"], "none lies inside another"
+    assert sorted(top) == ["final", "left", "next", "right"], "none lies inside another"
     assert {name for name, run in top.items() if "ending" in run.description} == {"left", "right"}
     nilometer.run._end_all(None, 0)
     for run in all_runs(folder).values():
