@@ -292,6 +292,8 @@ fn sample_until_end(
         };
         let mut interrupted_by = None;
         for arrived in arrived {
+            // A tick may have found that the command has ended, or the signal before this one: this one is not for it then.
+            ended = ended.or_else(|| parts.reaper.get(child_pid));
             match arrived.signal {
                 libc::SIGCHLD => {
                     parts.reaper.collect();
