@@ -163,6 +163,8 @@ pub(crate) struct Measuring {
     doubted_since_nanos: Option<u64>,
     last_round_nanos: Option<u64>,
     last_cost_nanos: u64,
+    /// The last round was urgent, and told of a tree that had changed meanwhile: the next one counts whatever changes.
+    was_dropped: bool,
     /// How long moderate doubts wait since then.
     pause_nanos: u64,
     /// What a resident page of this tree costs to look at.
@@ -186,6 +188,7 @@ impl Measuring {
             doubted_since_nanos: None,
             last_round_nanos: None,
             last_cost_nanos: 0,
+            was_dropped: false,
             pause_nanos: 0,
             nanos_per_page: NANOS_PER_PAGE,
             peak_bytes: 0,
@@ -200,6 +203,15 @@ impl Measuring {
             true => (2 * self.pause_nanos).clamp(least, most),
             false => 0,
         };
+    }
+
+    /// Whether findings count; the doubt of those that do not is as old as it was.
+    pub(crate) fn keeps(&mut self, findings: &Findings, holdings: &Holdings) -> bool {
+        self.was_dropped = !findings.hold(holdings);
+        if self.was_dropped {
+            self.doubted_since_nanos = Some(0);
+        }
+        !self.was_dropped
     }
 
     /// A process left; its number may be somebody else's soon.
@@ -415,7 +427,7 @@ impl Measuring {
             let at_peak = holdings.bytes() + 2 * doubt > self.peak_bytes;
             let is_much = likely > holdings.bytes() / URGENT_PART;
             let urgency = match at_peak {
-                true if !quiet && is_much => Urgency::AtOnce,
+                true if !quiet && is_much && !self.was_dropped => Urgency::AtOnce,
                 true => Urgency::Peak,
                 false => Urgency::Usual,
             };

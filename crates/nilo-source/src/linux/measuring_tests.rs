@@ -111,7 +111,17 @@ fn a_peak_that_is_much_in_doubt_is_measured_on_the_same_tick() {
     };
     assert!(findings.hold(&holdings));
     holdings.leave(4);
-    assert!(!findings.hold(&holdings));
+    let mut dropping = measuring();
+    assert!(!dropping.keeps(&findings, &holdings));
+    // The next ones count: a tree that changes all the time would never be measured.
+    let next = dropping.reason(&tree(4), found_now);
+    assert!(matches!(
+        next,
+        Some(MeasureReason::Doubt {
+            urgency: Urgency::Peak,
+            ..
+        })
+    ));
     // Half of what may have been copied is in doubt: all of it decides whether this may be a peak.
     let (bytes, doubt) = (tree(4).bytes(), tree(4).likely_doubt_bytes());
     let mut nearly = measuring();

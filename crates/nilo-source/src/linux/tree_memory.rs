@@ -160,7 +160,7 @@ impl ProcessTree {
             self.read_all(Attention::Thorough);
             self.discover();
             self.set_back_cpu(&cpu_nanos);
-            if !findings.hold(&self.holdings) {
+            if !self.measuring.keeps(&findings, &self.holdings) {
                 return;
             }
             self.count_faults_since(&findings);
