@@ -11,7 +11,8 @@ import nilometer
 
 # Waits until its job is over, and then trains.
 ORPHAN = """
-    import pathlib, time
+    import pathlib, signal, time
+    signal.alarm(120)  # nobody waits for it: it must not outlive a test that fails
     while not pathlib.Path("over").exists():
         time.sleep(0.01)
     import nilometer
@@ -33,7 +34,8 @@ PARENT = """
 
 # The same without a run of its own: it only logs.
 LOGGER = """
-    import pathlib, time
+    import pathlib, signal, time
+    signal.alarm(120)  # nobody waits for it: it must not outlive a test that fails
     while not pathlib.Path("over").exists():
         time.sleep(0.01)
     import nilometer
@@ -93,7 +95,8 @@ def test_what_only_logs_after_the_end_of_its_job_has_a_run_of_its_own(nilo, fold
 
 
 WORKER = """
-    import pathlib, subprocess, sys, time, nilometer
+    import pathlib, signal, subprocess, sys, time, nilometer
+    signal.alarm(120)
     # A training whose job has ended still has its workers.
     run = nilometer.init(name="training")
     pathlib.Path("begun").write_text("")
