@@ -12,6 +12,7 @@ __all__ = [
     "ArrayCache",
     "BpeCounts",
     "BpeModel",
+    "CachedArray",
     "CheckpointCurve",
     "Forecaster",
     "GraphHook",
@@ -495,6 +496,10 @@ class ReplayStore:
     def from_bytes(data: bytes, seed: int | None = None) -> tuple[ReplayStore, str]: ...
 
 @final
+class CachedArray:
+    def read(self, out: Any) -> None: ...
+
+@final
 class ArrayCache:
     def __new__(
         cls,
@@ -505,6 +510,6 @@ class ArrayCache:
         max_disk_bytes: int | None = None,
     ) -> Self: ...
     def put(self, key: int, array: Any) -> list[int]: ...
-    def get(self, key: int, out: Any) -> bool: ...
+    def find(self, key: int) -> CachedArray | None: ...
     def remove(self, key: int) -> bool: ...
     def statistics(self) -> dict[str, Any]: ...

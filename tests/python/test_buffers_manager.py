@@ -105,6 +105,28 @@ def test_threads_share_a_manager():
     assert manager.stats()["memory_bytes"] <= 30_000
 
 
+def test_a_thread_reads_while_another_replaces():
+    manager = BufferManager(max_bytes=1 << 20)
+    short, long = np.arange(10, dtype=np.uint8), np.arange(4000, dtype=np.float64)
+    stop = threading.Event()
+
+    def replace():
+        while not stop.is_set():
+            for array in (short, long):
+                manager.put("key", array)
+            manager.remove("key")
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        for _ in range(20_000):
+            found = manager.get("key")
+            assert found is None or np.array_equal(found, short if len(found) == 10 else long)
+    finally:
+        stop.set()
+        writer.join()
+
+
 def test_replay_buffers_are_in_the_statistics():
     manager = BufferManager()
     buffer = manager.add_buffer("replay", ReplayBuffer(1000, ((8,), np.float32), ((1,), np.int64)))

@@ -32,7 +32,8 @@ mod statistics;
 mod sum_tree;
 
 pub use cache::{
-    ArrayCache, ArrayCacheSettings, ArrayCacheStatistics, CacheCounts, CachePolicy, PolicyCache,
+    ArrayCache, ArrayCacheSettings, ArrayCacheStatistics, CacheCounts, CachePolicy, CachedArray,
+    PolicyCache,
 };
 pub use codec::ByteCodec;
 pub use element::ElementKind;

@@ -54,7 +54,7 @@ mod _native {
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]
-    use super::buffer::{PyArrayCache, PyReplayStore, memory_limit};
+    use super::buffer::{PyArrayCache, PyCachedArray, PyReplayStore, memory_limit};
     #[pymodule_export]
     use super::checkpoint_curve::CheckpointCurve;
     #[pymodule_export]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .replay import ReplayBuffer
 
 _MIB = 1 << 20
-_NOTHING = np.empty(0, dtype=np.uint8)
 
 
 class BufferManager:
@@ -78,13 +77,15 @@ class BufferManager:
         number = _number(key)
         with self._lock:
             entry = self._entries.get(number)
-        if entry is None or entry[0] != key:
-            # Counted as a request all the same: how often a key is asked for decides whether it is kept.
-            if entry is None:
-                self._cache.get(number, _NOTHING)
+            # Asked also where there is none: how often a key is asked for decides whether it is kept.
+            found = self._cache.find(number) if entry is None or entry[0] == key else None
+        if entry is None or found is None:
             return default
-        out = np.empty(entry[2], dtype=entry[1])
-        return out if self._cache.get(number, out) else default
+        # Read without the lock, so that threads unpack beside each other; what was found does not change any more.
+        _key, dtype, shape = entry
+        out = np.empty(shape, dtype=dtype)
+        found.read(out)
+        return out
 
     def get_or_make(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The array, made and kept where it is not there."""

@@ -65,6 +65,19 @@ struct Tiers {
     stored_bytes: usize,
 }
 
+/// An array that was found in a cache.
+#[derive(Debug)]
+pub struct CachedArray(Arc<StoredArray>);
+
+impl CachedArray {
+    /// Writes it to memory of its size.
+    pub fn read(&self, out: &mut [u8]) -> Result<(), BufferError> {
+        let array = &self.0;
+        decompress(array.codec, array.block.bytes(), array.element_bytes, out)
+            .map_err(|_| BufferError::Damaged("a cached array"))
+    }
+}
+
 /// A cache of arrays for many threads.
 #[derive(Debug)]
 pub struct ArrayCache {
@@ -87,7 +100,7 @@ impl ArrayCache {
     }
 
     /// Puts an array in, or in place of the one there. `element_bytes` is the size of its numbers.
-    /// Returns the keys that are gone, its own where it was not taken.
+    /// Returns the keys that are gone, its own where it was not taken. Arrays that cannot be written to disk are gone as well, with an error.
     pub fn put(
         &self,
         key: u64,
@@ -102,12 +115,17 @@ impl ArrayCache {
         tiers.stored_bytes += size;
         let leaving = tiers.memory.insert(key, array, size);
         let mut gone = Vec::new();
+        let mut failure = None;
         for (key, array) in leaving {
             match &self.settings.spill_folder {
                 Some(folder) if array.block.heap_bytes() <= self.settings.max_disk_bytes => {
                     // Somebody may be reading it: then the bytes are copied instead of moved.
                     let mut array = Arc::try_unwrap(array).unwrap_or_else(|shared| shared.copy());
-                    array.block.spill(folder)?;
+                    if let Err(error) = array.block.spill(folder) {
+                        tiers.uncount(&array);
+                        failure = Some(error);
+                        continue;
+                    }
                     tiers.disk_bytes += array.block.disk_bytes();
                     tiers.disk.put(key, Arc::new(array));
                 }
@@ -124,27 +142,18 @@ impl ArrayCache {
             tiers.uncount(&array);
             gone.push(key);
         }
-        Ok(gone)
+        failure.map_or(Ok(gone), Err)
     }
 
-    /// Writes an array to one of its size. Whether it was there.
-    pub fn read(&self, key: u64, out: &mut [u8]) -> Result<bool, BufferError> {
-        let Some(array) = self.find(key) else {
-            return Ok(false);
-        };
-        decompress(array.codec, array.block.bytes(), array.element_bytes, out)
-            .map_err(|_| BufferError::Damaged("a cached array"))?;
-        Ok(true)
-    }
-
-    fn find(&self, key: u64) -> Option<Arc<StoredArray>> {
+    /// The array under a key. What is found stays readable when another thread replaces or removes it.
+    pub fn find(&self, key: u64) -> Option<CachedArray> {
         let mut tiers = self.lock();
         if let Some(array) = tiers.memory.get(key) {
-            return Some(Arc::clone(array));
+            return Some(CachedArray(Arc::clone(array)));
         }
         let array = tiers.disk.get(&key).map(Arc::clone)?;
         tiers.disk_hits += 1;
-        Some(array)
+        Some(CachedArray(array))
     }
 
     /// Takes an array out. Whether it was there.

@@ -19,7 +19,8 @@ fn noise(seed: u64) -> Vec<u8> {
 
 fn get(cache: &ArrayCache, key: u64) -> Option<Vec<u8>> {
     let mut out = vec![0; 1000];
-    cache.read(key, &mut out).expect("reads").then_some(out)
+    cache.find(key)?.read(&mut out).expect("reads");
+    Some(out)
 }
 
 #[test]
@@ -88,4 +89,27 @@ fn numbers_are_shuffled_and_noise_is_left() {
     assert_eq!(best_codec(&numbers, 4), ByteCodec::ShuffleZstd);
     assert_eq!(best_codec(&noise(1), 1), ByteCodec::Raw);
     assert_eq!(best_codec(&[], 4), ByteCodec::Raw);
+}
+
+#[test]
+fn what_was_found_outlives_its_place_in_the_cache() {
+    let cache = cache(2500, None);
+    cache.put(1, &noise(1), 1).expect("fits");
+    let found = cache.find(1).expect("is there");
+    cache.put(1, &[7; 10], 1).expect("replaces");
+    let mut out = vec![0; 1000];
+    found.read(&mut out).expect("reads");
+    assert_eq!(out, noise(1));
+}
+
+#[test]
+fn an_array_that_cannot_be_written_is_gone_and_not_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = cache(2500, Some(folder.path().join("missing")));
+    cache.put(1, &noise(1), 1).expect("fits");
+    cache.put(2, &noise(2), 1).expect("fits");
+    assert!(cache.put(3, &noise(3), 1).is_err());
+    assert_eq!(get(&cache, 1), None);
+    assert_eq!(get(&cache, 3), Some(noise(3)));
+    assert_eq!(cache.statistics().raw_bytes, 2000);
 }

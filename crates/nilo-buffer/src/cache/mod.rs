@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use array_cache::{ArrayCache, ArrayCacheSettings, ArrayCacheStatistics};
+pub use array_cache::{ArrayCache, ArrayCacheSettings, ArrayCacheStatistics, CachedArray};
 use chooser::PolicyChooser;
 use keys::{KeyPolicy, make};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nilo_buffer::{ArrayCache, ArrayCacheSettings, CachePolicy};
+use nilo_buffer::{ArrayCache, ArrayCacheSettings, CachePolicy, CachedArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -10,6 +10,22 @@ use super::arrays::{ArrayMemory, check_outputs};
 use super::buffer_error;
 use crate::errors::value_error;
 use crate::process_local::ProcessLocal;
+
+/// An array that was found. It stays readable when another thread replaces it in the cache.
+#[pyclass(name = "CachedArray", frozen, module = "nilometer._native")]
+pub(crate) struct PyCachedArray(CachedArray);
+
+#[pymethods]
+impl PyCachedArray {
+    /// Writes it to an array of its size.
+    fn read(&self, py: Python<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let out = ArrayMemory::of(out)?;
+        check_outputs([&out].into_iter())?;
+        // SAFETY: the array was made for this call.
+        py.detach(|| self.0.read(unsafe { out.items_mut() }))
+            .map_err(buffer_error)
+    }
+}
 
 /// Arrays under numbers within a memory budget.
 #[pyclass(name = "ArrayCache", frozen, module = "nilometer._native")]
@@ -60,14 +76,10 @@ impl PyArrayCache {
             .map_err(buffer_error)
     }
 
-    /// Writes an array to one of its size. Whether it was there.
-    fn get(&self, py: Python<'_>, key: u64, out: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let out = ArrayMemory::of(out)?;
-        check_outputs([&out].into_iter())?;
+    /// The array under a key, counted as a request.
+    fn find(&self, py: Python<'_>, key: u64) -> PyResult<Option<PyCachedArray>> {
         let cache = self.cache.get()?;
-        // SAFETY: the array was made for this call.
-        py.detach(|| cache.read(key, unsafe { out.items_mut() }))
-            .map_err(buffer_error)
+        Ok(py.detach(|| cache.find(key)).map(PyCachedArray))
     }
 
     fn remove(&self, py: Python<'_>, key: u64) -> PyResult<bool> {

@@ -12,7 +12,7 @@ use nilo_source::{Roots, resolve_limits};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-pub(crate) use array_cache::PyArrayCache;
+pub(crate) use array_cache::{PyArrayCache, PyCachedArray};
 pub(crate) use replay::PyReplayStore;
 
 /// The smallest memory limit in force on this process in bytes, and what sets it; None where there is none.
