@@ -3,6 +3,7 @@
 //! Everything here converts between Python and the crates below; the public classes and their documentation lie in `python/nilometer/`.
 //! Nothing here may stop the user's training: what cannot be stored is reported once through [`trouble`].
 
+mod advice;
 mod attachment;
 mod bpe;
 mod buffer;
@@ -51,6 +52,8 @@ use pyo3::prelude::*;
 /// The module `nilometer._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::advice::recommendations;
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]

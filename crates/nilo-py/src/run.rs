@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stand_by, stored_settings};
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
-use nilo_sample::{ABSENT, Event, Provenance, RunMode, TypedRow};
+use nilo_sample::{ABSENT, Event, Optimization, Provenance, RunMode, TypedRow};
 use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -320,6 +320,20 @@ impl Run {
         let values = stored_settings(values);
         let rank = own_rank().map(|place| place.rank);
         self.event(py, &Event::Config { values, rank })
+    }
+
+    /// Adds what the program measured of itself: a JSON object of `nilo_advice::Facts`.
+    fn add_facts(&self, py: Python<'_>, json: &str) -> PyResult<()> {
+        let values = serde_json::from_str(json).map_err(|error| value_error(error.to_string()))?;
+        let rank = own_rank().map(|place| place.rank);
+        self.event(py, &Event::Facts { values, rank })
+    }
+
+    /// Adds an optimization that was tried: a JSON object of `nilo_sample::Optimization`.
+    fn add_optimization(&self, py: Python<'_>, json: &str) -> PyResult<()> {
+        let tried: Optimization =
+            serde_json::from_str(json).map_err(|error| value_error(error.to_string()))?;
+        self.event(py, &Event::Optimization(Box::new(tried)))
     }
 
     /// Stores a reading of a GPU's memory; None is not measured.

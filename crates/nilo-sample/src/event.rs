@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::alert::Alert;
 use crate::exception::UnhandledException;
 use crate::limit::Limit;
+use crate::optimization::Optimization;
 use crate::process::{ProcessId, ProcessInfo};
 use crate::usage::ResourceUsage;
 
@@ -171,6 +172,16 @@ pub enum Event {
     },
     /// A program raised an exception that nobody caught.
     Exception(Box<UnhandledException>),
+    /// What a program measured of itself, by subject; a later event of the same process adds to it.
+    Facts {
+        /// As `nilo-advice` has them.
+        values: BTreeMap<String, serde_json::Value>,
+        /// The rank of the process, in a distributed run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rank: Option<u32>,
+    },
+    /// An optimization was tried on the program: what it changed by measurement.
+    Optimization(Box<Optimization>),
     /// Something that a later version knows.
     #[serde(other)]
     Unknown,

@@ -10,6 +10,7 @@ pub mod exception;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 pub mod limit;
+pub mod optimization;
 pub mod printable;
 pub mod process;
 pub mod provenance;
@@ -31,6 +32,7 @@ pub use ending::{Certainty, Ending, OomKill, RecorderDeath, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use exception::{CodePlace, UnhandledException};
 pub use limit::{Limit, LimitSource};
+pub use optimization::Optimization;
 pub use process::{ProcessId, ProcessInfo};
 pub use provenance::{GitState, Provenance};
 pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};

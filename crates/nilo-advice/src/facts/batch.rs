@@ -1,0 +1,30 @@
+//! Batches.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The batch in use and what is known of others.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchFacts {
+    /// Samples that go through the model at once.
+    pub micro_batch: Option<u64>,
+    /// Micro-batches of one optimizer step.
+    pub accumulation: Option<u64>,
+    /// The largest micro-batch that fits, foretold and verified.
+    pub largest_micro_batch: Option<u64>,
+    /// The peak that was foretold for the longest sample.
+    pub longest_sample_peak_bytes: Option<f64>,
+    /// What a step may hold.
+    pub budget_bytes: Option<f64>,
+    /// Bytes of one more sample.
+    pub bytes_per_sample: Option<f64>,
+    /// Whether micro-batches of one step have different numbers of targets.
+    pub target_counts_vary: Option<bool>,
+    /// Whether losses are weighted by their targets.
+    pub weighs_by_targets: Option<bool>,
+    /// Out-of-memory errors that were recovered from.
+    pub recovered_ooms: Option<u64>,
+    /// Whether recovery happened inside of the `except` block, which keeps the step's tensors alive.
+    pub recovers_inside_except: Option<bool>,
+}

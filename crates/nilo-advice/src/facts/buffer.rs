@@ -1,0 +1,48 @@
+//! A replay buffer or a cache.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One buffer, as `ReplayBuffer`, `BufferManager` or `inspect_buffer` of the package see it.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BufferFacts {
+    /// Its name.
+    pub name: String,
+    /// The library that it is from: `nilometer`, `stable_baselines3`, `numpy`.
+    pub library: Option<String>,
+    /// Bytes that it takes.
+    pub bytes: Option<f64>,
+    /// Bytes that it will take when it is full.
+    pub projected_bytes: Option<f64>,
+    /// How many times smaller LZ4 makes its frames, in a sample.
+    pub image_compression_ratio: Option<f64>,
+    /// Bytes in frames of images.
+    pub image_bytes: Option<f64>,
+    /// Share of sampled transitions whose next observation is the observation of the one after.
+    pub next_observation_repeats_ratio: Option<f64>,
+    /// Bytes of next observations.
+    pub next_observation_bytes: Option<f64>,
+    /// Frames in a stack, where neighbouring stacks share all but one.
+    pub stacked_frames: Option<u64>,
+    /// How many times smaller compression makes its rows of floats; below 1 they grow.
+    pub float_compression_ratio: Option<f64>,
+    /// Whether rows of floats are compressed.
+    pub compresses_floats: Option<bool>,
+    /// Bytes of rows of floats.
+    pub float_bytes: Option<f64>,
+    /// Bytes in float64 whose values are float32 values, or come from an environment.
+    pub float64_bytes: Option<f64>,
+    /// Bytes in 64-bit integers.
+    pub int64_bytes: Option<f64>,
+    /// The largest of those integers; all are at least zero.
+    pub int64_largest: Option<u64>,
+    /// The eviction policy in force.
+    pub policy: Option<String>,
+    /// Share of requests that it answered.
+    pub hit_ratio: Option<f64>,
+    /// Share of all keys that fit.
+    pub fitting_ratio: Option<f64>,
+    /// Whether each key is asked for once a pass.
+    pub is_epoch_scan: Option<bool>,
+}

@@ -1,0 +1,28 @@
+//! Python's garbage collector.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What `gc.callbacks` told over a stretch of training.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CollectorFacts {
+    /// Whether automatic collection is on.
+    pub enabled: Option<bool>,
+    /// Whether something collects instead of it, such as `GarbageCollector` of this package.
+    pub managed: Option<bool>,
+    /// Length of the stretch.
+    pub wall_seconds: Option<f64>,
+    /// Training steps in it.
+    pub steps: Option<u64>,
+    /// Time in collections.
+    pub total_seconds: Option<f64>,
+    /// The longest collection.
+    pub longest_pause_seconds: Option<f64>,
+    /// Full collections that the program asked for by `gc.collect()`.
+    pub full_collections_asked: Option<u64>,
+    /// By how much a step's time differs between ranks on steps with a collection, beyond other steps.
+    pub rank_skew_seconds: Option<f64>,
+    /// Median time of a step.
+    pub step_seconds: Option<f64>,
+}

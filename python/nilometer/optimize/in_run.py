@@ -1,0 +1,68 @@
+"""What the optimizer measures and changes is told to the current run; without one, nothing is stored.
+
+Metrics are named by subject (`gc/…`, `buffer/NAME/…`, `batch/…`), facts go to the rules of advice, and each optimization that was tried is stored
+with what was measured before and after.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _open_runs
+
+
+def tell_metrics(values: Mapping[str, float], step: int | None = None) -> None:
+    """Logs figures of the optimizer at this moment."""
+    run = _open_runs.current()
+    if run is not None:
+        run.log(dict(values), step=step)
+
+
+def tell_mark(text: str) -> None:
+    """Marks this moment."""
+    run = _open_runs.current()
+    if run is not None:
+        run.mark(text)
+
+
+def tell_facts(subject: str, values: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
+    """Stores what is known of one subject, such as `gc` or `model`: the fields of `docs/schema/facts.json`. What is not known is left out."""
+    run = _open_runs.current()
+    if run is not None:
+        known = [_known(one) for one in values] if isinstance(values, list) else _known(values)
+        run.add_facts(json.dumps({subject: known}))
+
+
+def tell_optimization(
+    name: str,
+    *,
+    applied: bool,
+    before_bytes: float | None = None,
+    after_bytes: float | None = None,
+    before_seconds: float | None = None,
+    after_seconds: float | None = None,
+    measured: str = "",
+    note: str = "",
+) -> None:
+    """Stores an optimization that was tried, with what was measured before and after it."""
+    run = _open_runs.current()
+    if run is not None:
+        tried = {
+            "name": name,
+            "applied": applied,
+            "before_bytes": before_bytes,
+            "after_bytes": after_bytes,
+            "before_seconds": before_seconds,
+            "after_seconds": after_seconds,
+            "measured": measured,
+            "note": note,
+        }
+        run.add_optimization(json.dumps(_known(tried)))
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what was not measured; JSON has no NaN."""
+    return {name: value for name, value in values.items() if value is not None and not (isinstance(value, float) and not math.isfinite(value))}
