@@ -1,6 +1,6 @@
 //! Advice: rules from what was measured of a training to what would make it fit.
 //!
-//! [`Facts`] hold what is known, each absent where nobody measured it. A [`Rule`] looks at them and either recommends something, with the
+//! [`Facts`] hold what is known, each absent where nobody measured it. A [`AdviceRule`] looks at them and either recommends something, with the
 //! figures that it rests on, or stays silent: no facts, no advice. Whoever gathers facts (a recording, a Python program) asks the same rules.
 
 mod facts;
@@ -11,5 +11,5 @@ pub use facts::{
     BatchFacts, BufferFacts, CheckpointSaveFacts, CollectorFacts, Facts, HostFacts, LoaderFacts,
     ModelFacts, TorchFacts,
 };
-pub use recommendation::{Confidence, Recommendation, SavedResource, Saving};
-pub use rules::{Rule, all_rules, recommend};
+pub use recommendation::{AdviceConfidence, Recommendation, SavedResource, Saving};
+pub use rules::{AdviceRule, all_rules, recommend};

@@ -33,7 +33,7 @@ pub struct Saving {
 /// How sure a rule is that its advice helps here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Confidence {
+pub enum AdviceConfidence {
     /// It often helps in such a case.
     Low,
     /// What it rests on was measured, its effect here was not.
@@ -57,7 +57,7 @@ pub struct Recommendation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<Saving>,
     /// How sure that is.
-    pub confidence: Confidence,
+    pub confidence: AdviceConfidence,
     /// Where the rule comes from: a measurement of ours, a report, documentation.
     pub source: &'static str,
 }

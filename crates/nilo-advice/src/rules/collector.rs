@@ -1,13 +1,13 @@
 //! Garbage collection.
 
-use super::{Found, Rule};
+use super::{AdviceRule, Found};
 use crate::facts::Facts;
-use crate::recommendation::{Confidence, SavedResource, Saving};
+use crate::recommendation::{AdviceConfidence, SavedResource, Saving};
 
 /// A full collection in so few steps is one too many: each looks at every object there is.
 const STEPS_PER_COLLECTION: f64 = 20.0;
 
-pub(super) const RULES: &[Rule] = &[Rule {
+pub(super) const RULES: &[AdviceRule] = &[AdviceRule {
     name: "collect-less-often",
     condition: "the program calls gc.collect() more than once in 20 steps",
     source: "a full collection every 50 steps took 9.5 times the time of the default in our measurement",
@@ -33,6 +33,6 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
             bytes: None,
             ratio: Some((spent / wall).clamp(0.0, 1.0)),
         }),
-        confidence: Confidence::High,
+        confidence: AdviceConfidence::High,
     })
 }

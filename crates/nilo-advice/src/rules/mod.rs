@@ -3,7 +3,7 @@
 mod collector;
 
 use crate::facts::Facts;
-use crate::recommendation::{Confidence, Recommendation, Saving};
+use crate::recommendation::{AdviceConfidence, Recommendation, Saving};
 
 /// What a rule found; together with its row it is a [`Recommendation`].
 #[derive(Debug, Clone, PartialEq)]
@@ -12,12 +12,12 @@ pub(crate) struct Found {
     pub(crate) change: String,
     pub(crate) evidence: Vec<String>,
     pub(crate) saving: Option<Saving>,
-    pub(crate) confidence: Confidence,
+    pub(crate) confidence: AdviceConfidence,
 }
 
 /// A rule. It is silent where a fact that it needs is absent.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct AdviceRule {
     /// Its name.
     pub name: &'static str,
     /// When it speaks, in words.
@@ -27,7 +27,7 @@ pub struct Rule {
     look: fn(&Facts) -> Option<Found>,
 }
 
-impl Rule {
+impl AdviceRule {
     /// What it recommends.
     pub fn apply(&self, facts: &Facts) -> Option<Recommendation> {
         let found = (self.look)(facts)?;
@@ -44,7 +44,7 @@ impl Rule {
 }
 
 /// Every rule, by subject.
-pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
+pub fn all_rules() -> impl Iterator<Item = &'static AdviceRule> {
     collector::RULES.iter()
 }
 
@@ -58,9 +58,9 @@ pub fn recommend(facts: &Facts) -> Vec<Recommendation> {
 /// What prevents an error comes first, then the largest saving that is likely.
 fn rank(recommendation: &Recommendation) -> f64 {
     let likely = match recommendation.confidence {
-        Confidence::High => 1.0,
-        Confidence::Medium => 0.7,
-        Confidence::Low => 0.4,
+        AdviceConfidence::High => 1.0,
+        AdviceConfidence::Medium => 0.7,
+        AdviceConfidence::Low => 0.4,
     };
     let worth = recommendation
         .saving
