@@ -300,7 +300,7 @@ def test_the_summary_begins_on_a_line_of_its_own(tmux, length):
 
 def test_pipes_get_the_summary_alone(tmp_path):
     done = subprocess.run(recorded(["printf", "loss 0.3"]), cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout == "loss 0.3" and done.stderr.startswith("=" * 50 + "\n") and "\x1b" not in done.stderr and "\r" not in done.stderr
+    assert done.stdout == "loss 0.3" and done.stderr.startswith("\n" + "=" * 50 + "\n") and "\x1b" not in done.stderr and "\r" not in done.stderr
 
 
 @pytest.mark.parametrize("quiet", ["-q", "--live=auto"])

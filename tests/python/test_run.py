@@ -26,7 +26,7 @@ def test_standard_streams_belong_to_the_command(nilo):
 
 
 def test_summary_has_the_fields_of_the_seed_document(nilo):
-    result = nilo("run", "--interval", "0.02", "--", *python("x = bytearray(30 << 20); import time; time.sleep(.3)"))
+    result = nilo("run", "--interval", "0.02", "--", *python("import time; time.sleep(.5); x = bytearray(30 << 20); time.sleep(.3)"))
     assert result.stdout == ""
     for label in [
         "MEMORY USAGE STATISTICS",

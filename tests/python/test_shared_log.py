@@ -29,3 +29,19 @@ def test_an_alert_begins_on_a_line_of_its_own(nilo):
     before_summary = result.stderr.partition("=" * 20)[0]
     said = [line for line in before_summary.split("\n") if "warning: " in line or "critical: " in line]
     assert said and all(line.startswith(("warning: ", "critical: ")) for line in said), result.stderr
+
+
+PRINTS_BAR = f"import sys; sys.stderr.write({BAR!r}); sys.stderr.flush()"
+
+
+def test_the_summary_begins_on_a_line_of_its_own_in_a_pipe(nilo):
+    result = nilo("run", "--", *python(PRINTS_BAR))
+    assert result.stderr.startswith(BAR + "\n=="), result.stderr
+
+
+def test_the_summary_begins_on_a_line_of_its_own_in_a_file(nilo):
+    for job, before in ((PRINTS_BAR, BAR + "\n"), ("print('done')", "done\n"), ("pass", "")):
+        path = nilo.folder / "log"
+        with path.open("w") as log:
+            nilo("run", "--", *python(job), stdout=log, stderr=log)
+        assert path.read_text().startswith(before + "=="), path.read_text()
