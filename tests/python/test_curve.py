@@ -29,6 +29,14 @@ def test_a_tree_never_has_less_than_its_largest_process(nilo):
     assert shown["memory"]["peak_bytes"] >= max(process["peak_rss_bytes"] for process in shown["processes"])
 
 
+def test_an_orphan_that_ends_between_two_samples_has_its_peak(nilo):
+    program = "import resource; held = b'x' * (150 << 20); open('kib', 'w').write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
+    (nilo.folder / "orphan.py").write_text(program)
+    # The shell in between ends at once, so that the program is nobody's child but ours.
+    nilo("run", "-q", "--interval", "5", "--", "sh", "-c", f"({python('')[0]} orphan.py &); while ! test -s kib; do sleep 0.02; done; sleep 0.2")
+    assert nilo.show()["memory"]["peak_bytes"] >= int((nilo.folder / "kib").read_text()) << 10
+
+
 def test_a_program_does_not_inherit_the_peak_of_the_one_that_started_it(nilo):
     """The kernel hands `ru_maxrss` on across exec; an orphan's account would be its starter's."""
     orphan = "import os, subprocess; b = bytearray(b'x') * (200 << 20); p = subprocess.Popen(['sleep', '1']); os._exit(0)"

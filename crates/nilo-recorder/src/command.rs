@@ -337,7 +337,8 @@ fn finish(parts: &mut Loop<'_>, ended: Reaped, observer: &mut dyn Observer) {
     parts.recorder.job_ended();
     let now = monotonic_nanos();
     tick(parts, now, observer, true);
-    parts.recorder.final_mark(now, ended.max_rss_bytes);
+    let largest = ended.max_rss_bytes.max(parts.reaper.largest_rss_bytes());
+    parts.recorder.final_mark(now, largest);
 }
 
 fn tick(parts: &mut Loop<'_>, now: u64, observer: &mut dyn Observer, last: bool) {

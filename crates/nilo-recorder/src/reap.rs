@@ -21,6 +21,7 @@ pub(crate) struct Reaped {
 #[derive(Debug, Default)]
 pub(crate) struct Reaper {
     ended: HashMap<u32, Reaped>,
+    largest_rss_bytes: u64,
     /// Children that we had before the job: those of a shell that became us by `exec`, and as a container's first process our own helpers.
     strangers: Vec<u32>,
 }
@@ -36,8 +37,8 @@ impl Reaper {
     /// To be called before the command is started.
     pub(crate) fn new() -> Reaper {
         Reaper {
-            ended: HashMap::new(),
             strangers: own_children(&Roots::default()),
+            ..Reaper::default()
         }
     }
 
@@ -74,16 +75,27 @@ impl Reaper {
                 };
             }
             let exited = libc::WIFEXITED(status);
+            let max_rss_bytes = usage.ru_maxrss.max(0) as u64 * maxrss_unit();
+            if !self.strangers.contains(&(pid as u32)) {
+                self.largest_rss_bytes = self.largest_rss_bytes.max(max_rss_bytes);
+            }
             self.ended.insert(
                 pid as u32,
                 Reaped {
                     exit_code: exited.then(|| libc::WEXITSTATUS(status)),
                     signal: (!exited).then(|| libc::WTERMSIG(status)),
                     usage: usage_of(&usage),
-                    max_rss_bytes: usage.ru_maxrss.max(0) as u64 * maxrss_unit(),
+                    max_rss_bytes,
                 },
             );
         }
+    }
+
+    /// The largest resident set of any process of the job that we collected, or that one of these had waited for.
+    ///
+    /// Whichever program it ran then, these were pages of the job.
+    pub(crate) fn largest_rss_bytes(&self) -> u64 {
+        self.largest_rss_bytes
     }
 
     pub(crate) fn get(&self, pid: u32) -> Option<Reaped> {

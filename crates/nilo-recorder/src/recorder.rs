@@ -190,7 +190,10 @@ impl<W: RowSink> Recorder<W> {
         let memory_bytes = self.tree.memory_bytes();
         let between = self.climb.tick(memory_bytes);
         let mark = self.marks.rise(processes, memory_bytes);
-        let high_water = mark.max(between.map(|(_, bytes)| bytes));
+        let highest = self.live.peak_bytes.max(memory_bytes);
+        let of_ended = Some(reaper.largest_rss_bytes()).filter(|bytes| *bytes > highest);
+        let between_bytes = between.map(|(_, bytes)| bytes);
+        let high_water = mark.max(between_bytes).max(of_ended);
         let cpu_nanos = self.tree.cpu_nanos_total();
         let sum = |part: fn(&TrackedProcess) -> u64| processes.iter().map(part).sum::<u64>() as f64;
         let row = TreeRow {
@@ -351,7 +354,7 @@ impl<W: RowSink> Recorder<W> {
         self.parents.remove(&id.pid);
     }
 
-    /// The kernel's last word on the command: the largest resident set of it and of what it waited for.
+    /// The kernel's last word: the largest resident set of the command, of what it waited for, or of an orphan.
     ///
     /// It begins with the memory of the forked copy of ourselves that became the command, some two megabytes.
     pub(crate) fn final_mark(&mut self, now_nanos: u64, bytes: u64) {
