@@ -352,3 +352,12 @@ def test_a_command_too_short_for_a_sample_lacks_its_curve_and_nothing_else(nilo)
     text = next(text for text in told if "not recorded" in text)
     assert "not recorded: memory over time, as the command ended before its first sample; the peak is what the kernel counted\n" in text
     assert "Peak Measured By:     the kernel at the end of a process (ru_maxrss)\n" in text
+
+
+def test_the_hint_fits_why_a_command_does_not_start(nilo):
+    (nilo.folder / "script").write_text("echo hello\n")
+    for command, hint in (("./script", "chmod +x"), ("/tmp", "it is a folder"), ("no-such-program", "PATH")):
+        result = nilo("run", "--", command)
+        assert result.returncode in (126, 127) and hint in result.stderr, result.stderr
+    result = nilo("run", "--on-alert", "", "--", "true")
+    assert result.returncode == 2 and "--on-alert" in result.stderr

@@ -69,7 +69,7 @@ impl FindError {
                 Some("`nilo runs` lists them")
             }
             FindError::AllDamaged { .. } => Some(
-                "`nilo verify --all` shows what is wrong; `nilo run -- COMMAND` records a new one",
+                "`nilo verify --all`, with the same --dir if one was given, shows what is wrong; `nilo run -- COMMAND` records a new one",
             ),
             FindError::Ambiguous { .. } => Some("type more of the id"),
             FindError::Open(error) => error.hint(),

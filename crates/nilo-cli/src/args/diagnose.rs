@@ -96,7 +96,7 @@ or the host and the GPUs if there are none; the same with --duration alone. \
 With --pid or --name it monitors running processes for 30 seconds, or for --duration (at least ten), and names those that grow. \
 What it measures of processes named by --pid or --name is kept as a run, as `nilo watch` does, unless --no-record is given. \
 A program that is still loading looks like one that leaks: start once it has loaded.\n\n\
-Exit status: 0 no leak, 1 a leak, 2 an error.\n\n\
+Exit status: 0 no leak, 1 a leak, 2 an error; with --check also 2 if the recording is too short to tell.\n\n\
 Examples:\n  nilo leak\n  nilo leak last --check --threshold 100\n  nilo leak --check --threshold 100 --pid 4711\n  nilo leak --csv mprofile_20261115.dat\n  \
 nilo leak --csv memory.csv --column rss --unit mb --format json"
 )]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use nilo_recorder::Privacy;
 
@@ -65,7 +66,7 @@ const ALERTS: &str = "Alerts";
 #[derive(Debug, Args)]
 pub(crate) struct AlertArgs {
     /// Run this shell command for each alert, with the alert as JSON on standard input; it is stopped 5 seconds after the job ends
-    #[arg(long, help_heading = ALERTS, value_name = "CMD")]
+    #[arg(long, help_heading = ALERTS, value_name = "CMD", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) on_alert: Option<String>,
 
     /// Post each alert as JSON to this URL
