@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .checkpointing import checkpoint_model as checkpoint_model
     from .checkpointing import checkpoint_plans as checkpoint_plans
     from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .garbage import GarbageCollector as GarbageCollector
     from .memory_fit import MemoryFit as MemoryFit
     from .micro_batches import language_model_loss_sum as language_model_loss_sum
     from .model_steps import StepOutcome as StepOutcome
@@ -40,6 +41,7 @@ _HOMES = {
     "BatchSize": "batch_size",
     "BatchStep": "adaptive_batches",
     "CheckpointOutcome": "checkpointing",
+    "GarbageCollector": "garbage",
     "MemoryFit": "memory_fit",
     "NoBatchFits": "batch_size",
     "StepOutcome": "model_steps",
