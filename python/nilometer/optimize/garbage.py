@@ -61,6 +61,15 @@ class GarbageCollector:
     0
     """
 
+    _ended_at: float | None
+    _stepped_at: float | None
+    _step_secs: array[float]
+    _steps: int
+    _steps_since: int
+    _trims: int
+    _trimmed_bytes: int
+    _last_trim: tuple[int, int] | None
+
     def __init__(
         self,
         *,
@@ -283,11 +292,11 @@ class GarbageCollector:
         self._pauses.forget()
         self._gauge = PressureGauge(self._pressure, self._limit_bytes)
         self._begun_at = self._told_at = self._looked_at = self._collected_at = perf_counter()
-        self._ended_at: float | None = None
-        self._stepped_at: float | None = None
+        self._ended_at = None
+        self._stepped_at = None
         self._steps = self._steps_since = self._trims = self._trimmed_bytes = 0
         self._step_secs = array("d", bytes(8 * _STEPS_KEPT))
-        self._last_trim: tuple[int, int] | None = None
+        self._last_trim = None
         self._not_before = self._full_not_before = self._trim_not_before = 0.0
 
     @property
@@ -400,9 +409,13 @@ def _empty_cuda_cache() -> int:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return 0
-    before = sum(torch.cuda.memory_reserved(device) for device in range(torch.cuda.device_count()))
+    before = _reserved_bytes(torch)
     torch.cuda.empty_cache()
-    return max(0, before - sum(torch.cuda.memory_reserved(device) for device in range(torch.cuda.device_count())))
+    return max(0, before - _reserved_bytes(torch))
+
+
+def _reserved_bytes(torch: Any) -> int:
+    return sum(int(torch.cuda.memory_reserved(device)) for device in range(torch.cuda.device_count()))
 
 
 def _after_fork() -> None:
