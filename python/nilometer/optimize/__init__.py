@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .model_steps import StepOutcome as StepOutcome
     from .model_steps import Tier as Tier
     from .model_steps import apply_steps as apply_steps
+    from .leaked_objects import ObjectReport as ObjectReport
+    from .object_leaks import ObjectLeaks as ObjectLeaks
     from .token_batches import TokenBudgetBatches as TokenBudgetBatches
     from .trainer_batches import fit_lightning_batch as fit_lightning_batch
     from .trainer_batches import fit_trainer_batch as fit_trainer_batch
@@ -44,6 +46,8 @@ _HOMES = {
     "GarbageCollector": "garbage",
     "MemoryFit": "memory_fit",
     "NoBatchFits": "batch_size",
+    "ObjectLeaks": "object_leaks",
+    "ObjectReport": "leaked_objects",
     "StepOutcome": "model_steps",
     "TensorMeter": "accounting",
     "Tier": "model_steps",
