@@ -123,10 +123,11 @@ class _Buffer:
             return _attach, (reduction.DupFd(self._descriptor),)
         return _from_bytes, (bytes(self._data),)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Any = os.close) -> None:
+        # `os` may be gone when the interpreter ends.
         descriptor = getattr(self, "_descriptor", None)
         if descriptor is not None:
-            os.close(descriptor)
+            close(descriptor)
 
 
 def _attach(duplicate: Any) -> _Buffer:
