@@ -103,3 +103,13 @@ def test_an_emergency_without_a_gpu_gives_back_no_gpu_memory(model):
         collector.step()
         assert collector.emergency()["cuda_bytes"] == 0
     assert not torch.cuda.is_initialized()
+
+
+def test_an_emergency_empties_the_cache_of_a_gpu_in_use(monkeypatch):
+    """The calls alone, on a machine without a GPU."""
+    reserved = {0: 3 << 20, 1: 5 << 20}
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", reserved.__getitem__)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: reserved.update({0: 1 << 20, 1: 0}))
+    assert GarbageCollector().emergency()["cuda_bytes"] == 7 << 20

@@ -288,6 +288,21 @@ def test_a_forked_child_collects_by_itself_until_it_makes_steps():
         assert collector.stats()["full_asked"] == 1
 
 
+def test_facts_go_into_the_run_when_it_stops_and_not_from_idle_children(run):
+    def stored():
+        return [file.name for file in run.path.iterdir() if file.is_file() and b"longest_pause_seconds" in file.read_bytes()]
+
+    with GarbageCollector() as collector:
+        collector.step()
+        pid = os.fork()
+        if pid == 0:
+            collector.stop()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert stored() == []
+    assert len(stored()) == 1
+
+
 def test_threads_that_collect_and_step_at_the_same_time():
     over = threading.Event()
 

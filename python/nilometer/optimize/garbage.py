@@ -105,6 +105,7 @@ class GarbageCollector:
         self._pauses = PauseRecorder()
         self._lock = threading.RLock()
         self._is_started = self._is_scheduling = self._freezes = self._has_frozen = False
+        self._is_child = False
         self._watch: StepWatch | None = None
         self._begin()
 
@@ -391,6 +392,9 @@ class GarbageCollector:
         )
 
     def _tell_facts(self) -> None:
+        # What a forked child that made no steps knows is not what is known of the training.
+        if self._is_child and self._steps == 0:
+            return
         for subject, values in self.facts().items():
             in_run.tell_facts(subject, values)
 
@@ -398,6 +402,7 @@ class GarbageCollector:
         """In the child: the same settings, Python collecting by itself until the child makes steps, and statistics of its own."""
         self._lock = threading.RLock()
         self._watch = None
+        self._is_child = True
         self._pauses.own_thread = 0
         if self._is_started:
             self._begin()
