@@ -10,8 +10,9 @@ from typing import Any
 from .._files import write_json
 from .._trouble import require_type
 from .alerts import Alerts
-from .leak import COUNTED_OBJECTS, LeakDetector
+from .leak import LeakDetector
 from .leak_report import LeakReport
+from .object_counts import COUNTED_OBJECTS
 from .oom import OOMDetector
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, OOM_PERCENT
 from .prediction import OOMPrediction

@@ -26,11 +26,18 @@ if TYPE_CHECKING:
     from .checkpointing import checkpoint_model as checkpoint_model
     from .checkpointing import checkpoint_plans as checkpoint_plans
     from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .garbage import GarbageCollector as GarbageCollector
+    from .leaked_objects import ObjectReport as ObjectReport
+    from .loading import LoaderReport as LoaderReport
+    from .loading import inspect_loader as inspect_loader
     from .memory_fit import MemoryFit as MemoryFit
     from .micro_batches import language_model_loss_sum as language_model_loss_sum
     from .model_steps import StepOutcome as StepOutcome
     from .model_steps import Tier as Tier
     from .model_steps import apply_steps as apply_steps
+    from .object_leaks import ObjectLeaks as ObjectLeaks
+    from .shared_dataset import share_dataset as share_dataset
+    from .shared_list import SharedList as SharedList
     from .token_batches import TokenBudgetBatches as TokenBudgetBatches
     from .trainer_batches import fit_lightning_batch as fit_lightning_batch
     from .trainer_batches import fit_trainer_batch as fit_trainer_batch
@@ -40,8 +47,13 @@ _HOMES = {
     "BatchSize": "batch_size",
     "BatchStep": "adaptive_batches",
     "CheckpointOutcome": "checkpointing",
+    "GarbageCollector": "garbage",
+    "LoaderReport": "loading",
     "MemoryFit": "memory_fit",
     "NoBatchFits": "batch_size",
+    "ObjectLeaks": "object_leaks",
+    "ObjectReport": "leaked_objects",
+    "SharedList": "shared_list",
     "StepOutcome": "model_steps",
     "TensorMeter": "accounting",
     "Tier": "model_steps",
@@ -53,8 +65,10 @@ _HOMES = {
     "find_batch_size": "batch_size",
     "fit_lightning_batch": "trainer_batches",
     "fit_trainer_batch": "trainer_batches",
+    "inspect_loader": "loading",
     "language_model_loss_sum": "micro_batches",
     "meter_for": "accounting",
+    "share_dataset": "shared_dataset",
 }
 
 __all__ = sorted(_HOMES)
