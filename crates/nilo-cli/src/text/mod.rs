@@ -1,5 +1,6 @@
 //! Results as words and lines.
 
+pub(crate) mod advice;
 pub(crate) mod alerts;
 pub(crate) mod bars;
 pub(crate) mod compared;
@@ -14,6 +15,8 @@ pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;
 pub(crate) mod oom;
+pub(crate) mod optimize;
+pub(crate) mod optimize_markdown;
 pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod summary;
