@@ -37,6 +37,17 @@ if TYPE_CHECKING:
     from .metrics import MetricTracker as MetricTracker
     from .metrics import ScoreDistributionTracker as ScoreDistributionTracker
     from .metrics import TrainingLogger as TrainingLogger
+    from .optimize import MemoryOptimizationConfig as MemoryOptimizationConfig
+    from .optimize import MemoryOptimizationSystem as MemoryOptimizationSystem
+    from .optimize import TrainingMemoryConfig as TrainingMemoryConfig
+    from .optimize import TrainingMemoryOptimizer as TrainingMemoryOptimizer
+    from .optimize import create_memory_efficient_config as create_memory_efficient_config
+    from .optimize import create_memory_optimized_config as create_memory_optimized_config
+    from .optimize import estimate_memory_requirements as estimate_memory_requirements
+    from .optimize import memory_efficient_context as memory_efficient_context
+    from .optimize import memory_efficient_decorator as memory_efficient_decorator
+    from .optimize import memory_efficient_training as memory_efficient_training
+    from .optimize import quick_memory_optimization as quick_memory_optimization
     from .profiling import ComprehensiveProfiler as ComprehensiveProfiler
     from .profiling import GPUMemoryProfiler as GPUMemoryProfiler
     from .profiling import ThroughputTracker as ThroughputTracker
@@ -61,6 +72,17 @@ _HOMES = {
     "MetricTracker": "metrics",
     "ScoreDistributionTracker": "metrics",
     "TrainingLogger": "metrics",
+    "MemoryOptimizationConfig": "optimize",
+    "MemoryOptimizationSystem": "optimize",
+    "TrainingMemoryConfig": "optimize",
+    "TrainingMemoryOptimizer": "optimize",
+    "create_memory_efficient_config": "optimize",
+    "create_memory_optimized_config": "optimize",
+    "estimate_memory_requirements": "optimize",
+    "memory_efficient_context": "optimize",
+    "memory_efficient_decorator": "optimize",
+    "memory_efficient_training": "optimize",
+    "quick_memory_optimization": "optimize",
     "ComprehensiveProfiler": "profiling",
     "GPUMemoryProfiler": "profiling",
     "ThroughputTracker": "profiling",

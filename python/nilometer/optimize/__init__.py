@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from .checkpointing import checkpoint_model as checkpoint_model
     from .checkpointing import checkpoint_plans as checkpoint_plans
     from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .config import MemoryOptimizationConfig as MemoryOptimizationConfig
+    from .config import TrainingMemoryConfig as TrainingMemoryConfig
+    from .config import create_memory_efficient_config as create_memory_efficient_config
+    from .config import create_memory_optimized_config as create_memory_optimized_config
+    from .config import load_configs as load_configs
+    from .config import write_config_template as write_config_template
     from .garbage import GarbageCollector as GarbageCollector
     from .leaked_objects import ObjectReport as ObjectReport
     from .loading import LoaderReport as LoaderReport
@@ -50,6 +56,7 @@ _HOMES = {
     "GarbageCollector": "garbage",
     "LoaderReport": "loading",
     "MemoryFit": "memory_fit",
+    "MemoryOptimizationConfig": "config",
     "NoBatchFits": "batch_size",
     "ObjectLeaks": "object_leaks",
     "ObjectReport": "leaked_objects",
@@ -58,17 +65,22 @@ _HOMES = {
     "TensorMeter": "accounting",
     "Tier": "model_steps",
     "TokenBudgetBatches": "token_batches",
+    "TrainingMemoryConfig": "config",
     "apply_steps": "model_steps",
     "checkpoint_model": "checkpointing",
     "checkpoint_plans": "checkpointing",
     "chunked_cross_entropy": "chunked_loss",
+    "create_memory_efficient_config": "config",
+    "create_memory_optimized_config": "config",
     "find_batch_size": "batch_size",
     "fit_lightning_batch": "trainer_batches",
     "fit_trainer_batch": "trainer_batches",
     "inspect_loader": "loading",
     "language_model_loss_sum": "micro_batches",
+    "load_configs": "config",
     "meter_for": "accounting",
     "share_dataset": "shared_dataset",
+    "write_config_template": "config",
 }
 
 __all__ = sorted(_HOMES)
