@@ -52,7 +52,7 @@ class ModelOptimization:
             "memory_before_mb": round(self.before_bytes / _MIB, 3),
             "memory_after_mb": round(self.after_bytes / _MIB, 3),
             "optimizations_applied": applied,
-            "optimizations": [_storage_row(saving) for saving in self.storage] + [_step_row(outcome) for outcome in self.outcomes],
+            "optimizations": [_storage_row(saving) for saving in self.storage] + [optimization_row(outcome) for outcome in self.outcomes],
             "measured_on": self.measured_on,
             "model": {"parameter_count": self.facts.get("parameters"), "footprint_mb": round(self.facts.get("weight_bytes", 0) / _MIB, 3)},
         }
@@ -127,13 +127,14 @@ def largest_batch(
         except NoBatchFits as refusal:
             return {"sample": rows, "largest": 0, "is_verified": True, "reason": str(refusal)}
         return _batch_row(rows, found.batch_size, found.fit, budget_bytes, is_verified=True)
-    fit = _small_fit(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), rows, budget_bytes)
+    fit = predicted_fit(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), rows, budget_bytes)
     if fit is None:
         return {"sample": rows, "largest": None, "is_verified": False, "reason": "a step of the sample takes most of the budget already"}
     return _batch_row(rows, fit.largest_batch(0.92 * budget_bytes), fit, budget_bytes, is_verified=False)
 
 
-def _small_fit(trial_of: Callable[[int], Trial], rows: int, budget_bytes: int) -> MemoryFit | None:
+def predicted_fit(trial_of: Callable[[int], Trial], rows: int, budget_bytes: int) -> MemoryFit | None:
+    """How memory grows with the batch, from a step of these rows and one of twice as many; None where that would not fit."""
     points = []
     for batch in (rows, 2 * rows):
         if points and 2 * points[0][2] > _SAFE_SHARE * budget_bytes:
@@ -160,7 +161,8 @@ def _storage_row(saving: StorageSaving) -> dict[str, Any]:
     return {"name": saving.name, "applied": True, "reason": saving.reason, "saved_mb": round(saving.saved_bytes / _MIB, 3), "measured": "tensor bytes"}
 
 
-def _step_row(outcome: StepOutcome) -> dict[str, Any]:
+def optimization_row(outcome: StepOutcome) -> dict[str, Any]:
+    """A step that was tried, for reports."""
     return {
         "name": outcome.name,
         "applied": outcome.applied,
