@@ -11,7 +11,7 @@ import torch
 from .accounting import device_of
 from .batch_size import NoBatchFits, find_batch_size
 from .in_run import tell_optimization
-from .memory_fit import MemoryFit, fit_memory
+from .level_trace import SMALL, largest_within, step_levels
 from .micro_batches import batch_length
 from .model_facts import facts_of_model
 from .model_steps import STEPS, ModelStep, StepOutcome, apply_steps
@@ -22,8 +22,8 @@ from .sample_inputs import declared_sample, resized
 from .trial import LossFunction, Trial, measure_step
 
 _MIB = 1 << 20
-# Of what a first probe says, the next may take this share of the budget.
-_SAFE_SHARE = 0.5
+MARGIN = 0.92
+"""The share of a budget that a foretold batch may take: allocators round and fragment."""
 
 
 @dataclass
@@ -126,34 +126,30 @@ def largest_batch(
             found = find_batch_size(step, model, optimizer, budget_bytes=budget_bytes)
         except NoBatchFits as refusal:
             return {"sample": rows, "largest": 0, "is_verified": True, "reason": str(refusal)}
-        return _batch_row(rows, found.batch_size, found.fit, budget_bytes, is_verified=True)
-    fit = predicted_fit(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), rows, budget_bytes)
-    if fit is None:
-        return {"sample": rows, "largest": None, "is_verified": False, "reason": "a step of the sample takes most of the budget already"}
-    return _batch_row(rows, fit.largest_batch(0.92 * budget_bytes), fit, budget_bytes, is_verified=False)
+        return _batch_row(rows, found.batch_size, found.fit.per_sample(), budget_bytes, is_verified=True)
+    found_here = predicted_batch(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), MARGIN * budget_bytes)
+    if found_here is None:
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; ask for verify_batch=True"}
+    return _batch_row(rows, *found_here, budget_bytes, is_verified=False)
 
 
-def predicted_fit(trial_of: Callable[[int], Trial], rows: int, budget_bytes: int) -> MemoryFit | None:
-    """How memory grows with the batch, from a step of these rows and one of twice as many; None where that would not fit."""
-    points = []
-    for batch in (rows, 2 * rows):
-        if points and 2 * points[0][2] > _SAFE_SHARE * budget_bytes:
-            break
-        tried = attempt(lambda batch=batch: measure_step(trial_of(batch), timed=False))  # type: ignore[misc]
-        if tried.result is None:
-            release()
-            break
-        points.append((batch, 1, tried.result.peak_bytes))
-    return fit_memory(points) if len(points) > 1 else None
+def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tuple[int, float] | None:
+    """The largest batch within a budget and the bytes of one more sample, foretold from two small steps; None where these do not tell."""
+    tried = attempt(lambda: (step_levels(trial_of(SMALL[0])), step_levels(trial_of(SMALL[1]))))
+    if tried.result is None:
+        release()
+        return None
+    first, second = tried.result
+    return largest_within(first, second, *SMALL, budget_bytes)
 
 
-def _batch_row(rows: int, largest: int, fit: MemoryFit, budget_bytes: int, *, is_verified: bool) -> dict[str, Any]:
+def _batch_row(rows: int, largest: int, bytes_per_sample: float, budget_bytes: int, *, is_verified: bool) -> dict[str, Any]:
     return {
         "sample": rows,
         "largest": largest,
         "is_verified": is_verified,
         "budget_mb": round(budget_bytes / _MIB, 3),
-        "mb_per_sample": round(fit.per_sample() / _MIB, 6),
+        "mb_per_sample": round(bytes_per_sample / _MIB, 6),
     }
 
 

@@ -56,3 +56,27 @@ def resized(sample: Any, batch: int) -> Any:
         return leaf[index.to(leaf.device)] if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf
 
     return tree_map(resize, sample)
+
+
+def made_samples(model: torch.nn.Module, seq_len: int | None) -> list[Any]:
+    """Inputs of one row that the model may take, the likeliest first: by its configuration, what it declares, or its first layer."""
+    device = device_of(model)
+    config = getattr(model, "config", None)
+    vocabulary = getattr(config, "vocab_size", None)
+    found: list[Any] = []
+    if isinstance(vocabulary, int) and getattr(model, "main_input_name", "input_ids") == "input_ids":
+        length = seq_len or min(128, getattr(config, "max_position_embeddings", 128) or 128)
+        ids = torch.arange(length, device=device).remainder(vocabulary)[None]
+        found.append({"input_ids": ids, "labels": ids.clone()} if is_causal(model) else {"input_ids": ids})
+    declared, _ = declared_sample(model)
+    if declared is not None:
+        found.append(declared)
+    first = next((module for module in model.modules() if next(module.children(), None) is None and next(module.parameters(), None) is not None), None)
+    if isinstance(first, torch.nn.Embedding):
+        found.append(torch.arange(seq_len or 128, device=device).remainder(first.num_embeddings)[None])
+    elif isinstance(first, torch.nn.Linear):
+        dtype = first.weight.dtype
+        if seq_len is not None:
+            found.append(torch.ones(1, seq_len, first.in_features, device=device, dtype=dtype))
+        found.append(torch.ones(1, first.in_features, device=device, dtype=dtype))
+    return found

@@ -41,9 +41,9 @@ def _segmented(model: torch.nn.Sequential, segments: int) -> Callable[[], None]:
 
     def forward(given: Any) -> Any:
         if not (torch.is_grad_enabled() and model.training):
-            return plain(given)
+            return plain(given)  # type: ignore[no-untyped-call]
         # The first segment's input needs a gradient for its own backward pass only in the reentrant variant.
-        return checkpoint_sequential(modules, count, given, use_reentrant=False)
+        return checkpoint_sequential(modules, count, given, use_reentrant=False)  # type: ignore[no-untyped-call]
 
     model.forward = forward  # type: ignore[method-assign]
 
@@ -51,6 +51,6 @@ def _segmented(model: torch.nn.Sequential, segments: int) -> Callable[[], None]:
         if own is None:
             del model.forward
         else:
-            model.forward = own
+            model.forward = own  # type: ignore[method-assign]
 
     return undo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections import deque
@@ -67,6 +68,8 @@ class MemoryOptimizationSystem:
         self._owns_collector = self._is_started = False
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
+        self._own_full_collections = 0
+        self._steps_collector = False
         self.monitor.add_alert_callback(self._on_alert)
 
     __reduce__ = refuse_pickling
@@ -84,6 +87,7 @@ class MemoryOptimizationSystem:
             pressure=config.memory_critical_threshold,
             limit_bytes=self.limit_bytes,
         )
+        self._steps_collector = self._owns_collector
         if config.enable_memory_profiling:
             self.lines.start()
             self.leaks = _object_leaks(config.profile_top_n)
@@ -120,18 +124,24 @@ class MemoryOptimizationSystem:
         limit = _native.memory_limit()
         return self.config.max_memory_bytes if limit is None else min(limit[0], self.config.max_memory_bytes)
 
+    def use_collector(self, collector: GarbageCollector) -> None:
+        """Steps go to this collector, which somebody else starts and stops."""
+        self.collector = collector
+        self._steps_collector = True
+
     def step(self, samples: int = 0) -> None:
         """Once per training step, after `optimizer.step()`: garbage is collected here, objects that stay are counted, throughput is measured."""
         self.steps += 1
         self.samples += samples
-        if self.collector is not None and self._owns_collector:
+        if self.collector is not None and self._steps_collector:
             self.collector.step()
         if self.leaks is not None:
             self.leaks.step()
 
     def optimize_memory_usage(self) -> dict[str, Any]:
         """Gives back what nobody uses: garbage, what was registered for cleanup, PyTorch's cache, unused heap. `memory_saved_mb` is measured, and may be 0."""
-        collect = (lambda: self.collector.collect(2)) if self.collector is not None else _collect
+        collector = self.collector
+        collect = gc.collect if collector is None else (lambda: collector.collect(2))
         actions = [("garbage collection", collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)]
         if self.leaks is not None:
             actions.insert(0, ("registered objects", self.leaks.cleanup))
@@ -194,12 +204,20 @@ class MemoryOptimizationSystem:
         for done in reversed(self.model_optimizations):
             done.undo()
 
+    def status(self) -> dict[str, Any]:
+        """The monitor's report. It counts objects, which takes a full collection: none that the program asked for."""
+        before = self._full_collections()
+        status = self.monitor.get_status_report()
+        self._own_full_collections += self._full_collections() - before
+        return status
+
     def facts(self) -> dict[str, Any]:
         """What is known of the program, by subject, as the rules of advice take it."""
         facts: dict[str, Any] = {"host": host_facts(self.monitor.profiler.read(), self.limit_bytes), "torch": torch_facts()}
         if self.collector is not None:
             for subject, values in self.collector.facts().items():
                 facts[subject] = {**values, **facts.get(subject, {})}
+            facts["gc"]["full_collections_asked"] = self._full_collections() - self._own_full_collections
         if self.buffers is not None:
             facts["buffers"] = buffer_facts(self.buffers)
         if self.model_optimizations:
@@ -240,6 +258,9 @@ class MemoryOptimizationSystem:
         """How long it has watched."""
         return (self._ended_at or time.perf_counter()) - self._begun_at if self._begun_at else 0.0
 
+    def _full_collections(self) -> int:
+        return 0 if self.collector is None else int(self.collector.stats()["full_asked"])
+
     def _on_alert(self, alert: dict[str, Any]) -> None:
         self.alerts.append(alert)
         if alert["type"] == "critical_memory" and self._is_started and self.collector is not None:
@@ -249,12 +270,6 @@ class MemoryOptimizationSystem:
 def _percent(share: float) -> float:
     # 1 is one percent to whoever takes percentages.
     return 100.0 * share
-
-
-def _collect() -> int:
-    import gc
-
-    return gc.collect()
 
 
 def _buffer_manager(config: MemoryOptimizationConfig) -> BufferManager | None:

@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
     """Everything that is known now."""
-    status = system.monitor.get_status_report()
+    status = system.status()
     usage = _usage(system, status)
     trends = {device: one["statistics"]["trend"] for device, one in status["devices"].items()}
     latest = system.model_optimizations[-1].as_dict() if system.model_optimizations else None

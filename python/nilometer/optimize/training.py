@@ -19,7 +19,7 @@ from .config import TrainingMemoryConfig
 from .housekeeping import start_collector
 from .micro_batches import batch_length, split_batch
 from .model_facts import facts_of_model
-from .model_optimization import predicted_fit
+from .model_optimization import MARGIN, predicted_batch
 from .model_steps import AUTOCAST, CHUNKED_LOSS, ModelStep, StepOutcome, apply_steps
 from .live_facts import known_facts, recommendations, torch_facts
 from .oom_recovery import attempt, release
@@ -217,11 +217,8 @@ class TrainingMemoryOptimizer:
         if limit is None:
             return self.config.max_batch_size
         room = self.config.memory_threshold * limit[0] - process_heap.rss_bytes()
-        parts = list(split_batch(batch, max(1, self.config.initial_batch_size // 2)))
-        fit = predicted_fit(lambda count: loss.trial(model, next(split_batch(batch, count)), optimizer), batch_length(parts[0]), limit[0])
-        if fit is None or fit.per_sample() <= 0:
-            return self.config.initial_batch_size
-        return min(self.config.max_batch_size, int(room / fit.per_sample()))
+        found = predicted_batch(lambda count: loss.trial(model, next(split_batch(batch, count)), optimizer), MARGIN * room)
+        return self.config.initial_batch_size if found is None else min(self.config.max_batch_size, found[0])
 
     @contextlib.contextmanager
     def _budget(self, device: torch.device) -> Iterator[None]:
