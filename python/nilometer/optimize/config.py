@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from .. import _native
 from .._files import write_text
-from .config_checks import at_least, at_most, check_type, fraction
+from .config_checks import at_least, check_type, fraction, in_order
 
 _Config = TypeVar("_Config", bound="_Settings")
 _GIB = 1 << 30
@@ -114,8 +114,8 @@ class MemoryOptimizationConfig(_Settings):
         at_least(self.max_memory_usage_gb, 0, "max_memory_usage_gb", above=True)
         for name in ("memory_warning_threshold", "memory_critical_threshold", "gpu_warning_threshold", "gpu_critical_threshold"):
             fraction(getattr(self, name), name)
-        at_most(self, "memory_warning_threshold", "memory_critical_threshold")
-        at_most(self, "gpu_warning_threshold", "gpu_critical_threshold")
+        in_order(self, "memory_warning_threshold", "memory_critical_threshold", may_be_equal=False)
+        in_order(self, "gpu_warning_threshold", "gpu_critical_threshold", may_be_equal=False)
         for name in ("gc_threshold_0", "gc_threshold_1", "gc_threshold_2", "profile_top_n"):
             at_least(getattr(self, name), 1, name)
         at_least(self.auto_gc_interval, 0, "auto_gc_interval", above=True)
@@ -165,8 +165,8 @@ class TrainingMemoryConfig(_Settings):
     def check(self) -> None:
         for name in ("min_batch_size", "initial_batch_size", "max_batch_size", "checkpoint_segments"):
             at_least(getattr(self, name), 1, name)
-        at_most(self, "min_batch_size", "initial_batch_size")
-        at_most(self, "initial_batch_size", "max_batch_size")
+        in_order(self, "min_batch_size", "initial_batch_size", may_be_equal=True)
+        in_order(self, "initial_batch_size", "max_batch_size", may_be_equal=True)
         fraction(self.memory_threshold, "memory_threshold")
         at_least(self.num_workers, 0, "num_workers")
         if self.effective_batch_size is not None:

@@ -38,8 +38,9 @@ def fraction(value: float, name: str) -> None:
         raise ValueError(f"{name} must be above 0 and at most 1, not {value:g}{hint}")
 
 
-def at_most(config: object, lower: str, upper: str) -> None:
-    """Raises ValueError where the first field is more than the second."""
+def in_order(config: object, lower: str, upper: str, *, may_be_equal: bool) -> None:
+    """Raises ValueError where the first field is not below the second, or more than it."""
     low, high = getattr(config, lower), getattr(config, upper)
-    if low > high:
-        raise ValueError(f"{lower} ({low:g}) must not be more than {upper} ({high:g}): lower {lower} or raise {upper}")
+    if low > high or (low == high and not may_be_equal):
+        relation = "at most" if may_be_equal else "below"
+        raise ValueError(f"{lower} ({low:g}) must be {relation} {upper} ({high:g}): lower {lower} or raise {upper}")

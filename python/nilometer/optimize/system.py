@@ -105,7 +105,8 @@ class MemoryOptimizationSystem:
             self.log_buffers()
         self.monitor.stop_monitoring()
         for subject, values in self.facts().items():
-            tell_facts(subject, values)
+            if subject != "thresholds":
+                tell_facts(subject, values)
         if self.collector is not None and self._owns_collector:
             self.collector.stop()
         self.lines.stop()
@@ -213,6 +214,7 @@ class MemoryOptimizationSystem:
 
     def facts(self) -> dict[str, Any]:
         """What is known of the program, by subject, as the rules of advice take it."""
+        config = self.config
         facts: dict[str, Any] = {"host": host_facts(self.monitor.profiler.read(), self.limit_bytes), "torch": torch_facts()}
         if self.collector is not None:
             for subject, values in self.collector.facts().items():
@@ -225,6 +227,12 @@ class MemoryOptimizationSystem:
             facts["model"] = latest.facts
             if latest.batch is not None and latest.batch.get("largest"):
                 facts["batch"] = {"micro_batch": latest.batch["sample"], "largest_micro_batch": latest.batch["largest"]}
+        facts["thresholds"] = {
+            "host_budget_bytes": config.max_memory_bytes,
+            "warning_ratio": config.memory_warning_threshold,
+            "critical_ratio": config.memory_critical_threshold,
+            "buffer_limit_bytes": config.buffer_bytes,
+        }
         return known_facts(facts)
 
     def generate_optimization_recommendations(self) -> list[dict[str, Any]]:
