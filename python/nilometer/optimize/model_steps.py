@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from .accounting import tensor_bytes
 from .checkpointing import plan_and_apply
 from .chunked_loss import ChunkedHead
 from .in_run import tell_optimization
-from .trial import LossFunction, StepFigures, Trial, measure_step
+from .trial import LossFunction, StepFigures, Trial, measure_step, own_loss
 from .verification import Comparison, compare
 
 # Attention by another kernel sums in another order; float32 agrees to about 1e-7.
@@ -138,7 +139,8 @@ def use_autocast(trial: Trial) -> Callable[[], None]:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device.type, dtype=torch.bfloat16):
-            return earlier(*args, **kwargs)
+            output = earlier(*args, **kwargs)
+        return output if own_loss(output) is not None else tree_map(_in_float32, output)
 
     model.forward = forward
 
@@ -149,6 +151,11 @@ def use_autocast(trial: Trial) -> Callable[[], None]:
             model.forward = own
 
     return undo
+
+
+def _in_float32(leaf: Any) -> Any:
+    """A loss that is computed from the output is computed in 32 bits, as under autocast."""
+    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16 else leaf
 
 
 def use_chunked_loss(trial: Trial) -> Callable[[], None]:

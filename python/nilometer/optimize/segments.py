@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint_sequential
 
+from .checkpointed_forward import put_on
 from .model_steps import ModelStep, Refused, Tier, use_checkpoints
 from .refusals import refusal_of_module
 from .trial import Trial
@@ -33,24 +33,18 @@ def _segmented(model: torch.nn.Sequential, segments: int) -> Callable[[], None]:
         if reason:
             raise Refused(f"module {name} {reason}")
     modules = list(model)
-    if len(modules) < 2:
-        raise Refused("the model has fewer than two modules")
-    count = min(segments, len(modules))
-    own = vars(model).get("forward")
-    plain = model.forward
+    if len(modules) < 2 or len({id(module) for module in modules}) < len(modules):
+        raise Refused("the model has fewer than two modules, or runs one of them twice")
+    return put_on(modules, segments_of(len(modules), segments), gives_tuple=False)
 
-    def forward(given: Any) -> Any:
-        if not (torch.is_grad_enabled() and model.training):
-            return plain(given)  # type: ignore[no-untyped-call]
-        # The first segment's input needs a gradient for its own backward pass only in the reentrant variant.
-        return checkpoint_sequential(modules, count, given, use_reentrant=False)  # type: ignore[no-untyped-call]
 
-    model.forward = forward  # type: ignore[method-assign]
+def segments_of(modules: int, segments: int) -> list[Any]:
+    """Segments of nearly equal length; the last one keeps its activations, as its backward pass comes at once.
 
-    def undo() -> None:
-        if own is None:
-            del model.forward
-        else:
-            model.forward = own  # type: ignore[method-assign]
-
-    return undo
+    >>> segments_of(5, 2)
+    [(0, 1, [0, 1]), 2, 3, 4]
+    """
+    count = min(segments, modules)
+    bounds = [modules * number // count for number in range(count + 1)]
+    units: list[Any] = [(first, end - 1, list(range(first, end))) for first, end in zip(bounds[:-2], bounds[1:-1], strict=True)]
+    return units + list(range(bounds[-2], modules))
