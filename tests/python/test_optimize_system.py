@@ -161,6 +161,31 @@ def test_collections_that_the_program_asks_for_are_recommended_against():
     assert set(found[0]) >= {"rule", "text", "change", "evidence", "confidence", "source"}
 
 
+def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_path):
+    code = """
+        import nilometer
+        class Record:
+            def __init__(self):
+                self.values = [1.0] * 100
+        config = nilometer.MemoryOptimizationConfig(monitoring_interval=0.5, profile_top_n=3)
+        cache = []
+        with nilometer.MemoryOptimizationSystem(config) as optimizer:
+            optimizer.leaks.time_share, optimizer.leaks.every_steps = 1e9, 5
+            optimizer.leaks.on_cleanup(cache.clear)
+            for _ in range(200):
+                cache.append(Record())
+                optimizer.step()
+            report = optimizer.get_comprehensive_report()["object_leaks"]
+            optimizer.export_optimization_report("report.md")
+            assert 0 < len(report["growing"]) <= 3
+            assert any("cache" in str(one["holder"]) for one in report["growing"]), report
+            result = optimizer.optimize_memory_usage()
+            assert result["actions"][0]["name"] == "registered objects" and cache == []
+        assert "Objects that accumulate" in open("report.md").read()
+    """
+    run_program(code, tmp_path)
+
+
 def test_trends_are_named():
     with MemoryOptimizationSystem(QUIET) as optimizer:
         wait_until(lambda: optimizer.get_comprehensive_report()["memory_trend"], "a trend")

@@ -18,6 +18,7 @@ from .config import MemoryOptimizationConfig
 from .housekeeping import Housekeeping, buffer_metrics, start_collector
 from .in_run import newest_step, tell_facts, tell_metrics
 from .live_facts import buffer_facts, host_facts, known_facts, recommendations, torch_facts
+from .object_leaks import ObjectLeaks
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +60,7 @@ class MemoryOptimizationSystem:
         )
         self.buffers: BufferManager | None = _buffer_manager(config)
         self.collector: GarbageCollector | None = None
-        self.leaks: Any = None
+        self.leaks: ObjectLeaks | None = None
         self.alerts: deque[dict[str, Any]] = deque(maxlen=_ALERTS_KEPT)
         self.cleanups: list[dict[str, Any]] = []
         self.model_optimizations: list[ModelOptimization] = []
@@ -90,7 +91,7 @@ class MemoryOptimizationSystem:
         self._steps_collector = self._owns_collector
         if config.enable_memory_profiling:
             self.lines.start()
-            self.leaks = _object_leaks(config.profile_top_n)
+            self.leaks = ObjectLeaks(top_n=config.profile_top_n, trace_lines=True)
         self.monitor.start_monitoring()
         self._housekeeping = Housekeeping(self.collector, self.buffers, config.monitoring_interval, config.auto_gc_interval)
         self._housekeeping.start()
@@ -109,6 +110,8 @@ class MemoryOptimizationSystem:
                 tell_facts(subject, values)
         if self.collector is not None and self._owns_collector:
             self.collector.stop()
+        if self.leaks is not None:
+            self.leaks.stop()
         self.lines.stop()
         self._ended_at = time.perf_counter()
 
@@ -220,6 +223,8 @@ class MemoryOptimizationSystem:
             for subject, values in self.collector.facts().items():
                 facts[subject] = {**values, **facts.get(subject, {})}
             facts["gc"]["full_collections_asked"] = self._full_collections() - self._own_full_collections
+        if self.leaks is not None and self.steps:
+            facts["torch"] |= self.leaks.facts()["torch"]
         if self.buffers is not None:
             facts["buffers"] = buffer_facts(self.buffers)
         if self.model_optimizations:
@@ -286,11 +291,3 @@ def _buffer_manager(config: MemoryOptimizationConfig) -> BufferManager | None:
     except ImportError:
         return None  # numpy is not installed
     return BufferManager(config.buffer_bytes, enable_buffer_compression=config.enable_buffer_compression)
-
-
-def _object_leaks(top_n: int) -> Any:
-    try:
-        from .object_leaks import ObjectLeaks
-    except ImportError:
-        return None
-    return ObjectLeaks(top_n=top_n, trace_lines=True)

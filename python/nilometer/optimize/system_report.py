@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,8 @@ def _system_memory() -> dict[str, Any] | None:
 def _object_leaks(system: MemoryOptimizationSystem, status: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"growth_by_type": status["python_objects"], "counted": status["python_objects_counted"]}
     if system.leaks is not None:
-        found["report"] = system.leaks.report()
+        grown = system.leaks.report()
+        found |= dataclasses.asdict(grown) | {"text": str(grown)}
     return found
 
 
@@ -169,6 +171,8 @@ def as_markdown(report: dict[str, Any]) -> str:
         lines += ["## Buffers", table(["buffer", "hit rate", "compression ratio", "MiB"], rows), ""]
     if report["model"] is not None:
         lines += ["## Model", f"{report['model']['parameter_count']} parameters, {report['model']['footprint_mb']:.1f} MiB", ""]
+    if report["object_leaks"].get("growing"):
+        lines += ["## Objects that accumulate", "```", report["object_leaks"]["text"], "```", ""]
     if report["top_allocations"]:
         rows = [[one["location"], one["size_mb"], one["count"]] for one in report["top_allocations"]]
         lines += ["## Lines that hold the most memory of Python objects", table(["line", "MiB", "objects"], rows), ""]
