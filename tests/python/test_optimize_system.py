@@ -45,20 +45,18 @@ def test_a_trace_that_the_program_began_goes_on():
 def test_what_is_saved_is_measured(tmp_path):
     # In a process of its own: what other tests left free would be given back here.
     code = """
-        import gc, nilometer
-        class Node:
-            pass
-        def garbage():
-            node = Node()
-            node.self, node.data = node, bytearray(200 << 20)
+        import nilometer
         config = nilometer.MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
         with nilometer.MemoryOptimizationSystem(config) as optimizer:
-            garbage()
+            # Blocks of the C heap that are free between others: nobody gives them back by himself.
+            blocks = [bytes(1000) for _ in range(200_000)]
+            kept = blocks[::1000]
+            del blocks
             first = optimizer.optimize_memory_usage()
             second = optimizer.optimize_memory_usage()
         rows = {row["name"]: row["saved_mb"] for row in first["actions"]}
-        assert first["memory_saved_mb"] > 190, first
-        assert rows["garbage collection"] > 190 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
+        assert first["memory_saved_mb"] > 150, first
+        assert rows["heap trim"] > 150 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
         assert first["memory_saved_mb"] == round(first["memory_before_mb"] - first["memory_after_mb"], 3)
         assert 0 <= second["memory_saved_mb"] < 20, second
         assert [row["saved_mb"] for row in optimizer.get_comprehensive_report()["optimizations"]] == [first["memory_saved_mb"], second["memory_saved_mb"]]
