@@ -57,7 +57,7 @@ def test_what_is_saved_is_measured(tmp_path):
         rows = {row["name"]: row["saved_mb"] for row in first["actions"]}
         assert first["memory_saved_mb"] > 150, first
         assert rows["heap trim"] > 150 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
-        assert first["memory_saved_mb"] == round(first["memory_before_mb"] - first["memory_after_mb"], 3)
+        assert abs(first["memory_saved_mb"] - (first["memory_before_mb"] - first["memory_after_mb"])) < 0.01
         assert 0 <= second["memory_saved_mb"] < 20, second
         assert [row["saved_mb"] for row in optimizer.get_comprehensive_report()["optimizations"]] == [first["memory_saved_mb"], second["memory_saved_mb"]]
     """
