@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from .leaked_objects import ObjectReport as ObjectReport
     from .loading import LoaderReport as LoaderReport
     from .loading import inspect_loader as inspect_loader
+    from .loop_recovery import BatchRecovery as BatchRecovery
+    from .loop_recovery import recover_lightning as recover_lightning
+    from .loop_recovery import recover_trainer as recover_trainer
     from .memory_fit import MemoryFit as MemoryFit
     from .micro_batches import language_model_loss_sum as language_model_loss_sum
     from .model_steps import StepOutcome as StepOutcome
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AdaptiveBatches": "adaptive_batches",
+    "BatchRecovery": "loop_recovery",
     "BatchSize": "batch_size",
     "BatchStep": "adaptive_batches",
     "CheckpointOutcome": "checkpointing",
@@ -93,6 +97,8 @@ _HOMES = {
     "memory_efficient_training": "efficient",
     "meter_for": "accounting",
     "quick_memory_optimization": "cleanup",
+    "recover_lightning": "loop_recovery",
+    "recover_trainer": "loop_recovery",
     "share_dataset": "shared_dataset",
     "write_config_template": "config",
 }

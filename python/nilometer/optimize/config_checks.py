@@ -18,7 +18,8 @@ def check_type(value: Any, kind: str, name: str) -> Any:
         kind = kind.removesuffix(" | None")
     if kind == "int" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, _KINDS[kind]) or isinstance(value, bool) != (kind == "bool"):
+    kinds: Any = _KINDS[kind]
+    if not isinstance(value, kinds) or isinstance(value, bool) != (kind == "bool"):
         raise TypeError(f"{name} must be {_WORDS[kind]}, not {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, not {value}")

@@ -45,7 +45,7 @@ def largest_within(first: list[int], second: list[int], small: int, large: int, 
     return best, steepest
 
 
-class _LevelTrace(TensorMeter):
+class _LevelTrace(TensorMeter):  # type: ignore[no-untyped-call]
     """Writes the level down after each operation."""
 
     def __init__(self) -> None:

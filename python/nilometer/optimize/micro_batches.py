@@ -67,7 +67,7 @@ def accumulate(model: torch.nn.Module, batch: Any, loss_sum: LossSum, *, size: i
     total = 0.0
     share = getattr(loss_sum, "share", None)
     for part in split_batch(batch, size):
-        loss = loss_sum(model, part) / targets if share is None else share(model, part, targets)
+        loss: torch.Tensor = loss_sum(model, part) / targets if share is None else share(model, part, targets)
         loss.backward()  # type: ignore[no-untyped-call]
         total += float(loss.detach())
     return total

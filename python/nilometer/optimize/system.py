@@ -13,7 +13,7 @@ from .._trouble import refuse_pickling, require, require_type
 from ..memory import MemoryDebugger
 from . import process_heap
 from .allocation_lines import AllocationLines
-from .cleanup import clean_up, empty_gpu_cache
+from .cleanup import Action, clean_up, empty_gpu_cache
 from .config import MemoryOptimizationConfig
 from .housekeeping import Housekeeping, buffer_metrics, start_collector
 from .in_run import newest_step, tell_facts, tell_metrics
@@ -146,7 +146,7 @@ class MemoryOptimizationSystem:
         """Gives back what nobody uses: garbage, what was registered for cleanup, PyTorch's cache, unused heap. `memory_saved_mb` is measured, and may be 0."""
         collector = self.collector
         collect = gc.collect if collector is None else (lambda: collector.collect(2))
-        actions = [("garbage collection", collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)]
+        actions: list[Action] = [("garbage collection", collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)]
         if self.leaks is not None:
             actions.insert(0, ("registered objects", self.leaks.cleanup))
         result = clean_up(actions)

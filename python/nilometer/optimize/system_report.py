@@ -95,7 +95,7 @@ def _object_leaks(system: MemoryOptimizationSystem, status: dict[str, Any]) -> d
 
 
 def _buffers(statistics: dict[str, Any]) -> dict[str, Any]:
-    chosen = {name: statistics[name] for name in ("hit_rate", "compression_ratio", "entries", "evictions", "policy", "max_bytes") if name in statistics}
+    chosen: dict[str, Any] = {name: statistics[name] for name in ("hit_rate", "compression_ratio", "entries", "evictions", "policy", "max_bytes") if name in statistics}
     chosen["memory_mb"] = _mb(statistics.get("memory_bytes"))
     chosen["replay_buffers"] = {
         name: {

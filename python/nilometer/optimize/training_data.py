@@ -23,7 +23,7 @@ def make_loader(
     is_stream = isinstance(dataset, IterableDataset)
     if not is_stream and not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise TypeError(f"dataset must be a dataset, a sequence of samples or a DataLoader, not {type(dataset).__name__}")
-    sampler = None
+    sampler: DistributedSampler[Any] | None = None
     if world_size() > 1 and not is_stream:
         sampler = DistributedSampler(dataset, shuffle=config.shuffle)
     return DataLoader(
