@@ -91,6 +91,8 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
+# They are functions of PyTorch models: `import *` works without PyTorch too.
+_NEED_TORCH = {"TrainingMemoryOptimizer", "estimate_memory_requirements"}
 _MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
 
 __all__ = [
@@ -105,7 +107,7 @@ __all__ = [
     "log",
     "mark",
     "peak_rss",
-    *sorted(_HOMES),
+    *sorted(_HOMES.keys() - _NEED_TORCH),
 ]
 
 
