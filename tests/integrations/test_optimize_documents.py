@@ -1,11 +1,14 @@
 """The examples of document 002 print what they promise, and its names are where it says."""
 
+import doctest
+import importlib
 import json
 import re
 import runpy
 import subprocess
 import sys
 
+import pytest
 from conftest import ROOT, subprocess_environment
 
 import nilometer
@@ -103,3 +106,12 @@ def test_the_module_passes_its_arguments_on_to_the_command(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["nilometer.optimize", *arguments])
     runpy.run_module("nilometer.optimize", run_name="__main__")
     assert given == [["optimize", *arguments]]
+
+
+MODULES = "estimate level_trace cleanup efficient housekeeping live_facts parameter_storage sample_inputs segments config report_files system training"
+
+
+@pytest.mark.parametrize("module", MODULES.split())
+def test_the_examples_of_a_module_are_right(module):
+    found = doctest.testmod(importlib.import_module(f"nilometer.optimize.{module}"))
+    assert found.attempted > 0 and found.failed == 0

@@ -39,8 +39,8 @@ def estimate_memory_requirements(
     The model is afterwards as it was. `optimizer` is a name (adamw, adam, sgd, sgd_momentum, adafactor, adamw8bit, none) or an optimizer that has made a step.
 
     >>> figures = estimate_memory_requirements(torch.nn.Linear(100, 100), batch_size=64)
-    >>> figures["method"], figures["weights_mb"] == figures["gradients_mb"], figures["optimizer_mb"] == 2 * figures["weights_mb"]
-    ('measured', True, True)
+    >>> figures["method"], figures["weights_mb"], figures["gradients_mb"], figures["optimizer_mb"]
+    ('measured', 0.0385, 0.0385, 0.0771)
     """
     require_type(model, torch.nn.Module, "model")
     require_type(batch_size, int, "batch_size")

@@ -17,8 +17,9 @@ from .cleanup import Action, clean_up, empty_gpu_cache
 from .config import MemoryOptimizationConfig
 from .housekeeping import Housekeeping, buffer_metrics, start_collector
 from .in_run import newest_step, tell_facts, tell_metrics
-from .live_facts import buffer_facts, host_facts, known_facts, recommendations, torch_facts
+from .live_facts import recommendations
 from .object_leaks import ObjectLeaks
+from .system_facts import asked_collections, facts_of_system
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +70,7 @@ class MemoryOptimizationSystem:
         self._owns_collector = self._is_started = False
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
-        self._own_full_collections = 0
+        self.own_full_collections = 0
         self._steps_collector = False
         self.monitor.add_alert_callback(self._on_alert)
 
@@ -210,35 +211,14 @@ class MemoryOptimizationSystem:
 
     def status(self) -> dict[str, Any]:
         """The monitor's report. It counts objects, which takes a full collection: none that the program asked for."""
-        before = self._full_collections()
+        before = asked_collections(self)
         status = self.monitor.get_status_report()
-        self._own_full_collections += self._full_collections() - before
+        self.own_full_collections += asked_collections(self) - before
         return status
 
     def facts(self) -> dict[str, Any]:
         """What is known of the program, by subject, as the rules of advice take it."""
-        config = self.config
-        facts: dict[str, Any] = {"host": host_facts(self.monitor.profiler.read(), self.limit_bytes), "torch": torch_facts()}
-        if self.collector is not None:
-            for subject, values in self.collector.facts().items():
-                facts[subject] = {**values, **facts.get(subject, {})}
-            facts["gc"]["full_collections_asked"] = self._full_collections() - self._own_full_collections
-        if self.leaks is not None and self.steps:
-            facts["torch"] |= self.leaks.facts()["torch"]
-        if self.buffers is not None:
-            facts["buffers"] = buffer_facts(self.buffers)
-        if self.model_optimizations:
-            latest = self.model_optimizations[-1]
-            facts["model"] = latest.facts
-            if latest.batch is not None and latest.batch.get("largest"):
-                facts["batch"] = {"micro_batch": latest.batch["sample"], "largest_micro_batch": latest.batch["largest"]}
-        facts["thresholds"] = {
-            "host_budget_bytes": config.max_memory_bytes,
-            "warning_ratio": config.memory_warning_threshold,
-            "critical_ratio": config.memory_critical_threshold,
-            "buffer_limit_bytes": config.buffer_bytes,
-        }
-        return known_facts(facts)
+        return facts_of_system(self)
 
     def generate_optimization_recommendations(self) -> list[dict[str, Any]]:
         """What the rules of advice recommend on live facts, best first: `rule`, `text`, `change`, `evidence`, `saving`, `confidence`, `source`."""
@@ -270,9 +250,6 @@ class MemoryOptimizationSystem:
     def seconds(self) -> float:
         """How long it has watched."""
         return (self._ended_at or time.perf_counter()) - self._begun_at if self._begun_at else 0.0
-
-    def _full_collections(self) -> int:
-        return 0 if self.collector is None else int(self.collector.stats()["full_asked"])
 
     def _on_alert(self, alert: dict[str, Any]) -> None:
         self.alerts.append(alert)
