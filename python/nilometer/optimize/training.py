@@ -12,23 +12,24 @@ import torch
 from .. import _native
 from .._trouble import refuse_pickling, require, require_type
 from . import process_heap
-from .accounting import TensorMeter, device_of
+from .accounting import TensorMeter, device_of, tensor_bytes
 from .adaptive_batches import AdaptiveBatches
 from .batch_size import NoBatchFits
 from .config import TrainingMemoryConfig
 from .housekeeping import start_collector
+from .in_run import tell_facts
+from .live_facts import known_facts, recommendations, torch_facts
 from .micro_batches import batch_length, split_batch
 from .model_facts import facts_of_model
 from .model_optimization import MARGIN, predicted_batch
 from .model_steps import AUTOCAST, CHUNKED_LOSS, ModelStep, StepOutcome, apply_steps
-from .live_facts import known_facts, recommendations, torch_facts
 from .oom_recovery import attempt, release
 from .probes import at_most
 from .rank_agreement import least, sum_of_all
 from .report_files import write_report
 from .sample_inputs import on_device
 from .segments import checkpoint_step
-from .training_data import epochs, make_loader, same_weights
+from .training_data import epochs, loader_facts, make_loader, same_weights
 from .training_figures import TrainingFigures, as_markdown
 from .training_loss import BatchLoss
 
@@ -106,6 +107,7 @@ class TrainingMemoryOptimizer:
         same_weights(model)
         model.train()
         batches: AdaptiveBatches | None = None
+        batch_bytes = 0
         try:
             with self._budget(place), meter or contextlib.nullcontext():
                 for epoch, of_epoch in enumerate(epochs(loader, num_epochs)):
@@ -113,6 +115,7 @@ class TrainingMemoryOptimizer:
                         batch = on_device(given, place, non_blocking=True)
                         del given
                         if batches is None:
+                            batch_bytes = tensor_bytes(batch)
                             figures.outcomes = self._optimize(model, batch, loss, optimizer)
                             batches = self._batches(model, optimizer, loss, batch, meter)
                             figures.begin(batches.micro_batch)
@@ -128,8 +131,10 @@ class TrainingMemoryOptimizer:
             raise
         finally:
             self._facts = {"model": facts_of_model(model, optimizer, outcomes=figures.outcomes), "torch": torch_facts()}
-            self._facts["batch"] = figures.facts()
+            self._facts |= {"batch": figures.facts(), "loader": loader_facts(loader, batch_bytes)}
             figures.end()
+            for subject, values in known_facts(self._facts).items():
+                tell_facts(subject, values)
             for outcome in reversed(figures.outcomes):
                 outcome.undo()
         return figures.results(self.collector)

@@ -61,3 +61,13 @@ def same_weights(model: torch.nn.Module) -> None:
     if world_size() > 1:
         for tensor in (*model.parameters(), *model.buffers()):
             dist.broadcast(tensor.data, src=0)
+
+
+def loader_facts(loader: DataLoader[Any], batch_bytes: int) -> dict[str, Any]:
+    """For the rules of advice: what waits in the loader. `inspect_loader` measures its workers too."""
+    return {
+        "workers": loader.num_workers,
+        "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
+        "batch_bytes": batch_bytes or None,
+        "pin_memory": loader.pin_memory,
+    }

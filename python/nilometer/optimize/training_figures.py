@@ -11,7 +11,7 @@ from .. import _native
 from . import process_heap
 from .adaptive_batches import BatchStep
 from .config import TrainingMemoryConfig
-from .in_run import newest_step, tell_facts, tell_metrics
+from .in_run import newest_step, tell_metrics
 from .model_optimization import optimization_row
 from .model_steps import StepOutcome
 from .rank_agreement import world_size
@@ -68,7 +68,6 @@ class TrainingFigures:
         self._ended = time.perf_counter()
         self._final_bytes, self._peak_bytes = self._memory()
         self._rows = [optimization_row(outcome) for outcome in self.outcomes]
-        tell_facts("batch", self.facts())
 
     def facts(self) -> dict[str, Any]:
         """For the rules of advice."""
