@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import nilometer
 from nilometer import NilometerWarning
 from nilometer.optimize import AdaptiveBatches, NoBatchFits, TensorMeter, TokenBudgetBatches, language_model_loss_sum
 from nilometer.optimize.oom_recovery import attempt, is_out_of_memory, release
@@ -254,3 +255,25 @@ def test_the_examples_are_right(module):
 
     found = doctest.testmod(importlib.import_module(f"nilometer.optimize.{module}"))
     assert found.attempted > 0 and found.failed == 0
+
+
+def test_sizes_are_in_the_run_without_moving_the_steps_of_the_program(recorded):
+    model = mlp()
+    nilometer.init(name="sizes")
+    meter = limited(model, (step_bytes(16) + step_bytes(32)) // 2)
+    with meter:
+        adaptive = batches(model, meter=meter)
+        for _ in range(3):
+            nilometer.log({"loss": adaptive.step(torch.randn(64, 16)).loss})
+    run = recorded()
+    assert list(run.series("loss").step) == [0, 1, 2]
+    assert list(run.series("batch/size").value) == [16] and list(run.series("batch/size").step) == [0]
+    assert [str(mark) for mark in run.marks if "batch size 64 -> 32: out of memory with 64 samples" in str(mark)]
+
+
+def test_sizes_of_a_program_that_logs_nothing_are_in_the_run_too(recorded):
+    nilometer.init(name="silent")
+    adaptive = batches(mlp(), maximum=64)
+    for _ in range(12):
+        adaptive.step(torch.randn(64, 16))
+    assert list(recorded().series("batch/size").value) == [64]

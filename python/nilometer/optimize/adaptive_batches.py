@@ -20,6 +20,8 @@ from .trial import random_state, set_random_state
 
 # A larger size is tried only where one and a half times what it adds is free.
 HEADROOM = 1.5
+# A program that has logged nothing after so many steps counts no steps of its own.
+_PATIENCE_STEPS = 10
 # In an exchange of smallest numbers: no size failed here.
 _NEVER = 1 << 62
 
@@ -41,7 +43,7 @@ class AdaptiveBatches:
 
     `loss_sum(model, micro_batch)` gives the sum of the losses; `count` says over how many targets a batch is averaged.
     When memory runs out on any rank, all ranks drop the step's gradients, put the random state back and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
-    The current run gets the size as `batch/size` and a mark at each change.
+    The current run gets a mark at each change of the size, and the size as `batch/size` (unless `tell_size=False`).
     Gradients are exchanged once per step, after all ranks have agreed that backward went well: pass the model itself, not wrapped in DistributedDataParallel (a wrapper is unwrapped).
 
     >>> model = torch.nn.Linear(8, 1)
@@ -67,6 +69,7 @@ class AdaptiveBatches:
         grow_after: int = 100,
         retry_after: int = 1000,
         meter: TensorMeter | None = None,
+        tell_size: bool = True,
     ) -> None:
         require(minimum >= 1, f"minimum must be positive, not {minimum}")
         require(micro_batch >= minimum, f"micro_batch is {micro_batch}, below minimum, {minimum}")
@@ -92,6 +95,8 @@ class AdaptiveBatches:
         self._steps_since_failure = 0
         self._level_before = 0
         self._told_size: int | None = None
+        self._tells_size = tell_size
+        self._steps = 0
         if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self.model.modules()):
             warnings.warn(
                 "batch normalization depends on the size of micro-batches: gradients will not equal those of the whole batch",
@@ -134,6 +139,7 @@ class AdaptiveBatches:
         self.optimizer.zero_grad(set_to_none=True)
         self._note_success()
         done = BatchStep(float(tried.result or 0.0), self.micro_batch, retries)
+        self._steps += 1
         self._tell_size()
         if not retries and next_size > self.micro_batch:
             tell_mark(f"batch size {self.micro_batch} -> {next_size}: {self._clean_steps} steps without trouble and room for more")
@@ -162,9 +168,11 @@ class AdaptiveBatches:
         self._steps_since_failure = int(state["steps_since_failure"])
 
     def _tell_size(self) -> None:
-        if self.micro_batch != self._told_size:
+        step = newest_step(self._steps if self._steps >= _PATIENCE_STEPS else None)
+        # A figure without a step would be counted as one of the program's own.
+        if self._tells_size and step is not None and self.micro_batch != self._told_size:
             self._told_size = self.micro_batch
-            tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step())
+            tell_metrics({"batch/size": float(self.micro_batch)}, step=step)
 
     def _next_size(self, failed_size: int, samples: int) -> int:
         """The size that this rank would take next: half after a failure (0 below the least), more where there is room."""

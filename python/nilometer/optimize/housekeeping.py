@@ -78,9 +78,10 @@ class Housekeeping(threading.Thread):
     def look(self) -> None:
         """One round."""
         if self._buffers is not None:
-            metrics = buffer_metrics(self._buffers.stats())
-            if metrics:
-                tell_metrics(metrics, step=newest_step())
+            metrics, step = buffer_metrics(self._buffers.stats()), newest_step()
+            # A figure without a step would be counted as one of the program's own.
+            if metrics and step is not None:
+                tell_metrics(metrics, step=step)
         if self._collector is not None and time.monotonic() - self._collected_at >= self._collect_every:
             steps = self._collector.stats()["steps"]
             # Where steps are made, they collect by the same interval.

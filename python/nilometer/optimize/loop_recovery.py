@@ -82,7 +82,7 @@ class BatchRecovery:
             raise NoBatchFits(f"memory ran out with {size} samples, and {self._minimum} is the least: {oom}")
         self.micro_batch = max(self._minimum, size // 2)
         tell_mark(f"batch size {size} -> {self.micro_batch}: out of memory with {size} samples")
-        tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step())
+        tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step(0))
 
     def _note_success(self, rows: int) -> None:
         if self.micro_batch is None:
@@ -91,7 +91,7 @@ class BatchRecovery:
         larger = min(2 * self.micro_batch, (self._failed or rows + 1) - 1)
         if self._clean_steps >= self._grow_after and larger > self.micro_batch:
             tell_mark(f"batch size {self.micro_batch} -> {larger}: {self._clean_steps} steps without trouble")
-            tell_metrics({"batch/size": float(larger)}, step=newest_step())
+            tell_metrics({"batch/size": float(larger)}, step=newest_step(0))
             self.micro_batch, self._clean_steps = larger, 0
 
 

@@ -244,7 +244,7 @@ class MemoryOptimizationSystem:
         if self.buffers is not None:
             metrics = buffer_metrics(self.buffers.stats())
             if metrics:
-                tell_metrics(metrics, step=newest_step())
+                tell_metrics(metrics, step=newest_step(self.steps))
 
     @property
     def seconds(self) -> float:

@@ -212,6 +212,7 @@ class TrainingMemoryOptimizer:
             minimum=config.min_batch_size,
             maximum=max(config.initial_batch_size, largest),
             count=loss.count,
+            tell_size=False,  # it is logged with the loss
             max_grad_norm=config.max_grad_norm,
             meter=meter,
         )

@@ -33,6 +33,8 @@ class TrainingFigures:
         self.sizes: list[tuple[int, int]] = []
         """Steps at which the micro-batch changed, with its new size."""
         self._loss = self._weight = 0.0
+        self._first_step = 0
+        """Steps count on from what the run has: a second training is no second pass over the first."""
         self._rows: list[dict[str, Any]] = []
         self._started = time.perf_counter()
         self._begun = self._ended = 0.0
@@ -43,6 +45,8 @@ class TrainingFigures:
     def begin(self, micro_batch: int) -> None:
         """The first step comes now; what was tried before is not training."""
         self._begun = time.perf_counter()
+        newest = newest_step()
+        self._first_step = 0 if newest is None else newest + 1
         self.sizes.append((0, micro_batch))
 
     def add_step(self, done: BatchStep, samples: int, ooms: int) -> None:
@@ -55,7 +59,7 @@ class TrainingFigures:
         self.ooms = ooms
         if done.micro_batch != self.sizes[-1][1]:
             self.sizes.append((self.steps, done.micro_batch))
-        tell_metrics({"train/loss": done.loss}, step=newest_step(self.steps))
+        tell_metrics({"train/loss": done.loss, "batch/size": float(done.micro_batch)}, step=self._first_step + self.steps - 1)
 
     def take_epoch(self) -> tuple[float, float]:
         """Loss times samples and samples since the last call."""
