@@ -46,4 +46,5 @@ with TrainingMemoryOptimizer(config) as training:
     )
 torch.save(model.state_dict(), folder / f"rank{rank}.pt")
 (folder / f"rank{rank}.json").write_text(json.dumps(results))
+dist.barrier()
 dist.destroy_process_group()

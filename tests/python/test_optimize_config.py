@@ -143,3 +143,18 @@ def test_buffers_never_take_more_than_half_of_a_small_maximum():
     config = MemoryOptimizationConfig(max_memory_usage_gb=0.5)
     assert config.buffer_bytes == 256 << 20
     assert MemoryOptimizationConfig().buffer_bytes == 1 << 30
+
+
+def test_the_command_has_the_same_settings_and_refuses_the_same(nilo):
+    template = nilo("optimize", "--template")
+    assert load_configs(template.stdout) == (MemoryOptimizationConfig(), TrainingMemoryConfig())
+    ours = {"memory": MemoryOptimizationConfig().to_dict(), "training": TrainingMemoryConfig().to_dict()}
+    assert json.loads(template.stdout) == ours
+    assert nilo("run", "--", "true").returncode == 0
+    write_config_template(nilo.folder / "settings.json")
+    assert nilo("optimize", "--config", "settings.json").returncode in (0, 1)
+    for wrong in ({"memory_warning_threshold": 0.9}, {"min_batch_size": 64}, {"monitor_interval": 1}, {"pin_memory": 1}, {"memory": {"num_workers": 1}}):
+        (nilo.folder / "wrong.json").write_text(json.dumps(wrong))
+        assert nilo("optimize", "--config", "wrong.json").returncode == 2, wrong
+        with pytest.raises((ValueError, TypeError)):
+            load_configs(nilo.folder / "wrong.json")
