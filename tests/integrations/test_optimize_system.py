@@ -1,7 +1,5 @@
 """Models in the memory optimization system: every saving is measured, results stay what they were, and everything can be undone."""
 
-import json
-
 import pytest
 import torch
 from tiny import language_model
@@ -9,7 +7,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import nilometer
-from nilometer.optimize import MemoryOptimizationConfig, MemoryOptimizationSystem, TensorMeter
+from nilometer.optimize import MemoryOptimizationConfig, MemoryOptimizationSystem, TensorMeter, checkpoint_model
 from nilometer.optimize.parameter_storage import compact_parameters, model_bytes
 
 QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
@@ -135,14 +133,18 @@ def test_what_was_tried_is_in_the_run_and_in_the_report(optimizer, recorded, tmp
     nilometer.init(name="optimized")
     model, sample = blocks(), torch.randn(512, 64)
     result = optimizer.optimize_model_architecture(model, sample)
-    optimizer.optimize_memory_usage()
+    cleanup = optimizer.optimize_memory_usage()
     optimizer.export_optimization_report(tmp_path / "report.md")
-    rows = json.loads(json.dumps(optimizer.get_comprehensive_report()["optimizations"]))
-    path = nilometer.current_run().path
-    nilometer.finish()
+    rows = optimizer.get_comprehensive_report()["optimizations"]
+    optimizer.undo()
+    outcome = checkpoint_model(model, sample)
     plan = next(row for row in rows if row["name"] == "checkpoint plan")
     assert plan["applied"] and plan["saved_mb"] == result["memory_saved_mb"]
-    text = (tmp_path / "report.md").read_text()
-    assert f"| checkpoint plan | yes | {plan['saved_mb']} |" in text
-    stored = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
-    assert stored.count(b'"name":"checkpoint plan"') == 1 or stored.count(b"checkpoint plan") >= 1
+    assert f"| checkpoint plan | yes | {plan['saved_mb']} |" in (tmp_path / "report.md").read_text()
+    told = recorded().summary()["optimizations"]
+    plans = [one for one in told if one["name"] == "checkpoint plan"]
+    assert [one["applied"] for one in plans] == [True, True], "one for each, though steps are made of others"
+    assert plans[0]["before_bytes"] - plans[0]["after_bytes"] == pytest.approx(plan["saved_mb"] * 2**20, abs=1024)
+    assert plans[1]["after_bytes"] == outcome.peak_after_bytes
+    [tidied] = [one for one in told if one["name"] == "cleanup"]
+    assert (tidied["before_bytes"] - tidied["after_bytes"]) / 2**20 == pytest.approx(cleanup["memory_saved_mb"], abs=0.01) or cleanup["memory_saved_mb"] == 0
