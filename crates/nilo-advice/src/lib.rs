@@ -9,7 +9,7 @@ mod rules;
 
 pub use facts::{
     BatchFacts, BufferFacts, CheckpointSaveFacts, CollectorFacts, Facts, HostFacts, LoaderFacts,
-    ModelFacts, TorchFacts,
+    ModelFacts, ThresholdFacts, TorchFacts,
 };
 pub use recommendation::{AdviceConfidence, Recommendation, SavedResource, Saving};
-pub use rules::{AdviceRule, all_rules, recommend};
+pub use rules::{AdviceRule, AdviceSubject, all_rules, recommend};

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SavedResource {
-    /// Memory of the GPU.
+    /// Memory of the GPU, or wherever the model lies.
     GpuMemory,
     /// Memory of the machine.
     HostMemory,

@@ -4,8 +4,10 @@ mod batch;
 mod buffer;
 mod collector;
 mod host;
+mod lenient;
 mod loader;
 mod model;
+mod thresholds;
 mod torch;
 
 use schemars::JsonSchema;
@@ -17,6 +19,7 @@ pub use collector::CollectorFacts;
 pub use host::{CheckpointSaveFacts, HostFacts};
 pub use loader::LoaderFacts;
 pub use model::ModelFacts;
+pub use thresholds::ThresholdFacts;
 pub use torch::TorchFacts;
 
 /// What was measured or read of a program, by subject.
@@ -37,4 +40,6 @@ pub struct Facts {
     pub model: ModelFacts,
     /// Batches and their fit.
     pub batch: BatchFacts,
+    /// What the user allows the program.
+    pub thresholds: ThresholdFacts,
 }

@@ -1,18 +1,62 @@
 //! The rules, by subject: each is a row with a name, a source, and a function from facts to what it found.
 
+mod batch;
+mod buffers;
 mod collector;
+mod figures;
+mod found;
+mod host;
+mod loader;
+mod model;
+mod torch;
+
+#[cfg(test)]
+mod rule_cases;
+#[cfg(test)]
+mod rules_tests;
+
+pub(crate) use found::{Found, found};
 
 use crate::facts::Facts;
-use crate::recommendation::{AdviceConfidence, Recommendation, Saving};
+use crate::recommendation::{AdviceConfidence, Recommendation};
 
-/// What a rule found; together with its row it is a [`Recommendation`].
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) text: String,
-    pub(crate) change: String,
-    pub(crate) evidence: Vec<String>,
-    pub(crate) saving: Option<Saving>,
-    pub(crate) confidence: AdviceConfidence,
+/// What a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdviceSubject {
+    /// Python's garbage collector.
+    Collector,
+    /// Replay buffers and caches.
+    Buffers,
+    /// The data loader.
+    Loader,
+    /// Memory of the process tree.
+    Host,
+    /// GPU memory.
+    Torch,
+    /// The model and its optimizer.
+    Model,
+    /// Batches.
+    Batch,
+}
+
+impl AdviceSubject {
+    /// Its name in a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AdviceSubject::Collector => "garbage collection",
+            AdviceSubject::Buffers => "replay buffers and caches",
+            AdviceSubject::Loader => "the data loader",
+            AdviceSubject::Host => "the C heap",
+            AdviceSubject::Torch => "GPU memory",
+            AdviceSubject::Model => "the model",
+            AdviceSubject::Batch => "batches",
+        }
+    }
+
+    /// Whether it is part of the training loop.
+    pub fn is_training(self) -> bool {
+        !matches!(self, AdviceSubject::Host | AdviceSubject::Buffers)
+    }
 }
 
 /// A rule. It is silent where a fact that it needs is absent.
@@ -20,8 +64,12 @@ pub(crate) struct Found {
 pub struct AdviceRule {
     /// Its name.
     pub name: &'static str,
+    /// What it is about.
+    pub subject: AdviceSubject,
     /// When it speaks, in words.
     pub condition: &'static str,
+    /// The facts without which it is silent; either of two is written `a|b`.
+    pub needs: &'static [&'static str],
     /// Where it comes from.
     pub source: &'static str,
     look: fn(&Facts) -> Option<Found>,
@@ -30,6 +78,16 @@ pub struct AdviceRule {
 impl AdviceRule {
     /// What it recommends.
     pub fn apply(&self, facts: &Facts) -> Option<Recommendation> {
+        self.apply_plausible(&facts.plausible())
+    }
+
+    /// Whether all facts that it needs are known.
+    pub fn is_answerable(&self, facts: &Facts) -> bool {
+        let mut needs = self.needs.iter();
+        needs.all(|need| need.split('|').any(|path| facts.knows(path)))
+    }
+
+    fn apply_plausible(&self, facts: &Facts) -> Option<Recommendation> {
         let found = (self.look)(facts)?;
         Some(Recommendation {
             rule: self.name,
@@ -45,25 +103,38 @@ impl AdviceRule {
 
 /// Every rule, by subject.
 pub fn all_rules() -> impl Iterator<Item = &'static AdviceRule> {
-    collector::RULES.iter()
+    let subjects = [
+        collector::RULES,
+        buffers::RULES,
+        loader::RULES,
+        host::RULES,
+        torch::RULES,
+        model::RULES,
+        batch::RULES,
+    ];
+    subjects.into_iter().flatten()
 }
 
-/// What all rules recommend, best first.
+/// What all rules recommend, best first: what prevents an error, then the largest saving that is likely.
 pub fn recommend(facts: &Facts) -> Vec<Recommendation> {
-    let mut found: Vec<Recommendation> = all_rules().filter_map(|rule| rule.apply(facts)).collect();
-    found.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    let facts = facts.plausible();
+    let mut found: Vec<Recommendation> = all_rules()
+        .filter_map(|rule| rule.apply_plausible(&facts))
+        .collect();
+    found.sort_by(|a, b| {
+        let errors_first = a.saving.is_some().cmp(&b.saving.is_some());
+        errors_first.then_with(|| worth(b).total_cmp(&worth(a)))
+    });
     found
 }
 
-/// What prevents an error comes first, then the largest saving that is likely.
-fn rank(recommendation: &Recommendation) -> f64 {
+/// The share that is saved, by how likely that is.
+fn worth(recommendation: &Recommendation) -> f64 {
     let likely = match recommendation.confidence {
         AdviceConfidence::High => 1.0,
         AdviceConfidence::Medium => 0.7,
         AdviceConfidence::Low => 0.4,
     };
-    let worth = recommendation
-        .saving
-        .map_or(1.5, |saving| saving.ratio.unwrap_or(0.1).clamp(0.0, 1.0));
-    worth * likely
+    let share = recommendation.saving.and_then(|saving| saving.ratio);
+    likely * share.unwrap_or(0.1)
 }

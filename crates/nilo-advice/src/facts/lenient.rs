@@ -1,0 +1,181 @@
+//! Facts from JSON that anybody may have written: what is understood counts, everything else is left out.
+
+use serde_json::{Map, Value};
+
+use super::Facts;
+
+/// A program has a handful of buffers; whoever names thousands has a bug.
+const MOST_BUFFERS: usize = 64;
+/// Numbers of a list, one a rank.
+const MOST_RANKS: usize = 65_536;
+/// No memory, time or count of a training is larger.
+const LARGEST: f64 = 1e18;
+
+impl Facts {
+    /// Facts by subject. A value of the wrong type, a negative one or one beyond all measure is as if it were absent.
+    pub fn from_values(values: &Map<String, Value>) -> Facts {
+        let mut facts = Map::new();
+        for (subject, told) in values {
+            let kept = match told {
+                Value::Object(fields) => understood(fields, &|leaf| reads(&[subject], leaf)),
+                Value::Array(several) => Value::Array(understood_buffers(several)),
+                _ => continue,
+            };
+            if reads(
+                &[],
+                Value::Object(Map::from_iter([(subject.clone(), kept.clone())])),
+            ) {
+                facts.insert(subject.clone(), kept);
+            }
+        }
+        serde_json::from_value(Value::Object(facts)).unwrap_or_default()
+    }
+
+    /// The same without what cannot have been measured: no rule meets a NaN or a negative size.
+    pub fn plausible(&self) -> Facts {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(values)) => Facts::from_values(&values),
+            _ => Facts::default(),
+        }
+    }
+
+    /// Whether something is known of a fact, such as `gc.steps`; of a buffer's, whether it is known of any.
+    pub fn knows(&self, path: &str) -> bool {
+        serde_json::to_value(self).is_ok_and(|facts| knows(&facts, path))
+    }
+}
+
+fn knows(value: &Value, path: &str) -> bool {
+    match value {
+        Value::Array(several) if path.is_empty() => !several.is_empty(),
+        Value::Array(several) => several.iter().any(|one| knows(one, path)),
+        Value::Object(fields) => {
+            let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+            fields.get(name).is_some_and(|field| knows(field, rest))
+        }
+        _ => !value.is_null() && path.is_empty(),
+    }
+}
+
+/// The fields that can be read one by one.
+fn understood(fields: &Map<String, Value>, is_read: &dyn Fn(Value) -> bool) -> Value {
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        let one = |value: Value| Value::Object(Map::from_iter([(name.clone(), value)]));
+        let value = match value {
+            Value::Object(inner) => understood(inner, &|leaf| is_read(one(leaf))),
+            Value::Array(several) => {
+                let numbers = several
+                    .iter()
+                    .filter(|one| one.is_number() && is_usable(one));
+                Value::Array(numbers.take(MOST_RANKS).cloned().collect())
+            }
+            leaf if is_usable(leaf) => leaf.clone(),
+            _ => continue,
+        };
+        if is_read(one(value.clone())) {
+            kept.insert(name.clone(), value);
+        }
+    }
+    Value::Object(kept)
+}
+
+fn understood_buffers(several: &[Value]) -> Vec<Value> {
+    let fields = several.iter().filter_map(Value::as_object);
+    let is_read = |leaf: Value| reads(&["buffers"], Value::Array(vec![leaf]));
+    fields
+        .take(MOST_BUFFERS)
+        .map(|fields| understood(fields, &is_read))
+        .collect()
+}
+
+fn is_usable(value: &Value) -> bool {
+    match value.as_f64() {
+        Some(number) => (0.0..=LARGEST).contains(&number),
+        None => value.is_boolean() || value.is_string(),
+    }
+}
+
+/// Whether facts with this alone can be read.
+fn reads(path: &[&str], value: Value) -> bool {
+    let nested = path.iter().rev().fold(value, |inner, name| {
+        Value::Object(Map::from_iter([((*name).to_owned(), inner)]))
+    });
+    serde_json::from_value::<Facts>(nested).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(value: Value) -> Facts {
+        Facts::from_values(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn what_is_malformed_is_left_out_and_the_rest_counts() {
+        let facts = of(json!({
+            "gc": {"steps": "many", "wall_seconds": 4.0, "total_seconds": -1, "later": {"x": 1}},
+            "host": {"peak_bytes": 1e300, "checkpoint_save": {"times": 2, "spike_bytes": []}},
+            "buffers": [{"name": "a", "bytes": 5}, 7, {"name": 3, "bytes": 6.0, "int64_largest": -2}],
+            "torch": {"rank_peak_bytes": [1.0, -1, "x", 2.0], "steps": 1.5},
+            "model": [1, 2],
+            "unheard": {"of": 1},
+            "batch": 3,
+        }));
+        let mut expected = Facts::default();
+        expected.gc.wall_seconds = Some(4.0);
+        expected.host.checkpoint_save.times = Some(2);
+        expected.torch.rank_peak_bytes = vec![1.0, 2.0];
+        for (name, bytes) in [("a", 5.0), ("", 6.0)] {
+            expected.buffers.push(crate::BufferFacts {
+                name: name.to_owned(),
+                bytes: Some(bytes),
+                ..Default::default()
+            });
+        }
+        assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_plausible() {
+        let mut facts = Facts::default();
+        facts.host.peak_bytes = Some(f64::NAN);
+        facts.host.limit_bytes = Some(-5.0);
+        facts.host.rss_bytes = Some(7.0);
+        facts.gc.steps = Some(u64::MAX);
+        facts.torch.rank_peak_bytes = vec![1.0, f64::INFINITY];
+        let mut expected = Facts::default();
+        expected.host.rss_bytes = Some(7.0);
+        expected.torch.rank_peak_bytes = vec![1.0];
+        assert_eq!(facts.plausible(), expected);
+    }
+
+    #[test]
+    fn a_fact_is_known_by_its_path() {
+        let facts = of(
+            json!({"gc": {"steps": 3}, "buffers": [{"bytes": 5}], "host": {"checkpoint_save": {"times": 0}}}),
+        );
+        for path in ["gc.steps", "buffers.bytes", "host.checkpoint_save.times"] {
+            assert!(facts.knows(path), "{path}");
+        }
+        for path in [
+            "gc.enabled",
+            "buffers.policy",
+            "torch.rank_peak_bytes",
+            "gc",
+            "none",
+            "",
+        ] {
+            assert!(!facts.knows(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn thousands_of_buffers_are_a_bug() {
+        let buffers: Vec<Value> = (0..5000).map(|number| json!({"bytes": number})).collect();
+        assert_eq!(of(json!({"buffers": buffers})).buffers.len(), MOST_BUFFERS);
+    }
+}

@@ -1,0 +1,194 @@
+//! Batches.
+
+use nilo_sample::units::format_bytes;
+
+use super::figures::step_time;
+use super::{AdviceRule, AdviceSubject, Found, found};
+use crate::facts::Facts;
+use crate::recommendation::AdviceConfidence::{Low, Medium};
+
+/// Memory that ran out less often than this may have been chance.
+const LEAST_RECOVERED: u64 = 3;
+
+pub(super) const RULES: &[AdviceRule] = &[
+    AdviceRule {
+        name: "raise-micro-batch",
+        subject: AdviceSubject::Batch,
+        condition: "gradients are accumulated although a larger micro-batch fits",
+        needs: &[
+            "batch.micro_batch",
+            "batch.largest_micro_batch",
+            "batch.accumulation",
+        ],
+        source: "a fit of memory over batches foretold 16 times the batch without error in our measurement; the time is yours to measure",
+        look: raise_micro_batch,
+    },
+    AdviceRule {
+        name: "use-free-memory",
+        subject: AdviceSubject::Batch,
+        condition: "a batch at least twice as large fits",
+        needs: &["batch.micro_batch", "batch.largest_micro_batch"],
+        source: "a fit of memory over batches; a larger batch changes training",
+        look: use_free_memory,
+    },
+    AdviceRule {
+        name: "lower-micro-batch",
+        subject: AdviceSubject::Batch,
+        condition: "the longest sample is foretold to exceed the budget",
+        needs: &[
+            "batch.longest_sample_peak_bytes",
+            "batch.budget_bytes",
+            "batch.micro_batch",
+        ],
+        source: "a fit of memory over batches and lengths",
+        look: lower_micro_batch,
+    },
+    AdviceRule {
+        name: "weigh-by-targets",
+        subject: AdviceSubject::Batch,
+        condition: "means of micro-batches with different numbers of targets are averaged",
+        needs: &[
+            "batch.accumulation",
+            "batch.target_counts_vary",
+            "batch.weighs_by_targets",
+        ],
+        source: "pytorch/torchtune#1875; gradients were off by 66 % in our measurement, and by 1e-7 when weighted",
+        look: weigh_by_targets,
+    },
+    AdviceRule {
+        name: "recover-outside-except",
+        subject: AdviceSubject::Batch,
+        condition: "an out-of-memory error is recovered from inside of the except block",
+        needs: &["batch.recovers_inside_except"],
+        source: "pytorch/pytorch#18853: the exception keeps the tensors of the step alive",
+        look: recover_outside_except,
+    },
+    AdviceRule {
+        name: "begin-with-what-fits",
+        subject: AdviceSubject::Batch,
+        condition: "memory ran out three times or more and was recovered from",
+        needs: &["batch.recovered_ooms", "batch.micro_batch"],
+        source: "every step that ran out of memory runs again",
+        look: begin_with_what_fits,
+    },
+];
+
+fn raise_micro_batch(facts: &Facts) -> Option<Found> {
+    let batch = &facts.batch;
+    let (now, fits) = (batch.micro_batch?, batch.largest_micro_batch?);
+    let accumulated = batch.accumulation?;
+    if accumulated <= 1 || now == 0 || fits <= now {
+        return None;
+    }
+    let all = now.saturating_mul(accumulated);
+    let size = fits.min(all);
+    let accumulation = all.div_ceil(size);
+    Some(
+        found(
+            "Run larger micro-batches and accumulate fewer",
+            format!("micro-batches of {size}, accumulated {accumulation} times: nilometer.optimize.AdaptiveBatches(..., micro_batch={size})"),
+        )
+        .because(format!(
+            "{accumulated} micro-batches of {now} are accumulated, and {fits} fit"
+        ))
+        .because_if(batch.bytes_per_sample.map(|bytes| {
+            format!("one more sample takes {}", format_bytes(bytes))
+        }))
+        .saves(step_time(None))
+        .with(Medium),
+    )
+}
+
+fn use_free_memory(facts: &Facts) -> Option<Found> {
+    let batch = &facts.batch;
+    let (now, fits) = (batch.micro_batch?, batch.largest_micro_batch?);
+    let accumulates = batch.accumulation.is_some_and(|times| times > 1);
+    if accumulates || now == 0 || fits / now < 2 {
+        return None;
+    }
+    Some(
+        found(
+            "A larger batch fits; it changes training, adapt the learning rate",
+            format!("a batch of up to {fits} (nilometer.optimize.find_batch_size)"),
+        )
+        .because(format!("batches have {now} samples, and {fits} fit"))
+        .saves(step_time(None))
+        .with(Low),
+    )
+}
+
+fn lower_micro_batch(facts: &Facts) -> Option<Found> {
+    let batch = &facts.batch;
+    let (peak, budget) = (batch.longest_sample_peak_bytes?, batch.budget_bytes?);
+    let now = batch.micro_batch?;
+    if peak <= budget {
+        return None;
+    }
+    let per_sample = batch.bytes_per_sample.filter(|bytes| *bytes > 0.0);
+    let fewer = per_sample.map(|bytes| ((peak - budget) / bytes).ceil() as u64);
+    let fits = fewer
+        .and_then(|fewer| now.checked_sub(fewer))
+        .filter(|fits| *fits > 0);
+    let change = match fits {
+        Some(fits) => format!("micro-batches of {fits} instead of {now}"),
+        None => "nilometer.optimize.find_batch_size(step, model, optimizer, length=...)".to_owned(),
+    };
+    Some(
+        found(
+            "Lower the micro-batch before the longest sample comes",
+            format!("{change}, or nilometer.optimize.TokenBudgetBatches(lengths, max_tokens=...)"),
+        )
+        .because(format!(
+            "{now} of the longest sample are foretold to take {}, and a step may hold {}",
+            format_bytes(peak),
+            format_bytes(budget)
+        ))
+        .because_if(per_sample.map(|bytes| format!("one sample takes {}", format_bytes(bytes)))),
+    )
+}
+
+fn weigh_by_targets(facts: &Facts) -> Option<Found> {
+    let batch = &facts.batch;
+    let accumulated = batch.accumulation?;
+    if accumulated <= 1 || !batch.target_counts_vary? || batch.weighs_by_targets? {
+        return None;
+    }
+    Some(
+        found(
+            "Weigh the losses of micro-batches by their targets: the mean of means has other gradients",
+            "nilometer.optimize.AdaptiveBatches with a sum of losses, or loss.sum() / targets of the whole batch",
+        )
+        .because(format!(
+            "{accumulated} micro-batches with different numbers of targets are averaged alike"
+        )),
+    )
+}
+
+fn recover_outside_except(facts: &Facts) -> Option<Found> {
+    let batch = &facts.batch;
+    batch.recovers_inside_except?.then(|| {
+        found(
+            "Recover from running out of memory after the except block, not in it",
+            "nilometer.optimize.AdaptiveBatches, or set a flag in `except torch.OutOfMemoryError` and act on it afterwards",
+        )
+        .because("the exception keeps the tensors of the step alive while the block runs")
+        .because_if(batch.recovered_ooms.filter(|times| *times > 0).map(|times| {
+            format!("memory ran out {times} times")
+        }))
+    })
+}
+
+fn begin_with_what_fits(facts: &Facts) -> Option<Found> {
+    let (times, now) = (facts.batch.recovered_ooms?, facts.batch.micro_batch?);
+    (times >= LEAST_RECOVERED && now > 0).then(|| {
+        found(
+            "Begin with a micro-batch that fits",
+            "micro_batch=nilometer.optimize.find_batch_size(step, model, optimizer, length=...).batch_size",
+        )
+        .because(format!(
+            "memory ran out {times} times; micro-batches have {now} samples"
+        ))
+        .saves(step_time(None))
+        .with(Medium)
+    })
+}

@@ -1,0 +1,273 @@
+//! The data loader.
+
+use nilo_sample::units::format_bytes;
+
+use super::figures::{host_memory, percent, share, step_time};
+use super::{AdviceRule, AdviceSubject, Found, found};
+use crate::facts::Facts;
+use crate::recommendation::AdviceConfidence::{High, Medium};
+
+/// Copied pages are worth a word from this size on: that of the finding of a recording.
+const LEAST_COPIED_BYTES: f64 = 50.0 * 1024.0 * 1024.0;
+/// Batches in preparation may take this share of the limit.
+const PREFETCH_SHARE: f64 = 0.1;
+/// Batches that a worker prepares in advance by default.
+const USUAL_PREFETCH: u64 = 2;
+/// Pinned memory may exceed what was asked for by this factor.
+const PINNED_OVER: f64 = 1.3;
+/// `/dev/shm` is nearly full from this share on.
+const NEARLY_FULL: f64 = 0.8;
+/// Waiting for data is worth a word from this share of a step on.
+const WAITING: f64 = 0.2;
+/// Lengths differ much from this share of their mean on ...
+const LENGTHS_VARY: f64 = 0.5;
+/// ... and padding is worth a word from this share of the tokens on.
+const PADDING: f64 = 0.2;
+/// Copies of a dataset in spawned workers are worth a word from this size on.
+const LEAST_SPAWNED_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
+
+pub(super) const RULES: &[AdviceRule] = &[
+    AdviceRule {
+        name: "share-dataset",
+        subject: AdviceSubject::Loader,
+        condition: "forked workers copy pages of what they share with their parent",
+        needs: &["loader.copied_bytes|loader.worker_private_growth_bytes"],
+        source: "pytorch/pytorch#13246; one serialized buffer instead of a list of dicts took 66 % less in our measurement",
+        look: share_dataset,
+    },
+    AdviceRule {
+        name: "share-spawned-dataset",
+        subject: AdviceSubject::Loader,
+        condition: "spawned workers have a copy of the dataset each",
+        needs: &[
+            "loader.start_method",
+            "loader.workers",
+            "loader.serialized_bytes",
+        ],
+        source: "spawn pickles the dataset for every worker",
+        look: share_spawned_dataset,
+    },
+    AdviceRule {
+        name: "prefetch-less",
+        subject: AdviceSubject::Loader,
+        condition: "batches in preparation take more than 10 % of the memory limit",
+        needs: &[
+            "loader.workers",
+            "loader.prefetch_factor",
+            "loader.batch_bytes",
+            "host.limit_bytes",
+        ],
+        source: "pytorch/pytorch#97432: workers times prefetch_factor times batch",
+        look: prefetch_less,
+    },
+    AdviceRule {
+        name: "pin-exact-sizes",
+        subject: AdviceSubject::Loader,
+        condition: "pinned memory exceeds what was asked for by more than 30 %",
+        needs: &[
+            "loader.pinned_requested_bytes",
+            "loader.pinned_allocated_bytes",
+        ],
+        source: "pytorch/pytorch#95823: pinned memory is rounded up to a power of two",
+        look: pin_exact_sizes,
+    },
+    AdviceRule {
+        name: "enlarge-shared-memory",
+        subject: AdviceSubject::Loader,
+        condition: "/dev/shm is more than 80 % full",
+        needs: &["loader.shm_size_bytes", "loader.shm_peak_bytes"],
+        source: "PyTorch's documentation of sharing strategies; a full /dev/shm ends in a bus error",
+        look: enlarge_shared_memory,
+    },
+    AdviceRule {
+        name: "load-data-faster",
+        subject: AdviceSubject::Loader,
+        condition: "a step waits for data for more than 20 % of its time",
+        needs: &["loader.wait_ratio"],
+        source: "time that a step waits is saved when the next batch is ready",
+        look: load_data_faster,
+    },
+    AdviceRule {
+        name: "batch-by-tokens",
+        subject: AdviceSubject::Loader,
+        condition: "lengths vary by more than half of their mean, and more than 20 % of the tokens are padding",
+        needs: &["loader.length_variation", "loader.padding_ratio"],
+        source: "lhotse-speech/lhotse#640; meta-pytorch/data#788",
+        look: batch_by_tokens,
+    },
+];
+
+fn share_dataset(facts: &Facts) -> Option<Found> {
+    let loader = &facts.loader;
+    let method = loader.start_method.as_deref();
+    let (bytes, evidence, confidence) = match loader.copied_bytes {
+        Some(copied) => {
+            let what = format!(
+                "forked workers copied {} of what they shared with their parent",
+                format_bytes(copied)
+            );
+            (copied, what, High)
+        }
+        None => {
+            let grown = loader.worker_private_growth_bytes?;
+            let what = format!(
+                "private memory of the workers grew by {}",
+                format_bytes(grown)
+            );
+            (grown, what, Medium)
+        }
+    };
+    if bytes < LEAST_COPIED_BYTES || method.is_some_and(|method| method != "fork") {
+        return None;
+    }
+    let objects = loader.dataset_objects;
+    Some(
+        found(
+            "keep the dataset out of Python objects: touching an object's reference count copies its page in every worker",
+            "dataset.items = nilometer.optimize.SharedList(dataset.items), or numpy arrays instead of lists",
+        )
+        .because(evidence)
+        .because_if(objects.map(|objects| format!("the dataset holds {objects} Python objects")))
+        .because_if(loader.serialized_bytes.map(|bytes| {
+            format!("serialized it takes {}, once for all workers", format_bytes(bytes))
+        }))
+        .saves(host_memory(bytes, facts.host.peak_bytes))
+        .with(confidence),
+    )
+}
+
+fn share_spawned_dataset(facts: &Facts) -> Option<Found> {
+    let loader = &facts.loader;
+    let (workers, bytes) = (loader.workers? as f64, loader.serialized_bytes?);
+    let copies = workers * bytes;
+    if loader.start_method.as_deref()? != "spawn" || copies < LEAST_SPAWNED_BYTES {
+        return None;
+    }
+    Some(
+        found(
+            "Share the dataset between spawned workers instead of pickling it to each",
+            "dataset.items = nilometer.optimize.SharedList(dataset.items)",
+        )
+        .because(format!(
+            "{workers} spawned workers hold a copy of {} each",
+            format_bytes(bytes)
+        ))
+        .saves(host_memory(copies, facts.host.peak_bytes))
+        .with(Medium),
+    )
+}
+
+fn prefetch_less(facts: &Facts) -> Option<Found> {
+    let loader = &facts.loader;
+    let (workers, prefetch) = (loader.workers?, loader.prefetch_factor?);
+    let (batch, limit) = (loader.batch_bytes?, facts.host.limit_bytes?);
+    let waiting = workers as f64 * prefetch as f64 * batch;
+    let of_limit = share(waiting, limit)?;
+    if of_limit <= PREFETCH_SHARE {
+        return None;
+    }
+    let (change, kept) = match prefetch > USUAL_PREFETCH {
+        true => {
+            let kept = USUAL_PREFETCH as f64 / prefetch as f64;
+            (
+                format!("DataLoader(prefetch_factor={USUAL_PREFETCH})"),
+                kept,
+            )
+        }
+        false if workers > 1 => {
+            let fewer = workers / 2;
+            (
+                format!("DataLoader(num_workers={fewer})"),
+                fewer as f64 / workers as f64,
+            )
+        }
+        false => return None,
+    };
+    Some(
+        found("Prepare fewer batches in advance", change)
+            .because(format!(
+                "{workers} workers prepare {prefetch} batches of {} each: {}, {} of the limit of {}",
+                format_bytes(batch),
+                format_bytes(waiting),
+                percent(of_limit),
+                format_bytes(limit)
+            ))
+            .saves(host_memory(waiting * (1.0 - kept), facts.host.peak_bytes)),
+    )
+}
+
+fn pin_exact_sizes(facts: &Facts) -> Option<Found> {
+    let loader = &facts.loader;
+    let (asked, taken) = (
+        loader.pinned_requested_bytes?,
+        loader.pinned_allocated_bytes?,
+    );
+    let over = share(taken, asked)?;
+    (over > PINNED_OVER).then(|| {
+        found(
+            "Pin buffers whose size is just below a power of two",
+            "pin_memory=False where batches are small, or PYTORCH_CUDA_ALLOC_CONF=pinned_use_cuda_host_register:True",
+        )
+        .because(format!(
+            "{} were asked for and {} taken: {over:.2} times as much",
+            format_bytes(asked),
+            format_bytes(taken)
+        ))
+        .saves(host_memory(taken - asked, facts.host.peak_bytes))
+        .with(Medium)
+    })
+}
+
+fn enlarge_shared_memory(facts: &Facts) -> Option<Found> {
+    let (size, most) = (facts.loader.shm_size_bytes?, facts.loader.shm_peak_bytes?);
+    let full = share(most, size)?;
+    (full >= NEARLY_FULL).then(|| {
+        found(
+            "use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm",
+            "--shm-size, or torch.multiprocessing.set_sharing_strategy(\"file_system\")",
+        )
+        .because(format!(
+            "/dev/shm held up to {} of {}",
+            format_bytes(most),
+            format_bytes(size)
+        ))
+    })
+}
+
+fn load_data_faster(facts: &Facts) -> Option<Found> {
+    let waits = facts.loader.wait_ratio?.min(1.0);
+    let workers = facts.loader.workers;
+    let more = workers.map_or("os.cpu_count()".to_owned(), |workers| {
+        (workers.saturating_mul(2)).max(2).to_string()
+    });
+    (waits > WAITING).then(|| {
+        found(
+            "Load data faster: the step waits for it",
+            format!(
+                "DataLoader(num_workers={more}, persistent_workers=True, pin_memory=True), or preprocess the data once"
+            ),
+        )
+        .because(format!("{} of the step waits for data", percent(waits)))
+        .because_if(workers.map(|workers| format!("{workers} workers load it")))
+        .saves(step_time(Some(waits)))
+        .with(Medium)
+    })
+}
+
+fn batch_by_tokens(facts: &Facts) -> Option<Found> {
+    let (variation, padding) = (facts.loader.length_variation?, facts.loader.padding_ratio?);
+    let padding = padding.min(1.0);
+    (variation > LENGTHS_VARY && padding > PADDING).then(|| {
+        found(
+            "Batch samples of similar length within a budget of tokens",
+            "DataLoader(batch_sampler=nilometer.optimize.TokenBudgetBatches(lengths, max_tokens=...))",
+        )
+        .because(format!(
+            "{} of the tokens are padding; lengths vary by {} of their mean",
+            percent(padding),
+            percent(variation)
+        ))
+        .saves(step_time(Some(padding)))
+        .with(Medium)
+    })
+}

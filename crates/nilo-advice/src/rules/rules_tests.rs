@@ -1,0 +1,258 @@
+//! Every rule on its cases, and laws that hold for all of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::rule_cases::{RuleCase, cases};
+use super::*;
+
+fn facts_of(value: &Value) -> Facts {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn rule(name: &str) -> &'static AdviceRule {
+    all_rules()
+        .find(|rule| rule.name == name)
+        .unwrap_or_else(|| panic!("no rule {name}"))
+}
+
+fn apply(case: &RuleCase, facts: &Value) -> Option<Recommendation> {
+    rule(case.rule).apply(&facts_of(facts))
+}
+
+/// One value over another, deep; lists element by element.
+fn merged(below: &Value, above: &Value) -> Value {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            let mut all = below.clone();
+            for (key, value) in above {
+                let old = below.get(key).cloned().unwrap_or(Value::Null);
+                all.insert(key.clone(), merged(&old, value));
+            }
+            Value::Object(all)
+        }
+        (Value::Array(below), Value::Array(above)) if below.iter().all(Value::is_object) => {
+            below.iter().zip(above).map(|(a, b)| merged(a, b)).collect()
+        }
+        _ => above.clone(),
+    }
+}
+
+/// Paths of all values that are no object, as JSON pointers with the path that `needs` has.
+fn leaves(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+    let inside = |name: &str| match path {
+        "" => name.to_owned(),
+        _ => format!("{path}.{name}"),
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                leaves(field, &format!("{pointer}/{name}"), &inside(name), found);
+            }
+        }
+        Value::Array(several) if several.first().is_some_and(Value::is_object) => {
+            for (number, one) in several.iter().enumerate() {
+                leaves(one, &format!("{pointer}/{number}"), path, found);
+            }
+        }
+        _ => found.push((pointer.to_owned(), path.to_owned())),
+    }
+}
+
+fn without(facts: &Value, pointer: &str) -> Value {
+    let mut facts = facts.clone();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    let parent = facts.pointer_mut(parent).unwrap();
+    parent.as_object_mut().unwrap().remove(name);
+    facts
+}
+
+fn check_figures(recommendation: &Recommendation) {
+    let name = recommendation.rule;
+    if let Some(saving) = recommendation.saving {
+        let figures = saving.bytes.into_iter().chain(saving.ratio);
+        for figure in figures {
+            assert!(figure.is_finite() && figure >= 0.0, "{name}: {figure}");
+        }
+        assert!(saving.ratio.is_none_or(|ratio| ratio <= 1.0), "{name}");
+    }
+    for text in recommendation
+        .evidence
+        .iter()
+        .chain([&recommendation.text, &recommendation.change])
+    {
+        for word in ["NaN", "inf "] {
+            assert!(!text.contains(word), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_every_rule_has_a_case() {
+    let named: BTreeSet<&str> = all_rules().map(|rule| rule.name).collect();
+    assert_eq!(named.len(), all_rules().count());
+    assert!(named.len() >= 32);
+    let tested: BTreeSet<&str> = cases().iter().map(|case| case.rule).collect();
+    assert_eq!(named, tested);
+    for rule in all_rules() {
+        for text in [rule.condition, rule.source] {
+            assert!(
+                text.len() > 10 && !text.ends_with('.'),
+                "{}: {text}",
+                rule.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_rule_speaks_with_its_figures() {
+    for case in cases() {
+        let name = case.rule;
+        let Some(said) = apply(&case, &case.facts) else {
+            panic!("{name} is silent");
+        };
+        check_figures(&said);
+        assert!(!said.evidence.is_empty(), "{name}");
+        let all = format!("{}\n{}", said.evidence.join("\n"), said.change);
+        for part in case.says {
+            assert!(all.contains(part), "{name} does not say {part:?}:\n{all}");
+        }
+        let saves = said.saving.map(|saving| (saving.bytes, saving.ratio));
+        assert_eq!(saves.is_some(), case.saves.is_some(), "{name}");
+        let (told, expected) = (saves.unwrap_or_default(), case.saves.unwrap_or_default());
+        for (told, expected) in [(told.0, expected.0), (told.1, expected.1)] {
+            let close = match (told, expected) {
+                (Some(told), Some(expected)) => (told - expected).abs() <= 1e-6 * expected,
+                (told, expected) => told == expected,
+            };
+            assert!(close, "{name}: {told:?}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn near_its_condition_a_rule_is_silent() {
+    for case in cases() {
+        assert!(!case.silent.is_empty(), "{}", case.rule);
+        for change in &case.silent {
+            let said = apply(&case, &merged(&case.facts, change));
+            assert!(
+                said.is_none(),
+                "{} speaks with {change}: {said:?}",
+                case.rule
+            );
+        }
+    }
+}
+
+#[test]
+fn without_facts_nobody_speaks() {
+    assert_eq!(recommend(&Facts::default()), []);
+    assert!(!all_rules().any(|rule| rule.is_answerable(&Facts::default())));
+}
+
+#[test]
+fn a_rule_is_silent_exactly_without_the_facts_that_it_needs() {
+    for case in cases() {
+        let rule = rule(case.rule);
+        assert!(rule.is_answerable(&facts_of(&case.facts)), "{}", case.rule);
+        let mut found = Vec::new();
+        leaves(&case.facts, "", "", &mut found);
+        for (pointer, path) in &found {
+            let rest = without(&case.facts, pointer);
+            let is_needed = rule
+                .needs
+                .iter()
+                .any(|need| need.split('|').any(|one| one == path));
+            let facts = facts_of(&rest);
+            assert_eq!(
+                rule.apply(&facts).is_none(),
+                is_needed,
+                "{}: {path}",
+                case.rule
+            );
+            assert_eq!(
+                rule.is_answerable(&facts),
+                !is_needed,
+                "{}: {path}",
+                case.rule
+            );
+        }
+    }
+}
+
+#[test]
+fn impossible_facts_give_no_impossible_figures() {
+    for case in cases() {
+        let mut found = Vec::new();
+        leaves(&case.facts, "", "", &mut found);
+        for (pointer, _) in &found {
+            for odd in [
+                json!(0),
+                json!(1),
+                json!(u64::MAX),
+                json!(1e18),
+                json!(5e-324),
+                json!(-0.0),
+                json!([0.0, 1e18]),
+                json!(""),
+                json!(false),
+            ] {
+                let mut facts = case.facts.clone();
+                *facts.pointer_mut(pointer).unwrap() = odd;
+                let Ok(facts) = serde_json::from_value::<Facts>(facts) else {
+                    continue;
+                };
+                recommend(&facts).iter().for_each(check_figures);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_is_as_absent_as_what_is_missing() {
+    for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {
+        let mut facts = Facts::default();
+        facts.torch.rank_peak_bytes = vec![odd, odd];
+        facts.torch.peak_reserved_bytes = Some(odd);
+        facts.torch.peak_allocated_bytes = Some(odd);
+        facts.host.leak_bytes_per_second = Some(odd);
+        facts.loader.wait_ratio = Some(odd);
+        facts.model.zeroed_gradient_bytes = Some(odd);
+        assert_eq!(recommend(&facts), [], "{odd}");
+    }
+}
+
+#[test]
+fn what_prevents_an_error_comes_first_then_what_is_likely_to_save_most() {
+    let facts = facts_of(&json!({
+        "model": {"zeroed_gradient_bytes": 2e9, "peak_bytes": 1e10, "preserves_random_state": false, "dropout": 0.1, "logits_bytes": 4e9},
+        "loader": {"wait_ratio": 0.3},
+        "gc": {"total_seconds": 5.0, "wall_seconds": 100.0},
+    }));
+    let order: Vec<&str> = recommend(&facts).iter().map(|one| one.rule).collect();
+    assert_eq!(
+        order,
+        [
+            "preserve-random-state",
+            "chunk-cross-entropy",
+            "load-data-faster",
+            "set-gradients-to-none",
+            "raise-collection-thresholds"
+        ]
+    );
+}
+
+#[test]
+fn of_several_buffers_the_one_that_saves_most_is_named() {
+    let facts = facts_of(&json!({"buffers": [
+        {"name": "small", "float64_bytes": 1e7},
+        {"name": "large", "float64_bytes": 1e9},
+        {"name": "middle", "float64_bytes": 1e8},
+    ]}));
+    let said = recommend(&facts);
+    assert_eq!(said.len(), 1);
+    assert!(said[0].evidence[0].contains("'large'"), "{:?}", said[0]);
+}

@@ -1,0 +1,246 @@
+//! GPU memory by PyTorch's account.
+
+use nilo_sample::units::format_bytes;
+
+use super::figures::{LEAST_BYTES, gpu_memory, percent, share, step_time};
+use super::{AdviceRule, AdviceSubject, Found, found};
+use crate::facts::Facts;
+use crate::recommendation::AdviceConfidence::{High, Low, Medium};
+
+/// Memory that the allocator holds beyond its tensors is worth a word from this share on ...
+const RESERVED_SHARE: f64 = 0.2;
+/// ... and from this size on.
+const LEAST_RESERVED_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
+/// A cache that is emptied more often than once in so many steps is filled again each time.
+const STEPS_PER_EMPTYING: f64 = 20.0;
+/// Evaluation is worth a word where it exceeds training by this factor.
+const EVALUATION_OVER: f64 = 1.05;
+/// So much of a device is nearly all of it.
+const NEARLY_ALL: f64 = 0.9;
+/// A rank is out of line where it exceeds the next one by this factor.
+const RANK_OVER: f64 = 1.1;
+/// What accumulates in fewer than every other step is no accumulation.
+const LEAST_TENSORS: f64 = 0.5;
+/// Bytes that every step leaves behind are worth a word from this size on: 1,000 steps keep a MiB.
+const LEAST_RETAINED_BYTES: f64 = LEAST_BYTES / 1000.0;
+
+pub(super) const RULES: &[AdviceRule] = &[
+    AdviceRule {
+        name: "expandable-segments",
+        subject: AdviceSubject::Torch,
+        condition: "the allocator holds more than 20 % and 256 MiB beyond its tensors at the peak",
+        needs: &["torch.peak_reserved_bytes", "torch.peak_allocated_bytes"],
+        source: "PyTorch's notes on CUDA memory management",
+        look: expandable_segments,
+    },
+    AdviceRule {
+        name: "keep-the-cache",
+        subject: AdviceSubject::Torch,
+        condition: "torch.cuda.empty_cache() is called more than once in 20 steps",
+        needs: &["torch.cache_emptied", "torch.steps"],
+        source: "PyTorch's notes on CUDA memory management: memory is taken from the driver anew each time",
+        look: keep_the_cache,
+    },
+    AdviceRule {
+        name: "avoid-allocation-retries",
+        subject: AdviceSubject::Torch,
+        condition: "the allocator ran out, freed its cache and tried again",
+        needs: &["torch.allocation_retries", "torch.steps"],
+        source: "mosaicml/composer#3510: every retry waits for the device",
+        look: avoid_allocation_retries,
+    },
+    AdviceRule {
+        name: "evaluate-in-smaller-batches",
+        subject: AdviceSubject::Torch,
+        condition: "evaluation or generation takes more memory than training",
+        needs: &["torch.evaluation_peak_bytes", "torch.train_peak_bytes"],
+        source: "mosaicml/composer#1776: memory ran out in the first evaluation",
+        look: evaluate_in_smaller_batches,
+    },
+    AdviceRule {
+        name: "balance-ranks",
+        subject: AdviceSubject::Torch,
+        condition: "the peak of one rank is more than 10 % above that of every other",
+        needs: &["torch.rank_peak_bytes"],
+        source: "huggingface/accelerate#2789",
+        look: balance_ranks,
+    },
+    AdviceRule {
+        name: "detach-losses",
+        subject: AdviceSubject::Torch,
+        condition: "tensors with a graph accumulate from step to step",
+        needs: &["torch.graph_tensors_per_step"],
+        source: "PyTorch's FAQ: do not accumulate history across the training loop",
+        look: detach_losses,
+    },
+    AdviceRule {
+        name: "release-tensors",
+        subject: AdviceSubject::Torch,
+        condition: "tensors without a graph accumulate from step to step",
+        needs: &["torch.retained_bytes_per_step"],
+        source: "PyTorch's FAQ: do not hold on to tensors that are not needed",
+        look: release_tensors,
+    },
+];
+
+fn expandable_segments(facts: &Facts) -> Option<Found> {
+    let (reserved, held) = (
+        facts.torch.peak_reserved_bytes?,
+        facts.torch.peak_allocated_bytes?,
+    );
+    let idle = reserved - held;
+    let of_all = share(idle, reserved)?;
+    let is_set = facts.torch.expandable_segments == Some(true);
+    if is_set || of_all <= RESERVED_SHARE || idle < LEAST_RESERVED_BYTES {
+        return None;
+    }
+    Some(
+        found(
+            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        )
+        .because(format!(
+            "PyTorch reserved up to {} for at most {} of tensors: {} of it holds none",
+            format_bytes(reserved),
+            format_bytes(held),
+            percent(of_all)
+        ))
+        .saves(gpu_memory(idle, Some(reserved)))
+        .with(Medium),
+    )
+}
+
+fn keep_the_cache(facts: &Facts) -> Option<Found> {
+    let (emptied, steps) = (facts.torch.cache_emptied?, facts.torch.steps?);
+    (steps > 0 && emptied as f64 * STEPS_PER_EMPTYING > steps as f64).then(|| {
+        found(
+            "Do not empty PyTorch's cache in the training loop",
+            "remove torch.cuda.empty_cache() from the loop; call it once, before evaluation",
+        )
+        .because(format!("it was emptied {emptied} times in {steps} steps"))
+        .saves(step_time(None))
+        .with(Medium)
+    })
+}
+
+fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
+    let (retries, steps) = (facts.torch.allocation_retries?, facts.torch.steps?);
+    let micro_batch = facts.batch.micro_batch.filter(|size| *size > 1);
+    let smaller = micro_batch.map_or("a smaller micro-batch".to_owned(), |size| {
+        format!("a micro-batch of {} instead of {size}", size / 2)
+    });
+    let expandable = match facts.torch.expandable_segments {
+        Some(true) => "",
+        _ => "; before that, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    };
+    (retries > 0 && steps > 0).then(|| {
+        found(
+            "Leave the allocator some room: it stalls the step to free its cache",
+            format!("{smaller} (nilometer.optimize.find_batch_size){expandable}"),
+        )
+        .because(format!(
+            "memory ran out and was freed {retries} times in {steps} steps"
+        ))
+        .saves(step_time(None))
+        .with(Medium)
+    })
+}
+
+fn evaluate_in_smaller_batches(facts: &Facts) -> Option<Found> {
+    let (evaluation, train) = (
+        facts.torch.evaluation_peak_bytes?,
+        facts.torch.train_peak_bytes?,
+    );
+    if evaluation <= EVALUATION_OVER * train || evaluation - train < LEAST_BYTES {
+        return None;
+    }
+    let found = found(
+        "Evaluate in smaller batches and without gradients",
+        "with torch.inference_mode(): a batch size of its own for evaluation (per_device_eval_batch_size)",
+    )
+    .because(format!(
+        "evaluation held up to {}, training {}",
+        format_bytes(evaluation),
+        format_bytes(train)
+    ));
+    let device = facts.torch.device_bytes;
+    Some(
+        match device.filter(|device| evaluation > NEARLY_ALL * device) {
+            Some(device) => found.because(format!("the device has {}", format_bytes(device))),
+            None => found
+                .saves(gpu_memory(evaluation - train, Some(evaluation)))
+                .with(Medium),
+        },
+    )
+}
+
+fn balance_ranks(facts: &Facts) -> Option<Found> {
+    let peaks = &facts.torch.rank_peak_bytes;
+    let (rank, most) = peaks
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let others = peaks
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(other, _)| *other != rank);
+    let next = others.map(|(_, bytes)| bytes).reduce(f64::max)?;
+    if most <= RANK_OVER * next || most - next < LEAST_BYTES {
+        return None;
+    }
+    Some(
+        found(
+            "Balance the memory of the ranks: the fullest decides how large batches can be",
+            format!("give rank {rank} no extra work (logging, evaluation, a second model), and all ranks batches of equal length: nilometer.optimize.TokenBudgetBatches"),
+        )
+        .because(format!(
+            "rank {rank} held up to {}, the next {} of {} ranks",
+            format_bytes(most),
+            format_bytes(next),
+            peaks.len()
+        ))
+        .saves(gpu_memory(most - next, Some(most)))
+        .with(Medium),
+    )
+}
+
+/// Whether tensors that accumulate explain growth.
+pub(super) fn keeps_tensors(facts: &Facts) -> bool {
+    detach_losses(facts).is_some() || release_tensors(facts).is_some()
+}
+
+fn detach_losses(facts: &Facts) -> Option<Found> {
+    let tensors = facts.torch.graph_tensors_per_step?;
+    let bytes = facts.torch.retained_bytes_per_step;
+    (tensors >= LEAST_TENSORS).then(|| {
+        found(
+            "Keep numbers instead of tensors with their graph",
+            "losses.append(loss.item()) or loss.detach() instead of losses.append(loss)",
+        )
+        .because(format!(
+            "{tensors:.1} tensors with a graph are left by every step"
+        ))
+        .because_if(bytes.map(|bytes| format!("{} a step", format_bytes(bytes))))
+    })
+}
+
+fn release_tensors(facts: &Facts) -> Option<Found> {
+    let bytes = facts.torch.retained_bytes_per_step?;
+    if bytes < LEAST_RETAINED_BYTES || detach_losses(facts).is_some() {
+        return None;
+    }
+    let is_certain = facts.torch.graph_tensors_per_step.is_some();
+    Some(
+        found(
+            "Let go of tensors that are kept from step to step",
+            "keep outputs as numbers, or on the CPU (output.cpu()), and bound the list that holds them",
+        )
+        .because(format!(
+            "{} of tensors are left by every step",
+            format_bytes(bytes)
+        ))
+        .with(if is_certain { High } else { Low }),
+    )
+}
