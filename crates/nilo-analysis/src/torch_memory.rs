@@ -11,6 +11,9 @@ pub struct TorchMemorySummary {
     pub device: u32,
     /// Who wrote it, such as `python-4711`.
     pub writer: String,
+    /// The rank of that process in a distributed run.
+    #[serde(skip)]
+    pub rank: Option<u32>,
     /// Most memory held by tensors.
     pub peak_allocated_bytes: Option<u64>,
     /// Most memory that the allocator had taken from the device.
@@ -49,6 +52,7 @@ fn summarize(table: &RecordedTable, device: u32) -> TorchMemorySummary {
     TorchMemorySummary {
         device,
         writer: table.writer.clone(),
+        rank: table.spec.rank,
         peak_allocated_bytes: bytes("peak_allocated_bytes")
             .chain(bytes("allocated_bytes"))
             .max(),

@@ -12,7 +12,29 @@ const PAGE_BYTES: f64 = 4096.0;
 /// Resident memory that grew by less than this share of it was there before.
 const STOOD: f64 = 0.3;
 
+/// Pages that forked processes copied of what they shared with their parent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CopiedPages {
+    pub(crate) workers: usize,
+    pub(crate) bytes: f64,
+}
+
 pub(super) fn find(recording: &Recording) -> Option<Finding> {
+    let CopiedPages { workers, bytes } = copied_pages(recording)?;
+    Some(Finding {
+        kind: "copy-on-write",
+        severity: Severity::Info,
+        text: format!(
+            "at least {workers} forked processes copied at least {} of what they shared with their parent",
+            format_bytes(bytes)
+        ),
+        evidence: vec!["their private memory grew, their resident memory did not".to_owned()],
+        advice: vec!["keep large data in arrays instead of Python lists: touching an object's reference count copies its page".to_owned()],
+    })
+}
+
+/// What was copied, where it is worth a word.
+pub(crate) fn copied_pages(recording: &Recording) -> Option<CopiedPages> {
     let mut workers = 0;
     let mut copied = 0.0;
     for table in &recording.tables {
@@ -33,15 +55,9 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
             copied += private;
         }
     }
-    (workers >= 2 && copied >= LEAST_BYTES).then(|| Finding {
-        kind: "copy-on-write",
-        severity: Severity::Info,
-        text: format!(
-            "at least {workers} forked processes copied at least {} of what they shared with their parent",
-            format_bytes(copied)
-        ),
-        evidence: vec!["their private memory grew, their resident memory did not".to_owned()],
-        advice: vec!["keep large data in arrays instead of Python lists: touching an object's reference count copies its page".to_owned()],
+    (workers >= 2 && copied >= LEAST_BYTES).then_some(CopiedPages {
+        workers,
+        bytes: copied,
     })
 }
 

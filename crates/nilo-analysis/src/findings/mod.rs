@@ -24,7 +24,9 @@ use serde::Serialize;
 use crate::assessment::RanOut;
 use crate::tracking::{ResourceVerdict, RiskChange};
 
+pub(crate) use copy_on_write::copied_pages;
 pub use leak::{MemoryHolder, leak_holders};
+pub(crate) use shared_memory::shared_memory_use;
 
 /// Something noticed.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]

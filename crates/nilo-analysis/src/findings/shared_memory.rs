@@ -10,13 +10,28 @@ const NEARLY_FULL: f64 = 0.8;
 /// ... and from this one on full.
 const FULL: f64 = 0.98;
 
-pub(super) fn find(recording: &Recording) -> Option<Finding> {
+/// What `/dev/shm` held at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SharedMemoryUse {
+    pub(crate) peak_bytes: f64,
+    pub(crate) total_bytes: f64,
+}
+
+pub(crate) fn shared_memory_use(recording: &Recording) -> Option<SharedMemoryUse> {
     let host = recording.table(&Subject::Host)?;
-    let total = host
-        .series("shm_total_bytes")?
-        .last()
-        .filter(|total| *total > 0.0)?;
-    let (_, used) = host.series("shm_used_bytes")?.max()?;
+    let total = host.series("shm_total_bytes")?.last();
+    let (_, peak_bytes) = host.series("shm_used_bytes")?.max()?;
+    Some(SharedMemoryUse {
+        peak_bytes,
+        total_bytes: total.filter(|total| *total > 0.0)?,
+    })
+}
+
+pub(super) fn find(recording: &Recording) -> Option<Finding> {
+    let SharedMemoryUse {
+        peak_bytes: used,
+        total_bytes: total,
+    } = shared_memory_use(recording)?;
     if used < NEARLY_FULL * total {
         return None;
     }

@@ -8,6 +8,7 @@ mod events;
 mod figures;
 mod memory;
 mod processes;
+mod recommendations;
 mod recorder;
 
 pub use advice::Advice;
@@ -23,9 +24,13 @@ use std::collections::BTreeMap;
 use advice::collect_advice;
 use cpu::{summarize_cpu, summarize_usage};
 pub(crate) use memory::summarize_memory;
+use nilo_advice::{Facts, Recommendation};
 use nilo_sample::units::to_secs;
-use nilo_sample::{Alert, Ending, RecorderDeath, Recording, RunMode, RunStatus, Severity};
+use nilo_sample::{
+    Alert, Ending, Optimization, RecorderDeath, Recording, RunMode, RunStatus, Severity,
+};
 use processes::summarize_processes;
+use recommendations::take_over_advice;
 use recorder::summarize_recorder;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +38,7 @@ use serde::Serialize;
 use crate::assessment::ran_out;
 use crate::bottleneck::{Bottleneck, TimedPhase, find_bottleneck};
 use crate::exceptions::{ExceptionSummary, ending_exception, exceptions};
+use crate::facts::{SummaryFigures, facts_of, optimizations};
 use crate::failed_rank::{FailedRank, failed_rank};
 use crate::findings::{Finding, JudgedRecording, find};
 use crate::gpus::{GpuSummary, summarize_gpus};
@@ -130,6 +136,15 @@ pub struct Summary {
     pub findings: Vec<Finding>,
     /// What to do about it.
     pub advice: Vec<Advice>,
+    /// What the rules of advice recommend for what is known of the training, best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recommendations: Vec<Recommendation>,
+    /// Optimizations that were tried on the program, with what was measured before and after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optimizations: Vec<Optimization>,
+    /// What the recommendations rest on.
+    #[serde(skip)]
+    pub facts: Facts,
     /// Alerts as they were raised and cleared.
     pub alerts: Vec<Alert>,
     /// Alerts that did not reach the alert command or the webhook, by reason.
@@ -172,7 +187,22 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         count: phase.represented_count,
     });
     let bottleneck = find_bottleneck(phase_totals);
-    let findings = find(&seen);
+    let memory = summarize_memory(recording).with_ending(ran_out.as_ref());
+    let torch_memory = summarize_torch_memory(recording);
+    let metrics = summarize_metrics(recording);
+    let throughput = summarize_throughput(recording);
+    let figures = SummaryFigures {
+        memory: &memory,
+        verdicts: &seen.verdicts,
+        torch_memory: &torch_memory,
+        metrics: &metrics,
+        phases: &phases,
+        bottleneck: bottleneck.as_ref(),
+        throughput: throughput.as_ref(),
+    };
+    let facts = facts_of(recording, figures);
+    let recommendations = nilo_advice::recommend(&facts);
+    let findings = take_over_advice(find(&seen), &recommendations);
     Summary {
         schema: SHOW_SCHEMA,
         run: description.id.to_string(),
@@ -196,19 +226,22 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),
         exceptions: exceptions(recording).map(ExceptionSummary::of).collect(),
-        memory: summarize_memory(recording).with_ending(ran_out.as_ref()),
+        memory,
         cpu: summarize_cpu(recording, duration_nanos),
         usage: summarize_usage(recording),
         processes: summarize_processes(recording),
         gpus: summarize_gpus(recording, ending.time_nanos),
-        torch_memory: summarize_torch_memory(recording),
+        torch_memory,
         config: settings(recording),
-        metrics: summarize_metrics(recording),
+        metrics,
         advice: collect_advice(&findings, bottleneck.as_ref()),
         bottleneck,
         phases,
-        throughput: summarize_throughput(recording),
+        throughput,
         findings,
+        recommendations,
+        optimizations: optimizations(recording),
+        facts,
         alerts: events::alerts(recording),
         alerts_not_delivered: events::alerts_not_delivered(recording),
         marks: events::marks(recording),

@@ -1,5 +1,6 @@
 //! Results as words and lines.
 
+pub(crate) mod advice;
 pub(crate) mod alerts;
 pub(crate) mod bars;
 pub(crate) mod compared;

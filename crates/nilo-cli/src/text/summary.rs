@@ -10,6 +10,7 @@ use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
 use nilo_sample::{RecorderDeath, RunMode, RunStatus};
 
 use crate::screen::Screen;
+use crate::text::advice::write_advice;
 use crate::text::alerts::write_alerts;
 use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
@@ -53,6 +54,7 @@ pub(crate) fn write_summary(
     write_training(out, screen, summary, processes.max(SOME_METRICS))?;
     write_alerts(out, screen, summary, processes)?;
     write_remarks(out, screen, summary)?;
+    write_advice(out, summary)?;
     write_left_running(out, &summary.left_running, alive)
 }
 
