@@ -15,6 +15,8 @@ pub mod growths;
 pub mod leak;
 pub mod monitor;
 pub mod oom;
+pub mod optimize;
+pub mod optimize_config;
 pub mod picture;
 pub mod profile;
 pub mod pruned;

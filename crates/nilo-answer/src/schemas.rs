@@ -3,6 +3,7 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
+use nilo_advice::Facts;
 use nilo_analysis::{Comparison, Summary};
 
 use crate::alert::AlertMessage;
@@ -10,6 +11,7 @@ use crate::bpe_train::BpeTrainAnswer;
 use crate::leak::LeakAnswer;
 use crate::monitor::MonitorEvent;
 use crate::oom::OomAnswer;
+use crate::optimize::OptimizeAnswer;
 use crate::profile::ProfileAnswer;
 use crate::pruned::PrunedAnswer;
 use crate::ps::PsAnswer;
@@ -25,9 +27,11 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         schema_of::<AlertMessage>("alert"),
         schema_of::<BpeTrainAnswer>("bpe-train"),
         schema_of::<Comparison>("compare"),
+        told_schema_of::<Facts>("facts"),
         schema_of::<LeakAnswer>("leak"),
         schema_of::<MonitorEvent>("monitor"),
         schema_of::<OomAnswer>("oom"),
+        schema_of::<OptimizeAnswer>("optimize"),
         schema_of::<ProfileAnswer>("profile"),
         schema_of::<PrunedAnswer>("prune"),
         schema_of::<PsAnswer>("ps"),
@@ -42,7 +46,15 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
 
 /// What is written, not what could be read: keys that are always there are required.
 fn schema_of<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
+    named::<T>(name, SchemaSettings::draft2020_12().for_serialize())
+}
+
+/// What a program tells us: keys may be absent.
+fn told_schema_of<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
+    named::<T>(name, SchemaSettings::draft2020_12().for_deserialize())
+}
+
+fn named<T: JsonSchema>(name: &'static str, settings: SchemaSettings) -> (&'static str, Schema) {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".to_owned(), format!("nilo.{name}/1").into());
     (name, schema)

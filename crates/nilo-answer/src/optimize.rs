@@ -1,0 +1,150 @@
+//! What `nilo optimize` answers: what was saved by measurement, what more is expected, and what nobody looked at.
+
+use std::collections::BTreeMap;
+
+use nilo_advice::{AdviceSubject, Facts, Recommendation, all_rules, recommend};
+use nilo_analysis::Summary;
+use nilo_sample::Optimization;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::optimize_config::OptimizeConfig;
+
+/// The value of [`OptimizeAnswer::schema`].
+pub const OPTIMIZE_SCHEMA: &str = "nilo.optimize/1";
+/// How many recommendations a quick answer has.
+const QUICK: usize = 3;
+
+/// How much is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizeMode {
+    /// All recommendations, the optimizations that were tried, and what was not looked at.
+    Full,
+    /// Recommendations on the model, batches, the data loader, the GPU and garbage collection.
+    Training,
+    /// The three best recommendations.
+    Quick,
+}
+
+/// The answer.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct OptimizeAnswer {
+    /// `nilo.optimize/1`.
+    #[schemars(extend("const" = OPTIMIZE_SCHEMA))]
+    pub schema: &'static str,
+    /// Run id.
+    pub run: String,
+    /// The user's name for it.
+    pub name: Option<String>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// How much was asked for.
+    pub mode: OptimizeMode,
+    /// The budget that memory was judged by, where a configuration has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_bytes: Option<f64>,
+    /// Measured: optimizations that were tried in this run. In a full answer only.
+    pub optimizations: Vec<Optimization>,
+    /// Expected: what the rules recommend, best first.
+    pub recommendations: Vec<Recommendation>,
+    /// Recommendations that this mode leaves out.
+    pub left_out: u64,
+    /// Subjects with rules that had no facts to look at. In a full answer only.
+    pub not_looked_at: Vec<UnansweredSubject>,
+}
+
+/// A subject of which something was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct UnansweredSubject {
+    /// Which, such as `the data loader`.
+    pub subject: &'static str,
+    /// Rules that had nothing to look at.
+    pub silent_rules: Vec<&'static str>,
+    /// All rules of the subject.
+    pub all_rules: u64,
+    /// The facts that were missing, as `docs/schema/facts.json` names them; either of two is written `a|b`.
+    pub missing_facts: Vec<&'static str>,
+}
+
+impl OptimizeAnswer {
+    /// What the rules say of a run under a configuration.
+    pub fn of(
+        summary: &Summary,
+        mode: OptimizeMode,
+        config: Option<&OptimizeConfig>,
+    ) -> OptimizeAnswer {
+        let mut facts = summary.facts.clone();
+        if let Some(config) = config {
+            config.apply(&mut facts);
+        }
+        let wanted = |rule: &str| config.is_none_or(|config| config.wants(rule));
+        let mut all = recommend(&facts);
+        all.retain(|said| wanted(said.rule));
+        let count = all.len();
+        match mode {
+            OptimizeMode::Full => {}
+            OptimizeMode::Training => all.retain(|said| is_training(said.rule)),
+            OptimizeMode::Quick => all.truncate(QUICK),
+        }
+        let is_full = mode == OptimizeMode::Full;
+        OptimizeAnswer {
+            schema: OPTIMIZE_SCHEMA,
+            run: summary.run.clone(),
+            name: summary.name.clone(),
+            command: summary.command.clone(),
+            mode,
+            budget_bytes: facts.thresholds.host_budget_bytes,
+            optimizations: match is_full {
+                true => summary.optimizations.clone(),
+                false => Vec::new(),
+            },
+            left_out: (count - all.len()) as u64,
+            recommendations: all,
+            not_looked_at: match is_full {
+                true => not_looked_at(&facts),
+                false => Vec::new(),
+            },
+        }
+    }
+}
+
+fn is_training(name: &str) -> bool {
+    all_rules().any(|rule| rule.name == name && rule.subject.is_training())
+}
+
+/// Subjects with rules that are silent for want of something that could be measured.
+fn not_looked_at(facts: &Facts) -> Vec<UnansweredSubject> {
+    let mut subjects: BTreeMap<AdviceSubject, UnansweredSubject> = BTreeMap::new();
+    for rule in all_rules() {
+        let entry = subjects.entry(rule.subject);
+        let subject = entry.or_insert_with(|| UnansweredSubject {
+            subject: rule.subject.as_str(),
+            silent_rules: Vec::new(),
+            all_rules: 0,
+            missing_facts: Vec::new(),
+        });
+        subject.all_rules += 1;
+        let is_known = |need: &str| need.split('|').any(|path| facts.knows(path));
+        let missing: Vec<&str> = rule
+            .needs
+            .iter()
+            .copied()
+            .filter(|need| !is_known(need))
+            .collect();
+        // A budget is nothing that is measured.
+        if missing.is_empty() || missing.iter().any(|need| need.starts_with("thresholds.")) {
+            continue;
+        }
+        subject.silent_rules.push(rule.name);
+        for need in missing {
+            if !subject.missing_facts.contains(&need) {
+                subject.missing_facts.push(need);
+            }
+        }
+    }
+    let found = subjects.into_values();
+    found
+        .filter(|subject| !subject.silent_rules.is_empty())
+        .collect()
+}

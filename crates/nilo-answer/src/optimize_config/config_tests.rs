@@ -1,0 +1,170 @@
+//! Configurations that are right, and those that are not.
+
+use nilo_advice::recommend;
+
+use super::*;
+
+fn refused(text: &str) -> (String, String) {
+    let error = OptimizeConfig::parse(text).unwrap_err();
+    (error.to_string(), error.hint())
+}
+
+#[test]
+fn the_template_has_every_setting_and_is_right() {
+    let template = OptimizeConfig::template();
+    let config = OptimizeConfig::parse(&template.to_string()).unwrap();
+    assert_eq!(config.given.len(), settings().len());
+    // All side by side is the same.
+    let mut flat = template["memory"].as_object().unwrap().clone();
+    flat.extend(template["training"].as_object().unwrap().clone());
+    assert_eq!(
+        OptimizeConfig::parse(&Value::Object(flat).to_string()).unwrap(),
+        config
+    );
+    assert_eq!(
+        OptimizeConfig::parse("{}").unwrap(),
+        OptimizeConfig::default()
+    );
+}
+
+#[test]
+fn each_mistake_is_one_sentence_with_a_hint() {
+    for (text, sentence, hint) in [
+        ("{", "the configuration is not JSON: ", "--template"),
+        (
+            "[1]",
+            "the configuration is a list, not a JSON object of settings",
+            "--template",
+        ),
+        (
+            r#"{"memory": 3}"#,
+            "\"memory\" is a number, not a JSON object of settings",
+            "--template",
+        ),
+        (
+            r#"{"max_memory_gb": 3}"#,
+            "unknown setting \"max_memory_gb\"",
+            "did you mean \"max_memory_usage_gb\"?",
+        ),
+        (r#"{"zzz": 3}"#, "unknown setting \"zzz\"", "--template"),
+        (
+            r#"{"training": {"gc_threshold_0": 3}}"#,
+            "the setting \"gc_threshold_0\" is in the wrong place",
+            "put it under \"memory\"",
+        ),
+        (
+            r#"{"memory": {}, "num_workers": 3}"#,
+            "the setting \"num_workers\" is in the wrong place",
+            "put it under \"training\"",
+        ),
+        (
+            r#"{"max_memory_usage_gb": "8"}"#,
+            "max_memory_usage_gb is \"8\"; it must be a number above 0",
+            "",
+        ),
+        (
+            r#"{"max_memory_usage_gb": 0}"#,
+            "max_memory_usage_gb is 0; it must be a number above 0",
+            "",
+        ),
+        (
+            r#"{"memory_threshold": 1.5}"#,
+            "memory_threshold is 1.5; it must be a number above 0 and at most 1",
+            "",
+        ),
+        (
+            r#"{"memory_threshold": 85}"#,
+            "memory_threshold is 85; it must be",
+            "",
+        ),
+        (
+            r#"{"gc_threshold_1": 2.5}"#,
+            "gc_threshold_1 is 2.5; it must be a whole number from 1 on",
+            "",
+        ),
+        (
+            r#"{"min_batch_size": -1}"#,
+            "min_batch_size is -1; it must be a whole number from 1 on",
+            "",
+        ),
+        (
+            r#"{"pin_memory": 1}"#,
+            "pin_memory is 1; it must be true or false",
+            "",
+        ),
+        (
+            r#"{"pin_memory": null}"#,
+            "pin_memory is null; it must be true or false",
+            "",
+        ),
+        (
+            r#"{"memory_warning_threshold": 0.9, "memory_critical_threshold": 0.9}"#,
+            "memory_warning_threshold (0.9) is not below memory_critical_threshold (0.9)",
+            "lower memory_warning_threshold",
+        ),
+        (
+            r#"{"memory_warning_threshold": 0.95}"#,
+            "memory_warning_threshold (0.95) is not below memory_critical_threshold (0.9 by default)",
+            "has its default",
+        ),
+        (
+            r#"{"min_batch_size": 64, "initial_batch_size": 64, "max_batch_size": 32}"#,
+            "initial_batch_size (64) is not at most max_batch_size (32)",
+            "raise max_batch_size",
+        ),
+        (
+            r#"{"min_batch_size": 64}"#,
+            "min_batch_size (64) is not at most initial_batch_size (32 by default)",
+            "lower min_batch_size",
+        ),
+    ] {
+        let (said, what_to_do) = refused(text);
+        assert!(said.starts_with(sentence), "{text}: {said}");
+        assert!(what_to_do.contains(hint), "{text}: {what_to_do}");
+    }
+}
+
+#[test]
+fn a_long_name_or_value_is_cut() {
+    let long = "x".repeat(5000);
+    assert!(refused(&format!(r#"{{"{long}": 1}}"#)).0.len() < 200);
+    assert!(refused(&format!(r#"{{"pin_memory": "{long}"}}"#)).0.len() < 200);
+}
+
+#[test]
+fn the_memory_of_a_run_is_judged_by_the_budget() {
+    let mut facts = Facts::default();
+    facts.host.peak_bytes = Some(7.0 * GIB as f64);
+    facts.host.limit_bytes = Some(64.0 * GIB as f64);
+    facts.torch.device_bytes = Some(80.0 * GIB as f64);
+    facts.batch.largest_micro_batch = Some(1000);
+    assert!(recommend(&facts).is_empty());
+    let text = r#"{"max_memory_usage_gb": 8, "memory_warning_threshold": 0.5, "memory_critical_threshold": 0.8, "memory_threshold": 0.5, "max_batch_size": 64, "buffer_size_limit_mb": 100}"#;
+    OptimizeConfig::parse(text).unwrap().apply(&mut facts);
+    assert_eq!(facts.host.limit_bytes, Some(8.0 * GIB as f64));
+    assert_eq!(facts.model.budget_bytes, Some(40.0 * GIB as f64));
+    assert_eq!(facts.batch.largest_micro_batch, Some(64));
+    assert_eq!(
+        facts.thresholds.buffer_limit_bytes,
+        Some(100.0 * MIB as f64)
+    );
+    let said = recommend(&facts);
+    assert_eq!(said[0].rule, "stay-within-budget");
+    assert!(said[0].evidence[0].contains("88 % of the budget of 8.00 GiB (critical from 80 % on)"));
+}
+
+#[test]
+fn what_is_turned_off_is_not_recommended() {
+    let config = OptimizeConfig::parse(r#"{"enable_mixed_precision": false}"#).unwrap();
+    assert!(!config.wants("use-autocast") && config.wants("checkpoint-blocks"));
+    for (key, rule) in SWITCHES {
+        assert!(
+            settings().iter().any(|(_, name, _, _)| *name == key),
+            "{key}"
+        );
+        assert!(
+            nilo_advice::all_rules().any(|known| known.name == rule),
+            "{rule}"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! The configuration of `nilo optimize`, which `MemoryOptimizationConfig` and `TrainingMemoryConfig` of the Python package read too.
+//!
+//! A file is a JSON object with all settings side by side, or in two parts, `memory` and `training`. Only what it says counts: the memory of a
+//! run is judged by a budget where the file has one.
+
+mod config_error;
+mod config_settings;
+
+use std::collections::BTreeMap;
+
+use nilo_advice::Facts;
+use nilo_sample::units::{GIB, MIB};
+use serde_json::{Map, Value, json};
+
+pub use config_error::OptimizeConfigError;
+use config_settings::{MEMORY, TRAINING, settings};
+
+/// Pairs of which the first has to be below the second, or at most equal to it.
+const ORDERED: [(&str, &str, bool); 4] = [
+    (
+        "memory_warning_threshold",
+        "memory_critical_threshold",
+        false,
+    ),
+    ("gpu_warning_threshold", "gpu_critical_threshold", false),
+    ("min_batch_size", "initial_batch_size", true),
+    ("initial_batch_size", "max_batch_size", true),
+];
+
+/// Rules that a setting turns off.
+const SWITCHES: [(&str, &str); 3] = [
+    ("enable_buffer_compression", "compress-frames"),
+    ("enable_mixed_precision", "use-autocast"),
+    ("enable_gradient_checkpointing", "checkpoint-blocks"),
+];
+
+/// A configuration that has been checked.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OptimizeConfig {
+    /// What the file says, by name.
+    given: BTreeMap<&'static str, Value>,
+}
+
+impl OptimizeConfig {
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<OptimizeConfig, OptimizeConfigError> {
+        let value: Value =
+            serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
+                OptimizeConfigError::NotJson {
+                    reason: error.to_string(),
+                }
+            })?;
+        let file = object(&value, "the configuration")?;
+        let mut config = OptimizeConfig::default();
+        let has_parts = file.contains_key(MEMORY) || file.contains_key(TRAINING);
+        for (key, value) in file {
+            match key.as_str() {
+                part @ (MEMORY | TRAINING) => {
+                    for (key, value) in object(value, &format!("{part:?}"))? {
+                        config.add(key, value, Some(part))?;
+                    }
+                }
+                key => config.add(key, value, has_parts.then_some(""))?,
+            }
+        }
+        config.check_order()?;
+        Ok(config)
+    }
+
+    /// A configuration with every setting and its default.
+    pub fn template() -> Value {
+        let mut parts: Map<String, Value> = Map::new();
+        for (part, key, _, default) in settings() {
+            parts.entry(part).or_insert_with(|| json!({}))[key] = default;
+        }
+        Value::Object(parts)
+    }
+
+    /// Adds the budgets to what is known of a program: it is judged by the smaller of its limit and the budget.
+    pub fn apply(&self, facts: &mut Facts) {
+        let number = |key: &str| self.given.get(key).and_then(Value::as_f64);
+        if let Some(budget) = number("max_memory_usage_gb").map(|gb| gb * GIB as f64) {
+            facts.thresholds.host_budget_bytes = Some(budget);
+            let limit = facts.host.limit_bytes.unwrap_or(budget);
+            facts.host.limit_bytes = Some(limit.min(budget));
+        }
+        facts.thresholds.warning_ratio = number("memory_warning_threshold");
+        facts.thresholds.critical_ratio = number("memory_critical_threshold");
+        facts.thresholds.buffer_limit_bytes =
+            number("buffer_size_limit_mb").map(|mb| mb * MIB as f64);
+        if let Some((share, device)) = number("memory_threshold").zip(facts.torch.device_bytes) {
+            let budget = share * device;
+            facts.model.budget_bytes = Some(facts.model.budget_bytes.unwrap_or(budget).min(budget));
+            facts.batch.budget_bytes = Some(facts.batch.budget_bytes.unwrap_or(budget).min(budget));
+        }
+        if let Some(most) = self.given.get("max_batch_size").and_then(Value::as_u64) {
+            let fits = &mut facts.batch.largest_micro_batch;
+            *fits = fits.map(|fits| fits.min(most));
+        }
+    }
+
+    /// Whether the user wants to hear of a rule: nobody who turned checkpoints off wants to be told to use them.
+    pub fn wants(&self, rule: &str) -> bool {
+        let off = |key: &str| self.given.get(key) == Some(&Value::Bool(false));
+        !SWITCHES
+            .iter()
+            .any(|(key, turned_off)| *turned_off == rule && off(key))
+    }
+
+    fn add(
+        &mut self,
+        key: &str,
+        value: &Value,
+        place: Option<&str>,
+    ) -> Result<(), OptimizeConfigError> {
+        let all = settings();
+        let known = all.iter().find(|(_, name, _, _)| *name == key);
+        let Some((part, key, allowed, _)) = known else {
+            let similar = all
+                .iter()
+                .map(|(_, name, _, _)| (strsim::jaro_winkler(name, key), *name));
+            let best = similar.max_by(|(a, _), (b, _)| a.total_cmp(b));
+            return Err(OptimizeConfigError::UnknownSetting {
+                key: key.chars().take(60).collect(),
+                similar: best
+                    .filter(|(likeness, _)| *likeness > 0.85)
+                    .map(|(_, name)| name),
+            });
+        };
+        if place.is_some_and(|place| place != *part) {
+            return Err(OptimizeConfigError::Misplaced {
+                key: (*key).to_owned(),
+                part,
+            });
+        }
+        if !allowed.takes(value) {
+            let value: String = value.to_string().chars().take(60).collect();
+            return Err(OptimizeConfigError::BadValue {
+                key,
+                value,
+                allowed: allowed.in_words(),
+            });
+        }
+        self.given.insert(key, value.clone());
+        Ok(())
+    }
+
+    /// What is not given has its default.
+    fn value(&self, key: &'static str) -> f64 {
+        let default = || settings().into_iter().find(|(_, name, _, _)| *name == key);
+        let given = self.given.get(key).cloned();
+        let value = given.or_else(|| default().map(|(_, _, _, value)| value));
+        value.and_then(|value| value.as_f64()).unwrap_or(0.0)
+    }
+
+    fn check_order(&self) -> Result<(), OptimizeConfigError> {
+        for (lower, upper, may_be_equal) in ORDERED {
+            let (low, high) = (self.value(lower), self.value(upper));
+            if low < high || may_be_equal && low == high {
+                continue;
+            }
+            // Two defaults do not contradict each other.
+            let told = |key: &str, value: f64| match self.given.contains_key(key) {
+                true => format!("{value}"),
+                false => format!("{value} by default"),
+            };
+            return Err(OptimizeConfigError::Contradiction {
+                lower,
+                lower_value: told(lower, low),
+                relation: if may_be_equal { "at most" } else { "below" },
+                upper,
+                upper_value: told(upper, high),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Map<String, Value>, OptimizeConfigError> {
+    let found = match value {
+        Value::Object(fields) => return Ok(fields),
+        Value::Array(_) => "a list",
+        Value::String(_) => "a text",
+        Value::Number(_) => "a number",
+        Value::Bool(_) => "true or false",
+        Value::Null => "null",
+    };
+    Err(OptimizeConfigError::NotAnObject {
+        what: what.to_owned(),
+        found,
+    })
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;
