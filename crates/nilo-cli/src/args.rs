@@ -5,6 +5,7 @@ mod diagnose;
 mod help;
 mod live;
 mod look;
+mod optimize;
 mod picture;
 mod record;
 mod request;
@@ -22,6 +23,7 @@ pub(crate) use diagnose::{DiagnosisInput, LeakArgs, OomArgs};
 pub(crate) use help::{CompletionsArgs, ManArgs};
 pub(crate) use live::{LiveArgs, MonitorArgs, ProfileArgs};
 pub(crate) use look::{CompareArgs, RunsArgs, ShowArgs};
+pub(crate) use optimize::{OptimizeArgs, OptimizeModeArg};
 pub(crate) use picture::{ExportArgs, ExportFormat, PlotArgs, PlotFormat, XAxisArg};
 pub(crate) use record::{
     AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WEBHOOK_VARIABLE, WatchArgs,
@@ -66,6 +68,8 @@ pub(crate) enum Verb {
     Compare(CompareArgs),
     /// Recommend how much memory to request from a scheduler, based on recorded runs
     Request(RequestArgs),
+    /// Recommend what would make a training fit, from a run or a command that is recorded first
+    Optimize(OptimizeArgs),
     /// Predict whether and when memory will run out
     Oom(OomArgs),
     /// Find memory leaks

@@ -13,7 +13,7 @@ use crate::failure::{Failure, warn};
 use crate::settings::Settings;
 
 /// Where runs are kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RunsDir {
     /// Folder that holds the runs [default: ./.nilo]
     #[arg(long, env = "NILO_DIR", value_name = "DIR")]

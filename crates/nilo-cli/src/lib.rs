@@ -103,6 +103,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Show(args) => commands::show::run(args, &settings),
         Verb::Compare(args) => commands::compare::run(args, &settings),
         Verb::Request(args) => commands::request::run(args, &settings),
+        Verb::Optimize(args) => commands::optimize::run(args, &settings),
         Verb::Oom(args) => commands::oom::run(args, &settings),
         Verb::Leak(args) => commands::leak::run(args, &settings),
         Verb::Profile(args) => commands::profile::run(args, &settings),

@@ -33,6 +33,7 @@ fn help_texts() {
         "show",
         "compare",
         "request",
+        "optimize",
         "oom",
         "leak",
         "profile",
@@ -100,6 +101,15 @@ fn errors_are_one_sentence_and_a_hint() {
         ("verify-nothing", &["verify", "--all"]),
         ("rm-nothing", &["rm", "base"]),
         ("prune-nothing-asked", &["prune"]),
+        ("optimize-nothing", &["optimize"]),
+        (
+            "optimize-report-kind",
+            &["optimize", "--report", "report.txt", "--", "true"],
+        ),
+        (
+            "optimize-run-and-command",
+            &["optimize", "base", "--", "true"],
+        ),
         ("runs-empty", &["runs"]),
     ] {
         insta::assert_snapshot!(format!("error-{name}"), transcript(arguments));

@@ -22,7 +22,7 @@ const TIME_SAVED: f64 = 0.85;
 /// Ranks wait for the one that collects; worth a word from this share of a step on.
 const SKEW_SHARE: f64 = 0.01;
 
-const SCHEDULE: &str = "with nilometer.optimize.GarbageCollector() as collector: call collector.step() after each training step";
+const SCHEDULE: &str = "with nilometer.optimize.GarbageCollector() as collector: around the loop, collector.step() after each step";
 
 pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {

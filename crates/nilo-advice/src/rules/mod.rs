@@ -18,7 +18,7 @@ mod rules_tests;
 pub(crate) use found::{Found, found};
 
 use crate::facts::Facts;
-use crate::recommendation::{AdviceConfidence, Recommendation};
+use crate::recommendation::{AdviceConfidence, Recommendation, SavedResource};
 
 /// What a rule is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +128,11 @@ pub fn recommend(facts: &Facts) -> Vec<Recommendation> {
     found
 }
 
+/// A share of the longest pause is worth less than the same share of all memory or of every step.
+const PAUSES_ARE_RARE: f64 = 0.2;
+/// What a saving counts whose share nobody knows.
+const UNKNOWN_SHARE: f64 = 0.1;
+
 /// The share that is saved, by how likely that is.
 fn worth(recommendation: &Recommendation) -> f64 {
     let likely = match recommendation.confidence {
@@ -135,6 +140,12 @@ fn worth(recommendation: &Recommendation) -> f64 {
         AdviceConfidence::Medium => 0.7,
         AdviceConfidence::Low => 0.4,
     };
-    let share = recommendation.saving.and_then(|saving| saving.ratio);
-    likely * share.unwrap_or(0.1)
+    let Some(saving) = recommendation.saving else {
+        return likely;
+    };
+    let rarity = match saving.of {
+        SavedResource::LongestPause => PAUSES_ARE_RARE,
+        _ => 1.0,
+    };
+    likely * rarity * saving.ratio.unwrap_or(UNKNOWN_SHARE)
 }

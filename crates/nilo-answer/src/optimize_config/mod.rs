@@ -81,11 +81,11 @@ impl OptimizeConfig {
         let number = |key: &str| self.given.get(key).and_then(Value::as_f64);
         if let Some(budget) = number("max_memory_usage_gb").map(|gb| gb * GIB as f64) {
             facts.thresholds.host_budget_bytes = Some(budget);
+            facts.thresholds.warning_ratio = Some(self.value("memory_warning_threshold"));
+            facts.thresholds.critical_ratio = Some(self.value("memory_critical_threshold"));
             let limit = facts.host.limit_bytes.unwrap_or(budget);
             facts.host.limit_bytes = Some(limit.min(budget));
         }
-        facts.thresholds.warning_ratio = number("memory_warning_threshold");
-        facts.thresholds.critical_ratio = number("memory_critical_threshold");
         facts.thresholds.buffer_limit_bytes =
             number("buffer_size_limit_mb").map(|mb| mb * MIB as f64);
         if let Some((share, device)) = number("memory_threshold").zip(facts.torch.device_bytes) {

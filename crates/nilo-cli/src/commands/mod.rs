@@ -11,6 +11,7 @@ pub(crate) mod mark;
 pub(crate) mod monitor;
 pub(crate) mod oom;
 pub(crate) mod oom_live;
+pub(crate) mod optimize;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod prune;

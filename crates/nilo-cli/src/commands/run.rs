@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 
 use nilo_recorder::{CommandSettings, RecorderError, run_command};
-use nilo_sample::RunMode;
+use nilo_runfile::RunFolder;
 use nilo_sample::printable::text_of_bytes;
+use nilo_sample::{Ending, RunMode};
 
 use crate::alerts::settle_alerts;
 use crate::args::RunArgs;
@@ -20,7 +21,32 @@ use crate::text::live_line::LiveLine;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
+/// A command that was recorded and has ended.
+#[derive(Debug)]
+pub(crate) struct RecordedCommand {
+    pub(crate) folder: RunFolder,
+    pub(crate) ending: Ending,
+    /// Rows that could not be stored.
+    pub(crate) dropped: u64,
+    pub(crate) exit_code: u8,
+    /// The signal that we have to die of.
+    pub(crate) signal: Option<i32>,
+}
+
 pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
+    let quiet = args.sampling.quiet || settings.is_quiet();
+    let json = args.sampling.json.clone();
+    let recorded = record(args, settings)?;
+    let ending = (&recorded.ending, recorded.dropped);
+    report(&recorded.folder, ending, quiet, json.as_deref());
+    if let Some(signal) = recorded.signal {
+        end_by_signal(signal);
+    }
+    Ok(recorded.exit_code)
+}
+
+/// Runs a command and records it. Where nothing can be recorded it takes our place, and this does not return.
+pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedCommand, Failure> {
     let sampling = &args.sampling;
     let quiet = sampling.quiet || settings.is_quiet();
     decide_privacy(settings, sampling.privacy());
@@ -70,12 +96,13 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
             return Err(explain(error));
         }
     };
-    let ending = (&outcome.ending, outcome.dropped);
-    report(&folder, ending, quiet, sampling.json.as_deref());
-    if let Some(signal) = outcome.signal {
-        end_by_signal(signal);
-    }
-    Ok(outcome.exit_code as u8)
+    Ok(RecordedCommand {
+        ending: outcome.ending,
+        dropped: outcome.dropped,
+        exit_code: outcome.exit_code as u8,
+        signal: outcome.signal,
+        folder,
+    })
 }
 
 /// There is no place to record: the command takes our place, so that it runs all the same.

@@ -15,6 +15,8 @@ pub(crate) mod live_line;
 pub(crate) mod number;
 pub(crate) mod one_line;
 pub(crate) mod oom;
+pub(crate) mod optimize;
+pub(crate) mod optimize_markdown;
 pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod summary;

@@ -1,0 +1,184 @@
+//! `nilo optimize`: what would make a training fit, from a run or from a command that is recorded first.
+
+use std::path::Path;
+
+use nilo_analysis::{Summary, summarize};
+use nilo_answer::optimize::{OptimizeAnswer, OptimizeMode};
+use nilo_answer::optimize_config::OptimizeConfig;
+
+use crate::args::{
+    AlertArgs, LiveMode, OptimizeArgs, OptimizeModeArg, RunArgs, SamplingArgs, TextOrJson,
+    WEBHOOK_VARIABLE,
+};
+use crate::commands::run::{RecordedCommand, record};
+use crate::end_by_signal::end_by_signal;
+use crate::failure::Failure;
+use crate::folder::{existing_root, find_run, load, warn_of_damage};
+use crate::output_file::{refuse_stdout, write_file};
+use crate::screen::Screen;
+use crate::settings::Settings;
+use crate::text::fresh_line::begin_line;
+use crate::text::json::{json_text, write_json};
+use crate::text::optimize::write_optimize;
+use crate::text::optimize_markdown::markdown;
+use crate::wrap::WrappingWriter;
+
+/// A configuration has some thirty settings.
+const LARGEST_CONFIG_BYTES: u64 = 1 << 20;
+
+/// What a report is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReportKind {
+    Markdown,
+    Json,
+}
+
+pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure> {
+    if args.template {
+        write_json(&mut std::io::stdout().lock(), &OptimizeConfig::template())?;
+        return Ok(0);
+    }
+    let config = args.config.as_deref().map(read_config).transpose()?;
+    let report = args.report.as_deref().map(report_kind).transpose()?;
+    if args.command.is_empty() {
+        let root = existing_root(&args.place, settings)?;
+        let (recording, ending) = load(&find_run(&root, args.run.as_deref())?)?;
+        warn_of_damage(&recording);
+        let summary = summarize(&recording, &ending);
+        answer(&args, report, config.as_ref(), &summary)?;
+        return Ok(0);
+    }
+    let recorded = record(run_args(&args), settings)?;
+    begin_line();
+    // Whatever goes wrong here, the status is the command's.
+    match summarize_recorded(&recorded) {
+        Ok(summary) => {
+            if let Err(failure) = answer(&args, report, config.as_ref(), &summary) {
+                failure.report();
+            }
+        }
+        Err(failure) => {
+            failure.report();
+        }
+    }
+    if let Some(signal) = recorded.signal {
+        end_by_signal(signal);
+    }
+    Ok(recorded.exit_code)
+}
+
+/// The same recording as that of `nilo run`.
+fn run_args(args: &OptimizeArgs) -> RunArgs {
+    let webhook = std::env::var(WEBHOOK_VARIABLE).ok();
+    RunArgs {
+        place: args.place.clone(),
+        sampling: SamplingArgs {
+            interval: args.interval,
+            memory_log: None,
+            json: None,
+            tags: Vec::new(),
+            quiet: false,
+            keep_secrets: false,
+            shared: false,
+            live: LiveMode::Auto,
+        },
+        name: args.name.clone(),
+        wait_all: false,
+        alerts: AlertArgs {
+            on_alert: None,
+            alert_webhook: webhook.filter(|url| !url.is_empty()),
+            alert_signal: None,
+            no_alerts: false,
+        },
+        command: args.command.clone(),
+    }
+}
+
+fn summarize_recorded(recorded: &RecordedCommand) -> Result<Summary, Failure> {
+    let recording = recorded.folder.load()?;
+    Ok(summarize(&recording, &recorded.ending))
+}
+
+fn answer(
+    args: &OptimizeArgs,
+    report: Option<ReportKind>,
+    config: Option<&OptimizeConfig>,
+    summary: &Summary,
+) -> Result<(), Failure> {
+    let mode = match args.mode {
+        OptimizeModeArg::Full => OptimizeMode::Full,
+        OptimizeModeArg::Training => OptimizeMode::Training,
+        OptimizeModeArg::Quick => OptimizeMode::Quick,
+    };
+    let answer = OptimizeAnswer::of(summary, mode, config);
+    if let (Some(path), Some(kind)) = (&args.report, report) {
+        let text = match kind {
+            ReportKind::Markdown => markdown(&answer),
+            ReportKind::Json => json_text(&answer)?,
+        };
+        write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    let out = std::io::stdout().lock();
+    match args.format {
+        TextOrJson::Json => write_json(&mut { out }, &answer)?,
+        TextOrJson::Text => {
+            write_optimize(&mut WrappingWriter::new(out, Screen::stdout()), &answer)?
+        }
+    }
+    Ok(())
+}
+
+fn read_config(path: &Path) -> Result<OptimizeConfig, Failure> {
+    let about = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot read the configuration {}: {error}",
+            path.display()
+        ))
+        .hint("`nilo optimize --template` prints one with every setting")
+    };
+    let size = path.metadata().map_err(about)?.len();
+    if size > LARGEST_CONFIG_BYTES {
+        return Err(Failure::new(format!(
+            "{} is too large for a configuration",
+            path.display()
+        ))
+        .hint("`nilo optimize --template` prints one with every setting"));
+    }
+    let bytes = std::fs::read(path).map_err(about)?;
+    OptimizeConfig::parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())).hint(error.hint()))
+}
+
+/// What the report will be, said before a command is recorded for it.
+fn report_kind(path: &Path) -> Result<ReportKind, Failure> {
+    refuse_stdout(
+        path,
+        "report",
+        "name a file; --format json prints JSON to standard output",
+    )?;
+    let extension = path.extension().map(|name| name.to_ascii_lowercase());
+    let kind = match extension.as_deref().and_then(|name| name.to_str()) {
+        Some("md") => ReportKind::Markdown,
+        Some("json") => ReportKind::Json,
+        _ => {
+            let sentence = format!("cannot tell what to write to {}", path.display());
+            return Err(Failure::new(sentence).hint("name a file that ends in .md or .json"));
+        }
+    };
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if path.is_dir() || !folder.is_dir() {
+        let why = if path.is_dir() {
+            "it is a folder"
+        } else {
+            "its folder does not exist"
+        };
+        return Err(
+            Failure::new(format!("cannot write the report {}: {why}", path.display()))
+                .hint("name a file in a folder that exists"),
+        );
+    }
+    Ok(kind)
+}

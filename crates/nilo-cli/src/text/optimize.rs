@@ -1,0 +1,88 @@
+//! What would make a training fit, in words.
+
+use std::io::Write;
+
+use nilo_answer::optimize::{OptimizeAnswer, OptimizeMode, UnansweredSubject};
+use nilo_sample::printable::printable;
+use nilo_sample::units::format_bytes;
+
+use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
+use crate::text::one_line::one_line;
+
+const NAME_CHARS: usize = 60;
+
+/// Writes what is expected, what was measured, and what was not looked at.
+pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> std::io::Result<()> {
+    let title = title(answer);
+    if answer.recommendations.is_empty() {
+        writeln!(out, "{}", nothing(answer))?;
+    } else {
+        writeln!(
+            out,
+            "Recommendations for {title}, best first; savings are expected, not measured:"
+        )?;
+    }
+    for (number, said) in answer.recommendations.iter().enumerate() {
+        writeln!(out, "{}. {}", number + 1, printable(&said.text))?;
+        let confidence = confidence_in_words(said.confidence);
+        writeln!(out, "   {} ({confidence})", saving_in_words(said))?;
+        for evidence in &said.evidence {
+            writeln!(out, "   - {}", printable(evidence))?;
+        }
+        writeln!(out, "   change: {}", printable(&said.change))?;
+        writeln!(out, "   source: {} ({})", said.source, said.rule)?;
+    }
+    if answer.left_out > 0 {
+        writeln!(out, "{} more: nilo optimize --mode full", answer.left_out)?;
+    }
+    if !answer.optimizations.is_empty() {
+        writeln!(out, "Tried in this run, measured before and after:")?;
+    }
+    for tried in &answer.optimizations {
+        writeln!(out, "  {}", optimization_in_words(tried))?;
+    }
+    match not_looked_at(&answer.not_looked_at) {
+        Some(line) => writeln!(out, "{line}"),
+        None => Ok(()),
+    }
+}
+
+/// The run by its name.
+pub(crate) fn title(answer: &OptimizeAnswer) -> String {
+    one_line(answer.name.as_deref().unwrap_or(&answer.run), NAME_CHARS)
+}
+
+/// Said where no rule speaks.
+pub(crate) fn nothing(answer: &OptimizeAnswer) -> String {
+    let about = match answer.mode {
+        OptimizeMode::Training => " about its training",
+        OptimizeMode::Full | OptimizeMode::Quick => "",
+    };
+    let budget = answer.budget_bytes.map_or(String::new(), |bytes| {
+        format!(" within the budget of {}", format_bytes(bytes))
+    });
+    format!(
+        "Nothing to recommend for {}{budget}: nothing that was measured{about} calls for it.",
+        title(answer)
+    )
+}
+
+/// What could be measured, in one line.
+pub(crate) fn not_looked_at(subjects: &[UnansweredSubject]) -> Option<String> {
+    let names: Vec<String> = subjects
+        .iter()
+        .map(|subject| match subject.silent_rules.len() as u64 {
+            silent if silent == subject.all_rules => subject.subject.to_owned(),
+            silent => format!(
+                "{} ({silent} of {} rules)",
+                subject.subject, subject.all_rules
+            ),
+        })
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "not looked at: {}; use nilometer.optimize to measure it",
+            names.join(", ")
+        )
+    })
+}

@@ -1,0 +1,148 @@
+//! `nilo optimize` and the recommendations of `nilo show` on made-up runs, as transcripts.
+
+// Helpers outside of test functions unwrap too.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nilo_sample::{Event, Optimization};
+use serde_json::{Value, json};
+use support::{Program, create, record_memory};
+
+const GIB: f64 = 1073741824.0;
+
+fn nilo(root: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nilo"))
+        .args(arguments)
+        .current_dir(root)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TZ", "UTC")
+        .env("NILO_DIR", root.join("runs"))
+        .output()
+        .unwrap()
+}
+
+fn transcript(root: &Path, arguments: &[&str]) -> String {
+    let output = nilo(root, arguments);
+    let text = format!(
+        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
+        arguments.join(" "),
+        output.status.code().unwrap(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    text.replace(&root.display().to_string(), "HERE")
+}
+
+/// A run whose program told what it knows of itself and what it tried.
+fn run_with_facts(root: &Path, name: &str, facts: Value) {
+    let folder = create(&root.join("runs"), name, "run", 60);
+    record_memory(&folder, 60);
+    let mut program = Program::in_run(&folder, "python");
+    let values: BTreeMap<String, Value> = serde_json::from_value(facts).unwrap();
+    program.event(30.0, &Event::Facts { values, rank: None });
+    for (applied, after, note) in [(true, 2.09, ""), (false, 2.08, "the loss differs")] {
+        let tried = Optimization {
+            name: if applied {
+                "checkpoint plan"
+            } else {
+                "bfloat16 autocast"
+            }
+            .to_owned(),
+            applied,
+            before_bytes: Some(3.76 * GIB),
+            after_bytes: Some(after * GIB),
+            measured: "peak of a step".to_owned(),
+            note: note.to_owned(),
+            ..Optimization::default()
+        };
+        program.event(40.0, &Event::Optimization(Box::new(tried)));
+    }
+}
+
+fn many_facts() -> Value {
+    json!({
+        "gc": {"longest_pause_seconds": 0.222, "step_seconds": 0.5, "enabled": true},
+        "model": {
+            "activation_bytes": 6.0 * GIB, "peak_bytes": 10.0 * GIB, "repeated_blocks": 24,
+            "logits_bytes": 3.0 * GIB, "preserves_random_state": false, "dropout": 0.1,
+        },
+        "buffers": [{"name": "re*play", "library": "numpy", "float64_bytes": 0.5 * GIB}],
+        "loader": {"wait_ratio": 0.3, "workers": 2},
+    })
+}
+
+#[test]
+fn everything_that_is_known_of_a_run() {
+    let root = tempfile::tempdir().unwrap();
+    run_with_facts(root.path(), "base", many_facts());
+    for mode in ["full", "training", "quick"] {
+        let said = transcript(root.path(), &["optimize", "base", "--mode", mode]);
+        insta::assert_snapshot!(format!("optimize-{mode}"), said);
+    }
+    insta::assert_snapshot!("show-recommendations", transcript(root.path(), &["show"]));
+}
+
+#[test]
+fn reports_keep_what_was_measured_apart_from_what_is_expected() {
+    let root = tempfile::tempdir().unwrap();
+    run_with_facts(root.path(), "base", many_facts());
+    let printed = nilo(
+        root.path(),
+        &["optimize", "--report", "report.md", "--format", "json"],
+    );
+    assert!(printed.status.success(), "{printed:?}");
+    let markdown = std::fs::read_to_string(root.path().join("report.md")).unwrap();
+    insta::assert_snapshot!("optimize-report", markdown);
+    nilo(root.path(), &["optimize", "--report", "report.json"]);
+    let written = std::fs::read(root.path().join("report.json")).unwrap();
+    assert_eq!(written, printed.stdout);
+    let answer: Value = serde_json::from_slice(&written).unwrap();
+    assert_eq!(answer["schema"], "nilo.optimize/1");
+    assert_eq!(answer["optimizations"][0]["name"], "checkpoint plan");
+    assert_eq!(
+        answer["recommendations"][0]["rule"],
+        "preserve-random-state"
+    );
+    assert_eq!(answer["recommendations"][1]["rule"], "checkpoint-blocks");
+    assert_eq!(answer["recommendations"][1]["saving"]["of"], "gpu_memory");
+    insta::assert_snapshot!("optimize-json", String::from_utf8_lossy(&written));
+}
+
+#[test]
+fn a_run_of_which_nothing_is_known_is_answered_in_one_sentence() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = create(&root.path().join("runs"), "plain", "run", 60);
+    record_memory(&folder, 60);
+    for mode in ["full", "training"] {
+        let said = transcript(root.path(), &["optimize", "--mode", mode]);
+        insta::assert_snapshot!(format!("optimize-nothing-{mode}"), said);
+    }
+}
+
+#[test]
+fn a_configuration_says_what_memory_is_judged_by() {
+    let root = tempfile::tempdir().unwrap();
+    run_with_facts(root.path(), "base", many_facts());
+    let config = r#"{"memory": {"max_memory_usage_gb": 1.0}, "training": {"enable_gradient_checkpointing": false}}"#;
+    std::fs::write(root.path().join("memory.json"), config).unwrap();
+    let said = transcript(
+        root.path(),
+        &["optimize", "--mode", "quick", "--config", "memory.json"],
+    );
+    insta::assert_snapshot!("optimize-config", said);
+    std::fs::write(root.path().join("memory.json"), r#"{"max_memory_gb": 1}"#).unwrap();
+    let said = transcript(root.path(), &["optimize", "--config", "memory.json"]);
+    insta::assert_snapshot!("optimize-config-unknown", said);
+    let said = transcript(root.path(), &["optimize", "--config", "missing.json"]);
+    insta::assert_snapshot!("optimize-config-missing", said);
+    insta::assert_snapshot!(
+        "optimize-template",
+        transcript(root.path(), &["optimize", "--template"])
+    );
+}
