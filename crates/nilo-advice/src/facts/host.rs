@@ -13,6 +13,8 @@ pub struct HostFacts {
     pub limit_bytes: Option<f64>,
     /// Growth that does not end, in bytes a second; absent where none was established.
     pub leak_bytes_per_second: Option<f64>,
+    /// Whether that growth came so early that it may be loading.
+    pub leak_may_be_loading: Option<bool>,
     /// Resident memory of the program when its heap was looked at.
     pub rss_bytes: Option<f64>,
     /// Bytes of the C heap that are in use (`mallinfo2`).

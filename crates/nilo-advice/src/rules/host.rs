@@ -66,7 +66,7 @@ pub(super) const RULES: &[AdviceRule] = &[
         subject: AdviceSubject::Host,
         condition: "memory of the process tree grows without end",
         needs: &["host.leak_bytes_per_second"],
-        source: "the leak detector (docs/benchmarks/verdicts.md)",
+        source: "the leak detector, scored in docs/benchmarks/verdicts.md",
         look: stop_the_leak,
     },
 ];
@@ -185,6 +185,7 @@ fn stop_the_leak(facts: &Facts) -> Option<Found> {
         return None;
     }
     let host = &facts.host;
+    let is_early = host.leak_may_be_loading == Some(true);
     let full = host
         .limit_bytes
         .zip(host.peak_bytes)
@@ -201,10 +202,12 @@ fn stop_the_leak(facts: &Facts) -> Option<Found> {
         });
     Some(
         found(
-            "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound",
+            "Look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound",
             "`nilo leak` names the process; loss.item() instead of loss in lists, functools.lru_cache(maxsize=...)",
         )
         .because(format!("memory grows by {} a minute", format_bytes(60.0 * rate)))
-        .because_if(full),
+        .because_if(full)
+        .because_if(is_early.then(|| "in the first minute and the first 50 steps this may be loading".to_owned()))
+        .with(if is_early { Low } else { High }),
     )
 }

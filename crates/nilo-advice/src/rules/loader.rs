@@ -123,7 +123,7 @@ fn share_dataset(facts: &Facts) -> Option<Found> {
     let objects = loader.dataset_objects;
     Some(
         found(
-            "keep the dataset in a SharedList or in arrays instead of Python lists: touching an object's reference count copies its page",
+            "Keep the dataset in a SharedList or in arrays instead of Python lists: touching an object's reference count copies its page",
             "dataset.items = nilometer.optimize.SharedList(dataset.items), or numpy arrays instead of lists",
         )
         .because(evidence)
@@ -223,7 +223,7 @@ fn enlarge_shared_memory(facts: &Facts) -> Option<Found> {
     let full = share(most, size)?;
     (full >= NEARLY_FULL).then(|| {
         found(
-            "use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm (--shm-size)",
+            "Use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm (--shm-size)",
             "docker run --shm-size=8g, or torch.multiprocessing.set_sharing_strategy(\"file_system\")",
         )
         .because(format!(

@@ -344,7 +344,7 @@ fn host() -> Vec<RuleCase> {
         },
         RuleCase {
             rule: "stop-the-leak",
-            facts: json!({"host": {"leak_bytes_per_second": MIB, "limit_bytes": 2.0 * GIB, "peak_bytes": GIB}}),
+            facts: json!({"host": {"leak_bytes_per_second": MIB, "leak_may_be_loading": true, "limit_bytes": 2.0 * GIB, "peak_bytes": GIB}}),
             says: &[
                 "memory grows by 60.00 MiB a minute",
                 "the limit of 2.00 GiB is reached 17m 04s after the peak of 1.00 GiB",

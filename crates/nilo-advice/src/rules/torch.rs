@@ -96,7 +96,7 @@ fn expandable_segments(facts: &Facts) -> Option<Found> {
     }
     Some(
         found(
-            "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths",
+            "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad batches to a few fixed lengths",
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
         )
         .because(format!(

@@ -326,5 +326,7 @@ fn what_a_finding_has_told_is_not_told_again() {
         .iter()
         .find(|finding| finding.kind == "shared-memory")
         .unwrap();
-    assert_eq!(finding.advice, [summary.recommendations[0].text.clone()]);
+    let hint = "use fewer workers or a smaller prefetch_factor, or give the container a larger /dev/shm (--shm-size)";
+    assert_eq!(finding.advice, [hint]);
+    assert_eq!(summary.recommendations[0].text, hint.replacen('u', "U", 1));
 }

@@ -60,12 +60,15 @@ fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
         let growth = verdict.growth.as_ref()?;
         // Files in tmpfs are kept by nobody in the program.
         let leaks = growth.kind == GrowthKind::Leak && !verdict.grows_in_tmpfs();
-        (leaks && verdict.resource == Resource::Job).then_some(growth.bytes_per_sec)
+        let is_early = verdict.growth_may_be_loading();
+        let is_job = verdict.resource == Resource::Job;
+        (leaks && is_job).then_some((growth.bytes_per_sec, is_early))
     });
     let host = &mut facts.host;
     host.peak_bytes = bytes(figures.memory.peak_bytes).or(host.peak_bytes);
     host.limit_bytes = bytes(figures.memory.limit_bytes).or(host.limit_bytes);
-    host.leak_bytes_per_second = leak;
+    host.leak_bytes_per_second = leak.map(|(rate, _)| rate);
+    host.leak_may_be_loading = leak.map(|(_, is_early)| is_early);
 }
 
 fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<'_>) {

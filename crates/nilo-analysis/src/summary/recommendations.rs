@@ -26,10 +26,17 @@ pub(super) fn take_over_advice(
             .iter()
             .find(|said| SAME.contains(&(said.rule, finding.kind)));
         if let Some(said) = said {
-            finding.advice = vec![said.text.clone()];
+            finding.advice = vec![as_hint(&said.text)];
         }
     }
     findings
+}
+
+/// Hints begin in lower case.
+fn as_hint(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(chars).collect()
 }
 
 impl Summary {

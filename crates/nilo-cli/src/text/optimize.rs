@@ -30,7 +30,7 @@ pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> st
             writeln!(out, "   - {}", printable(evidence))?;
         }
         writeln!(out, "   change: {}", printable(&said.change))?;
-        writeln!(out, "   source: {} ({})", said.source, said.rule)?;
+        writeln!(out, "   source: {} [{}]", said.source, said.rule)?;
     }
     if answer.left_out > 0 {
         writeln!(out, "{} more: nilo optimize --mode full", answer.left_out)?;

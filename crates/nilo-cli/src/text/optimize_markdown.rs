@@ -52,7 +52,7 @@ pub(crate) fn markdown(answer: &OptimizeAnswer) -> String {
         );
         line(
             &mut text,
-            &format!("   - source: {} ({})", escape(said.source), said.rule),
+            &format!("   - source: {} ({})", escape(said.source), code(said.rule)),
         );
     }
     if answer.left_out > 0 {
