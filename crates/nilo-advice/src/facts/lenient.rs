@@ -106,6 +106,7 @@ fn reads(path: &[&str], value: Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -177,5 +178,51 @@ mod tests {
     fn thousands_of_buffers_are_a_bug() {
         let buffers: Vec<Value> = (0..5000).map(|number| json!({"bytes": number})).collect();
         assert_eq!(of(json!({"buffers": buffers})).buffers.len(), MOST_BUFFERS);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a-z]{0,4}".prop_map(Value::from),
+        ];
+        let name = prop::sample::select(vec![
+            "gc",
+            "host",
+            "loader",
+            "torch",
+            "model",
+            "batch",
+            "buffers",
+            "steps",
+            "peak_bytes",
+            "limit_bytes",
+            "rank_peak_bytes",
+            "checkpoint_save",
+            "workers",
+            "wait_ratio",
+            "x",
+        ]);
+        leaf.prop_recursive(4, 64, 8, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                prop::collection::btree_map(name.clone().prop_map(str::to_owned), inner, 0..8)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_program_tells_is_read_and_judged(told in any_json()) {
+            if let Some(values) = told.as_object() {
+                let facts = Facts::from_values(values);
+                prop_assert_eq!(facts.plausible(), facts.clone());
+                crate::recommend(&facts);
+            }
+        }
     }
 }

@@ -205,8 +205,8 @@ fn pin_exact_sizes(facts: &Facts) -> Option<Found> {
     let over = share(taken, asked)?;
     (over > PINNED_OVER).then(|| {
         found(
-            "Pin buffers whose size is just below a power of two",
-            "pin_memory=False where batches are small, or PYTORCH_CUDA_ALLOC_CONF=pinned_use_cuda_host_register:True",
+            "Do not round pinned memory up to a power of two",
+            "PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1 where PyTorch knows it; otherwise batches whose size is just below a power of two",
         )
         .because(format!(
             "{} were asked for and {} taken: {over:.2} times as much",

@@ -122,10 +122,15 @@ pub fn recommend(facts: &Facts) -> Vec<Recommendation> {
         .filter_map(|rule| rule.apply_plausible(&facts))
         .collect();
     found.sort_by(|a, b| {
-        let errors_first = a.saving.is_some().cmp(&b.saving.is_some());
+        let errors_first = prevents_an_error(b).cmp(&prevents_an_error(a));
         errors_first.then_with(|| worth(b).total_cmp(&worth(a)))
     });
     found
+}
+
+/// What may not even be one waits its turn.
+fn prevents_an_error(recommendation: &Recommendation) -> bool {
+    recommendation.saving.is_none() && recommendation.confidence > AdviceConfidence::Low
 }
 
 /// A share of the longest pause is worth less than the same share of all memory or of every step.

@@ -292,7 +292,7 @@ fn chunk_cross_entropy(facts: &Facts) -> Option<Found> {
     Some(
         found(
             "Compute the loss in chunks, so that not all logits are there at once",
-            "nilometer.optimize.chunked_cross_entropy(hidden, head.weight, targets)",
+            "nilometer.optimize.chunked_cross_entropy(hidden, model.lm_head, labels)",
         )
         .because(of_peak("logits and their gradient are", logits, peak))
         .saves(gpu_memory(LOGITS_SAVED * logits, Some(peak)))

@@ -397,10 +397,7 @@ fn torch() -> Vec<RuleCase> {
                 "expandable_segments",
             ],
             saves: Some((None, None)),
-            silent: vec![
-                json!({"torch": {"allocation_retries": 0}}),
-                json!({"torch": {"steps": 0}}),
-            ],
+            silent: vec![json!({"torch": {"allocation_retries": 0}})],
         },
         RuleCase {
             rule: "evaluate-in-smaller-batches",

@@ -231,12 +231,15 @@ fn what_prevents_an_error_comes_first_then_what_is_likely_to_save_most() {
         "model": {"zeroed_gradient_bytes": 2e9, "peak_bytes": 1e10, "preserves_random_state": false, "dropout": 0.1, "logits_bytes": 4e9},
         "loader": {"wait_ratio": 0.3},
         "gc": {"total_seconds": 5.0, "wall_seconds": 100.0},
+        // Growth that may be loading is no error yet.
+        "host": {"leak_bytes_per_second": 1e6, "leak_may_be_loading": true},
     }));
     let order: Vec<&str> = recommend(&facts).iter().map(|one| one.rule).collect();
     assert_eq!(
         order,
         [
             "preserve-random-state",
+            "stop-the-leak",
             "chunk-cross-entropy",
             "load-data-faster",
             "set-gradients-to-none",

@@ -45,7 +45,7 @@ pub(super) const RULES: &[AdviceRule] = &[
         name: "avoid-allocation-retries",
         subject: AdviceSubject::Torch,
         condition: "the allocator ran out, freed its cache and tried again",
-        needs: &["torch.allocation_retries", "torch.steps"],
+        needs: &["torch.allocation_retries"],
         source: "mosaicml/composer#3510: every retry waits for the device",
         look: avoid_allocation_retries,
     },
@@ -124,7 +124,8 @@ fn keep_the_cache(facts: &Facts) -> Option<Found> {
 }
 
 fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
-    let (retries, steps) = (facts.torch.allocation_retries?, facts.torch.steps?);
+    let retries = facts.torch.allocation_retries?;
+    let steps = facts.torch.steps.filter(|steps| *steps > 0);
     let micro_batch = facts.batch.micro_batch.filter(|size| *size > 1);
     let smaller = micro_batch.map_or("a smaller micro-batch".to_owned(), |size| {
         format!("a micro-batch of {} instead of {size}", size / 2)
@@ -133,13 +134,14 @@ fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
         Some(true) => "",
         _ => "; before that, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     };
-    (retries > 0 && steps > 0).then(|| {
+    (retries > 0).then(|| {
         found(
             "Leave the allocator some room: it stalls the step to free its cache",
             format!("{smaller} (nilometer.optimize.find_batch_size){expandable}"),
         )
         .because(format!(
-            "memory ran out and was freed {retries} times in {steps} steps"
+            "memory ran out and was freed {retries} times{}",
+            steps.map_or(String::new(), |steps| format!(" in {steps} steps"))
         ))
         .saves(step_time(None))
         .with(Medium)
