@@ -17,7 +17,7 @@ use crate::folder::{existing_root, find_run, load, warn_of_damage};
 use crate::output_file::{refuse_stdout, write_file};
 use crate::screen::Screen;
 use crate::settings::Settings;
-use crate::text::fresh_line::begin_line;
+use crate::text::fresh_line::begin_output_line;
 use crate::text::json::{json_text, write_json};
 use crate::text::optimize::write_optimize;
 use crate::text::optimize_markdown::markdown;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         return Ok(0);
     }
     let recorded = record(run_args(&args), settings)?;
-    begin_line();
+    begin_output_line();
     // Whatever goes wrong here, the status is the command's.
     match summarize_recorded(&recorded) {
         Ok(summary) => {
