@@ -61,7 +61,7 @@ pub struct UnansweredSubject {
     pub subject: &'static str,
     /// Rules that had nothing to look at.
     pub silent_rules: Vec<&'static str>,
-    /// All rules of the subject.
+    /// All rules of the subject, without those that judge by a budget that nobody set.
     pub all_rules: u64,
     /// The facts that were missing, as `docs/schema/facts.json` names them; either of two is written `a|b`.
     pub missing_facts: Vec<&'static str>,
@@ -117,6 +117,13 @@ fn is_training(name: &str) -> bool {
 fn not_looked_at(facts: &Facts) -> Vec<UnansweredSubject> {
     let mut subjects: BTreeMap<AdviceSubject, UnansweredSubject> = BTreeMap::new();
     for rule in all_rules() {
+        let is_known = |need: &str| need.split('|').any(|path| facts.knows(path));
+        let needs = rule.needs.iter().copied();
+        let missing: Vec<&str> = needs.filter(|need| !is_known(need)).collect();
+        // A budget is nothing that is measured.
+        if missing.iter().any(|need| need.starts_with("thresholds.")) {
+            continue;
+        }
         let entry = subjects.entry(rule.subject);
         let subject = entry.or_insert_with(|| UnansweredSubject {
             subject: rule.subject.as_str(),
@@ -125,15 +132,7 @@ fn not_looked_at(facts: &Facts) -> Vec<UnansweredSubject> {
             missing_facts: Vec::new(),
         });
         subject.all_rules += 1;
-        let is_known = |need: &str| need.split('|').any(|path| facts.knows(path));
-        let missing: Vec<&str> = rule
-            .needs
-            .iter()
-            .copied()
-            .filter(|need| !is_known(need))
-            .collect();
-        // A budget is nothing that is measured.
-        if missing.is_empty() || missing.iter().any(|need| need.starts_with("thresholds.")) {
+        if missing.is_empty() {
             continue;
         }
         subject.silent_rules.push(rule.name);

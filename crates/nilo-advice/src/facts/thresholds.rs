@@ -13,6 +13,10 @@ pub struct ThresholdFacts {
     pub warning_ratio: Option<f64>,
     /// Share of it from which on it is critical.
     pub critical_ratio: Option<f64>,
+    /// Share of a GPU's memory from which on it is a warning.
+    pub gpu_warning_ratio: Option<f64>,
+    /// Share of a GPU's memory from which on it is critical.
+    pub gpu_critical_ratio: Option<f64>,
     /// The most memory of one buffer.
     pub buffer_limit_bytes: Option<f64>,
 }

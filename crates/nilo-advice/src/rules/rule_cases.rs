@@ -376,6 +376,20 @@ fn torch() -> Vec<RuleCase> {
             ],
         },
         RuleCase {
+            rule: "stay-within-gpu",
+            facts: json!({"torch": {"peak_reserved_bytes": 76.0 * GIB, "device_bytes": 80.0 * GIB}, "thresholds": {"gpu_warning_ratio": 0.8, "gpu_critical_ratio": 0.95}}),
+            says: &[
+                "PyTorch reserved up to 76.00 GiB of 80.00 GiB, 95 % (critical from 95 % on)",
+                "find_batch_size",
+            ],
+            saves: None,
+            silent: vec![
+                json!({"torch": {"peak_reserved_bytes": 60.0 * GIB}}),
+                json!({"torch": {"device_bytes": 0.0}}),
+                json!({"thresholds": {"gpu_warning_ratio": 0.96}}),
+            ],
+        },
+        RuleCase {
             rule: "keep-the-cache",
             facts: json!({"torch": {"cache_emptied": 100, "steps": 100}}),
             says: &[

@@ -34,6 +34,18 @@ pub(super) const RULES: &[AdviceRule] = &[
         look: expandable_segments,
     },
     AdviceRule {
+        name: "stay-within-gpu",
+        subject: AdviceSubject::Torch,
+        condition: "what PyTorch reserved exceeds gpu_warning_threshold of the device",
+        needs: &[
+            "thresholds.gpu_warning_ratio",
+            "torch.peak_reserved_bytes",
+            "torch.device_bytes",
+        ],
+        source: "the configured threshold",
+        look: stay_within_gpu,
+    },
+    AdviceRule {
         name: "keep-the-cache",
         subject: AdviceSubject::Torch,
         condition: "torch.cuda.empty_cache() is called more than once in 20 steps",
@@ -108,6 +120,30 @@ fn expandable_segments(facts: &Facts) -> Option<Found> {
         .saves(gpu_memory(idle, Some(reserved)))
         .with(Medium),
     )
+}
+
+fn stay_within_gpu(facts: &Facts) -> Option<Found> {
+    let (reserved, device) = (facts.torch.peak_reserved_bytes?, facts.torch.device_bytes?);
+    let warning = facts.thresholds.gpu_warning_ratio?;
+    let used = share(reserved, device)?;
+    let critical = facts.thresholds.gpu_critical_ratio;
+    let critical = critical.filter(|critical| used >= *critical);
+    let threshold = match critical {
+        Some(critical) => format!("critical from {} on", percent(critical)),
+        None => format!("a warning from {} on", percent(warning)),
+    };
+    (used >= warning).then(|| {
+        found(
+            "Leave more of the GPU's memory free",
+            "a smaller micro-batch (nilometer.optimize.find_batch_size) or checkpoints (nilometer.optimize.checkpoint_model)",
+        )
+        .because(format!(
+            "PyTorch reserved up to {} of {}, {} ({threshold})",
+            format_bytes(reserved),
+            format_bytes(device),
+            percent(used)
+        ))
+    })
 }
 
 fn keep_the_cache(facts: &Facts) -> Option<Found> {

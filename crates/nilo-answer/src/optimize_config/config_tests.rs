@@ -139,7 +139,7 @@ fn the_memory_of_a_run_is_judged_by_the_budget() {
     facts.torch.device_bytes = Some(80.0 * GIB as f64);
     facts.batch.largest_micro_batch = Some(1000);
     assert!(recommend(&facts).is_empty());
-    let text = r#"{"max_memory_usage_gb": 8, "memory_warning_threshold": 0.5, "memory_critical_threshold": 0.8, "memory_threshold": 0.5, "max_batch_size": 64, "buffer_size_limit_mb": 100}"#;
+    let text = r#"{"max_memory_usage_gb": 8, "memory_warning_threshold": 0.5, "memory_critical_threshold": 0.8, "memory_threshold": 0.5, "max_batch_size": 64, "buffer_size_limit_mb": 100, "gpu_warning_threshold": 0.7}"#;
     OptimizeConfig::parse(text).unwrap().apply(&mut facts);
     assert_eq!(facts.host.limit_bytes, Some(8.0 * GIB as f64));
     assert_eq!(facts.model.budget_bytes, Some(40.0 * GIB as f64));
@@ -148,7 +148,10 @@ fn the_memory_of_a_run_is_judged_by_the_budget() {
         facts.thresholds.buffer_limit_bytes,
         Some(100.0 * MIB as f64)
     );
+    facts.torch.peak_reserved_bytes = Some(60.0 * GIB as f64);
     let said = recommend(&facts);
+    assert_eq!(said[1].rule, "stay-within-gpu");
+    assert!(said[1].evidence[0].contains("75 % (a warning from 70 % on)"));
     assert_eq!(said[0].rule, "stay-within-budget");
     assert!(said[0].evidence[0].contains("88 % of the budget of 8.00 GiB (critical from 80 % on)"));
 }

@@ -86,6 +86,13 @@ impl OptimizeConfig {
             let limit = facts.host.limit_bytes.unwrap_or(budget);
             facts.host.limit_bytes = Some(limit.min(budget));
         }
+        if ["gpu_warning_threshold", "gpu_critical_threshold"]
+            .iter()
+            .any(|key| self.given.contains_key(key))
+        {
+            facts.thresholds.gpu_warning_ratio = Some(self.value("gpu_warning_threshold"));
+            facts.thresholds.gpu_critical_ratio = Some(self.value("gpu_critical_threshold"));
+        }
         facts.thresholds.buffer_limit_bytes =
             number("buffer_size_limit_mb").map(|mb| mb * MIB as f64);
         if let Some((share, device)) = number("memory_threshold").zip(facts.torch.device_bytes) {

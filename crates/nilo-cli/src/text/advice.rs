@@ -54,7 +54,9 @@ pub(crate) fn saving_in_words(said: &Recommendation) -> String {
         SavedResource::StepTime => "the time of a step",
         SavedResource::LongestPause => "the longest pause",
     };
-    let ratio = saving.ratio.map(|ratio| format!("{:.0} %", 100.0 * ratio));
+    // Less than one in a hundred is said in bytes alone.
+    let told = saving.ratio.filter(|ratio| *ratio >= 0.01);
+    let ratio = told.map(|ratio| format!("{:.0} %", 100.0 * ratio));
     match (saving.bytes.map(format_bytes), ratio) {
         (Some(bytes), Some(ratio)) => format!("saves about {bytes} of {of}, {ratio} of it"),
         (Some(bytes), None) => format!("saves about {bytes} of {of}"),
@@ -122,6 +124,8 @@ fn change((before, after): (f64, f64), format: impl Fn(f64) -> String) -> String
 
 #[cfg(test)]
 mod tests {
+    use nilo_advice::Saving;
+
     use super::*;
 
     fn tried(before: Option<f64>, after: Option<f64>) -> Optimization {
@@ -132,6 +136,39 @@ mod tests {
             after_bytes: after.map(|gib| gib * 1073741824.0),
             ..Optimization::default()
         }
+    }
+
+    #[test]
+    fn a_saving_says_how_much_of_what() {
+        let said = |of, bytes, ratio| {
+            let saving = Some(Saving { of, bytes, ratio });
+            saving_in_words(&Recommendation {
+                rule: "some-rule",
+                text: String::new(),
+                change: String::new(),
+                evidence: Vec::new(),
+                saving,
+                confidence: AdviceConfidence::High,
+                source: "",
+            })
+        };
+        let (gpu, host) = (SavedResource::GpuMemory, SavedResource::HostMemory);
+        assert_eq!(
+            said(gpu, Some(2048.0), Some(0.25)),
+            "saves about 2.00 KiB of GPU memory, 25 % of it"
+        );
+        assert_eq!(
+            said(host, Some(2048.0), Some(0.001)),
+            "saves about 2.00 KiB of memory"
+        );
+        assert_eq!(
+            said(SavedResource::StepTime, None, Some(0.4)),
+            "saves about 40 % of the time of a step"
+        );
+        assert_eq!(
+            said(SavedResource::LongestPause, None, None),
+            "saves some of the longest pause"
+        );
     }
 
     #[test]
