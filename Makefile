@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-verdicts bench-truth fuzz clean
+.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-gc bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -81,6 +81,9 @@ bench-bpe: build develop ## Measure training and encoding of BPE with the rivals
 
 bench-buffers: develop ## Measure replay buffers with the rivals in one run; the Python at hand needs them
 	PYTHONPATH=$(CURDIR)/python python3 bench/buffers.py --markdown docs/benchmarks/buffers.md
+
+bench-gc: develop ## Measure ways to collect garbage in one run
+	PYTHONPATH=$(CURDIR)/python $(PYTHON) bench/gc.py --markdown docs/benchmarks/gc.md
 
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md

@@ -37,6 +37,17 @@ if TYPE_CHECKING:
     from .metrics import MetricTracker as MetricTracker
     from .metrics import ScoreDistributionTracker as ScoreDistributionTracker
     from .metrics import TrainingLogger as TrainingLogger
+    from .optimize import MemoryOptimizationConfig as MemoryOptimizationConfig
+    from .optimize import MemoryOptimizationSystem as MemoryOptimizationSystem
+    from .optimize import TrainingMemoryConfig as TrainingMemoryConfig
+    from .optimize import TrainingMemoryOptimizer as TrainingMemoryOptimizer
+    from .optimize import create_memory_efficient_config as create_memory_efficient_config
+    from .optimize import create_memory_optimized_config as create_memory_optimized_config
+    from .optimize import estimate_memory_requirements as estimate_memory_requirements
+    from .optimize import memory_efficient_context as memory_efficient_context
+    from .optimize import memory_efficient_decorator as memory_efficient_decorator
+    from .optimize import memory_efficient_training as memory_efficient_training
+    from .optimize import quick_memory_optimization as quick_memory_optimization
     from .profiling import ComprehensiveProfiler as ComprehensiveProfiler
     from .profiling import GPUMemoryProfiler as GPUMemoryProfiler
     from .profiling import ThroughputTracker as ThroughputTracker
@@ -61,6 +72,17 @@ _HOMES = {
     "MetricTracker": "metrics",
     "ScoreDistributionTracker": "metrics",
     "TrainingLogger": "metrics",
+    "MemoryOptimizationConfig": "optimize",
+    "MemoryOptimizationSystem": "optimize",
+    "TrainingMemoryConfig": "optimize",
+    "TrainingMemoryOptimizer": "optimize",
+    "create_memory_efficient_config": "optimize",
+    "create_memory_optimized_config": "optimize",
+    "estimate_memory_requirements": "optimize",
+    "memory_efficient_context": "optimize",
+    "memory_efficient_decorator": "optimize",
+    "memory_efficient_training": "optimize",
+    "quick_memory_optimization": "optimize",
     "ComprehensiveProfiler": "profiling",
     "GPUMemoryProfiler": "profiling",
     "ThroughputTracker": "profiling",
@@ -69,6 +91,8 @@ _HOMES = {
     "RecordedRun": "reading",
     "read_run": "reading",
 }
+# They are functions of PyTorch models: `import *` works without PyTorch too.
+_NEED_TORCH = {"TrainingMemoryOptimizer", "estimate_memory_requirements"}
 _MODULES = {"bpe", "buffers", "integrations", "memory", "metrics", "optimize", "profiling", "reading", "torch"}
 
 __all__ = [
@@ -83,7 +107,7 @@ __all__ = [
     "log",
     "mark",
     "peak_rss",
-    *sorted(_HOMES),
+    *sorted(_HOMES.keys() - _NEED_TORCH),
 ]
 
 

@@ -203,3 +203,22 @@ def test_the_examples_are_right(module):
 
     found = doctest.testmod(importlib.import_module(f"nilometer.optimize.{module}"))
     assert found.attempted > 0 and found.failed == 0
+
+
+def test_checkpoints_come_on_top_of_autocast_where_blocks_hand_on_half_precision():
+    torch.manual_seed(6)
+    blocks = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)]
+    outcomes = apply_steps(nn.Sequential(*blocks), torch.randn(512, 64), tolerance=True, steps=[AUTOCAST, CHECKPOINTS])
+    assert [(outcome.name, outcome.applied) for outcome in outcomes] == [("bfloat16 autocast", True), ("checkpoint plan", True)], outcomes
+    assert outcomes[1].peak_after_bytes < outcomes[0].peak_after_bytes < outcomes[0].peak_before_bytes
+
+
+def test_a_loss_that_is_computed_from_the_output_is_computed_in_32_bits():
+    seen = []
+
+    def loss(output):
+        seen.append(output.dtype)
+        return output.square().mean()
+
+    [outcome] = apply_steps(nn.Linear(64, 512), torch.randn(512, 64), loss=loss, tolerance=True, steps=[AUTOCAST])
+    assert set(seen) == {torch.float32} and outcome.loss_error < 1e-2

@@ -10,8 +10,8 @@ import pytest
 from package import QUIET
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-# Needs dask, and is run with it in tests/integrations.
-ELSEWHERE = {"dask_bpe.py"}
+# They need dask and torch, and are run with these in tests/integrations.
+ELSEWHERE = {"dask_bpe.py", "memory_optimization.py"}
 
 
 def run_example(name, folder, **environment):

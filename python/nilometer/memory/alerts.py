@@ -12,6 +12,7 @@ from .._trouble import require
 from ..run import current_step
 from .delivery import Delivery
 from .leak_report import LeakReport
+from .own_budget import OwnBudget
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, as_percent
 from .readings import HOST, DeviceReading
 from .sampler import Sampler
@@ -30,10 +31,12 @@ class Alerts(Watcher):
         gpu_percents: tuple[float, float] = (GPU_WARNING_PERCENT, GPU_CRITICAL_PERCENT),
         sampling_interval: float = 0.5,
         devices: Sequence[int | str] | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         super().__init__(sampling_interval, devices)
         self._host_percents = _percents(host_percents, "")
         self._gpu_percents = _percents(gpu_percents, "gpu_")
+        self._max_bytes = max_bytes
         self._deliveries: list[Delivery] = []
         self._own_sampler()
 
@@ -42,6 +45,7 @@ class Alerts(Watcher):
         # The newest alert of each type and device that is not over: whoever comes later is told of these.
         self._standing: dict[tuple[str, int | str], dict[str, Any]] = {}
         self._telling = threading.Lock()
+        self._budget = None if self._max_bytes is None else OwnBudget(self._max_bytes, *self._host_percents)
 
     def add(self, callback: Callable[[dict[str, Any]], object]) -> None:
         require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
@@ -57,8 +61,18 @@ class Alerts(Watcher):
         for alert in standing:
             delivery.post(dict(alert))
 
+    def standing(self) -> list[dict[str, Any]]:
+        """The alerts that are not over, each as it was told."""
+        self._own_sampler()
+        with self._telling:
+            return [dict(alert) for alert in self._standing.values()]
+
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        found = self._watch.look(readings, current_step())
+        found: list[tuple[str, int | str, dict[str, Any] | None]] = list(self._watch.look(readings, current_step()))
+        if self._budget is not None:
+            for reading in readings:
+                if reading.device == HOST:
+                    found += self._budget.look(reading)
         raised = {(kind, device) for kind, device, details in found if details is not None}
         for kind, device, details in found:
             if details is None:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._files import write_json
-from .._trouble import require_type
+from .._trouble import require, require_type
 from .alerts import Alerts
-from .leak import COUNTED_OBJECTS, LeakDetector
+from .leak import LeakDetector
 from .leak_report import LeakReport
+from .object_counts import COUNTED_OBJECTS
 from .oom import OOMDetector
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, OOM_PERCENT
 from .prediction import OOMPrediction
@@ -27,6 +28,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
     `monitoring_interval` is another word for `sampling_interval`. Thresholds are percentages, or fractions below 1.
     `count_objects` finds Python objects that are kept, of those that the garbage collector tracks: their number by type is counted at the start (or `set_baseline`) and for a report,
     which takes a walk over all of them (a tenth of a second for a million); `count_objects=False` leaves it out.
+    `max_memory_bytes` is a budget of the program's own: its memory is judged against that too, where the limit in force is larger.
 
     >>> debugger = MemoryDebugger()
     >>> debugger.start_monitoring()
@@ -51,7 +53,11 @@ class MemoryDebugger(contextlib.ContextDecorator):
         gpu_critical_percent: float = GPU_CRITICAL_PERCENT,
         monitoring_interval: float | None = None,
         count_objects: bool = True,
+        max_memory_bytes: int | None = None,
     ) -> None:
+        if max_memory_bytes is not None:
+            require_type(max_memory_bytes, int, "max_memory_bytes")
+            require(max_memory_bytes > 0, f"max_memory_bytes must be positive, not {max_memory_bytes}")
         if monitoring_interval is not None:
             require_type(monitoring_interval, (int, float), "monitoring_interval")
             sampling_interval = monitoring_interval
@@ -65,6 +71,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
             (gpu_warning_percent, gpu_critical_percent),
             max(sampling_interval, 0.1),
             devices,
+            max_memory_bytes,
         )
         self.leak_detector._listeners.append(self._on_leak)
         self.leak_detector._over_listeners.append(self._alerts.on_leak_over)
@@ -99,6 +106,10 @@ class MemoryDebugger(contextlib.ContextDecorator):
         Each is said once, and again only after it was over; a callback that is added later is told at once of what stands. `device`, `timestamp` and `message` are in all of them.
         """
         self._alerts.add(callback)
+
+    def active_alerts(self) -> list[dict[str, Any]]:
+        """The alerts that are not over, as a callback is told of them."""
+        return self._alerts.standing()
 
     def get_status_report(self) -> dict[str, Any]:
         """Usage and statistics of every device, with forecasts and growth. A device is called the same everywhere: `0`, `host`.

@@ -12,6 +12,7 @@ from .._trouble import require, require_type
 from ..run import current_step
 from .delivery import Delivery
 from .leak_report import LeakReport
+from .object_counts import count_by_name
 from .readings import DeviceReading
 from .sampler import Sampler
 from .watcher import Watcher
@@ -19,8 +20,6 @@ from .watcher import Watcher
 _MB = 1 << 20
 # Types that are named in a report.
 _MOST_TYPES = 5
-COUNTED_OBJECTS = "objects tracked by the garbage collector: containers and instances, not numbers, texts or bytes"
-"""What is counted by `count_objects`, in words."""
 
 
 class LeakDetector(Watcher):
@@ -89,7 +88,7 @@ class LeakDetector(Watcher):
         self._set_baseline(self.read())
 
     def _set_baseline(self, readings: list[DeviceReading]) -> None:
-        objects = _object_counts() if self.counts_objects else None
+        objects = count_by_name() if self.counts_objects else None
         with self._lock:
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
@@ -172,7 +171,7 @@ class LeakDetector(Watcher):
         """Types with more objects than at the baseline, the most first; empty without `count_objects`."""
         if self._objects is None:
             return {}
-        more = _object_counts()
+        more = count_by_name()
         more.subtract(self._objects)
         return {name: number for name, number in more.most_common(_MOST_TYPES) if number > 0}
 
@@ -186,7 +185,3 @@ def _held(reading: DeviceReading) -> int:
     if reading.torch_allocated is not None:
         return reading.torch_allocated
     return reading.allocated if reading.own is None else reading.own
-
-
-def _object_counts() -> collections.Counter[str]:
-    return collections.Counter(type(thing).__qualname__ for thing in gc.get_objects())

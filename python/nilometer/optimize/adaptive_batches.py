@@ -11,6 +11,7 @@ import torch
 from .._trouble import NilometerWarning, require
 from .accounting import TensorMeter, device_of
 from .batch_size import NoBatchFits
+from .in_run import newest_step, tell_mark, tell_metrics
 from .micro_batches import LossSum, accumulate, batch_length, count_targets
 from .oom_recovery import attempt, release
 from .probes import free_device_bytes
@@ -40,6 +41,7 @@ class AdaptiveBatches:
 
     `loss_sum(model, micro_batch)` gives the sum of the losses; `count` says over how many targets a batch is averaged.
     When memory runs out on any rank, all ranks drop the step's gradients, put the random state back and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
+    The current run gets the size as `batch/size` and a mark at each change.
     Gradients are exchanged once per step, after all ranks have agreed that backward went well: pass the model itself, not wrapped in DistributedDataParallel (a wrapper is unwrapped).
 
     >>> model = torch.nn.Linear(8, 1)
@@ -89,6 +91,7 @@ class AdaptiveBatches:
         self._failed_size: int | None = None
         self._steps_since_failure = 0
         self._level_before = 0
+        self._told_size: int | None = None
         if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self.model.modules()):
             warnings.warn(
                 "batch normalization depends on the size of micro-batches: gradients will not equal those of the whole batch",
@@ -99,7 +102,7 @@ class AdaptiveBatches:
     def step(self, batch: Any) -> BatchStep:
         """One training step on this rank's samples, optimizer included. Every rank has to call it."""
         samples = batch_length(batch)
-        targets = max(1, sum_of_all(self._count(batch)))
+        targets = sum_of_all(self._count(batch)) or 1
         states = random_state(self._device)
         retries = 0
         while True:
@@ -122,6 +125,7 @@ class AdaptiveBatches:
                 raise NoBatchFits(
                     f"memory ran out with micro-batches of {failed_size}, and {self._minimum} is the least: {tried.oom or 'on another rank'}"
                 )
+            tell_mark(f"batch size {self.micro_batch} -> {next_size}: out of memory with {failed_size} samples")
             self.micro_batch = next_size
         add_gradients(self.model)
         if self._max_grad_norm is not None:
@@ -130,7 +134,9 @@ class AdaptiveBatches:
         self.optimizer.zero_grad(set_to_none=True)
         self._note_success()
         done = BatchStep(float(tried.result or 0.0), self.micro_batch, retries)
+        self._tell_size()
         if not retries and next_size > self.micro_batch:
+            tell_mark(f"batch size {self.micro_batch} -> {next_size}: {self._clean_steps} steps without trouble and room for more")
             self.micro_batch = next_size
             self._clean_steps = 0
         return done
@@ -154,6 +160,11 @@ class AdaptiveBatches:
         self._clean_steps = int(state["clean_steps"])
         self._failed_size = state["failed_size"]
         self._steps_since_failure = int(state["steps_since_failure"])
+
+    def _tell_size(self) -> None:
+        if self.micro_batch != self._told_size:
+            self._told_size = self.micro_batch
+            tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step())
 
     def _next_size(self, failed_size: int, samples: int) -> int:
         """The size that this rank would take next: half after a failure (0 below the least), more where there is room."""

@@ -8,6 +8,7 @@ import torch
 
 from .._trouble import require, require_type
 from .accounting import device_of
+from .in_run import tell_facts, tell_mark
 from .memory_fit import MemoryFit, Point, fit_memory
 from .probes import Prober, SizedStep, restored
 from .rank_agreement import smallest_of_all
@@ -103,6 +104,9 @@ def find_batch_size(
         raise NoBatchFits(search.refusal() if own < minimum else "another rank cannot fit even the smallest batch")
     fit = fit_memory(search.points)
     peak = search.peaks.get(agreed, int(fit.peak(agreed, length)))
+    tell_mark(f"largest batch: {agreed} samples, {peak} of {prober.budget_bytes} bytes, found in {len(search.points) + search.ooms} steps")
+    found = {"largest_micro_batch": agreed, "budget_bytes": prober.budget_bytes, "bytes_per_sample": fit.per_sample(length)}
+    tell_facts("batch", found)
     return BatchSize(agreed, peak, prober.budget_bytes, fit, search.points, search.ooms)
 
 

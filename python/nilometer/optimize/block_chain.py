@@ -23,6 +23,8 @@ class BlockCall:
     output: Any
     changed: str = ""
     """What the call changed that recomputation would change again."""
+    autocast_dtype: torch.dtype | None = None
+    """What autocast, where it was on, computes in: alone, the block has to be run under it too."""
 
     def other_args(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Everything but the first argument, which the chain passes on."""
@@ -103,7 +105,9 @@ def observe(trial: Trial, chain: ObservedChain) -> None:
         def note_after(module: Any, args: Any, kwargs: Any, output: Any, number: int = number) -> None:
             versions, state = before[number]
             changed = "changes its input in place" if _versions((args, kwargs)) != versions else ""
-            chain.calls[number].append(BlockCall(args, kwargs, output, changed or _state_change(module, state)))
+            kind = trial.device.type
+            dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+            chain.calls[number].append(BlockCall(args, kwargs, output, changed or _state_change(module, state), dtype))
 
         handles.append(block.register_forward_pre_hook(note_before, with_kwargs=True))
         handles.append(block.register_forward_hook(note_after, with_kwargs=True))

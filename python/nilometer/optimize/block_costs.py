@@ -83,11 +83,15 @@ def _measure_block(device: torch.device, block: torch.nn.Module, call: BlockCall
 
     args, kwargs = tree_map(fresh, (call.args, call.kwargs))
 
+    dtype = call.autocast_dtype
+
     def keep() -> Any:
-        return block(*args, **kwargs)
+        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+            return block(*args, **kwargs)
 
     def discard() -> Any:
-        return checkpoint(block, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
+        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+            return checkpoint(block, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
 
     forward_secs, backward_secs = _time(device, keep)  # leaves gradients behind, so that the next pass only adds to them
     output, before, peak = _metered(device, discard)

@@ -14,6 +14,7 @@ from .._trouble import require, require_type
 from .block_chain import ObservedChain, find_chain, observe
 from .block_costs import ChainCosts, measure_costs
 from .checkpointed_forward import put_on
+from .in_run import tell_optimization
 from .oom_recovery import attempt, release
 from .refusals import refusal_of_blocks, refusal_of_calls
 from .trial import LossFunction, StepFigures, Trial, measure_step
@@ -108,8 +109,23 @@ def checkpoint_model(
     require_type(model, torch.nn.Module, "model")
     if budget_bytes is not None:
         require(budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
-    trial = Trial(model, sample, loss, optimizer)
-    with _without_cache(model) as forget_cache:
+    outcome = plan_and_apply(Trial(model, sample, loss, optimizer), budget_bytes=budget_bytes, nested=nested)
+    tell_optimization(
+        "checkpoint plan",
+        applied=outcome.applied,
+        before_bytes=outcome.peak_before_bytes or None,
+        after_bytes=outcome.peak_after_bytes or None,
+        before_seconds=outcome.secs_before or None,
+        after_seconds=outcome.secs_after or None,
+        measured="peak of a step on the sample",
+        note=outcome.reason,
+    )
+    return outcome
+
+
+def plan_and_apply(trial: Trial, *, budget_bytes: int | None = None, nested: bool = True) -> CheckpointOutcome:
+    """What `checkpoint_model` does, without telling the run."""
+    with _without_cache(trial.model) as forget_cache:
         chain, refusal = _checkable_chain(trial)
         if chain is None:
             return CheckpointOutcome(False, refusal, budget_bytes=budget_bytes)

@@ -21,6 +21,13 @@ def tell_metrics(values: Mapping[str, float], step: int | None = None) -> None:
         run.log(dict(values), step=step)
 
 
+def newest_step(otherwise: int | None = None) -> int | None:
+    """The step that training has come to: figures logged under it do not move the steps that the program counts itself."""
+    run = _open_runs.current()
+    newest = None if run is None else run.newest_step
+    return otherwise if newest is None else newest
+
+
 def tell_mark(text: str) -> None:
     """Marks this moment."""
     run = _open_runs.current()

@@ -58,14 +58,16 @@ def language_model_loss_sum(model: torch.nn.Module, batch: Any) -> torch.Tensor:
     return loss
 
 
-def accumulate(model: torch.nn.Module, batch: Any, loss_sum: LossSum, *, size: int, targets: int) -> float:
+def accumulate(model: torch.nn.Module, batch: Any, loss_sum: LossSum, *, size: int, targets: float) -> float:
     """Runs forward and backward of all micro-batches; gives the loss over `targets`, which is that of the whole batch.
 
     Every micro-batch counts by its targets, so that lengths may differ: the mean of the micro-batches' means would be off.
+    A `loss_sum` with a method `share(model, part, targets)` does the division itself: the mean of a whole batch then stays what it is, to the last bit.
     """
     total = 0.0
+    share = getattr(loss_sum, "share", None)
     for part in split_batch(batch, size):
-        loss = loss_sum(model, part) / targets
+        loss: torch.Tensor = loss_sum(model, part) / targets if share is None else share(model, part, targets)
         loss.backward()  # type: ignore[no-untyped-call]
         total += float(loss.detach())
     return total

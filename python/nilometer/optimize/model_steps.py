@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from .accounting import tensor_bytes
-from .checkpointing import checkpoint_model
+from .checkpointing import plan_and_apply
 from .chunked_loss import ChunkedHead
-from .trial import LossFunction, StepFigures, Trial, measure_step
+from .in_run import tell_optimization
+from .trial import LossFunction, StepFigures, Trial, measure_step, own_loss
 from .verification import Comparison, compare
 
 # Attention by another kernel sums in another order; float32 agrees to about 1e-7.
@@ -137,7 +139,8 @@ def use_autocast(trial: Trial) -> Callable[[], None]:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device.type, dtype=torch.bfloat16):
-            return earlier(*args, **kwargs)
+            output = earlier(*args, **kwargs)
+        return output if own_loss(output) is not None else tree_map(_in_float32, output)
 
     model.forward = forward
 
@@ -148,6 +151,11 @@ def use_autocast(trial: Trial) -> Callable[[], None]:
             model.forward = own
 
     return undo
+
+
+def _in_float32(leaf: Any) -> Any:
+    """A loss that is computed from the output is computed in 32 bits, as under autocast."""
+    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bfloat16 else leaf
 
 
 def use_chunked_loss(trial: Trial) -> Callable[[], None]:
@@ -162,7 +170,7 @@ def use_chunked_loss(trial: Trial) -> Callable[[], None]:
 
 def use_checkpoints(trial: Trial) -> Callable[[], None]:
     """The blocks' activations halved by a checkpoint plan."""
-    outcome = checkpoint_model(trial.model, trial.sample, loss=trial.loss, optimizer=trial.optimizer)
+    outcome = plan_and_apply(trial)
     if not outcome.applied:
         raise Refused(outcome.reason)
     return outcome.undo
@@ -186,10 +194,12 @@ def apply_steps(
     optimizer: torch.optim.Optimizer | None = None,
     tolerance: bool = False,
     steps: Iterable[ModelStep] = STEPS,
+    advice: bool = True,
 ) -> list[StepOutcome]:
     """Tries steps one after the other, each on top of those that helped, and keeps what lowers the peak of a step and gives the same results.
 
-    Steps whose results differ by rounding are tried with `tolerance=True` only. Advice about the optimizer comes last.
+    Steps whose results differ by rounding are tried with `tolerance=True` only. Advice about the optimizer comes last (`advice=False` leaves it out).
+    The current run is told what was tried and measured.
 
     >>> model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)) for _ in range(6)])
     >>> [outcome.name for outcome in apply_steps(model, torch.randn(512, 64)) if outcome.applied]
@@ -197,9 +207,25 @@ def apply_steps(
     """
     trial = Trial(model, sample, loss, optimizer)
     outcomes = [_tried(trial, step, tolerance=tolerance) for step in steps]
-    if optimizer is not None:
+    for outcome in outcomes:
+        _tell(outcome)
+    if optimizer is not None and advice:
         outcomes.append(optimizer_advice(optimizer))
     return outcomes
+
+
+def _tell(outcome: StepOutcome) -> None:
+    if outcome.peak_before_bytes:
+        tell_optimization(
+            outcome.name,
+            applied=outcome.applied,
+            before_bytes=outcome.peak_before_bytes,
+            after_bytes=outcome.peak_after_bytes,
+            before_seconds=outcome.secs_before,
+            after_seconds=outcome.secs_after,
+            measured="peak of a step on the sample",
+            note=outcome.reason,
+        )
 
 
 def _tried(trial: Trial, step: ModelStep, *, tolerance: bool) -> StepOutcome:

@@ -57,7 +57,7 @@ class Prober:
         torch.cuda.synchronize(self._device)
         torch.cuda.reset_peak_memory_stats(self._device)
         self.held_bytes = torch.cuda.memory_allocated(self._device)
-        with _at_most(self._device, self.budget_bytes) as enforced:
+        with at_most(self._device, self.budget_bytes) as enforced:
             self._step(batch, length)
             torch.cuda.synchronize(self._device)
         # The allocator reserves more than a step needs while there is room, and gives that back before it runs out:
@@ -82,7 +82,7 @@ class Prober:
 
 
 @contextlib.contextmanager
-def _at_most(device: torch.device, budget_bytes: int) -> Iterator[bool]:
+def at_most(device: torch.device, budget_bytes: int) -> Iterator[bool]:
     """The allocator keeps to a budget meanwhile. False where it cannot be told to: an older PyTorch does not say which share it has."""
     share_of = getattr(torch.cuda, "get_per_process_memory_fraction", None)
     if share_of is None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 import torch.distributed as dist
+
+Number = TypeVar("Number", int, float)
 
 _host_group: list[object] = []
 # Gradients are exchanged in pieces of about this size, as DistributedDataParallel does.
@@ -40,13 +44,13 @@ def least(*values: int) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def sum_of_all(value: int) -> int:
-    """The sum over all ranks. Every rank has to call it."""
+def sum_of_all(value: Number) -> Number:
+    """The sum over all ranks, a whole number of whole numbers. Every rank has to call it."""
     if world_size() == 1:
         return value
-    number = torch.tensor([value], dtype=torch.int64)
+    number = torch.tensor([value], dtype=torch.int64 if isinstance(value, int) else torch.float64)
     dist.all_reduce(number, group=host_group())
-    return int(number[0])
+    return type(value)(number[0])
 
 
 def add_gradients(model: torch.nn.Module) -> None:

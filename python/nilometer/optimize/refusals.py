@@ -15,13 +15,14 @@ def refusal_of_blocks(chain: ObservedChain) -> str:
     for number, block in enumerate(chain.blocks):
         for name, module in block.named_modules():
             where = f"block {number} of {chain.name}" + (f" ({name})" if name else "")
-            reason = _refusal_of_module(module)
+            reason = refusal_of_module(module)
             if reason:
                 return f"{where} {reason}"
     return ""
 
 
-def _refusal_of_module(module: torch.nn.Module) -> str:
+def refusal_of_module(module: torch.nn.Module) -> str:
+    """What a module by itself says."""
     if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
         return "has batch normalization, whose running statistics would be updated twice"
     names = {base.__name__ for base in type(module).__mro__}

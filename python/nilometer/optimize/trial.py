@@ -53,13 +53,19 @@ def loss_of(output: Any, loss: LossFunction | None) -> torch.Tensor:
     """The loss of an output: what the function says, the output's own loss, or a stand-in, the mean square of all of it."""
     if loss is not None:
         return loss(output)
-    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    if isinstance(own, torch.Tensor):
+    own = own_loss(output)
+    if own is not None:
         return own
     parts = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
     if not parts:
         raise ValueError("the model's output has no floating-point tensor; pass loss=, a function from the output to a loss")
     return torch.stack([part.float().square().mean() for part in parts]).sum()
+
+
+def own_loss(output: Any) -> torch.Tensor | None:
+    """The loss that a model computed itself, as those of Hugging Face do."""
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    return own if isinstance(own, torch.Tensor) else None
 
 
 @dataclass(frozen=True)

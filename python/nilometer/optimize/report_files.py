@@ -1,0 +1,47 @@
+"""Reports as files, in the format that their name asks for."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from .._files import write_json, write_text
+
+
+def write_report(path: str | os.PathLike[str], report: dict[str, Any], as_markdown: Callable[[dict[str, Any]], str]) -> None:
+    """Writes a report, JSON or Markdown, whole or not at all."""
+    kind = pathlib.Path(path).suffix.lower()
+    if kind == ".json":
+        write_json(path, report)
+    elif kind in (".md", ".markdown"):
+        write_text(path, as_markdown(report))
+    else:
+        raise ValueError(f"the report's name must end in .json or .md, not {os.fspath(path)!r}")
+
+
+def table(headings: list[str], rows: list[list[Any]]) -> str:
+    """A Markdown table.
+
+    >>> print(table(["a", "b"], [[1, None]]))
+    | a | b |
+    |---|---|
+    | 1 | – |
+    """
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    for row in rows:
+        lines.append("| " + " | ".join("–" if cell is None else str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |")
+    return "\n".join(lines)
+
+
+def bullet_points(recommendations: list[dict[str, Any]]) -> list[str]:
+    """Recommendations as lines of Markdown, with what they rest on."""
+    if not recommendations:
+        return ["Nothing to recommend: no rule found evidence."]
+    lines = []
+    for one in recommendations:
+        lines.append(f"- **{one['text']}** ({one['confidence']} confidence; {one['source']})")
+        lines.append(f"  - change: `{one['change']}`")
+        lines += [f"  - {evidence}" for evidence in one["evidence"]]
+    return lines

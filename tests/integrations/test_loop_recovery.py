@@ -1,0 +1,196 @@
+"""Loops of Hugging Face and Lightning go on after running out of memory, with the weights that they would have had."""
+
+import lightning
+import pytest
+import torch
+from tiny import Sentences, language_model
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import Trainer, TrainingArguments
+
+import nilometer
+from nilometer.optimize import NoBatchFits, recover_lightning, recover_trainer
+from nilometer.optimize.loop_recovery import BatchRecovery
+
+
+class Full:
+    """Raises as a full GPU does for more than so many samples, after the forward pass."""
+
+    def __init__(self, most):
+        self.most = most
+        self.sizes = []
+
+    def __call__(self, rows):
+        self.sizes.append(rows)
+        if rows > self.most:
+            raise torch.OutOfMemoryError(f"out of memory with {rows} samples")
+
+
+def trained_by_trainer(folder, *, most=None, accumulation=1, **options):
+    model = language_model()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    full = Full(most or 1000)
+    model.register_forward_hook(lambda _module, _args, kwargs, _output: full(len(kwargs["input_ids"])), with_kwargs=True)
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=accumulation,
+        max_steps=3,
+        learning_rate=0.1,
+        optim="sgd",
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="no",
+        use_cpu=True,
+    )
+    dataset = Sentences(64)
+    trainer = Trainer(model=model, args=arguments, train_dataset=dataset, **options)
+    recovery = recover_trainer(trainer) if most else None
+    trainer.train()
+    return model, recovery, full
+
+
+def mean_loss(outputs, labels, num_items_in_batch=None):
+    """Ignores the number of items: a mean of the part."""
+    logits = outputs.logits[:, :-1]
+    return nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1))
+
+
+class MeanLossTrainer(Trainer):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.model_accepts_loss_kwargs = False
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return mean_loss(model(input_ids=inputs["input_ids"]), inputs["labels"])
+
+
+def close(ours, theirs):
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_trainer_goes_on_with_the_same_weights(tmp_path, accumulation, recorded):
+    theirs, _, _ = trained_by_trainer(tmp_path, accumulation=accumulation)
+    nilometer.init(name="recovered")
+    ours, recovery, full = trained_by_trainer(tmp_path, most=3, accumulation=accumulation)
+    assert (recovery.ooms, recovery.micro_batch) == (2, 2)
+    assert full.sizes[:3] == [8, 4, 2] and set(full.sizes[2:]) == {2}
+    close(ours, theirs)
+    run = recorded()
+    assert [float(size) for size in run.series("batch/size").value] == [4, 2]
+    assert any("8 -> 4" in str(mark) for mark in run.marks)
+
+
+def test_losses_that_are_means_are_weighted(tmp_path, monkeypatch):
+    import test_loop_recovery as here
+
+    monkeypatch.setattr(here, "Trainer", MeanLossTrainer)
+    theirs, _, _ = here.trained_by_trainer(tmp_path, accumulation=2)
+    ours, recovery, _ = here.trained_by_trainer(tmp_path, most=3, accumulation=2)
+    assert recovery.ooms == 2
+    close(ours, theirs)
+
+
+def test_memory_that_nothing_fits_into_ends_the_training(tmp_path):
+    with pytest.raises(NoBatchFits, match="1 is the least"):
+        trained_by_trainer(tmp_path, most=0.5)
+
+
+class Module(lightning.LightningModule):
+    def __init__(self, full=None, as_dict=False):
+        super().__init__()
+        torch.manual_seed(8)
+        self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
+        self.full, self.as_dict = full, as_dict
+
+    def training_step(self, batch, batch_idx):
+        inputs, target = batch
+        loss = nn.functional.mse_loss(self.net(inputs), target)
+        if self.full is not None:
+            self.full(len(inputs))
+        self.log("loss", loss)
+        return {"loss": loss} if self.as_dict else loss
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+
+
+def fitted(module, *, accumulation=1, prepare=None):
+    torch.manual_seed(9)
+    dataset = TensorDataset(torch.randn(40, 8), torch.randn(40, 1))
+    trainer = lightning.Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        accumulate_grad_batches=accumulation,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    recovery = prepare(module) if prepare else None
+    trainer.fit(module, DataLoader(dataset, batch_size=10))
+    return recovery, trainer
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_lightning_goes_on_with_the_same_weights(accumulation, as_dict):
+    theirs, ours = Module(), Module(Full(4), as_dict)
+    fitted(theirs, accumulation=accumulation)
+    recovery, trainer = fitted(ours, accumulation=accumulation, prepare=recover_lightning)
+    assert (recovery.ooms, recovery.micro_batch) == (2, 2) and ours.full.sizes[:3] == [10, 5, 2]
+    close(ours, theirs)
+    assert "loss" in trainer.callback_metrics
+    recovery.undo()
+    assert "training_step" not in vars(ours) and "backward" not in vars(ours)
+
+
+def test_sizes_grow_again_but_not_to_what_failed():
+    model = nn.Linear(2, 1)
+    recovery = BatchRecovery(grow_after=2)
+    full = Full(5)
+
+    def run_part(part, share):
+        loss = model(part).square().mean() * share
+        full(len(part))
+        loss.backward()
+        return loss.item()
+
+    sizes = []
+    for _ in range(12):
+        recovery.run(model, torch.ones(8, 2), run_part)
+        sizes.append(recovery.micro_batch)
+    # Each try that fails comes nearer to what fits, and is not made again.
+    assert sizes == [4, 7, 3, 6, 3, 5, 5, 5, 5, 5, 5, 5] and recovery.ooms == 3, (sizes, full.sizes)
+
+
+def test_gradients_that_were_there_are_added_to_and_survive_a_failure():
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.grad = torch.tensor([[5.0, 7.0]])
+    full = Full(2)
+
+    def run_part(part, share):
+        loss = model(part).sum() * share
+        loss.backward()
+        full(len(part))
+        return loss.item()
+
+    BatchRecovery().run(model, torch.ones(4, 2), run_part)
+    assert torch.equal(model.weight.grad, torch.tensor([[7.0, 9.0]])), "half of 2 and half of 2, on top of what was there"
+    full.most = 0
+    with pytest.raises(NoBatchFits):
+        BatchRecovery().run(model, torch.ones(4, 2), run_part)
+    assert torch.equal(model.weight.grad, torch.tensor([[7.0, 9.0]]))
+
+
+def test_what_cannot_be_recovered_is_refused():
+    module = Module()
+    module.automatic_optimization = False
+    with pytest.raises(ValueError, match="optimizes by hand"):
+        recover_lightning(module)
+    with pytest.raises(ValueError, match="minimum must be positive"):
+        recover_lightning(Module(), minimum=0)

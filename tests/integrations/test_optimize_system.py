@@ -1,0 +1,148 @@
+"""Models in the memory optimization system: every saving is measured, results stay what they were, and everything can be undone."""
+
+import json
+
+import pytest
+import torch
+from tiny import language_model
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import nilometer
+from nilometer.optimize import MemoryOptimizationConfig, MemoryOptimizationSystem, TensorMeter
+from nilometer.optimize.parameter_storage import compact_parameters, model_bytes
+
+QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
+
+
+@pytest.fixture
+def optimizer():
+    with MemoryOptimizationSystem(QUIET) as system:
+        yield system
+
+
+def blocks(count=8):
+    torch.manual_seed(3)
+    parts = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.1), nn.Linear(256, 64)) for _ in range(count)]
+    return nn.Sequential(*parts)
+
+
+def peak_mb(model, sample):
+    meter = TensorMeter()
+    meter.adopt(list(model.parameters()), sample)
+    with meter:
+        model(sample).float().square().mean().backward()
+    model.zero_grad()
+    return meter.peak / 2**20
+
+
+def test_with_a_sample_the_saving_is_that_of_a_step(optimizer):
+    model, sample = blocks(), torch.randn(512, 64)
+    before = peak_mb(model, sample)
+    result = optimizer.optimize_model_architecture(model, sample)
+    assert result["optimizations_applied"] == ["checkpoint plan"] and result["measured_on"] == "sample"
+    assert result["memory_before_mb"] == pytest.approx(before, rel=0.01)
+    assert result["memory_after_mb"] == pytest.approx(peak_mb(model, sample), rel=0.01)
+    assert result["memory_saved_mb"] == pytest.approx(before - peak_mb(model, sample), rel=0.02) and result["memory_saved_mb"] > 0.2 * before
+    assert result["model"]["parameter_count"] == sum(parameter.numel() for parameter in model.parameters())
+    optimizer.undo()
+    assert peak_mb(model, sample) == pytest.approx(before, rel=0.01)
+
+
+def test_without_a_sample_only_storage_is_looked_at_and_it_says_so(optimizer):
+    model = blocks(2)
+    result = optimizer.optimize_model_architecture(model)
+    assert result["memory_saved_mb"] == 0 and result["optimizations_applied"] == [] and result["measured_on"] == "tensor bytes"
+    assert "pass a sample" in result["note"]
+    assert result["memory_before_mb"] == pytest.approx(model_bytes(model) / 2**20, abs=0.001)
+
+
+def test_a_model_that_declares_an_input_is_run_on_it(optimizer):
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=256, num_hidden_layers=6, num_attention_heads=2)
+    model = LlamaForCausalLM(config)
+    model.set_attn_implementation("eager")
+    result = optimizer.optimize_model_architecture(model)
+    assert result["measured_on"] == "dummy_inputs" and "note" not in result
+    assert {one["name"] for one in result["optimizations"]} >= {"sdpa attention", "checkpoint plan"}
+
+
+def test_unused_storage_is_given_back_and_values_stay():
+    model = blocks(2)
+    whole = torch.randn(4096, 64)
+    model[0][0].weight = nn.Parameter(whole[:256])
+    expected = model[0][0].weight.detach().clone()
+    model[1][0].weight.grad = torch.zeros_like(model[1][0].weight)
+    model[1][3].weight.grad = torch.ones_like(model[1][3].weight)
+    model[0][3].weight.grad = torch.ones_like(model[0][3].weight)
+    model[0][3].weight.requires_grad_(False)
+    before = model_bytes(model)
+    del whole
+    savings = {saving.name: saving.saved_bytes for saving in compact_parameters(model)}
+    quarter = 64 * 256 * 4
+    assert savings == {"unused gradients set to none": 2 * quarter, "sliced parameters stored alone": (4096 - 256) * 64 * 4}
+    assert before - model_bytes(model) == sum(savings.values())
+    assert torch.equal(model[0][0].weight, expected) and model[1][3].weight.grad is not None
+    assert compact_parameters(model) == []
+
+
+def test_parameters_that_share_a_storage_stay_together():
+    model = nn.Module()
+    whole = torch.randn(100, 10)
+    model.first, model.second = nn.Parameter(whole[:40]), nn.Parameter(whole[20:60])
+    assert compact_parameters(model) == []
+    assert model.first.untyped_storage().data_ptr() == model.second.untyped_storage().data_ptr()
+
+
+def test_tied_weights_in_two_storages_are_tied_again():
+    model = language_model()
+    model.lm_head.weight = nn.Parameter(model.transformer.wte.weight.detach().clone())
+    size = model.lm_head.weight.numel() * 4
+    [saving] = compact_parameters(model)
+    assert (saving.name, saving.saved_bytes) == ("tied weights shared again", size)
+    assert model.lm_head.weight.data_ptr() == model.transformer.wte.weight.data_ptr()
+    with torch.no_grad():
+        model.lm_head.weight = nn.Parameter(model.transformer.wte.weight.detach() + 1)
+    assert compact_parameters(model) == [], "weights that differ are not the same weights"
+
+
+def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
+    torch.manual_seed(1)
+    model = language_model()
+    ids = torch.randint(3, 100, (8, 32))
+    torch_optimizer = torch.optim.AdamW(model.parameters())
+    budget = 64 << 20
+    arguments = {"optimizer": torch_optimizer, "budget_bytes": budget}
+    result = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments)
+    assert result["memory_saved_mb"] > 0 and result["optimizations_applied"]
+    verified = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments, verify_batch=True)
+    foretold, found = result["batch_size"], verified["batch_size"]
+    assert (foretold["is_verified"], found["is_verified"]) == (False, True)
+    assert foretold["largest"] == pytest.approx(found["largest"], rel=0.15), (foretold, found)
+    report = optimizer.get_comprehensive_report()
+    assert report["model"]["parameter_count"] > 0 and report["training"]["batch_size"]["largest"] == found["largest"]
+    assert any(one["name"] == "bfloat16 autocast" for one in report["optimizations"])
+    optimizer.undo()
+
+
+def test_a_sample_that_does_not_fit_is_refused_in_one_sentence(optimizer):
+    meter = TensorMeter(limit_bytes=4 << 20)
+    with meter, pytest.raises(nilometer.optimize.NoBatchFits, match="pass a smaller sample"):
+        optimizer.optimize_model_architecture(blocks(), torch.randn(4096, 64))
+
+
+def test_what_was_tried_is_in_the_run_and_in_the_report(optimizer, recorded, tmp_path):
+    nilometer.init(name="optimized")
+    model, sample = blocks(), torch.randn(512, 64)
+    result = optimizer.optimize_model_architecture(model, sample)
+    optimizer.optimize_memory_usage()
+    optimizer.export_optimization_report(tmp_path / "report.md")
+    rows = json.loads(json.dumps(optimizer.get_comprehensive_report()["optimizations"]))
+    path = nilometer.current_run().path
+    nilometer.finish()
+    plan = next(row for row in rows if row["name"] == "checkpoint plan")
+    assert plan["applied"] and plan["saved_mb"] == result["memory_saved_mb"]
+    text = (tmp_path / "report.md").read_text()
+    assert f"| checkpoint plan | yes | {plan['saved_mb']} |" in text
+    stored = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
+    assert stored.count(b'"name":"checkpoint plan"') == 1 or stored.count(b"checkpoint plan") >= 1

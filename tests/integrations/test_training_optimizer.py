@@ -1,0 +1,269 @@
+"""Training by the optimizer: equal to a plain loop where nothing is switched on, and surviving what a plain loop does not."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import ROOT, subprocess_environment
+from tiny import Sentences, language_model
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import nilometer
+from nilometer.optimize import NoBatchFits, TensorMeter, TrainingMemoryConfig, TrainingMemoryOptimizer
+
+PLAIN = {"num_workers": 0, "enable_mixed_precision": False, "enable_gradient_checkpointing": False, "shuffle": False}
+
+
+def blocks(width=64, count=4, classes=10):
+    torch.manual_seed(2)
+    parts = [nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(count)]
+    return nn.Sequential(*parts, nn.Linear(width, classes))
+
+
+def labelled(count=100, width=64, classes=10):
+    generator = torch.Generator().manual_seed(5)
+    return TensorDataset(torch.randn(count, width, generator=generator), torch.randint(0, classes, (count,), generator=generator))
+
+
+def plainly_trained(model, dataset, batch_size, num_epochs, loss_fn, rate=0.05):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    for _ in range(num_epochs):
+        for inputs, target in DataLoader(dataset, batch_size=batch_size):
+            optimizer.zero_grad()
+            loss_fn(model(inputs), target).backward()
+            optimizer.step()
+    return model
+
+
+def trained(model, dataset, config, num_epochs=2, loss_fn=None, rate=0.05, kind=torch.optim.AdamW, **more):
+    loss_fn = nn.CrossEntropyLoss() if loss_fn is None else loss_fn
+    optimizer = kind(model.parameters(), lr=rate)
+    with TrainingMemoryOptimizer(config) as training:
+        results = training.optimize_training_loop(
+            model=model, dataset=dataset, optimizer=optimizer, num_epochs=num_epochs, loss_fn=loss_fn, **more
+        )
+    return results
+
+
+def differences(ours, theirs):
+    return [name for (name, a), b in zip(ours.state_dict().items(), theirs.state_dict().values()) if not torch.equal(a, b)]
+
+
+@pytest.mark.parametrize("batch_size", [32, 24, 7])
+@pytest.mark.parametrize("loss_fn", [nn.CrossEntropyLoss(), nn.CrossEntropyLoss(reduction="sum")])
+def test_with_nothing_switched_on_the_weights_are_those_of_a_plain_loop(batch_size, loss_fn):
+    config = TrainingMemoryConfig(initial_batch_size=batch_size, min_batch_size=1, **PLAIN)
+    ours, theirs = blocks(), blocks()
+    results = trained(ours, labelled(), config, loss_fn=loss_fn)
+    plainly_trained(theirs, labelled(), batch_size, 2, loss_fn)
+    assert differences(ours, theirs) == []
+    assert results["steps"] == 2 * -(-100 // batch_size) and results["samples"] == 200
+    assert results["oom_events"] == 0 and results["batch_sizes"] == [batch_size] and results["optimizations"] == []
+
+
+def test_shuffling_draws_as_a_plain_loader_does():
+    config = TrainingMemoryConfig(**PLAIN | {"shuffle": True})
+    ours, theirs = blocks(), blocks()
+    torch.manual_seed(11)
+    trained(ours, labelled(), config)
+    torch.manual_seed(11)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=0.05)
+    loader = DataLoader(labelled(), batch_size=32, shuffle=True)
+    for _ in range(2):
+        for inputs, target in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(theirs(inputs), target).backward()
+            optimizer.step()
+    assert differences(ours, theirs) == []
+
+
+def test_running_out_of_memory_is_recovered_from_with_the_same_result(recorded):
+    def with_limit(limit_bytes):
+        model = blocks(count=2)
+        meter = TensorMeter(limit_bytes=limit_bytes)
+        meter.adopt(list(model.parameters()))
+        config = TrainingMemoryConfig(initial_batch_size=512, min_batch_size=8, **PLAIN)
+        results = trained(model, labelled(1024), config, num_epochs=1, kind=torch.optim.SGD, meter=meter)
+        return model, results, meter.peak
+
+    whole, results, peak = with_limit(None)
+    assert results["oom_events"] == 0
+    nilometer.init(name="short of memory")
+    split, results, _ = with_limit(int(0.6 * peak))
+    assert results["oom_events"] == results["oom_recoveries"] > 0
+    assert results["batch_sizes"][0] < 512 and results["batch_size_changes"][0]["micro_batch"] == 512
+    assert results["steps"] == 2 and results["effective_batch_size"] == 512
+    for ours, theirs in zip(split.parameters(), whole.parameters()):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+    run = recorded()
+    assert any("out of memory with 512 samples" in str(mark) for mark in run.marks), run.marks
+    assert run.series("batch/size").value[-1] == results["batch_size_changes"][-1]["micro_batch"]
+    assert len(run.series("train/loss").value) == 2
+
+
+def test_memory_that_no_batch_fits_into_is_refused_and_reported(tmp_path):
+    model = blocks()
+    held = sum(parameter.numel() * 4 for parameter in model.parameters())
+    meter = TensorMeter(limit_bytes=held + (100 << 10))
+    meter.adopt(list(model.parameters()))
+    config = TrainingMemoryConfig(initial_batch_size=32, min_batch_size=8, **PLAIN)
+    with TrainingMemoryOptimizer(config) as training:
+        with pytest.raises(NoBatchFits, match="8 is the least"):
+            training.optimize_training_loop(model, labelled(), torch.optim.SGD(model.parameters()), 1, nn.CrossEntropyLoss(), meter=meter)
+        report = training.export_report(tmp_path / "report.md")
+    assert "8 is the least" in report["trainings"][0]["failure"] and "Failed: " in (tmp_path / "report.md").read_text()
+
+
+def test_a_larger_effective_batch_runs_in_micro_batches_that_grow():
+    config = TrainingMemoryConfig(initial_batch_size=8, min_batch_size=1, effective_batch_size=64, **PLAIN)
+    ours, theirs = blocks(), blocks()
+    results = trained(ours, labelled(128), config, num_epochs=60, rate=1e-3)
+    plainly_trained(theirs, labelled(128), 64, 60, nn.CrossEntropyLoss(), rate=1e-3)
+    assert results["effective_batch_size"] == 64 and results["steps"] == 120
+    assert results["batch_sizes"] == [8, 16], "after a hundred steps without trouble the size grows"
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, atol=2e-3, rtol=2e-2)
+
+
+def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off_at_the_end():
+    model = blocks(count=8)
+    config = TrainingMemoryConfig(initial_batch_size=512, num_workers=0)
+    results = trained(model, labelled(1024), config, rate=1e-3)
+    rows = {row["name"]: row for row in results["optimizations"]}
+    assert results["optimizations_applied"] == ["bfloat16 autocast", "checkpoint plan"]
+    assert all(row["peak_after_mb"] < row["peak_before_mb"] and row["saved_mb"] > 0 for row in rows.values())
+    assert "forward" not in vars(model) and not any("forward" in vars(module) for module in model.modules())
+    assert results["epoch_losses"][1] < results["epoch_losses"][0]
+
+
+def test_blocks_that_differ_are_checkpointed_in_segments():
+    torch.manual_seed(4)
+    parts = [nn.Linear(32, 512), nn.GELU(), nn.Linear(512, 384), nn.Tanh(), nn.Dropout(0.2), nn.Linear(384, 256), nn.ReLU(), nn.Linear(256, 10)]
+    config = TrainingMemoryConfig(initial_batch_size=256, checkpoint_segments=3, num_workers=0, enable_mixed_precision=False, shuffle=False)
+    results = trained(nn.Sequential(*parts), labelled(256, width=32), config, num_epochs=1)
+    assert results["optimizations_applied"] == ["checkpoint plan"], results["optimizations"]
+    model = nn.Sequential(nn.Linear(32, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, 10))
+    with pytest.warns(nilometer.NilometerWarning, match="batch normalization"):
+        results = trained(model, labelled(256, width=32), config, num_epochs=1)
+    assert results["optimizations_applied"] == [] and "batch normalization" in results["optimizations"][0]["reason"]
+
+
+def test_a_language_model_computes_its_own_loss():
+    config = TrainingMemoryConfig(initial_batch_size=8, min_batch_size=1, **PLAIN)
+    ours, theirs = language_model().eval(), language_model().eval()
+    for model in (ours, theirs):
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
+    with TrainingMemoryOptimizer(config) as training:
+        results = training.optimize_training_loop(ours, Sentences(20), optimizer, 1)
+    theirs.train()
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    losses = []
+    for batch in DataLoader(Sentences(20), batch_size=8):
+        loss = theirs(**batch).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() * len(batch["labels"]))
+    assert differences(ours, theirs) == []
+    assert results["epoch_losses"][0] == pytest.approx(sum(losses) / 20, rel=1e-6)
+
+
+def test_targets_that_are_ignored_and_weighted_count_as_in_the_whole_batch():
+    dataset = labelled(64)
+    dataset.tensors[1][::3] = -100
+    dataset.tensors[1][16:32] = -100
+    loss_fn = nn.CrossEntropyLoss(weight=torch.linspace(0.1, 2, 10))
+    config = TrainingMemoryConfig(initial_batch_size=16, min_batch_size=1, effective_batch_size=64, **PLAIN)
+    ours, theirs = blocks(), blocks()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
+    with TrainingMemoryOptimizer(config) as training:
+        training.optimize_training_loop(ours, dataset, optimizer, 1, loss_fn)
+    loss_fn(theirs(dataset.tensors[0]), dataset.tensors[1]).backward()
+    torch.optim.SGD(theirs.parameters(), lr=0.1).step()
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([(torch.full((4,), float(number)), torch.zeros(1)) for number in range(10)])
+
+
+def test_streams_loaders_and_mappings_are_taken():
+    config = TrainingMemoryConfig(initial_batch_size=4, min_batch_size=1, **PLAIN)
+    model = nn.Linear(4, 1)
+    assert trained(model, Stream(), config, 1, nn.MSELoss())["samples"] == 10
+    assert trained(model, DataLoader(Stream(), batch_size=5), config, 1, nn.MSELoss())["steps"] == 2
+    rows = [{"input": torch.ones(4), "target": torch.zeros(1)} for _ in range(8)]
+    assert trained(model, rows, config, 1, nn.MSELoss())["steps"] == 2
+    with pytest.raises(ValueError, match="has no target for loss_fn"):
+        trained(model, [{"input": torch.ones(4)}], config, 1, nn.MSELoss())
+    with pytest.raises(TypeError, match="dataset must be"):
+        trained(model, iter([]), config, 1, nn.MSELoss())
+    with pytest.raises(ValueError, match="reduction is 'none'"):
+        trained(model, rows, config, 1, nn.MSELoss(reduction="none"))
+    with pytest.raises(ValueError, match="num_epochs must be at least 1"):
+        trained(model, rows, config, 0, nn.MSELoss())
+
+
+def test_workers_serve_the_loader_and_schedulers_and_callbacks_are_called():
+    config = TrainingMemoryConfig(initial_batch_size=8, **PLAIN | {"num_workers": 2})
+    model = nn.Linear(64, 10)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    epochs = []
+    with TrainingMemoryOptimizer(config) as training:
+        results = training.optimize_training_loop(
+            model, labelled(24), optimizer, 2, nn.CrossEntropyLoss(), scheduler=scheduler, on_epoch=lambda *both: epochs.append(both)
+        )
+    assert optimizer.param_groups[0]["lr"] == 1.0 * 0.5**6
+    assert training._facts["loader"] == {"workers": 2, "prefetch_factor": 2, "batch_bytes": 8 * (64 * 4 + 8), "pin_memory": False}
+    assert epochs == [(0, results["epoch_losses"][0]), (1, results["epoch_losses"][1])]
+
+
+def test_the_report_has_every_training(tmp_path):
+    config = TrainingMemoryConfig(initial_batch_size=32, **PLAIN)
+    model = nn.Linear(64, 10)
+    with TrainingMemoryOptimizer(config) as training:
+        for _ in range(2):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            results = training.optimize_training_loop(model, labelled(), optimizer, 1, nn.CrossEntropyLoss())
+        training.export_report(tmp_path / "report.json")
+        training.export_report(tmp_path / "report.md")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert len(report["trainings"]) == 2 and report["config"]["initial_batch_size"] == 32 and report["recommendations"] == []
+    assert 0 < results["final_memory_usage"] <= results["peak_memory_usage"] < 64 and results["samples_per_second"] > 0
+    assert (tmp_path / "report.md").read_text().count("| 1 | ") == 2
+
+
+def test_ranks_train_together_as_one_process_would(tmp_path):
+    program = str(ROOT / "tests/integrations/training_rank.py")
+    ranks = [
+        subprocess.Popen([sys.executable, program, str(rank), "2", str(tmp_path)], env=subprocess_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        output, _ = rank.communicate(timeout=240)
+        assert rank.returncode == 0, output
+    seen = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+    weights = [torch.load(tmp_path / f"rank{rank}.pt") for rank in range(2)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert seen[0]["batch_sizes"] == seen[1]["batch_sizes"] and seen[0]["epoch_losses"] == seen[1]["epoch_losses"]
+    assert seen[0]["ranks"] == 2 and seen[0]["oom_events"] > 0, "one rank ran out of memory, and both went on in smaller batches"
+    # The same samples as one batch: rank 0 has the even ones of it, rank 1 the odd ones.
+    model, dataset = blocks(count=2), labelled(1024)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for start in (0, 512):
+        order = slice(start, start + 512)
+        loss = nn.functional.cross_entropy(model(dataset.tensors[0][order]), dataset.tensors[1][order])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(weights[0][name], tensor, atol=1e-5, rtol=1e-4)

@@ -1,0 +1,145 @@
+"""Settings of the optimizer: the documents' fields and defaults, files, presets, and one sentence for what is wrong."""
+
+import json
+
+import pytest
+
+import nilometer
+from nilometer.optimize import (
+    MemoryOptimizationConfig,
+    TrainingMemoryConfig,
+    create_memory_efficient_config,
+    create_memory_optimized_config,
+    load_configs,
+    write_config_template,
+)
+
+# As the document writes them.
+MEMORY = {
+    "max_memory_usage_gb": 8.0,
+    "memory_warning_threshold": 0.75,
+    "memory_critical_threshold": 0.90,
+    "gc_threshold_0": 700,
+    "gc_threshold_1": 10,
+    "gc_threshold_2": 10,
+    "auto_gc_interval": 60.0,
+    "buffer_size_limit_mb": 1024,
+    "enable_buffer_compression": True,
+    "monitoring_interval": 5.0,
+    "enable_memory_profiling": True,
+    "profile_top_n": 10,
+}
+TRAINING = {
+    "initial_batch_size": 32,
+    "max_batch_size": 512,
+    "min_batch_size": 8,
+    "memory_threshold": 0.85,
+    "enable_mixed_precision": True,
+    "enable_gradient_checkpointing": True,
+    "checkpoint_segments": 4,
+    "num_workers": 4,
+    "pin_memory": True,
+    "persistent_workers": True,
+}
+
+
+def test_fields_and_defaults_are_those_of_the_document():
+    assert MEMORY.items() <= MemoryOptimizationConfig().to_dict().items()
+    assert TRAINING.items() <= TrainingMemoryConfig().to_dict().items()
+    assert MemoryOptimizationConfig(**MEMORY) == MemoryOptimizationConfig()
+    assert TrainingMemoryConfig(**TRAINING) == TrainingMemoryConfig()
+    assert nilometer.MemoryOptimizationConfig is MemoryOptimizationConfig
+
+
+def test_troubleshooting_settings_of_the_document_are_taken():
+    TrainingMemoryConfig(initial_batch_size=16, min_batch_size=4, memory_threshold=0.8)
+    TrainingMemoryConfig(enable_gradient_checkpointing=True, checkpoint_segments=2, enable_mixed_precision=True)
+    MemoryOptimizationConfig(enable_memory_profiling=True, profile_top_n=20, monitoring_interval=1.0)
+    MemoryOptimizationConfig(monitoring_interval=10.0, enable_memory_profiling=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "error", "sentence"),
+    [
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": "8"}, TypeError, "max_memory_usage_gb must be a number, not '8'"),
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": float("nan")}, ValueError, "max_memory_usage_gb must be a finite number"),
+        (MemoryOptimizationConfig, {"gc_threshold_0": 7.5}, TypeError, "gc_threshold_0 must be a whole number, not 7.5"),
+        (MemoryOptimizationConfig, {"profile_top_n": True}, TypeError, "profile_top_n must be a whole number, not True"),
+        (MemoryOptimizationConfig, {"memory_warning_threshold": 75}, ValueError, "write 0.75 for 75 %"),
+        (
+            MemoryOptimizationConfig,
+            {"memory_warning_threshold": 0.95},
+            ValueError,
+            r"memory_warning_threshold \(0.95\) must be below memory_critical_threshold \(0.9\): lower",
+        ),
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}, ValueError, "set it to 1024 or less"),
+        (MemoryOptimizationConfig, {"auto_gc_interval": 0}, ValueError, "auto_gc_interval must be more than 0, not 0"),
+        (MemoryOptimizationConfig, {"monitoring_interval": 7200}, ValueError, "at most 3600 seconds"),
+        (TrainingMemoryConfig, {"min_batch_size": 64}, ValueError, r"min_batch_size \(64\) must be at most initial_batch_size"),
+        (TrainingMemoryConfig, {"max_batch_size": 16}, ValueError, r"initial_batch_size \(32\) must be at most max_batch_size \(16\)"),
+        (TrainingMemoryConfig, {"num_workers": -1}, ValueError, "num_workers must be at least 0, not -1"),
+        (TrainingMemoryConfig, {"pin_memory": 1}, TypeError, "pin_memory must be true or false, not 1"),
+        (TrainingMemoryConfig, {"effective_batch_size": 0}, ValueError, "effective_batch_size must be at least 1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(kind, values, error, sentence):
+    with pytest.raises(error, match=sentence) as raised:
+        kind(**values)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(error, match=sentence):
+        kind.from_json(json.dumps(values))
+
+
+def test_unknown_keys_of_a_file_name_what_was_meant(tmp_path):
+    with pytest.raises(ValueError, match="did you mean 'monitoring_interval'?"):
+        MemoryOptimizationConfig.from_json('{"monitor_interval": 1}')
+    with pytest.raises(ValueError, match="num_workers is a setting of TrainingMemoryConfig, not of MemoryOptimizationConfig: put it under 'training'"):
+        MemoryOptimizationConfig.from_json('{"num_workers": 1}')
+    with pytest.raises(ValueError, match="unknown key 'num_workers' beside 'memory' and 'training'"):
+        load_configs('{"memory": {}, "num_workers": 2}')
+    broken = tmp_path / "settings.json"
+    broken.write_text("{,}")
+    with pytest.raises(ValueError, match=r"settings\.json is not JSON"):
+        load_configs(broken)
+    with pytest.raises(ValueError, match="JSON object"):
+        TrainingMemoryConfig.from_json("[1]")
+
+
+def test_files_come_back_as_they_were_written(tmp_path):
+    memory = MemoryOptimizationConfig(max_memory_usage_gb=3.5, profile_top_n=20)
+    memory.to_json(tmp_path / "memory.json")
+    assert MemoryOptimizationConfig.from_json(tmp_path / "memory.json") == memory
+    assert MemoryOptimizationConfig.from_json(str(tmp_path / "memory.json")) == memory
+    training = TrainingMemoryConfig(effective_batch_size=256)
+    assert TrainingMemoryConfig.from_json(training.to_json()) == training
+
+
+def test_a_file_has_one_part_or_both(tmp_path):
+    both = '{"memory": {"profile_top_n": 3}, "training": {"num_workers": 1}}'
+    assert MemoryOptimizationConfig.from_json(both).profile_top_n == 3
+    assert TrainingMemoryConfig.from_json(both).num_workers == 1
+    memory, training = load_configs('{"profile_top_n": 4, "num_workers": 2}')
+    assert (memory.profile_top_n, training.num_workers) == (4, 2)
+    with pytest.raises(ValueError, match="has no setting 'workers'"):
+        load_configs('{"workers": 2}')
+    write_config_template(tmp_path / "memory_optimization_config.json")
+    assert load_configs(tmp_path / "memory_optimization_config.json") == (MemoryOptimizationConfig(), TrainingMemoryConfig())
+
+
+def test_presets_fit_the_machine_and_heed_what_is_given():
+    limit = nilometer._native.memory_limit()[0]
+    config = create_memory_optimized_config()
+    assert config.max_memory_usage_gb == pytest.approx(0.9 * limit / 2**30, abs=1e-3)
+    assert config.buffer_size_limit_mb <= limit / 8 / 2**20 + 1
+    assert create_memory_optimized_config(max_memory_usage_gb=2, gc_threshold_0=900).gc_thresholds == (900, 20, 10)
+    training = create_memory_efficient_config(max_batch_size=8)
+    assert (training.initial_batch_size, training.max_batch_size, training.min_batch_size) == (8, 8, 1)
+    assert training.pin_memory == training.enable_mixed_precision == bool(nilometer._native.gpu_readings())
+    with pytest.raises(ValueError, match="did you mean 'num_workers'"):
+        create_memory_efficient_config(num_worker=2)
+
+
+def test_buffers_never_take_more_than_half_of_a_small_maximum():
+    config = MemoryOptimizationConfig(max_memory_usage_gb=0.5)
+    assert config.buffer_bytes == 256 << 20
+    assert MemoryOptimizationConfig().buffer_bytes == 1 << 30

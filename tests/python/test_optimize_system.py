@@ -1,0 +1,338 @@
+"""The memory optimization system without a model: it watches, alerts, cleans up, logs buffers, and reports what was measured."""
+
+import asyncio
+import gc
+import json
+import threading
+import tracemalloc
+
+import pytest
+from conftest import wait_until
+from package import run_program
+
+import nilometer
+from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
+from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
+
+QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
+
+
+def test_it_gives_back_what_it_took_over():
+    before = (gc.isenabled(), gc.get_threshold(), tracemalloc.is_tracing())
+    config = MemoryOptimizationConfig(monitoring_interval=0.05, gc_threshold_0=801, gc_threshold_1=11, gc_threshold_2=12)
+    with MemoryOptimizationSystem(config) as optimizer:
+        assert gc.get_threshold() == (801, 11, 12) and tracemalloc.is_tracing()
+        assert any(thread.name == "nilo-housekeeping" for thread in threading.enumerate())
+        optimizer.step()
+    assert (gc.isenabled(), gc.get_threshold(), tracemalloc.is_tracing()) == before
+    assert not any(thread.name == "nilo-housekeeping" for thread in threading.enumerate())
+    optimizer.stop()
+
+
+def test_a_trace_that_the_program_began_goes_on():
+    tracemalloc.start(1)
+    try:
+        with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=0.05)) as optimizer:
+            kept = [bytearray(1 << 20) for _ in range(8)]
+            top = optimizer.get_comprehensive_report()["top_allocations"]
+        assert tracemalloc.is_tracing()
+        assert __file__ in top[0]["location"] and top[0]["size_mb"] == pytest.approx(8, abs=0.1) and len(kept) == 8
+        assert len(top) <= 10
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_saved_is_measured(tmp_path):
+    # In a process of its own: what other tests left free would be given back here.
+    code = """
+        import nilometer
+        config = nilometer.MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
+        with nilometer.MemoryOptimizationSystem(config) as optimizer:
+            # Blocks of the C heap that are free between others: nobody gives them back by himself.
+            blocks = [bytes(1000) for _ in range(200_000)]
+            kept = blocks[::1000]
+            del blocks
+            first = optimizer.optimize_memory_usage()
+            second = optimizer.optimize_memory_usage()
+        rows = {row["name"]: row["saved_mb"] for row in first["actions"]}
+        assert first["memory_saved_mb"] > 150, first
+        assert rows["heap trim"] > 150 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
+        assert abs(first["memory_saved_mb"] - (first["memory_before_mb"] - first["memory_after_mb"])) < 0.01
+        assert 0 <= second["memory_saved_mb"] < 20, second
+        assert [row["saved_mb"] for row in optimizer.get_comprehensive_report()["optimizations"]] == [first["memory_saved_mb"], second["memory_saved_mb"]]
+    """
+    run_program(code, tmp_path)
+
+
+def test_usage_is_a_share_of_what_the_program_may_hold():
+    config = MemoryOptimizationConfig(max_memory_usage_gb=0.5, monitoring_interval=0.05, enable_memory_profiling=False)
+    with MemoryOptimizationSystem(config) as optimizer:
+        usage = optimizer.get_comprehensive_report()["current_memory_usage"]
+    assert usage["memory_percent"] == pytest.approx(usage["memory_mb"] / 512, rel=1e-3)
+    assert usage["limit_mb"] == 512 and usage["limit_source"] == "max_memory_usage_gb"
+    assert 0 < usage["process_mb"] <= usage["peak_mb"] + 1 and 0 < usage["system"]["memory_percent"] < 1 and usage["gpus"] == []
+    limit = nilometer._native.memory_limit()
+    large = MemoryOptimizationSystem(MemoryOptimizationConfig(max_memory_usage_gb=1e6))
+    assert large.limit_bytes == limit[0]
+
+
+def test_a_small_budget_alerts_and_a_late_callback_is_told():
+    # This process holds more than 4 MiB, whatever the machine has.
+    config = MemoryOptimizationConfig(max_memory_usage_gb=4 / 1024, monitoring_interval=0.02, enable_memory_profiling=False)
+    early, late = [], []
+    with MemoryOptimizationSystem(config) as optimizer:
+        optimizer.monitor.add_alert_callback(early.append)
+        wait_until(lambda: early, "the alert")
+        optimizer.monitor.add_alert_callback(late.append)
+        wait_until(lambda: late, "the alert that stands")
+        report = optimizer.get_comprehensive_report()
+    assert early[0]["type"] == late[0]["type"] == "critical_memory"
+    assert early[0]["device"] == "host" and early[0]["threshold"] == 90 and early[0]["current_usage"] > 90
+    assert {alert["type"] for alert in report["alerts"]} == {"warning_memory", "critical_memory"}
+    assert [alert["type"] for alert in report["alert_history"]] == ["critical_memory"]
+
+
+def test_a_budget_alert_is_over_when_memory_is_given_back():
+    from nilometer.memory.own_budget import OwnBudget
+    from nilometer.memory.readings import DeviceReading
+
+    budget = OwnBudget(1000, 75, 90)
+
+    def look(held, total=5000):
+        return [(kind, details is not None) for kind, _, details in budget.look(DeviceReading("host", held, 0, total, "a limit"))]
+
+    assert look(740) == [] and look(760) == [("warning_memory", True)] and look(800) == []
+    assert look(950) == [("critical_memory", True)] and look(880) == []
+    # As far below as the rules of the command have it.
+    assert look(860) == [("critical_memory", False)] and look(100) == [("warning_memory", False)]
+    assert look(990, total=900) == [], "the limit in force is smaller: it is judged against that"
+
+
+def test_garbage_is_collected_where_no_step_does(monkeypatch):
+    config = MemoryOptimizationConfig(monitoring_interval=0.02, auto_gc_interval=0.02, enable_memory_profiling=False)
+    with MemoryOptimizationSystem(config) as optimizer:
+        wait_until(lambda: optimizer._housekeeping.collections > 1, "collections by the clock")
+        assert optimizer.get_comprehensive_report()["gc"]["own"] > 1
+
+
+def test_buffers_are_within_their_limit_and_logged(tmp_path, monkeypatch):
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.chdir(tmp_path)
+    run = nilometer.init(name="buffers")
+    config = MemoryOptimizationConfig(buffer_size_limit_mb=1, monitoring_interval=0.02, enable_memory_profiling=False)
+    with MemoryOptimizationSystem(config) as optimizer:
+        assert optimizer.buffers.max_bytes == 1 << 20
+        optimizer.buffers.put("zeros", numpy.zeros(50_000))
+        assert optimizer.buffers.get("zeros") is not None and optimizer.buffers.get("none") is None
+        buffer = nilometer.ReplayBuffer(100, ((4,), numpy.float32), ((1,), numpy.int64))
+        for step in range(20):
+            buffer.add(numpy.ones(4), numpy.ones(4), action=1, reward=0.0, done=False)
+        optimizer.buffers.add_buffer("replay", buffer)
+        report = optimizer.get_comprehensive_report()["buffers"]
+    assert report["hit_rate"] == 0.5 and report["compression_ratio"] > 1
+    assert report["replay_buffers"]["replay"]["transitions"] == 20
+    path = run.path
+    nilometer.finish()
+    recorded = nilometer.read_run(path)
+    assert recorded.series("buffer/cache/hit_rate").value[-1] == 0.5
+    assert recorded.series("buffer/cache/compression_ratio").value[-1] > 100
+    assert recorded.series("buffer/replay/memory_mb").value[-1] > 0
+
+
+def test_nothing_is_recommended_where_nothing_is_wrong_and_reports_collect_nothing_for_the_program():
+    with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=0.05)) as optimizer:
+        for _ in range(3):
+            optimizer.step(samples=4)
+            report = optimizer.get_comprehensive_report()
+        assert report["recommendations"] == optimizer.generate_optimization_recommendations() == []
+        assert optimizer.facts()["gc"]["full_collections_asked"] == 0
+    assert report["training"]["steps"] == 3 and report["training"]["samples_per_second"] > 0
+
+
+def test_collections_that_the_program_asks_for_are_recommended_against():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        for _ in range(30):
+            gc.collect()
+            optimizer.step()
+        found = optimizer.generate_optimization_recommendations()
+    assert any("collect" in one["rule"] for one in found), found
+    assert set(found[0]) >= {"rule", "text", "change", "evidence", "confidence", "source"}
+
+
+def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_path):
+    code = """
+        import nilometer
+        class Record:
+            def __init__(self):
+                self.values = [1.0] * 100
+        config = nilometer.MemoryOptimizationConfig(monitoring_interval=0.5, profile_top_n=3)
+        cache = []
+        with nilometer.MemoryOptimizationSystem(config) as optimizer:
+            optimizer.leaks.time_share, optimizer.leaks.every_steps = 1e9, 5
+            optimizer.leaks.on_cleanup(cache.clear)
+            for _ in range(200):
+                cache.append(Record())
+                optimizer.step()
+            report = optimizer.get_comprehensive_report()["object_leaks"]
+            optimizer.export_optimization_report("report.md")
+            assert 0 < len(report["growing"]) <= 3
+            assert any("cache" in str(one["holder"]) for one in report["growing"]), report
+            result = optimizer.optimize_memory_usage()
+            assert result["actions"][0]["name"] == "registered objects" and cache == []
+        assert "Objects that accumulate" in open("report.md").read()
+    """
+    run_program(code, tmp_path)
+
+
+def test_trends_are_named():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        wait_until(lambda: optimizer.get_comprehensive_report()["memory_trend"], "a trend")
+        assert optimizer.get_comprehensive_report()["memory_trend"] in ("increasing", "decreasing", "stable")
+
+
+def test_reports_are_files_by_their_name(tmp_path):
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        optimizer.optimize_memory_usage()
+        optimizer.export_optimization_report(tmp_path / "report.json")
+        optimizer.export_optimization_report(str(tmp_path / "report.md"))
+        with pytest.raises(ValueError, match=r"must end in \.json or \.md"):
+            optimizer.export_optimization_report(tmp_path / "report.txt")
+    report = json.loads((tmp_path / "report.json").read_text())
+    expected = {"current_memory_usage", "memory_trend", "alerts", "buffers", "gc", "model", "recommendations", "optimizations", "config"}
+    assert expected <= set(report)
+    text = (tmp_path / "report.md").read_text()
+    assert text.startswith("# Memory optimization report") and "| cleanup | yes |" in text and "Nothing to recommend" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
+
+
+def test_a_collector_that_is_started_already_serves():
+    with GarbageCollector() as collector, MemoryOptimizationSystem(QUIET) as optimizer:
+        assert optimizer.collector is collector
+        optimizer.step()
+        assert collector.stats()["steps"] == 0, "whoever started it makes its steps"
+    assert collector.stats()["steps"] == 0
+
+
+def test_quick_optimization_measures(tmp_path):
+    code = """
+        import gc, nilometer
+        gc.disable()
+        class Node:
+            pass
+        node = Node()
+        node.self, node.data = node, bytearray(100 << 20)
+        del node
+        result = nilometer.quick_memory_optimization()
+        assert 95 < result["memory_saved_mb"] < 130 and result["objects_collected"] >= 2, result
+        assert nilometer.quick_memory_optimization()["memory_saved_mb"] < 10
+    """
+    run_program(code, tmp_path)
+    assert set(quick_memory_optimization()) >= {"memory_saved_mb", "gpu_memory_saved_mb", "actions"}
+
+
+class Kept:
+    """Garbage that only a collection frees."""
+
+    alive = 0
+
+    def __init__(self):
+        self.self = self
+        Kept.alive += 1
+
+    def __del__(self):
+        Kept.alive -= 1
+
+
+@pytest.fixture
+def no_gc():
+    gc.collect()
+    Kept.alive = 0
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_contexts_and_functions_leave_no_garbage(no_gc):
+    with memory_efficient_context() as figures:
+        Kept()
+    assert Kept.alive == 0 and figures["memory_saved_mb"] >= 0 and figures["objects_collected"] >= 1
+    with pytest.raises(KeyError), memory_efficient_context():
+        Kept()
+        raise KeyError
+    gc.collect()
+    assert Kept.alive == 0
+
+    @memory_efficient_decorator(threshold_mb=0)
+    def work(a, *, b):
+        """What it does."""
+        Kept()
+        return a + b
+
+    assert work(1, b=2) == 3 and Kept.alive == 0
+    assert work.__name__ == "work" and work.__doc__ == "What it does."
+
+    @memory_efficient_decorator(threshold_mb=1e6)
+    def small():
+        Kept()
+
+    small()
+    assert Kept.alive == 1, "a call that grew by little is not worth a collection"
+
+
+def test_async_functions_and_generators(no_gc):
+    tidy = memory_efficient_decorator(threshold_mb=0)
+
+    @tidy
+    async def later(value):
+        Kept()
+        await asyncio.sleep(0)
+        return value
+
+    @tidy
+    async def numbers():
+        Kept()
+        yield 1
+        yield 2
+
+    @tidy
+    def echo():
+        Kept()
+        got = yield 1
+        return got
+
+    async def main():
+        assert await later(5) == 5 and Kept.alive == 0
+        assert [number async for number in numbers()] == [1, 2] and Kept.alive == 0
+
+    asyncio.run(main())
+    generator = echo()
+    assert next(generator) == 1 and Kept.alive == 1
+    with pytest.raises(StopIteration) as end:
+        generator.send("sent")
+    assert end.value.value == "sent" and Kept.alive == 0
+    with pytest.raises(TypeError, match="name its argument"):
+        memory_efficient_decorator(64)
+
+
+def test_training_of_ones_own_is_stepped_and_cleaned_up():
+    before = gc.get_threshold()
+    with memory_efficient_training(every_steps=2) as training:
+        for _ in range(5):
+            training.step(samples=3)
+        assert training.collector.stats()["steps"] == 5 and training.collector.every_steps == 2
+    assert gc.get_threshold() == before
+    report = training.get_comprehensive_report()
+    assert report["training"]["steps"] == 5 and report["optimizations"][0]["name"] == "cleanup"
+
+
+def test_nothing_of_it_imports_torch(tmp_path):
+    code = """
+        import sys, nilometer, nilometer.optimize
+        with nilometer.MemoryOptimizationSystem() as optimizer:
+            optimizer.optimize_memory_usage()
+            optimizer.get_comprehensive_report()
+        nilometer.quick_memory_optimization()
+        nilometer.create_memory_efficient_config()
+        assert "torch" not in sys.modules
+    """
+    run_program(code, tmp_path)
