@@ -71,7 +71,7 @@ def rules(answer):
 def test_workers_that_copy_their_parents_objects_are_told_to_share_them(nilo):
     made = nilo("optimize", "--name", "copies", "--report", "report.md", "--", *python(COPYING))
     assert made.returncode == 0, made.stderr
-    assert re.search(r"forked workers copied \d+\.\d\d MiB of what they shared", made.stdout), made.stdout
+    assert re.search(r"forked workers held \d+\.\d\d MiB of copies of what they shared", made.stdout), made.stdout
     assert "SharedList" in made.stdout and "not looked at:" in made.stdout
     # The summary of `nilo run` is not what was asked for.
     assert "MEMORY USAGE" not in made.stdout + made.stderr

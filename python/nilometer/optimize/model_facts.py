@@ -30,6 +30,7 @@ def facts_of_model(
     frozen = [parameter.grad for parameter in parameters if parameter.grad is not None and not parameter.requires_grad]
     facts: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in parameters),
+        "on_gpu": device_of(model).type != "cpu",
         "weight_bytes": weights,
         "optimizer": type(optimizer).__name__ if optimizer is not None else None,
         "optimizer_state_bytes": state or None,

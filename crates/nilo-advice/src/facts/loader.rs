@@ -21,7 +21,7 @@ pub struct LoaderFacts {
     pub serialized_bytes: Option<f64>,
     /// Private memory that all workers gained since the first batch.
     pub worker_private_growth_bytes: Option<f64>,
-    /// Pages that forked workers copied of what they shared with their parent, as the recording shows it.
+    /// The most that forked workers held at one time of copies of what they shared with their parent, as the recording shows it.
     pub copied_bytes: Option<f64>,
     /// Whether batches are pinned.
     pub pin_memory: Option<bool>,

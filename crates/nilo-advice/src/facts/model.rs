@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelFacts {
+    /// Whether it lies on a GPU; where it is not told, it is taken to.
+    pub on_gpu: Option<bool>,
     /// Parameters.
     pub parameters: Option<u64>,
     /// Bytes of parameters and buffers.

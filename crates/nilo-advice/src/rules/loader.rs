@@ -103,7 +103,7 @@ fn share_dataset(facts: &Facts) -> Option<Found> {
     let (bytes, evidence, confidence) = match loader.copied_bytes {
         Some(copied) => {
             let what = format!(
-                "forked workers copied {} of what they shared with their parent",
+                "forked workers held {} of copies of what they shared with their parent at one time",
                 format_bytes(copied)
             );
             (copied, what, High)

@@ -2,10 +2,11 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{LEAST_BYTES, gpu_memory, percent, share, step_time};
+use super::figures::{LEAST_BYTES, gpu_memory, host_memory, percent, share, step_time};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{Facts, ModelFacts};
 use crate::recommendation::AdviceConfidence::Medium;
+use crate::recommendation::Saving;
 
 /// Activations are worth a checkpoint from this share of the peak on.
 const ACTIVATION_SHARE: f64 = 0.5;
@@ -142,6 +143,14 @@ pub(super) const RULES: &[AdviceRule] = &[
     },
 ];
 
+/// Bytes of the device that the model lies on.
+fn device_memory(facts: &Facts, bytes: f64, of_all: Option<f64>) -> Saving {
+    match facts.model.on_gpu {
+        Some(false) => host_memory(bytes, of_all),
+        _ => gpu_memory(bytes, of_all),
+    }
+}
+
 /// A part of the peak that is worth a word.
 fn part_of_peak(model: &ModelFacts, part: Option<f64>, least: f64) -> Option<(f64, f64)> {
     let (part, peak) = (part?, model.peak_bytes?);
@@ -183,7 +192,7 @@ fn checkpoint_blocks(facts: &Facts) -> Option<Found> {
                 .filter(|budget| peak > *budget)
                 .map(|budget| format!("a step may hold {}", format_bytes(budget))),
         )
-        .saves(gpu_memory(ACTIVATION_SAVED * kept, Some(peak)))
+        .saves(device_memory(facts, ACTIVATION_SAVED * kept, Some(peak)))
         .with(Medium),
     )
 }
@@ -244,7 +253,7 @@ fn use_autocast(facts: &Facts) -> Option<Found> {
         )
         .because(of_peak("activations in 32 bits are", kept, peak))
         .because("the device computes in bfloat16")
-        .saves(gpu_memory(saved, Some(peak)))
+        .saves(device_memory(facts, saved, Some(peak)))
         .with(Medium),
     )
 }
@@ -267,7 +276,7 @@ fn use_8_bit_optimizer(facts: &Facts) -> Option<Found> {
             state,
             peak,
         ))
-        .saves(gpu_memory(EIGHT_BIT_SAVED * state, Some(peak)))
+        .saves(device_memory(facts, EIGHT_BIT_SAVED * state, Some(peak)))
         .with(Medium),
     )
 }
@@ -281,7 +290,7 @@ fn use_sdpa(facts: &Facts) -> Option<Found> {
             "torch.nn.functional.scaled_dot_product_attention, or attn_implementation=\"sdpa\" of Hugging Face models",
         )
         .because(of_peak("attention scores are", scores, peak))
-        .saves(gpu_memory(scores, Some(peak)))
+        .saves(device_memory(facts, scores, Some(peak)))
         .with(Medium),
     )
 }
@@ -295,7 +304,7 @@ fn chunk_cross_entropy(facts: &Facts) -> Option<Found> {
             "nilometer.optimize.chunked_cross_entropy(hidden, model.lm_head, labels)",
         )
         .because(of_peak("logits and their gradient are", logits, peak))
-        .saves(gpu_memory(LOGITS_SAVED * logits, Some(peak)))
+        .saves(device_memory(facts, LOGITS_SAVED * logits, Some(peak)))
         .with(Medium),
     )
 }
@@ -311,7 +320,7 @@ fn tie_weights(facts: &Facts) -> Option<Found> {
             "weights that should be tied are there twice: {}",
             format_bytes(bytes)
         ))
-        .saves(gpu_memory(bytes, facts.model.peak_bytes))
+        .saves(device_memory(facts, bytes, facts.model.peak_bytes))
     })
 }
 
@@ -326,7 +335,7 @@ fn freeze_parameters(facts: &Facts) -> Option<Found> {
             "gradients of parameters that are not trained take {}",
             format_bytes(bytes)
         ))
-        .saves(gpu_memory(bytes, facts.model.peak_bytes))
+        .saves(device_memory(facts, bytes, facts.model.peak_bytes))
     })
 }
 
@@ -341,7 +350,7 @@ fn set_gradients_to_none(facts: &Facts) -> Option<Found> {
             "gradients of zeros take {} between steps",
             format_bytes(bytes)
         ))
-        .saves(gpu_memory(bytes, facts.model.peak_bytes))
+        .saves(device_memory(facts, bytes, facts.model.peak_bytes))
     })
 }
 

@@ -209,7 +209,7 @@ fn loader() -> Vec<RuleCase> {
         RuleCase {
             rule: "share-dataset",
             facts: json!({"loader": {"copied_bytes": 2.0 * GIB}, "host": {"peak_bytes": 8.0 * GIB}}),
-            says: &["forked workers copied 2.00 GiB", "SharedList"],
+            says: &["forked workers held 2.00 GiB of copies", "SharedList"],
             saves: Some((Some(2.0 * GIB), Some(0.25))),
             silent: vec![
                 json!({"loader": {"copied_bytes": 40.0 * MIB}}),

@@ -259,3 +259,13 @@ fn of_several_buffers_the_one_that_saves_most_is_named() {
     assert_eq!(said.len(), 1);
     assert!(said[0].evidence[0].contains("'large'"), "{:?}", said[0]);
 }
+
+#[test]
+fn a_model_on_the_cpu_saves_memory_of_the_machine() {
+    let mut facts = Facts::default();
+    facts.model.untied_bytes = Some(64.0 * 1024.0 * 1024.0);
+    let saved = |facts: &Facts| recommend(facts)[0].saving.expect("saves memory").of;
+    assert_eq!(saved(&facts), SavedResource::GpuMemory);
+    facts.model.on_gpu = Some(false);
+    assert_eq!(saved(&facts), SavedResource::HostMemory);
+}

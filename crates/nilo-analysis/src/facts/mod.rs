@@ -75,7 +75,7 @@ fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<
     let loader = &mut facts.loader;
     fill(
         &mut loader.copied_bytes,
-        copied_pages(recording).map(|copied| copied.bytes),
+        copied_pages(recording).map(|copied| copied.most_at_once_bytes),
     );
     if let Some(shm) = shared_memory_use(recording) {
         fill(&mut loader.shm_size_bytes, Some(shm.total_bytes));

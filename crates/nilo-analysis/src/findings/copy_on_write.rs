@@ -16,11 +16,14 @@ const STOOD: f64 = 0.3;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CopiedPages {
     pub(crate) workers: usize,
+    /// Of all of them, whenever they lived.
     pub(crate) bytes: f64,
+    /// The most that those which lived at one time held.
+    pub(crate) most_at_once_bytes: f64,
 }
 
 pub(super) fn find(recording: &Recording) -> Option<Finding> {
-    let CopiedPages { workers, bytes } = copied_pages(recording)?;
+    let CopiedPages { workers, bytes, .. } = copied_pages(recording)?;
     Some(Finding {
         kind: "copy-on-write",
         severity: Severity::Info,
@@ -35,8 +38,7 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
 
 /// What was copied, where it is worth a word.
 pub(crate) fn copied_pages(recording: &Recording) -> Option<CopiedPages> {
-    let mut workers = 0;
-    let mut copied = 0.0;
+    let mut copies: Vec<WorkerCopies> = Vec::new();
     for table in &recording.tables {
         let Subject::ProcessDetail(id) = table.spec.subject else {
             continue;
@@ -51,14 +53,44 @@ pub(crate) fn copied_pages(recording: &Recording) -> Option<CopiedPages> {
         });
         let private = private.min(faulted);
         if private > LEAST_BYTES / 8.0 && resident < STOOD * private {
-            workers += 1;
-            copied += private;
+            copies.push(WorkerCopies {
+                first_nanos: *table.times.first()?,
+                last_nanos: *table.times.last()?,
+                bytes: private,
+            });
         }
     }
-    (workers >= 2 && copied >= LEAST_BYTES).then_some(CopiedPages {
+    let workers = copies.len();
+    let bytes: f64 = copies.iter().map(|worker| worker.bytes).sum();
+    (workers >= 2 && bytes >= LEAST_BYTES).then(|| CopiedPages {
         workers,
-        bytes: copied,
+        bytes,
+        most_at_once_bytes: most_at_once(&copies),
     })
+}
+
+/// What one worker copied while it lived.
+struct WorkerCopies {
+    first_nanos: u64,
+    last_nanos: u64,
+    bytes: f64,
+}
+
+/// Workers of one epoch are gone when those of the next begin.
+fn most_at_once(copies: &[WorkerCopies]) -> f64 {
+    let mut changes: Vec<(u64, f64)> = copies
+        .iter()
+        .flat_map(|one| [(one.first_nanos, one.bytes), (one.last_nanos, -one.bytes)])
+        .collect();
+    // Those that end at a moment leave before those that begin at it.
+    changes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut held = 0.0;
+    let mut most = 0.0_f64;
+    for (_, change) in changes {
+        held += change;
+        most = most.max(held);
+    }
+    most
 }
 
 fn resident(recording: &Recording, id: ProcessId) -> Option<f64> {
@@ -81,4 +113,26 @@ fn grown(table: &RecordedTable, column: &str) -> Option<f64> {
     let series = table.series(column)?;
     let (_, first) = series.present().next()?;
     Some(series.last()? - first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_two_epochs_are_not_added_up() {
+        let worker = |first_nanos, last_nanos, bytes| WorkerCopies {
+            first_nanos,
+            last_nanos,
+            bytes,
+        };
+        let epochs = [
+            worker(0, 10, 5.0),
+            worker(1, 9, 6.0),
+            worker(10, 20, 7.0),
+            worker(12, 15, 1.0),
+        ];
+        assert_eq!(most_at_once(&epochs), 11.0);
+        assert_eq!(most_at_once(&epochs[2..]), 8.0);
+    }
 }
