@@ -17,7 +17,7 @@ import time
 from nilometer.optimize import GarbageCollector
 
 LONG_LIVED, STEPS, CYCLES, KEPT = 600_000, 600, 250, 300
-PLAIN_STEPS, STRETCHES = 500, 40
+PLAIN_STEPS, STRETCHES = 4000, 10
 
 
 class Node:

@@ -119,6 +119,27 @@ def test_cycles_are_collected_every_so_many_steps():
         assert collector.stats()["own"] > before
 
 
+def test_where_nothing_is_left_behind_collections_become_rare():
+    with GarbageCollector(every_steps=1, max_time_share=1.0) as collector:
+        collector._young_ration = AlwaysAllows()
+        for _ in range(10 + 64):
+            collector.step()
+        quiet = collector.stats()["own"] - 1  # without that of the warm-up
+        for _ in range(64):
+            Cycle.leave()
+            collector.step()
+        busy = collector.stats()["own"] - 1 - quiet
+    assert 4 <= quiet <= 16 and busy >= 40
+
+
+class AlwaysAllows:
+    def allows(self, now):
+        return True
+
+    def spend(self, begun, ended):
+        pass
+
+
 def test_many_young_objects_are_collected_at_the_next_step():
     with GarbageCollector(every_steps=1_000_000) as collector:
         Cycle.leave(8_000)
@@ -176,7 +197,7 @@ def test_a_limit_that_is_near_brings_a_full_collection():
         wait_until(happened, "a full collection under pressure")
         full = collector.stats()["collections"][2]
         # It freed nothing: repeating it before memory grows would be worse than doing nothing.
-        collector._full_not_before = 0.0
+        collector._full_ration.reset()
         for _ in range(3):
             collector._look_at_memory(1e9)
         assert collector.stats()["collections"][2] == full

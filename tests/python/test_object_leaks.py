@@ -117,7 +117,7 @@ def test_growth_is_found_beside_a_collector_that_freezes(leaks):
             KEPT_BY_MODULE.append(Record())
             collector.step()
             if step % 100 == 99:
-                collector._full_not_before = 0.0
+                collector._full_ration.reset()
                 collector.boundary()
 
         report = train(leaks, work, steps=350)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import statistics
 import sys
 import sysconfig
 import threading
 import weakref
-from array import array
 from time import perf_counter
 from typing import Any
 
@@ -18,12 +16,15 @@ from .._trouble import NilometerError, refuse_pickling, require, require_type
 from . import in_run, process_heap
 from .collector_pauses import PauseRecorder
 from .memory_pressure import PressureGauge
+from .step_times import StepTimes, TimeRation
 from .step_watch import StepWatch
 
 # Steps after which what a training makes at its begin (optimizer state, compiled code) is there.
 _WARM_UP_STEPS = 10
 # Young objects that are collected at the next step, however few steps have gone by: some milliseconds, and a few MB.
 _MOST_YOUNG = 10_000
+# Fewer than these, for which Python itself would not begin, wait longer where the collections before found nothing.
+_SOME_YOUNG, _LONGEST_WAIT = 700, 16
 # Young objects at which Python collects by itself, within a step or where nobody calls `step`.
 _AUTOMATIC_AT = 50_000
 # The interpreter begins with some frozen objects of its own (Python 3.12: 375); more are somebody's `gc.freeze()`.
@@ -31,7 +32,6 @@ _FROZEN_BY_PYTHON = 1000
 _IDLE_SECS = 10.0
 _LOOK_SECS = 0.1
 _TELL_SECS = 1.0
-_STEPS_KEPT = 512
 _TRIM_LEAST, _TRIM_SHARE = 64 << 20, 0.2
 # In free-threaded builds there are no generations: each collection is a full one, and Python waits for a quarter more objects by itself.
 _HAS_GENERATIONS = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -62,10 +62,11 @@ class GarbageCollector:
     """
 
     _ended_at: float | None
-    _stepped_at: float | None
-    _step_secs: array[float]
-    _steps: int
+    _times: StepTimes
+    _young_ration: TimeRation
+    _full_ration: TimeRation
     _steps_since: int
+    _wait_steps: int
     _trims: int
     _trimmed_bytes: int
     _last_trim: tuple[int, int] | None
@@ -161,17 +162,16 @@ class GarbageCollector:
         if not self._is_started:
             return
         now = perf_counter()
-        if self._stepped_at is not None:
-            self._step_secs[(self._steps - 1) % _STEPS_KEPT] = now - self._stepped_at
-        self._stepped_at = now
-        self._steps += 1
+        self._times.note(now)
         self._steps_since += 1
         if not self._is_scheduling:
             self._take_over()
-        if self._steps == _WARM_UP_STEPS and self._freezes:
+        if self._times.count == _WARM_UP_STEPS and self._freezes:
             self._collect_all(again=False)
         elif self._is_due(now):
-            self.collect(1)
+            found = self.collect(1)
+            # Where nothing is left behind, looking for it becomes rare.
+            self._wait_steps = self.every_steps if found else min(2 * self._wait_steps, _LONGEST_WAIT * self.every_steps)
         if now - self._looked_at >= _LOOK_SECS:
             self._look_at_memory(now)
         if now - self._told_at >= _TELL_SECS:
@@ -182,12 +182,12 @@ class GarbageCollector:
         if not self._is_started:
             return
         now = perf_counter()
-        if now >= self._full_not_before:
+        if self._full_ration.allows(now):
             self._collect_all()
         unused = process_heap.unused_bytes()
-        if unused is not None and unused > max(_TRIM_LEAST, _TRIM_SHARE * process_heap.rss_bytes()) and now >= self._trim_not_before:
+        if unused is not None and unused > max(_TRIM_LEAST, _TRIM_SHARE * process_heap.rss_bytes()) and self._trim_ration.allows(now):
             self.trim()
-        self._stepped_at = None
+        self._times.pause()
         self._tell(perf_counter())
 
     def collect(self, generation: int = 1) -> int:
@@ -204,8 +204,7 @@ class GarbageCollector:
             self._pauses.own_thread = 0
             self._lock.release()
         ended = perf_counter()
-        # Half of the share for these, half for full ones.
-        self._not_before = ended + 2 * (ended - begun) / self.max_time_share
+        self._young_ration.spend(begun, ended)
         self._steps_since, self._collected_at = 0, ended
         return found
 
@@ -213,8 +212,7 @@ class GarbageCollector:
         """Has the C library give unused memory back (`malloc_trim`), and gives the bytes by which this process became smaller. Takes about a tenth of a second for a GB."""
         begun = perf_counter()
         given_back = process_heap.trim()
-        ended = perf_counter()
-        self._trim_not_before = ended + (ended - begun) / self.max_time_share
+        self._trim_ration.spend(begun, perf_counter())
         self._trims += 1
         self._trimmed_bytes += given_back
         self._last_trim = (given_back, process_heap.rss_bytes())
@@ -256,14 +254,13 @@ class GarbageCollector:
             "trims": self._trims,
             "trimmed_bytes": self._trimmed_bytes,
             "time_share": pauses.total_secs / max(self._wall_secs(), 1e-9),
-            "steps": self._steps,
+            "steps": self._times.count,
             "frozen_objects": gc.get_freeze_count() if self._has_frozen else 0,
         }
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the rules of advice take, under `gc` and `host`; what is not known is None."""
         pauses, heap = self._pauses, process_heap.heap()
-        steps = self._step_secs[: min(max(self._steps - 1, 0), _STEPS_KEPT)]
         regrown = None
         if self._last_trim is not None and self._last_trim[0] > 0:
             given_back, rss = self._last_trim
@@ -273,11 +270,11 @@ class GarbageCollector:
                 "enabled": gc.isenabled(),
                 "managed": self._is_started,
                 "wall_seconds": self._wall_secs(),
-                "steps": self._steps,
+                "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
                 "longest_pause_seconds": pauses.longest_secs,
                 "full_collections_asked": pauses.full_asked,
-                "step_seconds": statistics.median(steps) if steps else None,
+                "step_seconds": self._times.median(),
             },
             "host": {
                 "rss_bytes": process_heap.rss_bytes(),
@@ -294,11 +291,13 @@ class GarbageCollector:
         self._gauge = PressureGauge(self._pressure, self._limit_bytes)
         self._begun_at = self._told_at = self._looked_at = self._collected_at = perf_counter()
         self._ended_at = None
-        self._stepped_at = None
-        self._steps = self._steps_since = self._trims = self._trimmed_bytes = 0
-        self._step_secs = array("d", bytes(8 * _STEPS_KEPT))
+        self._times = StepTimes()
+        self._steps_since = self._trims = self._trimmed_bytes = 0
         self._last_trim = None
-        self._not_before = self._full_not_before = self._trim_not_before = 0.0
+        self._wait_steps = self.every_steps
+        # Half of the time for young collections by schedule, half for full ones.
+        self._young_ration, self._full_ration = TimeRation(self.max_time_share / 2), TimeRation(self.max_time_share / 2)
+        self._trim_ration = TimeRation(self.max_time_share)
 
     @property
     def _has_schedule(self) -> bool:
@@ -329,9 +328,11 @@ class GarbageCollector:
             return True
         if not self._has_schedule:
             return False
-        if gc.get_count()[0] >= _MOST_YOUNG:
+        waiting = gc.get_count()[0]
+        if waiting >= _MOST_YOUNG:
             return True
-        return self._steps_since >= self.every_steps and now >= self._not_before
+        wait_steps = self.every_steps if waiting >= _SOME_YOUNG else self._wait_steps
+        return self._steps_since >= wait_steps and self._young_ration.allows(now)
 
     def _collect_all(self, again: bool = True) -> int:
         """A full collection, and what remains is frozen; `again` looks at what is frozen already too."""
@@ -347,14 +348,13 @@ class GarbageCollector:
                 self._has_frozen = True
         finally:
             self._lock.release()
-        ended = perf_counter()
-        self._full_not_before = ended + 2 * (ended - begun) / self.max_time_share
+        self._full_ration.spend(begun, perf_counter())
         self._gauge.note_full_collection()
         return found
 
     def _look_at_memory(self, now: float) -> None:
         self._looked_at = now
-        if now >= self._full_not_before and self._gauge.reason() is not None:
+        if self._full_ration.allows(now) and self._gauge.reason() is not None:
             self._collect_all()
 
     def _on_idle_second(self) -> None:
@@ -365,15 +365,14 @@ class GarbageCollector:
         try:
             if now - self._looked_at < 1.0:
                 return
-            if self._is_scheduling and now - (self._stepped_at or self._begun_at) > self._patience():
+            if self._is_scheduling and now - (self._times.last_at or self._begun_at) > self._patience():
                 self._give_way()
             self._look_at_memory(now)
         finally:
             self._lock.release()
 
     def _patience(self) -> float:
-        latest = self._step_secs[(self._steps - 2) % _STEPS_KEPT] if self._steps > 1 else 0.0
-        return max(_IDLE_SECS if self.interval is None else self.interval, 5 * latest)
+        return max(_IDLE_SECS if self.interval is None else self.interval, 5 * (self._times.median() or 0.0))
 
     def _wall_secs(self) -> float:
         return (self._ended_at or perf_counter()) - self._begun_at
@@ -388,12 +387,12 @@ class GarbageCollector:
                 "gc/collections": float(self._pauses.count),
                 "gc/trimmed_mb": self._trimmed_bytes / 2**20,
             },
-            step=in_run.newest_step(self._steps),
+            step=in_run.newest_step(self._times.count),
         )
 
     def _tell_facts(self) -> None:
         # What a forked child that made no steps knows is not what is known of the training.
-        if self._is_child and self._steps == 0:
+        if self._is_child and self._times.count == 0:
             return
         for subject, values in self.facts().items():
             in_run.tell_facts(subject, values)
