@@ -104,6 +104,12 @@ def test_what_we_keep_is_not_growth(leaks):
     assert report.growing == [] and str(report) == "nothing accumulates in 300 steps"
 
 
+def test_what_we_keep_of_many_long_lists_is_not_growth(leaks):
+    # Each is long, and none grows.
+    report = train(leaks, lambda step: KEPT_BY_MODULE.append(list(range(100))), steps=200)
+    assert {one.name for one in report.growing} == {"list", "list entries"}
+
+
 def test_a_few_samples_establish_nothing(leaks):
     report = train(leaks, lambda step: KEPT_BY_MODULE.append(Record()), steps=40)
     assert not report.is_established and report.growing == []

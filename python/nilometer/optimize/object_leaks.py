@@ -175,12 +175,12 @@ class ObjectLeaks:
         path, holder = collections.Counter(places).most_common(1)[0][0] if places else (None, None)
         if kind[0] == "container":
             container = newest[0] if newest else []
-            entry = _newest_entry(container)
+            entry, name = _newest_entry(container), type(container).__name__
             return GrowingKind(
-                name=f"{kind[2]} entries",
+                name=f"{name} entries",
                 count_per_step=count,
                 bytes_per_step=count * object_bytes(entry),
-                holder=None if path is None else f"{path} ({kind[2]})",
+                holder=None if path is None else f"{path} ({name})",
                 entry_type=type(entry).__name__,
             )
         if kind[0] == "tensor":

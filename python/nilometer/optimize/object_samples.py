@@ -34,6 +34,8 @@ class ObjectSample:
     counts: dict[Kind, int] = field(default_factory=dict)
     sizes: dict[Kind, int] = field(default_factory=dict)
     """Bytes, where they are known: of tensors."""
+    containers: dict[int, int] = field(default_factory=dict)
+    """Lengths of long containers by their id. Numbers alone: a program may have many of them."""
 
 
 def take_sample(step: int) -> ObjectSample:
@@ -55,7 +57,7 @@ def take_sample(step: int) -> ObjectSample:
     picked = [thing for thing in objects if (kind := type(thing)) in _CONTAINERS and len(thing) >= _LONG or kind in tensor_types]
     for thing in picked:
         if type(thing) in _CONTAINERS and thing is not objects:
-            sample.counts[("container", str(id(thing)), type(thing).__name__)] = len(thing)
+            sample.containers[id(thing)] = len(thing)
     _add_tensors(sample, [thing for thing in picked if type(thing) in tensor_types])
     return sample
 
@@ -122,11 +124,19 @@ class GrowthJudge:
         if before is None or before.frozen != sample.frozen or sample.step <= before.step:
             return
         self._steps.append(sample.step - before.step)
-        _append(self._more, before.counts, sample.counts, len(self._steps))
+        grown = self._grown_containers(before, sample)
+        old = {("container", str(place)): before.containers[place] for place in grown}
+        new = {("container", str(place)): sample.containers[place] for place in grown}
+        _append(self._more, before.counts | old, sample.counts | new, len(self._steps))
         _append(self._more_bytes, before.sizes, sample.sizes, len(self._steps))
         if len(self._steps) > _WINDOW:
             for increments in (self._steps, *self._more.values(), *self._more_bytes.values()):
                 del increments[0]
+
+    def _grown_containers(self, before: ObjectSample, sample: ObjectSample) -> list[int]:
+        """Those that are longer than before, ours left out. All others are forgotten: growth that goes on has no gaps, and addresses are used again."""
+        ours = {id(self._more), id(self._more_bytes), id(before.counts), id(before.sizes), id(before.containers)}
+        return [place for place, length in sample.containers.items() if length > before.containers.get(place, length) and place not in ours]
 
     def growing(self) -> dict[Kind, tuple[float, float]]:
         """Kinds whose growth goes on, with objects and bytes a step.
@@ -156,5 +166,4 @@ def _append(kept: dict[Kind, array[int]], before: dict[Kind, int], now: dict[Kin
         increments = kept.get(kind)
         if increments is None:
             increments = kept[kind] = array("q", bytes(8 * (length - 1)))
-        # A container that is long for the first time was there before.
-        increments.append(level - before.get(kind, level if kind[0] == "container" else 0))
+        increments.append(level - before.get(kind, 0))
