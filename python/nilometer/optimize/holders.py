@@ -12,40 +12,64 @@ import os
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _NEWEST = 64
+_ENOUGH = 8
 _DEEPEST = 8
 _MOST_VISITED = 20_000
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function's frame, whose variables have no dictionary of their own
 _PLAIN = frozenset((int, float, complex, str, bytes, bytearray, bool, type(None), range, slice))
 
 
-def find_holders(targets: Iterable[Any]) -> dict[int, tuple[str, str]]:
-    """For each object by its id: where it lies, such as `train.py: history[-1]`, and the container there, such as `train.py: history (list)`."""
-    wanted = {id(target) for target in targets}
-    found: dict[int, tuple[str, str]] = {}
-    # The caller's list of targets is no answer.
-    seen: set[int] = {id(sys.modules), id(targets)}
+def find_holders(groups: list[list[Any]]) -> dict[int, tuple[str, str]]:
+    """By the id of an object: where it lies, such as `train.py: history[-1]`, and the container there, such as `train.py: history (list)`.
+
+    Of each group of objects a few are found.
+    """
+    group_of = {id(target): number for number, group in enumerate(groups) for target in group}
+    wanted = _Wanted(group_of, len(groups))
+    # The caller's lists of targets are no answer.
+    seen: set[int] = {id(sys.modules), id(groups), *map(id, groups)}
     waiting: collections.deque[tuple[Any, str, str, int]] = collections.deque()
     visited = 0
     # The program's own variables first, then those of libraries.
     for is_library in (False, True):
         roots = [*_frame_variables(is_library), *_module_variables(is_library)]
         for place, name, value in roots:
-            _meet(value, f"{place}: {name}", place, 0, wanted, found, seen, waiting)
-        while waiting and wanted and visited < _MOST_VISITED:
+            _meet(value, f"{place}: {name}", place, 0, wanted, seen, waiting)
+        while waiting and wanted.is_open and visited < _MOST_VISITED:
             thing, path, _, depth = waiting.popleft()
             visited += 1
             for step, value in _parts(thing):
-                _meet(value, path + step, f"{path} ({type(thing).__name__})", depth + 1, wanted, found, seen, waiting)
-        if not wanted:
+                _meet(value, path + step, f"{path} ({type(thing).__name__})", depth + 1, wanted, seen, waiting)
+        if not wanted.is_open:
             break
         waiting.clear()
-    return found
+    return wanted.found
+
+
+class _Wanted:
+    """Objects that are looked for, in groups of which a few are enough: a longer search would look into more objects than it has to."""
+
+    def __init__(self, group_of: dict[int, int], groups: int) -> None:
+        self.found: dict[int, tuple[str, str]] = {}
+        self._group_of = group_of
+        sizes = collections.Counter(group_of.values())
+        self._missing = [min(_ENOUGH, sizes[number]) for number in range(groups)]
+
+    @property
+    def is_open(self) -> bool:
+        return any(self._missing)
+
+    def meet(self, key: int, path: str, holder: str) -> None:
+        group = self._group_of.get(key)
+        if group is not None and self._missing[group]:
+            self._missing[group] -= 1
+            self.found[key] = (path, holder)
 
 
 def is_ours(kind: type) -> bool:
@@ -53,9 +77,7 @@ def is_ours(kind: type) -> bool:
     return isinstance(kind.__module__, str) and kind.__module__.startswith("nilometer.")
 
 
-def _meet(
-    value: Any, path: str, holder: str, depth: int, wanted: set[int], found: dict[int, tuple[str, str]], seen: set[int], waiting: Any
-) -> None:
+def _meet(value: Any, path: str, holder: str, depth: int, wanted: _Wanted, seen: set[int], waiting: Any) -> None:
     key = id(value)
     # By `type` itself: a proxy would be asked, and may refuse.
     kind = type(value)
@@ -63,9 +85,7 @@ def _meet(
     if key in seen or kind in _PLAIN or is_ours(kind) or issubclass(kind, types.ModuleType):
         return
     seen.add(key)
-    if key in wanted:
-        wanted.discard(key)
-        found[key] = (path, holder)
+    wanted.meet(key, path, holder)
     if depth < _DEEPEST:
         waiting.append((value, path, holder, depth))
 

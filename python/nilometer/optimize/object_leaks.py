@@ -22,7 +22,9 @@ from .object_samples import INCREMENTS, GrowthJudge, Kind, take_sample, tensor_k
 # Samples take at most this share of the time.
 _TIME_SHARE = 0.01
 # Objects of a growing kind whose sizes and holders are looked at.
-_LOOKED_AT = 8
+_LOOKED_AT = 256
+# The sizes of so many are averaged.
+_WEIGHED = 32
 _FRAMES = 4
 _OUR_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep + "*"
 
@@ -96,7 +98,7 @@ class ObjectLeaks:
         nodes = growing.pop(("nodes",), (0.0, 0.0))[0]
         graph_tensors = growing.pop(("graph",), (0.0, 0.0))[0]
         newest = _newest_of(set(growing))
-        holders = find_holders([one for objects in newest.values() for one in objects])
+        holders = find_holders(list(newest.values()))
         found = [self._described(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()]
         newest.clear()
         self._sampling_secs += perf_counter() - begun
@@ -172,7 +174,8 @@ class ObjectLeaks:
     def _described(self, kind: Kind, rates: tuple[float, float], newest: list[Any], holders: dict[int, tuple[str, str]]) -> GrowingKind:
         count, size = rates
         places = [holders[id(one)] for one in newest if id(one) in holders]
-        path, holder = collections.Counter(places).most_common(1)[0][0] if places else (None, None)
+        usual = collections.Counter(holder for _, holder in places).most_common(1)
+        path, holder = next(place for place in places if place[1] == usual[0][0]) if usual else (None, None)
         if kind[0] == "container":
             container = newest[0] if newest else []
             entry, name = _newest_entry(container), type(container).__name__
@@ -189,7 +192,7 @@ class ObjectLeaks:
         name = kind[2] if kind[1] in ("builtins", "__main__") else f"{kind[1]}.{kind[2]}"
         # Where holders are known, those without one are temporary, or ours.
         held = [one for one in newest if id(one) in holders] or newest
-        sizes = [object_bytes(one) for one in held]
+        sizes = [object_bytes(one) for one in held[-_WEIGHED:]]
         line = next(filter(None, map(_line_of, reversed(held))), None) if tracemalloc.is_tracing() else None
         return GrowingKind(name, count, count * sum(sizes) / max(1, len(sizes)), holder, line=line)
 
@@ -217,7 +220,7 @@ class ObjectLeaks:
 
 
 def _newest_of(kinds: set[Kind]) -> dict[Kind, list[Any]]:
-    """The newest objects of each kind: the collector's lists are in the order of age."""
+    """The newest objects of each kind. The collector's lists are in the order of age but for what a collection moved within them, so many are taken."""
     types = {(kind[1], kind[2]) for kind in kinds if kind[0] == "type"}
     containers = {int(kind[1]): kind for kind in kinds if kind[0] == "container"}
     has_tensors = any(kind[0] == "tensor" for kind in kinds)
