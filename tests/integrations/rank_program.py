@@ -50,7 +50,7 @@ def train(rank, world_size, *, minimum=1, limit_of=24):
     if rank == world_size - 1:
         meter.limit_bytes = (peak_of(limit_of // 2, samples) + peak_of(limit_of, samples)) // 2
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    seen = {"sizes": [], "retries": []}
+    seen = {"sizes": [], "retries": [], "losses": []}
     with meter:
         batches = AdaptiveBatches(model, optimizer, loss_sum, micro_batch=SAMPLES, minimum=minimum, meter=meter, grow_after=50)
         try:
@@ -58,6 +58,7 @@ def train(rank, world_size, *, minimum=1, limit_of=24):
                 done = batches.step(samples)
                 seen["sizes"].append(done.micro_batch)
                 seen["retries"].append(done.retries)
+                seen["losses"].append(done.loss)
         except NoBatchFits as error:
             seen["error"] = str(error)
     seen["weights"] = [parameter.detach().flatten().tolist() for parameter in model.parameters()]

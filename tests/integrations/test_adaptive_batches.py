@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 import nilometer
 from nilometer import NilometerWarning
@@ -43,26 +43,58 @@ def step_bytes(size, samples=64):
     return meter.peak
 
 
-def test_micro_batches_have_the_gradient_of_the_whole_batch():
+def hugging_face_model(kind):
     torch.manual_seed(3)
-    config = LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2)
-    model = LlamaForCausalLM(config)
-    ids = torch.randint(0, 64, (7, 24))
+    if kind == "gpt2":
+        config = GPT2Config(
+            vocab_size=64, n_positions=32, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=1, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+        )
+        return GPT2LMHeadModel(config)
+    sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    if kind == "llama":
+        return LlamaForCausalLM(LlamaConfig(**sizes))
+    return BertForMaskedLM(BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+
+
+@pytest.mark.parametrize("lengths", ["full", "padded", "prompts"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "bert"])
+def test_micro_batches_have_the_loss_and_gradient_of_the_model_itself(kind, lengths):
+    model = hugging_face_model(kind)
+    ids = torch.randint(2, 64, (7, 16))
     labels = ids.clone()
-    for row, length in enumerate([3, 24, 7, 24, 11, 2, 19]):
-        labels[row, length:] = -100
+    if lengths == "padded":
+        for row, length in enumerate([3, 16, 7, 1, 11, 2, 9]):
+            labels[row, length:] = -100
+    elif lengths == "prompts":
+        # No row has a first label: whether it would count cannot be seen in these.
+        labels[:, :5] = -100
     batch = {"input_ids": ids, "labels": labels}
-    targets = int((labels != -100).sum())
-    model(**batch, num_items_in_batch=targets).loss.backward()
+    loss = model(**batch).loss
+    loss.backward()
     whole = [parameter.grad.clone() for parameter in model.parameters()]
     seen = []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     optimizer.register_step_pre_hook(lambda *_: seen.append([parameter.grad.clone() for parameter in model.parameters()]))
     for size in (1, 2, 3, 7):
-        AdaptiveBatches(model, optimizer, language_model_loss_sum, micro_batch=size).step(batch)
+        done = AdaptiveBatches(model, optimizer, language_model_loss_sum, micro_batch=size).step(batch)
+        assert done.loss == pytest.approx(loss.item(), rel=1e-6), size
         apart = sum((ours - theirs).square().sum() for ours, theirs in zip(seen[-1], whole, strict=True)).sqrt()
         norm = sum(gradient.square().sum() for gradient in whole).sqrt()
         assert float(apart / norm) < 1e-6, size
+
+
+def test_a_model_is_asked_once_how_it_counts_and_stays_as_it_was():
+    model = hugging_face_model("bert").train()
+    model.bert.embeddings.dropout.p = 0.1
+    batch = {"input_ids": torch.randint(2, 64, (4, 8)), "labels": torch.randint(2, 64, (4, 8))}
+    calls = []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    state = torch.get_rng_state()
+    assert [language_model_loss_sum.count(model, batch) for _ in range(3)] == [32, 32, 32]
+    assert len(calls) == 1 and torch.equal(torch.get_rng_state(), state)
+    assert all(module.training for module in model.modules())
+    # A wrapper has another name, and the loss of what it wraps.
+    assert language_model_loss_sum.count(torch.compile(hugging_face_model("llama"), backend="eager"), batch) == 28
 
 
 def test_a_step_that_runs_out_is_run_again_in_halves():

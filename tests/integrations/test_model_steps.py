@@ -53,6 +53,17 @@ def test_chunked_cross_entropy_is_the_whole_one():
         chunked_cross_entropy(hidden, head, labels[:, 1:])
 
 
+@pytest.mark.parametrize("rows", [(0,), (2, 0)])
+def test_chunked_cross_entropy_of_nothing_is_that_of_torch(rows):
+    head = nn.Linear(8, 10)
+    hidden, labels = torch.randn(*rows, 8, requires_grad=True), torch.zeros(rows, dtype=torch.long)
+    mean = chunked_cross_entropy(hidden, head, labels)
+    assert bool(mean.isnan()) and bool(functional.cross_entropy(head(hidden).flatten(0, -2), labels.flatten()).isnan())
+    assert float(chunked_cross_entropy(hidden, head, labels, denominator=3).detach()) == 0.0
+    mean.backward()
+    assert hidden.grad.shape == hidden.shape
+
+
 def test_chunked_loss_lowers_the_peak_of_a_language_model():
     model, sample = llama(vocabulary=4000)
     loss, gradients = loss_and_gradients(model, sample)

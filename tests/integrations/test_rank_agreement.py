@@ -35,25 +35,29 @@ def run_ranks(scenario, world_size, folder):
 
 
 def trained_alone(world_size, steps=3):
-    """The weights after the same steps on all samples in one process."""
+    """The weights after the same steps on all samples in one process, and the losses of these steps."""
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.cat(shares(world_size))
+    losses = []
     for _ in range(steps):
         optimizer.zero_grad()
-        (loss_sum(model, x) / len(x)).backward()
+        loss = loss_sum(model, x) / len(x)
+        loss.backward()
+        losses.append(float(loss.detach()))
         optimizer.step()
-    return [parameter.detach().flatten() for parameter in model.parameters()]
+    return [parameter.detach().flatten() for parameter in model.parameters()], losses
 
 
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_all_ranks_shrink_together_and_train_as_one(world_size, tmp_path):
     seen = run_ranks("train", world_size, tmp_path)
     assert seen[0]["sizes"] == [12, 12, 12] and seen[0]["retries"] == [2, 0, 0]
-    expected = trained_alone(world_size)
+    expected, losses = trained_alone(world_size)
+    assert seen[0]["losses"] == pytest.approx(losses, rel=1e-5)
     for rank in seen:
         assert rank["sizes"] == seen[0]["sizes"] and rank["retries"] == seen[0]["retries"]
-        assert rank["weights"] == seen[0]["weights"]
+        assert rank["weights"] == seen[0]["weights"] and rank["losses"] == seen[0]["losses"]
         for ours, theirs in zip(rank["weights"], expected, strict=True):
             torch.testing.assert_close(torch.tensor(ours), theirs, rtol=1e-5, atol=1e-6)
 

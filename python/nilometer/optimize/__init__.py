@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .efficient import memory_efficient_training as memory_efficient_training
     from .estimate import estimate_memory_requirements as estimate_memory_requirements
     from .garbage import GarbageCollector as GarbageCollector
+    from .language_model_loss import language_model_loss_sum as language_model_loss_sum
     from .leaked_objects import ObjectReport as ObjectReport
     from .loading import LoaderReport as LoaderReport
     from .loading import inspect_loader as inspect_loader
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from .loop_recovery import recover_lightning as recover_lightning
     from .loop_recovery import recover_trainer as recover_trainer
     from .memory_fit import MemoryFit as MemoryFit
-    from .micro_batches import language_model_loss_sum as language_model_loss_sum
     from .model_steps import StepOutcome as StepOutcome
     from .model_steps import Tier as Tier
     from .model_steps import apply_steps as apply_steps
@@ -90,7 +90,7 @@ _HOMES = {
     "fit_lightning_batch": "trainer_batches",
     "fit_trainer_batch": "trainer_batches",
     "inspect_loader": "loading",
-    "language_model_loss_sum": "micro_batches",
+    "language_model_loss_sum": "language_model_loss",
     "load_configs": "config",
     "memory_efficient_context": "efficient",
     "memory_efficient_decorator": "efficient",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +14,11 @@ from .._trouble import NilometerWarning, require
 from .accounting import TensorMeter, device_of
 from .batch_size import NoBatchFits
 from .in_run import newest_step, tell_mark, tell_metrics
+from .language_model_loss import LanguageModelLoss
 from .micro_batches import LossSum, accumulate, batch_length, count_targets
 from .oom_recovery import attempt, release
 from .probes import free_device_bytes
-from .rank_agreement import add_gradients, least, sum_of_all
+from .rank_agreement import add_gradients, least_and_sum, sum_of_all
 from .trial import random_state, set_random_state
 
 # A larger size is tried only where one and a half times what it adds is free.
@@ -31,7 +34,7 @@ class BatchStep:
     """What one training step did."""
 
     loss: float
-    """Loss of this rank's samples over the targets of all ranks; the sum over the ranks is the loss of the whole batch."""
+    """Loss of the whole batch, the samples of all ranks: the same number on each of them."""
     micro_batch: int
     """Samples that went through the model at a time."""
     retries: int
@@ -41,7 +44,8 @@ class BatchStep:
 class AdaptiveBatches:
     """Runs training steps of whole batches through micro-batches of a size that fits.
 
-    `loss_sum(model, micro_batch)` gives the sum of the losses; `count` says over how many targets a batch is averaged.
+    `loss_sum(model, micro_batch)` gives the sum of the losses; `count(batch)` says over how many targets a batch is averaged.
+    Without `count`, `language_model_loss_sum` counts what the model itself averages over, and any other loss the labels that are not -100, or samples.
     When memory runs out on any rank, all ranks drop the step's gradients, put the random state back and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
     The current run gets a mark at each change of the size, and the size as `batch/size` (unless `tell_size=False`).
     Gradients are exchanged once per step, after all ranks have agreed that backward went well: pass the model itself, not wrapped in DistributedDataParallel (a wrapper is unwrapped).
@@ -64,7 +68,7 @@ class AdaptiveBatches:
         micro_batch: int,
         minimum: int = 1,
         maximum: int | None = None,
-        count: Any = count_targets,
+        count: Callable[[Any], float] | None = None,
         max_grad_norm: float | None = None,
         grow_after: int = 100,
         retry_after: int = 1000,
@@ -84,7 +88,8 @@ class AdaptiveBatches:
         self._loss_sum = loss_sum
         self._minimum = minimum
         self._maximum = maximum
-        self._count = count
+        own_count = functools.partial(loss_sum.count, self.model) if isinstance(loss_sum, LanguageModelLoss) else count_targets
+        self._count: Callable[[Any], float] = own_count if count is None else count
         self._max_grad_norm = max_grad_norm
         self._grow_after = grow_after
         self._retry_after = retry_after
@@ -118,8 +123,9 @@ class AdaptiveBatches:
             if tried.oom:
                 release(self.model, self.optimizer)
             failed_size = size if tried.oom else _NEVER
-            # One exchange: did all go well, to which size would each rank go next, and which size failed?
-            went_well, next_size, failed_size = least(int(not tried.oom), self._next_size(failed_size, samples), failed_size)
+            # One exchange: did all go well, to which size would each rank go next, which size failed, and what is the loss of all?
+            verdict = (int(not tried.oom), self._next_size(failed_size, samples), failed_size)
+            (went_well, next_size, failed_size), loss = least_and_sum(verdict, tried.result or 0.0)
             if went_well:
                 break
             retries += 1
@@ -138,7 +144,7 @@ class AdaptiveBatches:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._note_success()
-        done = BatchStep(float(tried.result or 0.0), self.micro_batch, retries)
+        done = BatchStep(loss, self.micro_batch, retries)
         self._steps += 1
         self._tell_size()
         if not retries and next_size > self.micro_batch:

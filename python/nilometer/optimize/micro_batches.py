@@ -43,6 +43,8 @@ def split_batch(batch: Any, size: int) -> Iterator[Any]:
 def count_targets(batch: Any) -> int:
     """What the loss of a batch is averaged over: labels that are not -100 where there are labels, samples otherwise.
 
+    Labels are counted as they are: a loss over shifted labels has fewer.
+
     >>> count_targets({"labels": torch.tensor([[1, 2, -100], [3, -100, -100]])}), count_targets((torch.zeros(4, 2),))
     (3, 4)
     """
@@ -50,12 +52,6 @@ def count_targets(batch: Any) -> int:
     if isinstance(labels, torch.Tensor):
         return int((labels != -100).sum())
     return batch_length(batch)
-
-
-def language_model_loss_sum(model: torch.nn.Module, batch: Any) -> torch.Tensor:
-    """The loss sum of a model of Hugging Face that takes `num_items_in_batch`."""
-    loss: torch.Tensor = model(**batch, num_items_in_batch=1).loss
-    return loss
 
 
 def accumulate(model: torch.nn.Module, batch: Any, loss_sum: LossSum, *, size: int, targets: float) -> float:

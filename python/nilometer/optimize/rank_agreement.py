@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
@@ -42,6 +43,22 @@ def least(*values: int) -> list[int]:
     numbers = torch.tensor(values, dtype=torch.int64)
     dist.all_reduce(numbers, op=dist.ReduceOp.MIN, group=host_group())
     return [int(number) for number in numbers]
+
+
+def least_and_sum(values: Sequence[int], number: float) -> tuple[list[int], float]:
+    """For each position the smallest number of any rank, and the sum of one more over all ranks, in one exchange. Every rank has to call it.
+
+    Everybody adds up in the order of the ranks, so that all get the same bits.
+    """
+    if world_size() == 1:
+        return list(values), number
+    # Whole numbers that need all their bits and a float: the float travels as the bits of one more whole number.
+    bits = torch.tensor([number], dtype=torch.float64).view(torch.int64)
+    own = torch.cat([torch.tensor(list(values), dtype=torch.int64), bits])
+    of_all = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(of_all, own, group=host_group())
+    table = torch.stack(of_all)
+    return table[:, :-1].amin(dim=0).tolist(), sum(table[:, -1].contiguous().view(torch.float64).tolist())
 
 
 def sum_of_all(value: Number) -> Number:

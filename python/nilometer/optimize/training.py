@@ -161,8 +161,8 @@ class TrainingMemoryOptimizer:
 
     def _end_epoch(self, figures: TrainingFigures, epoch: int, on_epoch: Callable[[int, float], object] | None) -> None:
         loss, weight = figures.take_epoch()
-        total = sum_of_all(loss)
-        figures.epoch_losses.append(total / weight if weight else float("nan"))
+        total, samples = sum_of_all(loss), sum_of_all(weight)
+        figures.epoch_losses.append(total / samples if samples else float("nan"))
         if self.collector is not None and self._owns_collector:
             self.collector.boundary()
         if on_epoch is not None:
