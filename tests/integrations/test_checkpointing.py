@@ -266,9 +266,35 @@ class Drifting(Block):
 def test_blocks_that_cannot_run_twice_are_refused(kind, reason):
     model = Stack([kind() for _ in range(4)])
     before = forwards(model)
+    attributes = [dict(vars(module)) for module in model.modules()]
+    values = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     outcome = checkpoint_model(model, torch.randn(16, 32))
     assert not outcome.applied and reason in outcome.reason
     assert forwards(model) == before
+    assert [vars(module) for module in model.modules()] == attributes
+    assert all(torch.equal(tensor, values[name]) for name, tensor in model.state_dict().items())
+
+
+def test_what_a_trial_changes_in_a_module_is_put_back():
+    class Remembering(Block):
+        def __init__(self):
+            super().__init__()
+            self.k, self.seen = 0, []
+            self.register_buffer("mean", torch.zeros(32))
+
+        def forward(self, x):
+            self.k += 1
+            self.seen.append(self.k)
+            self.newest = self.k
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+            return super().forward(x)
+
+    model = Stack([Remembering() for _ in range(4)])
+    lists, means = [block.seen for block in model.blocks], [block.mean for block in model.blocks]
+    assert not checkpoint_model(model, torch.randn(16, 32)).applied
+    for block, seen, mean in zip(model.blocks, lists, means, strict=True):
+        assert block.k == 0 and block.seen is seen and seen == [] and not hasattr(block, "newest")
+        assert block.mean is mean and not mean.any()
 
 
 def test_what_verification_finds_is_taken_back():

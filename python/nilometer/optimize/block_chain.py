@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,28 @@ from .trial import Trial, preserved
 FEWEST_BLOCKS = 2
 
 
+@dataclass(frozen=True)
+class AutocastSettings:
+    """The autocast that is on somewhere, to run something in the same one elsewhere."""
+
+    device_type: str
+    enabled: bool
+    dtype: torch.dtype
+    caches: bool
+
+    @classmethod
+    def current(cls, device_type: str) -> AutocastSettings | None:
+        """What is on here; None for devices without autocast."""
+        if not torch.amp.is_autocast_available(device_type):
+            return None
+        enabled, dtype = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+        return cls(device_type, enabled, dtype, torch.is_autocast_cache_enabled())
+
+    def context(self) -> contextlib.AbstractContextManager[Any]:
+        """The same again."""
+        return torch.autocast(self.device_type, dtype=self.dtype, enabled=self.enabled, cache_enabled=self.caches)
+
+
 @dataclass
 class BlockCall:
     """One call of a block: what it was given and what it gave."""
@@ -23,8 +46,12 @@ class BlockCall:
     output: Any
     changed: str = ""
     """What the call changed that recomputation would change again."""
-    autocast_dtype: torch.dtype | None = None
-    """What autocast, where it was on, computes in: alone, the block has to be run under it too."""
+    autocast: AutocastSettings | None = None
+    """The autocast that the model called the block in."""
+
+    def context(self) -> contextlib.AbstractContextManager[Any]:
+        """Where the block runs as it does in the model."""
+        return contextlib.nullcontext() if self.autocast is None else self.autocast.context()
 
     def other_args(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Everything but the first argument, which the chain passes on."""
@@ -105,9 +132,8 @@ def observe(trial: Trial, chain: ObservedChain) -> None:
         def note_after(module: Any, args: Any, kwargs: Any, output: Any, number: int = number) -> None:
             versions, state = before[number]
             changed = "changes its input in place" if _versions((args, kwargs)) != versions else ""
-            kind = trial.device.type
-            dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-            chain.calls[number].append(BlockCall(args, kwargs, output, changed or _state_change(module, state), dtype))
+            autocast = AutocastSettings.current(trial.device.type)
+            chain.calls[number].append(BlockCall(args, kwargs, output, changed or _state_change(module, state), autocast))
 
         handles.append(block.register_forward_pre_hook(note_before, with_kwargs=True))
         handles.append(block.register_forward_hook(note_after, with_kwargs=True))

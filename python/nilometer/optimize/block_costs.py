@@ -83,14 +83,12 @@ def _measure_block(device: torch.device, block: torch.nn.Module, call: BlockCall
 
     args, kwargs = tree_map(fresh, (call.args, call.kwargs))
 
-    dtype = call.autocast_dtype
-
     def keep() -> Any:
-        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+        with call.context():
             return block(*args, **kwargs)
 
     def discard() -> Any:
-        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+        with call.context():
             return checkpoint(block, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
 
     forward_secs, backward_secs = _time(device, keep)  # leaves gradients behind, so that the next pass only adds to them

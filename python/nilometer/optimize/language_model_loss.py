@@ -63,16 +63,11 @@ def _shifts_labels(model: torch.nn.Module, batch: Any) -> bool:
     row = tree_map(lambda leaf: leaf[:1] if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == rows else leaf, dict(batch))
     row["labels"] = torch.full_like(row["labels"], _IGNORED)
     row["labels"][..., 0] = 0
-    was_training = {module: module.training for module in model.modules()}
     seen = _SeenTargets()  # type: ignore[no-untyped-call]
     with preserved(model), torch.no_grad(), seen, contextlib.suppress(Exception):
         # Whatever is wrong with one row, the step itself will tell.
-        try:
-            model.eval()
-            model(**row)
-        finally:
-            for module, training in was_training.items():
-                module.training = training
+        model.eval()
+        model(**row)
     return is_causal(model) if seen.targets is None else seen.targets == 0
 
 

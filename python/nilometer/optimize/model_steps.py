@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import enum
-import importlib.util
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-from .accounting import tensor_bytes
+from .._trouble import require
 from .checkpointing import plan_and_apply
 from .chunked_loss import ChunkedHead
 from .in_run import tell_optimization
-from .trial import LossFunction, StepFigures, Trial, measure_step, own_loss
+from .model_snapshot import whole_of
+from .oom_recovery import is_out_of_memory, release
+from .optimizer_advice import optimizer_advice
+from .step_outcome import StepOutcome as StepOutcome
+from .step_outcome import Tier as Tier
+from .trial import LossFunction, StepFigures, Trial, measure_step, own_loss, step_without_dropout
 from .verification import Comparison, compare
 
 # Attention by another kernel sums in another order; float32 agrees to about 1e-7.
@@ -23,47 +26,6 @@ SAFE_LOSS_TOLERANCE = 1e-5
 SAFE_COSINE_TOLERANCE = 0.99999
 # A peak that falls by less than this is not worth a change.
 LEAST_SAVING = 0.005
-
-
-class Tier(enum.Enum):
-    """Who decides about a step."""
-
-    SAFE = "safe"
-    """The same results: applied by itself."""
-    TOLERANCE = "tolerance"
-    """Results differ by rounding: applied when asked for."""
-    SEMANTIC = "semantic"
-    """Training changes: advice only."""
-
-
-@dataclass
-class StepOutcome:
-    """What became of one step, with the figures that were measured."""
-
-    name: str
-    tier: Tier
-    applied: bool
-    reason: str
-    peak_before_bytes: int = 0
-    peak_after_bytes: int = 0
-    secs_before: float = 0.0
-    secs_after: float = 0.0
-    loss_error: float = 0.0
-    gradient_cosine: float = 1.0
-    _undo: Callable[[], None] | None = field(default=None, repr=False)
-
-    @property
-    def saved_bytes(self) -> int:
-        """How much lower the peak of a step is."""
-        return self.peak_before_bytes - self.peak_after_bytes if self.applied else 0
-
-    def undo(self) -> None:
-        """Takes the change back."""
-        if self._undo is not None:
-            self._undo()
-            self._undo = None
-            self.applied = False
-            self.reason = "undone"
 
 
 class Refused(Exception):
@@ -77,6 +39,8 @@ class ModelStep:
     name: str
     tier: Tier
     apply: Callable[[Trial], Callable[[], None]]
+    redraws: bool = False
+    """Whether other kernels run, which draw other random numbers: results are then compared without dropout."""
 
 
 def use_sdpa(trial: Trial) -> Callable[[], None]:
@@ -169,18 +133,18 @@ def use_chunked_loss(trial: Trial) -> Callable[[], None]:
 
 
 def use_checkpoints(trial: Trial) -> Callable[[], None]:
-    """The blocks' activations halved by a checkpoint plan."""
-    outcome = plan_and_apply(trial)
+    """The blocks' activations halved by a checkpoint plan, or as few of them checkpointed as the budget asks for."""
+    outcome = plan_and_apply(trial, budget_bytes=trial.budget_bytes)
     if not outcome.applied:
         raise Refused(outcome.reason)
     return outcome.undo
 
 
 ZERO_GRAD = ModelStep("zero_grad(set_to_none=True)", Tier.SAFE, drop_gradients)
-SDPA = ModelStep("sdpa attention", Tier.SAFE, use_sdpa)
+SDPA = ModelStep("sdpa attention", Tier.SAFE, use_sdpa, redraws=True)
 CHECKPOINTS = ModelStep("checkpoint plan", Tier.SAFE, use_checkpoints)
-CHUNKED_LOSS = ModelStep("chunked cross-entropy", Tier.TOLERANCE, use_chunked_loss)
-AUTOCAST = ModelStep("bfloat16 autocast", Tier.TOLERANCE, use_autocast)
+CHUNKED_LOSS = ModelStep("chunked cross-entropy", Tier.TOLERANCE, use_chunked_loss, redraws=True)
+AUTOCAST = ModelStep("bfloat16 autocast", Tier.TOLERANCE, use_autocast, redraws=True)
 
 STEPS = (ZERO_GRAD, SDPA, CHUNKED_LOSS, AUTOCAST, CHECKPOINTS)
 """In the order in which they are tried: what costs no time first, and what recomputes last."""
@@ -195,18 +159,29 @@ def apply_steps(
     tolerance: bool = False,
     steps: Iterable[ModelStep] = STEPS,
     advice: bool = True,
+    budget_bytes: int | None = None,
 ) -> list[StepOutcome]:
     """Tries steps one after the other, each on top of those that helped, and keeps what lowers the peak of a step and gives the same results.
 
     Steps whose results differ by rounding are tried with `tolerance=True` only. Advice about the optimizer comes last (`advice=False` leaves it out).
+    With `budget_bytes`, what a step may hold at its peak, checkpoints are planned for just that, and left out where the steps before them suffice; without it the blocks' activations are halved.
+    A step that raises is undone and its outcome says why; when the program is interrupted, all steps are undone first.
     The current run is told what was tried and measured.
 
     >>> model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)) for _ in range(6)])
     >>> [outcome.name for outcome in apply_steps(model, torch.randn(512, 64)) if outcome.applied]
     ['checkpoint plan']
     """
-    trial = Trial(model, sample, loss, optimizer)
-    outcomes = [_tried(trial, step, tolerance=tolerance) for step in steps]
+    require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+    trial = Trial(model, sample, loss, optimizer, budget_bytes)
+    outcomes: list[StepOutcome] = []
+    try:
+        for step in steps:
+            outcomes.append(_tried(trial, step, tolerance=tolerance))
+    except BaseException:
+        for outcome in reversed(outcomes):
+            outcome.undo()
+        raise
     for outcome in outcomes:
         _tell(outcome)
     if optimizer is not None and advice:
@@ -236,24 +211,39 @@ def _tried(trial: Trial, step: ModelStep, *, tolerance: bool) -> StepOutcome:
     before = measure_step(trial, keep_gradients=True)
     outcome.peak_before_bytes, outcome.secs_before = before.peak_bytes, before.secs
     outcome.peak_after_bytes, outcome.secs_after = before.peak_bytes, before.secs
+    calm_before, has_dropout = step_without_dropout(trial) if step.redraws else (before, False)
+    ran_out = False
+    undo = put_back = whole_of(trial.model)
     try:
         undo = step.apply(trial)
+        del put_back  # it holds weights that the step may have replaced
+        after = measure_step(trial, keep_gradients=True)
+        calm_after = step_without_dropout(trial)[0] if has_dropout else after
+        _judge(outcome, step, before, after, compare(calm_before if has_dropout else before, calm_after))
     except Refused as refusal:
+        undo()
         outcome.reason = str(refusal)
         return outcome
-    try:
-        after = measure_step(trial, keep_gradients=True)
     except Exception as error:
         undo()
+        ran_out = is_out_of_memory(error)
         outcome.reason = f"taken back: {type(error).__name__}: {error}"
-        return outcome
-    return _judged(outcome, step, undo, before, after)
+    except BaseException:
+        undo()
+        raise
+    else:
+        if has_dropout:
+            outcome.reason = "; ".join(filter(None, [outcome.reason, "compared without dropout"]))
+        if outcome.applied:
+            outcome._undo = undo
+        else:
+            undo()
+    if ran_out:
+        release()
+    return outcome
 
 
-def _judged(
-    outcome: StepOutcome, step: ModelStep, undo: Callable[[], None], before: StepFigures, after: StepFigures
-) -> StepOutcome:
-    comparison = compare(before, after)
+def _judge(outcome: StepOutcome, step: ModelStep, before: StepFigures, after: StepFigures, comparison: Comparison) -> None:
     outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
     outcome.loss_error, outcome.gradient_cosine = comparison.loss_error, comparison.gradient_cosine
     if not _agrees(comparison, step.tier):
@@ -264,31 +254,9 @@ def _judged(
         outcome.reason = f"taken back: the peak did not fall ({before.peak_bytes} -> {after.peak_bytes} bytes)"
     else:
         outcome.applied = True
-        outcome._undo = undo
-        return outcome
-    undo()
-    return outcome
 
 
 def _agrees(comparison: Comparison, tier: Tier) -> bool:
     if tier is Tier.SAFE:
         return comparison.within(SAFE_LOSS_TOLERANCE, SAFE_COSINE_TOLERANCE)
     return comparison.within()
-
-
-def optimizer_advice(optimizer: torch.optim.Optimizer) -> StepOutcome:
-    """What an 8-bit optimizer would save: advice, as it changes training. Its state must exist, after a first step."""
-    outcome = StepOutcome("8-bit optimizer", Tier.SEMANTIC, False, "")
-    state = {key: value for key, value in optimizer.state.items() if value}
-    held = tensor_bytes(list(state.values()))
-    outcome.peak_before_bytes = outcome.peak_after_bytes = held
-    # Small tensors stay as they are; measured on AdamW: 8.00 -> 2.05 bytes a parameter (bitsandbytes), 2.08 (torchao).
-    large = [value for key, value in state.items() if isinstance(key, torch.Tensor) and key.numel() >= 4096]
-    saving = int(tensor_bytes(large) * (1 - 2.05 / 8.0))
-    if type(optimizer).__name__ not in {"Adam", "AdamW"} or not saving:
-        outcome.reason = "the optimizer has no Adam state of large tensors"
-        return outcome
-    installed = [name for name in ("bitsandbytes", "torchao") if importlib.util.find_spec(name) is not None]
-    how = f"{installed[0]} is installed" if installed else "pip install bitsandbytes or torchao"
-    outcome.reason = f"advice: would save about {saving} of {held} bytes of optimizer state ({how}); keep embeddings in 32 bits and compare the loss"
-    return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .accounting import device_of, meter_for
+from .model_snapshot import attributes_of
+from .without_dropout import WithoutDropout
+
+# On a GPU a single step may wait for a kernel that is compiled or chosen by trial.
+TIMED_STEPS = 3
 
 LossFunction = Callable[[Any], torch.Tensor]
 
@@ -24,6 +30,8 @@ class Trial:
     sample: Any
     loss: LossFunction | None = None
     optimizer: torch.optim.Optimizer | None = None
+    budget_bytes: int | None = None
+    """What a step may hold at its peak, for the steps that can be taken as far as needed."""
 
     @property
     def device(self) -> torch.device:
@@ -96,9 +104,10 @@ def set_random_state(device: torch.device, states: list[Any]) -> None:
 
 @contextlib.contextmanager
 def preserved(model: torch.nn.Module) -> Iterator[None]:
-    """Random state, gradients and buffers are afterwards as they were; meanwhile there are no gradients."""
+    """Random state, gradients, buffers and attributes of modules are afterwards as they were; meanwhile there are no gradients."""
     device = device_of(model)
     states = random_state(device)
+    put_attributes_back = attributes_of(model)
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
     for parameter, _ in gradients:
@@ -106,6 +115,7 @@ def preserved(model: torch.nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
+        put_attributes_back()
         with torch.no_grad():
             for buffer, kept in buffers:
                 buffer.copy_(kept)
@@ -115,22 +125,13 @@ def preserved(model: torch.nn.Module) -> Iterator[None]:
 
 
 def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = False) -> StepFigures:
-    """Runs a step twice, for its time and for its peak, each from the same random state, and takes nothing of it over.
+    """Runs steps for their time and one for its peak, each from the same random state, and takes nothing of them over.
 
     It begins without gradients; with `keep_gradients`, where there are some, with zeros instead.
-    Counting slows a step down, so the time is that of a step that is not counted.
+    Counting slows a step down, so the time is that of steps that are not counted: the median of three on a GPU.
     """
     model, device = trial.model, trial.device
-    secs = 0.0
-    if timed:
-        with preserved(model):
-            trial.step()  # warms caches and allocators up
-        with preserved(model):
-            _settle(device)
-            begun = time.perf_counter()
-            trial.step()
-            _settle(device)
-            secs = time.perf_counter() - begun
+    secs = _timed(trial) if timed else 0.0
     had_gradients = [parameter for parameter in model.parameters() if keep_gradients and parameter.grad is not None]
     with preserved(model):
         for parameter in had_gradients:
@@ -139,12 +140,36 @@ def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = Fal
         with meter:
             loss = trial.step()
             peak_bytes = meter.peak
-        gradients = {
-            name: None if parameter.grad is None else parameter.grad.detach().cpu().clone()
-            for name, parameter in model.named_parameters()
-        }
-        buffers = {name: buffer.detach().cpu().clone() for name, buffer in model.named_buffers()}
+        return _figures(model, loss, peak_bytes, secs)
+
+
+def step_without_dropout(trial: Trial) -> tuple[StepFigures, bool]:
+    """What a step gives without dropout, and whether there was any; its peak and time are not measured."""
+    with preserved(trial.model), WithoutDropout() as without:
+        return _figures(trial.model, trial.step(), 0, 0.0), without.found
+
+
+def _figures(model: torch.nn.Module, loss: torch.Tensor, peak_bytes: int, secs: float) -> StepFigures:
+    gradients = {
+        name: None if parameter.grad is None else parameter.grad.detach().cpu().clone() for name, parameter in model.named_parameters()
+    }
+    buffers = {name: buffer.detach().cpu().clone() for name, buffer in model.named_buffers()}
     return StepFigures(peak_bytes, secs, loss.cpu(), gradients, buffers)
+
+
+def _timed(trial: Trial) -> float:
+    device = trial.device
+    with preserved(trial.model):
+        trial.step()  # warms caches and allocators up
+    times = []
+    for _ in range(TIMED_STEPS if device.type == "cuda" else 1):
+        with preserved(trial.model):
+            _settle(device)
+            begun = time.perf_counter()
+            trial.step()
+            _settle(device)
+            times.append(time.perf_counter() - begun)
+    return statistics.median(times)
 
 
 def _settle(device: torch.device) -> None:
