@@ -113,6 +113,29 @@ def test_nested_segments_keep_their_bits_and_save_more():
     assert peaks[0] > peaks[1] > peaks[2]
 
 
+@pytest.mark.parametrize("samples", [16, 64, 512])
+def test_foretold_peaks_are_those_of_a_step(samples):
+    model, x = stack(), torch.randn(samples, 32)
+    plans = checkpoint_plans(model, x)
+    plain = measure_step(Trial(model, x), timed=False).peak_bytes
+    assert plans[-1][0] == pytest.approx(plain, rel=0.02)
+    leanest = checkpoint_model(model, x, budget_bytes=1000)
+    assert plans[0][0] == pytest.approx(leanest.peak_after_bytes, rel=0.02)
+    for budget, _ in plans[:-1:4]:
+        outcome = checkpoint_model(model, x, budget_bytes=budget)
+        assert outcome.predicted_peak_bytes == pytest.approx(outcome.peak_after_bytes, rel=0.02)
+        outcome.undo()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "bert"])
+def test_foretold_peaks_of_language_models_are_near(kind):
+    model, sample = language_model(kind)
+    plans = checkpoint_plans(model, sample)
+    assert plans[-1][0] == pytest.approx(measure_step(Trial(model, sample), timed=False).peak_bytes, rel=0.05)
+    leanest = checkpoint_model(model, sample, budget_bytes=1000)
+    assert plans[0][0] == pytest.approx(leanest.peak_after_bytes, rel=0.05)
+
+
 def test_every_budget_of_the_curve_is_kept():
     model, x = stack(), torch.randn(64, 32)
     before = gradients(model, lambda model: model(x).square().mean())

@@ -51,20 +51,26 @@ class ChainCosts:
     input_bytes: int
     blocks: list[BlockCost]
     """The blocks, and at the end one for all that follows them: head and loss."""
-    fixed_bytes: int
-    """Held while the blocks run: weights, gradients, optimizer state, the batch, the embedding."""
+    held_bytes: int
+    """Held while the blocks run: weights, optimizer state, the batch, what the embedding keeps."""
+    gradient_bytes: list[int]
+    """Gradients that the backward pass of each block makes."""
+    first_gradient_bytes: int
+    """Gradients of what comes before the blocks."""
 
 
 def measure_costs(trial: Trial, chain: ObservedChain) -> ChainCosts:
     """Runs every block alone, forward and backward, and the whole model once for what comes before and after them."""
     with preserved(trial.model):
-        fixed_bytes, tail = _measure_around(trial, chain)
+        held_bytes, tail, tail_gradients = _measure_around(trial, chain)
     blocks = []
     for block, (call,) in zip(chain.blocks, chain.calls, strict=True):
         with preserved(trial.model):
             blocks.append(_measure_block(trial.device, block, call))
-    gradients = tensor_bytes([parameter for parameter in trial.model.parameters() if parameter.requires_grad])
-    return ChainCosts(tensor_bytes(_first_tensor(chain.calls[0][0])), [*blocks, tail], fixed_bytes + gradients)
+    gradients = [tensor_bytes([parameter for parameter in block.parameters() if parameter.requires_grad]) for block in chain.blocks]
+    everything = tensor_bytes([parameter for parameter in trial.model.parameters() if parameter.requires_grad])
+    first = max(0, everything - sum(gradients) - tail_gradients)
+    return ChainCosts(tensor_bytes(_first_tensor(chain.calls[0][0])), [*blocks, tail], held_bytes, [*gradients, tail_gradients], first)
 
 
 def _first_tensor(call: BlockCall) -> torch.Tensor:
@@ -92,11 +98,13 @@ def _measure_block(device: torch.device, block: torch.nn.Module, call: BlockCall
             return checkpoint(block, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
 
     forward_secs, backward_secs = _time(device, keep)  # leaves gradients behind, so that the next pass only adds to them
-    output, before, peak = _metered(device, discard)
+    # A view of a weight is no memory of its own.
+    there_before = [list(block.parameters()), list(block.buffers()), [parameter.grad for parameter in block.parameters()], args, kwargs]
+    output, before, peak = _metered(device, discard, there_before)
     output_bytes = tensor_bytes(output)
     forward_temp = peak - before - output_bytes
     del output
-    meter = meter_for(device)
+    meter = meter_for(device, there_before)
     with meter:
         before = meter.level
         output = keep()
@@ -119,8 +127,8 @@ def _measure_block(device: torch.device, block: torch.nn.Module, call: BlockCall
     )
 
 
-def _metered(device: torch.device, run: Callable[[], Any]) -> tuple[Any, int, int]:
-    meter = meter_for(device)
+def _metered(device: torch.device, run: Callable[[], Any], there_before: list[Any]) -> tuple[Any, int, int]:
+    meter = meter_for(device, there_before)
     with meter:
         before = meter.level
         meter.reset_peak()
@@ -155,8 +163,8 @@ def _has_gradient(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.requires_grad
 
 
-def _measure_around(trial: Trial, chain: ObservedChain) -> tuple[int, BlockCost]:
-    """What is held when the first block begins, and the most that head and loss need on top of the last block's output."""
+def _measure_around(trial: Trial, chain: ObservedChain) -> tuple[int, BlockCost, int]:
+    """What is held when the first block begins, the most that head and loss need on top of the last block's output, and the gradients they make."""
     levels: dict[str, int] = {}
     meter = meter_for(trial.device, trial.held())
 
@@ -172,7 +180,9 @@ def _measure_around(trial: Trial, chain: ObservedChain) -> tuple[int, BlockCost]
                 break
 
     def at_gradient(_gradient: Any) -> None:
-        levels.setdefault("tail", meter.peak)
+        if "tail" not in levels:
+            levels["tail"] = meter.peak
+            levels["gradients"] = tensor_bytes([parameter.grad for parameter in trial.model.parameters()])
 
     handles = [
         chain.blocks[0].register_forward_pre_hook(at_start),
@@ -180,10 +190,11 @@ def _measure_around(trial: Trial, chain: ObservedChain) -> tuple[int, BlockCost]
     ]
     try:
         with meter:
-            trial.step()
+            loss = trial.step()
     finally:
         for handle in handles:
             handle.remove()
-    start = levels["start"] - tensor_bytes(_first_tensor(chain.calls[0][0]))
+    # The loss and its gradient are held until backward ends.
+    start = levels["start"] - tensor_bytes(_first_tensor(chain.calls[0][0])) + 2 * tensor_bytes(loss)
     tail = max(0, levels.get("tail", meter.peak) - levels["last"])
-    return start, BlockCost(0.0, 0.0, 0, tail, 0, 0, 0)
+    return start, BlockCost(0.0, 0.0, 0, tail, 0, 0, 0), levels.get("gradients", 0)

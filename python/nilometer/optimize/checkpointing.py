@@ -16,6 +16,7 @@ from .block_costs import ChainCosts, measure_costs
 from .checkpointed_forward import put_on
 from .in_run import tell_optimization
 from .oom_recovery import attempt, release
+from .plan_replay import replayed_peak
 from .refusals import refusal_of_blocks, refusal_of_calls
 from .trial import LossFunction, StepFigures, Trial, measure_step
 from .verification import compare
@@ -158,6 +159,7 @@ def checkpoint_plans(
 ) -> list[tuple[int, float]]:
     """The curve of memory against time: peak bytes of a step and seconds of recomputation, for every plan worth having.
 
+    Peaks are foretold from what each block was measured to take, mostly to a few per cent; `checkpoint_model` measures the plan that it applies.
     Nothing is changed. A model that cannot be checkpointed raises a ValueError that says why.
     """
     trial = Trial(model, sample, loss, optimizer)
@@ -166,7 +168,12 @@ def checkpoint_plans(
         if chain is None:
             raise ValueError(refusal)
         curve, costs = _solve(trial, chain, nested=nested)
-    return [(costs.fixed_bytes + peak, recompute) for peak, _, recompute in curve.points]
+    plans: list[tuple[int, float]] = []
+    foretold = sorted((replayed_peak(costs, curve.plan(peak)[0]), recompute) for peak, _, recompute in curve.points)
+    for peak, recompute in foretold:
+        if not plans or recompute < plans[-1][1]:
+            plans.append((peak, recompute))
+    return plans
 
 
 def _checkable_chain(trial: Trial) -> tuple[ObservedChain | None, str]:
@@ -207,7 +214,8 @@ def _apply(
     assert outcome.budget_bytes is not None
     gives_tuple = isinstance(chain.calls[0][0].output, tuple)
     chain.calls.clear()  # they hold the activations of the sample
-    available = outcome.budget_bytes - costs.fixed_bytes
+    fitting = [peak for peak, _, _ in curve.points if replayed_peak(costs, curve.plan(peak)[0]) <= outcome.budget_bytes]
+    available = max(fitting, default=curve.minimum_bytes)
     tried: list[Any] = []
     for _ in range(MOST_PLANS):
         units, peak_bytes, _, _ = curve.plan(max(available, curve.minimum_bytes))
@@ -227,10 +235,10 @@ def _apply(
         slack = outcome.budget_bytes - after.peak_bytes
         if slack < 0 and outcome.applied:
             break
-        outcome.units, outcome.predicted_peak_bytes = units, costs.fixed_bytes + peak_bytes
+        outcome.units, outcome.predicted_peak_bytes = units, replayed_peak(costs, units)
         outcome.peak_after_bytes, outcome.secs_after = after.peak_bytes, after.secs
         outcome.applied = slack >= 0
-        # What a step really takes is mostly less than planned for: gradients are counted as if all were there from the beginning.
+        # What a step really takes is mostly a little less or more than planned for.
         available += slack
         if slack < 0 and peak_bytes == curve.minimum_bytes:
             break
