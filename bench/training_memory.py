@@ -19,7 +19,7 @@ import time
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from nilometer.optimize import AdaptiveBatches, apply_steps, find_batch_size, language_model_loss_sum
+from nilometer.optimize import AdaptiveBatches, apply_steps, checkpoint_model, find_batch_size, language_model_loss_sum
 
 MIB = 1 << 20
 
@@ -102,15 +102,29 @@ def saving(before: tuple[int, float], after: tuple[int, float]) -> dict:
     }
 
 
-def steps_of(make, batch, steps: int, *, tolerance: bool) -> dict:
-    """A model as it is, and with what `apply_steps` keeps."""
+def steps_of(make, batch, steps: int, *, tolerance: bool, share: float | None = None) -> dict:
+    """A model as it is, and with what `apply_steps` keeps; with a share, within that part of the plain peak."""
     model = make()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     before = measured(model, batch, optimizer, steps)
-    outcomes = apply_steps(model, batch, optimizer=optimizer, tolerance=tolerance)
+    budget = None if share is None else int(share * before[0])
+    outcomes = apply_steps(model, batch, optimizer=optimizer, tolerance=tolerance, budget_bytes=budget)
     result = saving(before, measured(model, batch, optimizer, steps))
-    result["kept"] = [outcome.name for outcome in outcomes if outcome.applied]
+    if budget is not None:
+        result["budget_mib"] = budget / MIB
+    result["kept"] = {outcome.name: step_row(outcome) for outcome in outcomes if outcome.applied}
+    result["not_kept"] = {outcome.name: outcome.reason for outcome in outcomes if not outcome.applied}
     return result
+
+
+def step_row(outcome) -> dict:
+    """What one step did on top of those before it."""
+    return {
+        "saved_mib": outcome.saved_bytes / MIB,
+        "before_ms": 1000 * outcome.secs_before,
+        "after_ms": 1000 * outcome.secs_after,
+        "reason": outcome.reason,
+    }
 
 
 def by_hugging_face(shape: dict, batch, device: str, steps: int) -> dict:
@@ -119,6 +133,25 @@ def by_hugging_face(shape: dict, batch, device: str, steps: int) -> dict:
     before = measured(model, batch, optimizer, steps)
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return saving(before, measured(model, batch, optimizer, steps))
+
+
+def plan_for_the_same_memory(shape: dict, batch, device: str, steps: int) -> dict:
+    """Checkpoints of Hugging Face, and a checkpoint plan within the peak that they reach."""
+    model = language_model(shape).to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    before = measured(model, batch, optimizer, steps)
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    theirs = measured(model, batch, optimizer, steps)
+    model.gradient_checkpointing_disable()
+    outcome = checkpoint_model(model, batch, budget_bytes=theirs[0], optimizer=optimizer)
+    ours = measured(model, batch, optimizer, steps)
+    return {
+        "hugging_face": saving(before, theirs),
+        "plan": saving(before, ours),
+        "outcome": str(outcome),
+        "foretold_mib": outcome.predicted_peak_bytes / MIB,
+        "plan_time_against_theirs_percent": 100 * (ours[1] / theirs[1] - 1),
+    }
 
 
 def latency(shape: dict, device: str, rounds: int) -> dict:
@@ -236,7 +269,9 @@ def main() -> None:
 
     record("pipeline_safe", steps_of, make, batch, steps, tolerance=False)
     record("pipeline", steps_of, make, batch, steps, tolerance=True)
+    record("pipeline_half", steps_of, make, batch, steps, tolerance=True, share=0.5)
     record("hugging_face", by_hugging_face, shape, batch, device, steps)
+    record("same_memory", plan_for_the_same_memory, shape, batch, device, steps)
     for name, (window, features, width, layers, samples) in {"tactical": (60, 7, 256, 4, 1024), "structure": (48, 8, 128, 3, 1024)}.items():
         window_batch = torch.randn(samples, window, features, device=device)
         record(f"{name}_embedder", steps_of, lambda f=features, w=width, n=layers: Embedder(f, w, n).to(device).train(), window_batch, steps, tolerance=True)
