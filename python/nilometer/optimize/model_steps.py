@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import CheckpointError
 
 from .._trouble import require
 from .checkpointing import plan_and_apply
@@ -211,7 +213,11 @@ def _tried(trial: Trial, step: ModelStep, *, tolerance: bool) -> StepOutcome:
     before = measure_step(trial, keep_gradients=True)
     outcome.peak_before_bytes, outcome.secs_before = before.peak_bytes, before.secs
     outcome.peak_after_bytes, outcome.secs_after = before.peak_bytes, before.secs
-    calm_before, has_dropout = step_without_dropout(trial) if step.redraws else (before, False)
+    calm_before, has_dropout = before, False
+    if step.redraws:
+        # A model that is checkpointed already cannot run without dropout: it is then compared as it is.
+        with contextlib.suppress(CheckpointError):
+            calm_before, has_dropout = step_without_dropout(trial)
     ran_out = False
     undo = put_back = whole_of(trial.model)
     try:

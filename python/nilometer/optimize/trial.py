@@ -144,7 +144,10 @@ def measure_step(trial: Trial, *, timed: bool = True, keep_gradients: bool = Fal
 
 
 def step_without_dropout(trial: Trial) -> tuple[StepFigures, bool]:
-    """What a step gives without dropout, and whether there was any; its peak and time are not measured."""
+    """What a step gives without dropout, and whether there was any; its peak and time are not measured.
+
+    In a model that is checkpointed already, what runs again in backward does so with dropout, and torch notices: this raises `CheckpointError`.
+    """
     with preserved(trial.model), WithoutDropout() as without:
         return _figures(trial.model, trial.step(), 0, 0.0), without.found
 
