@@ -34,7 +34,7 @@ pub(crate) struct FrameHead {
 }
 
 /// The segment that is being filled grows by this share of itself.
-const OPEN_GROWTH: usize = 8;
+const OPEN_GROWTH: usize = 4;
 
 /// The most frames in a stack, by the bits that `reach_back` has.
 pub(crate) const MOST_STACKED: usize = 32;
