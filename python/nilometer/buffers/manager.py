@@ -36,6 +36,8 @@ class BufferManager:
     >>> manager.stats()["hit_rate"]
     1.0
 
+    A forked process has a copy of its own; pickling carries the settings alone.
+
     Args:
         max_bytes: Memory budget; by default `buffer_size_limit_mb`.
         buffer_size_limit_mb: The same in MiB.

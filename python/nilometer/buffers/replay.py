@@ -59,9 +59,9 @@ class ReplayBuffer:
         beta: How much weights make up for that.
         extra: More columns, as name and space.
         max_bytes: Memory budget; "auto" is half of the memory limit in force.
-            Beyond it old rows are compressed, then go to `spill_dir`, then the oldest transitions are dropped.
-        spill_dir: A folder for what does not fit into memory.
-        cache_bytes: Memory for decoded frames and rows, where a slow codec is used or memory is short.
+            Beyond it the cache of decoded frames shrinks, old rows are compressed, then go to `spill_dir`, and where that cannot take them the oldest transitions are dropped.
+        spill_dir: A folder for what does not fit into memory; it has to be there.
+        cache_bytes: Memory for decoded frames and rows, where a slow codec is used or memory is short; at most a quarter of `max_bytes`.
         seed: Of the drawing.
     """
 
