@@ -96,6 +96,28 @@ def test_dqn_trains_saves_and_goes_on(tmp_path):
     assert len(model.replay_buffer) == 500
 
 
+def test_a_replay_buffer_saved_by_stable_baselines_is_loaded_by_it(tmp_path):
+    from stable_baselines3 import DQN
+
+    def model():
+        options = {"buffer_size": 500, "learning_starts": 50, "replay_buffer_class": nilometer.ReplayBuffer, "device": "cpu"}
+        return DQN("MlpPolicy", gymnasium.make("CartPole-v1"), **options)
+
+    first = model()
+    first.learn(300)
+    first.save_replay_buffer(tmp_path / "rb.pkl")
+    second = model()
+    second.load_replay_buffer(tmp_path / "rb.pkl")
+    buffer = second.replay_buffer
+    assert type(buffer) is ReplayBuffer and isinstance(buffer, buffers.ReplayBuffer)
+    assert not isinstance(buffer, buffers.DictReplayBuffer)
+    expected, found = first.replay_buffer.get(np.arange(300)), buffer.get(np.arange(300))
+    for name in ("observations", "actions", "next_observations", "dones", "rewards"):
+        assert torch.equal(getattr(found, name), getattr(expected, name)), name
+    second.learn(200, reset_num_timesteps=False)
+    assert len(buffer) == 500
+
+
 def test_images_of_a_stacked_environment_are_stored_once():
     from stable_baselines3 import DQN
     from stable_baselines3.common.envs import FakeImageEnv

@@ -1,5 +1,7 @@
 """The cache of arrays from Python: what is got is what was put, within the budget."""
 
+import os
+import pickle
 import threading
 
 import numpy as np
@@ -135,6 +137,115 @@ def test_replay_buffers_are_in_the_statistics():
     stats = manager.stats()
     assert stats["buffers"]["replay"]["transitions"] == 1000
     assert stats["compression_ratio"] > 1.5
+
+
+def test_what_is_not_taken_is_refused_and_not_evicted():
+    manager = BufferManager(max_bytes=10_500, policy="pin")
+    assert [manager.put(key, noise(key)) for key in range(30)] == [True] * 10 + [False] * 20
+    stats = manager.stats()
+    assert (stats["refused"], stats["evictions"], stats["entries"]) == (20, 0, 10)
+
+
+def test_an_array_that_is_too_large_pushes_nothing_out():
+    for policy in ("lru", "tinylfu", "pin", "auto"):
+        manager = BufferManager(max_bytes=10_500, policy=policy, enable_buffer_compression=False)
+        manager.put("small", noise(1))
+        assert not manager.put("large", np.zeros(20_000, np.uint8))
+        assert "small" in manager and manager.stats()["refused"] == 1
+
+
+def in_child(work):
+    """What `work` returns in a forked child."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, repr(work()).encode())
+        except BaseException as error:
+            os.write(writing, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading) as answer:
+        found = answer.read()
+    os.waitpid(child, 0)
+    return found
+
+
+def test_a_forked_child_has_a_copy_of_its_own():
+    manager = BufferManager(max_bytes=1 << 20)
+    manager.put("before", noise(1))
+
+    def work():
+        manager.put("child", noise(2))
+        manager.remove("before")
+        return len(manager), manager.stats()["entries"], bool(np.array_equal(manager.get("child"), noise(2)))
+
+    assert in_child(lambda: bool(np.array_equal(manager.get("before"), noise(1)))) == "True"
+    assert in_child(work) == "(1, 1, True)"
+    assert "child" not in manager and np.array_equal(manager.get("before"), noise(1))
+
+
+def test_forks_while_threads_change_a_manager_leave_it_whole():
+    manager = BufferManager(max_bytes=1 << 20)
+    arrays = [noise(key)[: 10 + key] for key in range(8)]
+    stop = threading.Event()
+
+    def change():
+        number = 0
+        while not stop.is_set():
+            manager.put("key", arrays[number % 8])
+            number += 1
+
+    threads = [threading.Thread(target=change) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(30):
+            assert in_child(lambda: (found := manager.get("key")) is None or bool(np.array_equal(found, arrays[len(found) - 10]))) == "True"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_pickling_carries_the_settings_alone(tmp_path):
+    manager = BufferManager(max_bytes=10_500, policy="lru", spill_dir=tmp_path, enable_buffer_compression=False)
+    manager.put("key", noise(1))
+    copy = pickle.loads(pickle.dumps(manager))
+    assert (len(copy), copy.max_bytes) == (0, 10_500)
+    for key in range(20):
+        assert copy.put(key, noise(key))
+    assert copy.stats()["disk_entries"] == 10 and copy.stats()["policy"] == "lru"
+    assert len(manager) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_bytes": -1}, "max_bytes is -1; it must be a whole number, 1 or more"),
+        ({"buffer_size_limit_mb": -1}, "buffer_size_limit_mb is -1; it must be a positive number of MiB"),
+        ({"max_disk_bytes": -1}, "max_disk_bytes is -1; it must be a whole number, 0 or more"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        BufferManager(**options)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(3, complex), "complex128 is not supported; bool, integers and floats of up to 8 bytes are"),
+        (np.zeros(3, ">f8"), "the byte order of >f8 is not supported; convert it with"),
+        (np.array(["text"]), "<U4 is not supported"),
+    ],
+)
+def test_arrays_that_cannot_be_cached_are_refused(array, message):
+    manager = BufferManager()
+    with pytest.raises(TypeError, match=message):
+        manager.put("key", array)
+    assert len(manager) == 0
 
 
 @pytest.mark.parametrize("policy", ["fifo", ""])

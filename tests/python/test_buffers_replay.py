@@ -285,7 +285,12 @@ def test_a_buffer_beyond_the_memory_limit_says_so():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((0, VECTOR, VECTOR), {}, "at least one for each environment"),
+        ((1, VECTOR, VECTOR), {"n_envs": 2}, "at least one for each environment"),
+        ((0, VECTOR, VECTOR), {}, "buffer_size is 0; it must be a whole number, 1 or more"),
+        ((10, VECTOR, VECTOR), {"max_bytes": -5}, 'max_bytes is -5; it must be a positive number of bytes or "auto"'),
+        ((10, VECTOR, VECTOR), {"max_bytes": 1.5}, "max_bytes is 1.5; it must be"),
+        ((10, VECTOR, VECTOR), {"cache_bytes": -1}, "cache_bytes is -1; it must be a whole number, 0 or more"),
+        ((10, VECTOR, VECTOR), {"seed": -1}, "seed is -1"),
         ((10, VECTOR, VECTOR), {"codec": "gzip"}, "codec is 'gzip'"),
         ((10, VECTOR, VECTOR), {"stack": 3}, "does not divide into 3 frames"),
         ((10, VECTOR, VECTOR), {"n_steps": 0}, "n_steps is 0"),

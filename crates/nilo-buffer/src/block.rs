@@ -65,6 +65,17 @@ impl Block {
     }
 }
 
+/// Refuses a folder that nothing can be written to, before anything has to be.
+pub fn check_spill_folder(folder: &Path) -> Result<(), BufferError> {
+    tempfile::tempfile_in(folder)
+        .and_then(|mut file| file.write_all(&[0]))
+        .map_err(|source| BufferError::Io {
+            action: "write to the spill folder",
+            path: folder.to_owned(),
+            source,
+        })
+}
+
 fn map(file: &File) -> std::io::Result<Mmap> {
     // SAFETY: the file has no name and no other handle, so nobody changes or cuts it while it is mapped.
     let map = unsafe { Mmap::map(file)? };

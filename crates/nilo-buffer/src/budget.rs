@@ -1,18 +1,23 @@
-//! Staying within the memory budget: old rows are compressed, then segments go to disk, then the oldest transitions leave.
+//! Staying within the memory budget: the cache shrinks, old rows are compressed, then segments go to disk, then the oldest transitions leave.
 
 use crate::error::BufferError;
 use crate::replay::ReplayStore;
+use crate::settings::ReplaySettings;
 
-/// The memory held is added up again after at most so many transitions.
-const MOST_ROWS_BETWEEN: usize = 256;
-/// And as often as this share of the budget could have come in, if nothing could be compressed.
-const SHARE_BETWEEN: usize = 16;
+/// The cache of decoded frames takes at most this share of the budget.
+const CACHE_SHARE: usize = 4;
+/// And shrinks to this share before rows are compressed or go to disk; before transitions are dropped, to nothing.
+const KEPT_CACHE_SHARE: usize = 8;
 /// When transitions have to leave, so large a share of them leaves at once.
 const DROPPED_SHARE: u64 = 64;
 
 impl ReplayStore {
-    /// Bytes in memory.
+    /// Bytes in memory: all that is stored, with its index, and the cache of decoded frames and chunks.
     pub fn heap_bytes(&self) -> usize {
+        self.stored_heap_bytes() + self.cache.counts().used_bytes
+    }
+
+    pub(crate) fn stored_heap_bytes(&self) -> usize {
         let observations: usize = self
             .observations
             .iter()
@@ -23,12 +28,7 @@ impl ReplayStore {
             .priorities
             .as_ref()
             .map_or(0, |priorities| priorities.tree.heap_bytes());
-        observations
-            + columns
-            + self.rewards.heap_bytes()
-            + self.flags.heap_bytes()
-            + priorities
-            + self.cache.counts().used_bytes
+        observations + columns + self.rewards.heap_bytes() + self.flags.heap_bytes() + priorities
     }
 
     /// Bytes on disk.
@@ -42,37 +42,32 @@ impl ReplayStore {
         observations + columns + self.rewards.disk_bytes() + self.flags.disk_bytes()
     }
 
-    pub(crate) fn keep_budget(&mut self) -> Result<(), BufferError> {
+    /// Transitions that were dropped for memory since this buffer was made or loaded.
+    pub fn dropped_here(&self) -> u64 {
+        self.dropped_for_memory - self.dropped_before_loading
+    }
+
+    /// Why the latest piece could not go to disk, where one could not.
+    pub fn spill_failure(&self) -> Option<&BufferError> {
+        self.spill_failure.as_ref()
+    }
+
+    pub(crate) fn keep_budget(&mut self) {
         let Some(budget_bytes) = self.settings.max_bytes else {
-            return Ok(());
+            return;
         };
-        self.rows_until_check = self
-            .rows_until_check
-            .saturating_sub(self.settings.environments);
-        if self.rows_until_check > 0 {
-            return Ok(());
+        let kept_cache_bytes = self.cache.most_bytes().min(budget_bytes / KEPT_CACHE_SHARE);
+        let stored = self.stored_heap_bytes();
+        if stored + kept_cache_bytes > budget_bytes {
+            self.free_some(stored + kept_cache_bytes - budget_bytes);
         }
-        let by_size = budget_bytes / SHARE_BETWEEN / self.settings.uncompressed_row_bytes();
-        self.rows_until_check = by_size.min(MOST_ROWS_BETWEEN);
-        let mut held = self.heap_bytes();
-        while held > budget_bytes {
-            let freed = self.free_some(held - budget_bytes)?;
-            if freed == 0 {
-                let before = self.next - self.first;
-                self.drop_for_memory();
-                if self.next - self.first == before {
-                    break;
-                }
-                held = self.heap_bytes();
-            } else {
-                held = held.saturating_sub(freed);
-            }
-        }
-        Ok(())
+        while self.stored_heap_bytes() > budget_bytes && self.drop_for_memory() {}
+        let left = budget_bytes.saturating_sub(self.stored_heap_bytes());
+        self.cache.set_limit(left);
     }
 
     /// Compresses or moves old pieces until so many bytes are free, or nothing is left to do.
-    fn free_some(&mut self, wanted_bytes: usize) -> Result<usize, BufferError> {
+    fn free_some(&mut self, wanted_bytes: usize) {
         let mut freed = 0;
         while self.settings.compress_cold_rows && freed < wanted_bytes {
             let saved = self.compress_oldest();
@@ -82,13 +77,16 @@ impl ReplayStore {
             freed += saved;
         }
         while freed < wanted_bytes {
-            let moved = self.spill_oldest()?;
-            if moved == 0 {
-                break;
+            match self.spill_oldest() {
+                Ok(0) => break,
+                Ok(moved) => freed += moved,
+                // The disk is full, for example. It stays in memory, and the oldest leaves where that is too much.
+                Err(error) => {
+                    self.spill_failure = Some(error);
+                    break;
+                }
             }
-            freed += moved;
         }
-        Ok(freed)
     }
 
     fn compress_oldest(&mut self) -> usize {
@@ -116,7 +114,11 @@ impl ReplayStore {
                 return Ok(moved);
             }
         }
-        for column in &mut self.columns {
+        let rows = self
+            .columns
+            .iter_mut()
+            .chain([&mut self.rewards, &mut self.flags]);
+        for column in rows {
             let moved = column.spill_oldest(folder)?;
             if moved > 0 {
                 return Ok(moved);
@@ -125,8 +127,8 @@ impl ReplayStore {
         Ok(0)
     }
 
-    /// One step stays, whatever the budget.
-    fn drop_for_memory(&mut self) {
+    /// One step stays, whatever the budget. Whether anything was dropped.
+    fn drop_for_memory(&mut self) -> bool {
         let environments = self.settings.environments as u64;
         let steps = (self.next - self.first) / environments;
         let dropped = (steps / DROPPED_SHARE).max(1).min(steps.saturating_sub(1)) * environments;
@@ -134,5 +136,16 @@ impl ReplayStore {
             self.drop_rows(dropped);
             self.dropped_for_memory += dropped;
         }
+        dropped > 0
+    }
+}
+
+impl ReplaySettings {
+    /// The most that the cache of decoded frames may take.
+    pub(crate) fn most_cache_bytes(&self) -> usize {
+        let share = self
+            .max_bytes
+            .map_or(usize::MAX, |bytes| bytes / CACHE_SHARE);
+        self.cache_bytes.min(share)
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::block::check_spill_folder;
 use crate::error::BufferError;
 use crate::log_file::{read_rows, read_store, write_rows, write_store};
 use crate::replay::ReplayStore;
@@ -118,6 +119,9 @@ impl ReplayStore {
             path: path.to_owned(),
             source,
         };
+        if let Some(folder) = &options.spill_folder {
+            check_spill_folder(folder)?;
+        }
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let input = BufReader::with_capacity(1 << 20, file);
@@ -155,8 +159,8 @@ impl ReplayStore {
         store
             .fill(&mut input, &description)
             .map_err(|error| error.to_string())?;
-        store.rows_until_check = 0;
-        store.keep_budget().map_err(|error| error.to_string())?;
+        store.dropped_before_loading = store.dropped_for_memory;
+        store.keep_budget();
         Ok((store, description.note))
     }
 

@@ -84,6 +84,11 @@ impl FrameEncoder {
         self.trial.as_ref()
     }
 
+    /// Bytes of the key frame and of the latest encoded one.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.key.as_ref().map_or(0, |key| key.frame.capacity()) + self.scratch.capacity()
+    }
+
     /// The next frame will be a key, where keys are used.
     pub(crate) fn forget_key(&mut self) {
         self.key = None;

@@ -33,6 +33,9 @@ pub(crate) struct FrameHead {
     pub(crate) padding: Padding,
 }
 
+/// The segment that is being filled grows by this share of itself.
+const OPEN_GROWTH: usize = 4;
+
 /// The most frames in a stack, by the bits that `reach_back` has.
 pub(crate) const MOST_STACKED: usize = 32;
 
@@ -94,6 +97,11 @@ impl FrameSegment {
     pub(crate) fn push(&mut self, head: FrameHead, bytes: &[u8], is_key: bool) {
         if is_key {
             self.keys.push(self.heads.len() as u32);
+        }
+        if self.open.capacity() - self.open.len() < bytes.len() {
+            // Doubling would take up to twice the memory that the frames need.
+            let more = bytes.len().max(self.open.len() / OPEN_GROWTH);
+            self.open.reserve_exact(more);
         }
         self.open.extend_from_slice(bytes);
         self.ends.push(self.open.len() as u32);

@@ -14,6 +14,8 @@ const MOST_SEGMENT_BYTES: usize = 64 << 20;
 /// Frames and rows are never numbered higher: sums of two numbers do not overflow, whatever a file says.
 pub(crate) const MOST_NUMBER: u64 = 1 << 48;
 const MOST_SEGMENT_FRAMES: usize = 512;
+const LEAST_SEGMENT_FRAMES: usize = 16;
+
 /// Frames of one environment.
 #[derive(Debug)]
 pub(crate) struct FrameLog {
@@ -21,6 +23,10 @@ pub(crate) struct FrameLog {
     segment_frames: usize,
     encoder: FrameEncoder,
     segments: VecDeque<FrameSegment>,
+    /// Bytes in memory of all segments but the last.
+    sealed_bytes: usize,
+    /// So many of the oldest segments are on disk.
+    spilled: usize,
     /// The number of the first segment, counted from the first one ever.
     first_segment: u64,
     next: u64,
@@ -29,22 +35,26 @@ pub(crate) struct FrameLog {
 }
 
 impl FrameLog {
-    /// A log that will hold about `expected_frames`.
+    /// A log that will hold about `expected_frames`; the segment that is being filled takes about `most_open_bytes` at most.
     pub(crate) fn new(
         frame_bytes: usize,
         expected_frames: usize,
+        most_open_bytes: usize,
         codec: FrameCodec,
         number: u32,
     ) -> FrameLog {
         let most = MOST_SEGMENT_FRAMES.min((MOST_SEGMENT_BYTES / frame_bytes).max(1));
         let segment_frames = (expected_frames / 8)
-            .clamp(16, MOST_SEGMENT_FRAMES)
+            .min(most_open_bytes / frame_bytes)
+            .clamp(LEAST_SEGMENT_FRAMES, MOST_SEGMENT_FRAMES)
             .min(most);
         FrameLog {
             frame_bytes,
             segment_frames,
             encoder: FrameEncoder::new(codec),
             segments: VecDeque::new(),
+            sealed_bytes: 0,
+            spilled: 0,
             first_segment: 0,
             next: 0,
             number,
@@ -78,6 +88,7 @@ impl FrameLog {
         {
             if let Some(last) = self.segments.back_mut() {
                 last.seal();
+                self.sealed_bytes += last.heap_bytes();
             }
             self.segments
                 .push_back(FrameSegment::new(self.segment_frames));
@@ -131,16 +142,24 @@ impl FrameLog {
     }
 
     /// Drops the segments whose frames all come before `id`.
-    pub(crate) fn drop_before(&mut self, id: u64) {
-        while (self.first_segment + 1) * self.segment_frames as u64 <= id && self.segments.len() > 1
+    pub(crate) fn drop_before(&mut self, id: u64, cache: &mut BlockCache) {
+        while (self.first_segment + 1) * self.segment_frames as u64 <= id
+            && self.segments.len() > 1
+            && let Some(segment) = self.segments.pop_front()
         {
-            self.segments.pop_front();
+            let first = self.first();
+            cache.forget(self.number, first..first + segment.len() as u64);
+            self.sealed_bytes -= segment.heap_bytes();
+            self.spilled = self.spilled.saturating_sub(1);
             self.first_segment += 1;
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.segments.iter().map(FrameSegment::heap_bytes).sum()
+        self.sealed_bytes
+            + self.segments.back().map_or(0, FrameSegment::heap_bytes)
+            + self.segments.len() * size_of::<FrameSegment>()
+            + self.encoder.heap_bytes()
     }
 
     pub(crate) fn disk_bytes(&self) -> usize {
@@ -154,8 +173,11 @@ impl FrameLog {
 
     /// Moves the oldest segment that is in memory to disk. Returns how many bytes left memory.
     pub(crate) fn spill_oldest(&mut self, folder: &Path) -> Result<usize, BufferError> {
-        for segment in &mut self.segments {
-            let moved = segment.spill(folder)?;
+        let sealed = self.segments.len().saturating_sub(1);
+        while self.spilled < sealed {
+            let moved = self.segments[self.spilled].spill(folder)?;
+            self.spilled += 1;
+            self.sealed_bytes -= moved;
             if moved > 0 {
                 return Ok(moved);
             }
@@ -171,13 +193,18 @@ impl FrameLog {
         self.segment_frames
     }
 
-    /// A log as a file has it. The next frame begins with a key, since the last one is not kept decoded.
+    /// A log as a file has it, with segments of its size. The next frame begins with a key, since the last one is not kept decoded.
     pub(crate) fn restore(
         &mut self,
+        segment_frames: usize,
         first_segment: u64,
         segments: Vec<FrameSegment>,
         codec: FrameCodec,
     ) -> Option<()> {
+        if !(1..=MOST_SEGMENT_FRAMES).contains(&segment_frames) {
+            return None;
+        }
+        self.segment_frames = segment_frames;
         let (last, full) = segments.split_last()?;
         if full
             .iter()
@@ -194,6 +221,8 @@ impl FrameLog {
             return None;
         }
         self.first_segment = first_segment;
+        self.sealed_bytes = full.iter().map(FrameSegment::heap_bytes).sum();
+        self.spilled = 0;
         self.segments = segments.into();
         self.encoder = FrameEncoder::new(codec);
         Some(())

@@ -31,6 +31,7 @@ mod stacking;
 mod statistics;
 mod sum_tree;
 
+pub use block::check_spill_folder;
 pub use cache::{
     ArrayCache, ArrayCacheSettings, ArrayCacheStatistics, CacheCounts, CachePolicy, CachedArray,
     PolicyCache,

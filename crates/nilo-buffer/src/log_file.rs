@@ -50,7 +50,7 @@ pub(crate) fn read_rows(
 ) -> Result<(), BadSection> {
     let wrong = || BadSection::Meaning("a column's rows contradict its description");
     let index: RowIndex = input.json()?;
-    if index.chunk_rows != log.chunk_rows() {
+    if !RowLog::can_have_chunks_of(index.chunk_rows) {
         return Err(wrong());
     }
     let mut chunks = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn read_rows(
                 .ok_or_else(wrong)?,
         );
     }
-    log.restore(index.first_chunk, chunks, input.bytes()?)
+    log.restore(index.chunk_rows, index.first_chunk, chunks, input.bytes()?)
         .ok_or_else(wrong)
 }
 
@@ -85,9 +85,6 @@ fn write_frames(out: &mut dyn Write, log: &FrameLog) -> io::Result<()> {
 fn read_frames(input: &mut SectionReader<impl Read>, log: &mut FrameLog) -> Result<(), BadSection> {
     let wrong = || BadSection::Meaning("a column's frames contradict its description");
     let index: FrameIndex = input.json()?;
-    if index.segment_frames != log.segment_frames() {
-        return Err(wrong());
-    }
     if index.segments == 0 {
         return Ok(());
     }
@@ -104,8 +101,13 @@ fn read_frames(input: &mut SectionReader<impl Read>, log: &mut FrameLog) -> Resu
             FrameSegment::from_parts(bytes, ends, heads, keys, index.segment_frames, is_sealed);
         segments.push(segment.ok_or_else(wrong)?);
     }
-    log.restore(index.first_segment, segments, index.codec)
-        .ok_or_else(wrong)
+    log.restore(
+        index.segment_frames,
+        index.first_segment,
+        segments,
+        index.codec,
+    )
+    .ok_or_else(wrong)
 }
 
 pub(crate) fn write_store(out: &mut dyn Write, store: &FrameStore) -> io::Result<()> {

@@ -49,10 +49,10 @@ impl FrameStore {
         }
     }
 
-    pub(crate) fn drop_before(&mut self, id: u64) {
+    pub(crate) fn drop_before(&mut self, id: u64, cache: &mut BlockCache) {
         match self {
-            FrameStore::Frames(log) => log.drop_before(id),
-            FrameStore::Rows(log) => log.drop_before(id),
+            FrameStore::Frames(log) => log.drop_before(id, cache),
+            FrameStore::Rows(log) => log.drop_before(id, cache),
         }
     }
 
@@ -114,6 +114,14 @@ impl ObservationLog {
             observation: Vec::new(),
             next_observation: Vec::new(),
         }
+    }
+
+    /// Bytes in memory, those of the latest transition included, which is held as it came.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.store.heap_bytes()
+            + self.latest.capacity()
+            + self.observation.capacity()
+            + self.next_observation.capacity()
     }
 
     /// Stores what is new of a transition. Returns the number of its observation and how far from it that of the next one is.

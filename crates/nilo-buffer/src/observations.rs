@@ -45,14 +45,21 @@ impl ObservationColumn {
         let is_short = settings.stack == 1
             && (frame_bytes < LEAST_FRAME_BYTES || settings.codec == FrameCodec::Raw)
             && matches!(settings.codec, FrameCodec::Auto | FrameCodec::Raw);
+        let most_open_bytes = whole.most_open_bytes();
         let environments = (0..whole.environments)
             .map(|_| {
                 *log_number += 1;
                 let store = match is_short {
-                    true => FrameStore::Rows(RowLog::new(shape, whole.steps(), *log_number)),
+                    true => FrameStore::Rows(RowLog::new(
+                        shape,
+                        whole.steps(),
+                        most_open_bytes,
+                        *log_number,
+                    )),
                     false => FrameStore::Frames(FrameLog::new(
                         frame_bytes,
                         whole.steps(),
+                        most_open_bytes,
                         settings.codec,
                         *log_number,
                     )),
@@ -62,7 +69,8 @@ impl ObservationColumn {
             .collect();
         let mut links = |kind| {
             *log_number += 1;
-            RowLog::new(RowShape { kind, elements: 1 }, whole.capacity, *log_number)
+            let shape = RowShape { kind, elements: 1 };
+            RowLog::new(shape, whole.capacity, most_open_bytes, *log_number)
         };
         Ok(ObservationColumn {
             settings: settings.clone(),
@@ -130,24 +138,24 @@ impl ObservationColumn {
     }
 
     /// Drops what only transitions before `first_row` need.
-    pub(crate) fn drop_before(&mut self, first_row: u64, cache: &BlockCache) {
+    pub(crate) fn drop_before(&mut self, first_row: u64, cache: &mut BlockCache) {
         let count = self.environments.len() as u64;
         for row in first_row..(first_row + count).min(self.ids.next()) {
             if let Ok((id, _)) = self.ids_of(row, cache) {
                 let log = &mut self.environments[(row % count) as usize];
                 let oldest = log.oldest_of(id);
-                log.store.drop_before(oldest);
+                log.store.drop_before(oldest, cache);
             }
         }
-        self.ids.drop_before(first_row);
-        self.steps.drop_before(first_row);
+        self.ids.drop_before(first_row, cache);
+        self.steps.drop_before(first_row, cache);
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
         let frames: usize = self
             .environments
             .iter()
-            .map(|log| log.store.heap_bytes())
+            .map(ObservationLog::heap_bytes)
             .sum();
         frames + self.ids.heap_bytes() + self.steps.heap_bytes()
     }
@@ -171,7 +179,10 @@ impl ObservationColumn {
                 return Ok(moved);
             }
         }
-        Ok(0)
+        match self.ids.spill_oldest(folder)? {
+            0 => self.steps.spill_oldest(folder),
+            moved => Ok(moved),
+        }
     }
 
     pub(crate) fn compress_oldest(&mut self) -> usize {

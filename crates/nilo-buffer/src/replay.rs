@@ -2,6 +2,7 @@
 //!
 //! Transitions are numbered from the first one ever, environment after environment within a step, and keep their number.
 
+use crate::block::check_spill_folder;
 use crate::block_cache::BlockCache;
 use crate::element::ElementKind;
 use crate::error::BufferError;
@@ -47,13 +48,20 @@ pub struct ReplayStore {
     pub(crate) next: u64,
     /// Transitions that left before the buffer was full, because memory was short.
     pub(crate) dropped_for_memory: u64,
-    pub(crate) rows_until_check: usize,
+    /// Those of them that left before the buffer was loaded from a file.
+    pub(crate) dropped_before_loading: u64,
+    /// Why the latest piece could not go to disk.
+    pub(crate) spill_failure: Option<BufferError>,
 }
 
 impl ReplayStore {
     /// An empty buffer; memory is taken as it fills.
     pub fn new(settings: ReplaySettings) -> Result<ReplayStore, BufferError> {
         settings.check()?;
+        if let Some(folder) = &settings.spill_folder {
+            check_spill_folder(folder)?;
+        }
+        let most_open_bytes = settings.most_open_bytes();
         let mut log_number = 0;
         let observations = settings
             .observations
@@ -62,7 +70,7 @@ impl ReplayStore {
             .collect::<Result<_, _>>()?;
         let mut log = |shape| {
             log_number += 1;
-            RowLog::new(shape, settings.capacity, log_number)
+            RowLog::new(shape, settings.capacity, most_open_bytes, log_number)
         };
         let columns = settings
             .columns
@@ -79,7 +87,7 @@ impl ReplayStore {
         });
         Ok(ReplayStore {
             priorities: settings.priority_exponent.map(Priorities::new),
-            cache: BlockCache::new(settings.cache_bytes),
+            cache: BlockCache::new(settings.most_cache_bytes()),
             settings,
             observations,
             columns,
@@ -88,7 +96,8 @@ impl ReplayStore {
             first: 0,
             next: 0,
             dropped_for_memory: 0,
-            rows_until_check: 0,
+            dropped_before_loading: 0,
+            spill_failure: None,
         })
     }
 
@@ -148,7 +157,8 @@ impl ReplayStore {
         if self.next - self.first > capacity {
             self.drop_rows(self.settings.environments as u64);
         }
-        self.keep_budget()
+        self.keep_budget();
+        Ok(())
     }
 
     /// Drops everything; transitions are numbered from zero again.
@@ -170,13 +180,13 @@ impl ReplayStore {
         }
         self.first = first;
         for column in &mut self.observations {
-            column.drop_before(first, &self.cache);
+            column.drop_before(first, &mut self.cache);
         }
         for column in &mut self.columns {
-            column.drop_before(first);
+            column.drop_before(first, &mut self.cache);
         }
-        self.rewards.drop_before(first);
-        self.flags.drop_before(first);
+        self.rewards.drop_before(first, &mut self.cache);
+        self.flags.drop_before(first, &mut self.cache);
     }
 
     fn check_sizes(&self, step: Step<'_>) -> Result<(), BufferError> {

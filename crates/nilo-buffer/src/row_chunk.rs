@@ -196,7 +196,11 @@ impl RowChunk {
         self.block.disk_bytes()
     }
 
+    /// One row that stands for all is not worth a file.
     pub(crate) fn spill(&mut self, folder: &Path) -> Result<usize, BufferError> {
-        self.block.spill(folder)
+        match self.encoding {
+            RowEncoding::Constant => Ok(0),
+            _ => self.block.spill(folder),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::row_chunk::{RowChunk, RowShape};
 
 const CHUNK_BYTES: usize = 64 << 10;
 const MOST_CHUNK_ROWS: usize = 8192;
+const LEAST_CHUNK_ROWS: usize = 16;
 /// A codec that saves less than this share of the first chunk is not worth its time.
 const LEAST_SAVING: f64 = 0.10;
 
@@ -27,6 +28,12 @@ pub(crate) struct RowLog {
     shape: RowShape,
     chunk_rows: usize,
     chunks: VecDeque<RowChunk>,
+    /// Bytes of the chunks in memory.
+    chunk_bytes: usize,
+    /// So many of the oldest chunks are on disk, as far as they can be.
+    spilled: usize,
+    /// So many of the oldest chunks are compressed, as far as that makes them smaller.
+    compressed: usize,
     first_chunk: u64,
     open: Vec<u8>,
     next: u64,
@@ -36,22 +43,36 @@ pub(crate) struct RowLog {
 }
 
 impl RowLog {
-    /// A log that will hold about `expected_rows`.
-    pub(crate) fn new(shape: RowShape, expected_rows: usize, number: u32) -> RowLog {
+    /// A log that will hold about `expected_rows`; the chunk that is being filled takes about `most_open_bytes` at most.
+    pub(crate) fn new(
+        shape: RowShape,
+        expected_rows: usize,
+        most_open_bytes: usize,
+        number: u32,
+    ) -> RowLog {
         let by_size = (CHUNK_BYTES / shape.bytes()).clamp(1, MOST_CHUNK_ROWS);
         let chunk_rows = by_size
-            .min((expected_rows / 16).max(16))
+            .min((expected_rows / 16).max(LEAST_CHUNK_ROWS))
+            .min((most_open_bytes / shape.bytes()).max(LEAST_CHUNK_ROWS))
             .next_power_of_two();
         RowLog {
             shape,
             chunk_rows,
             chunks: VecDeque::new(),
+            chunk_bytes: 0,
+            spilled: 0,
+            compressed: 0,
             first_chunk: 0,
             open: Vec::new(),
             next: 0,
             cold: None,
             number,
         }
+    }
+
+    /// Whether chunks of so many rows can be in a file.
+    pub(crate) fn can_have_chunks_of(rows: usize) -> bool {
+        rows.is_power_of_two() && rows <= MOST_CHUNK_ROWS
     }
 
     pub(crate) fn shape(&self) -> RowShape {
@@ -76,7 +97,9 @@ impl RowLog {
         self.next += 1;
         if self.next.is_multiple_of(self.chunk_rows as u64) {
             let full = std::mem::take(&mut self.open);
-            self.chunks.push_back(RowChunk::new(self.shape, full));
+            let chunk = RowChunk::new(self.shape, full);
+            self.chunk_bytes += chunk.heap_bytes();
+            self.chunks.push_back(chunk);
         }
         self.next - 1
     }
@@ -111,17 +134,22 @@ impl RowLog {
         Ok(())
     }
 
-    pub(crate) fn drop_before(&mut self, row: u64) {
-        while (self.first_chunk + 1) * self.chunk_rows as u64 <= row && !self.chunks.is_empty() {
-            self.chunks.pop_front();
+    pub(crate) fn drop_before(&mut self, row: u64, cache: &mut BlockCache) {
+        while (self.first_chunk + 1) * self.chunk_rows as u64 <= row
+            && let Some(chunk) = self.chunks.pop_front()
+        {
+            if chunk.is_compressed() {
+                cache.forget(self.number, self.first_chunk..self.first_chunk + 1);
+            }
+            self.chunk_bytes -= chunk.heap_bytes();
+            self.spilled = self.spilled.saturating_sub(1);
+            self.compressed = self.compressed.saturating_sub(1);
             self.first_chunk += 1;
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.chunks.iter().map(RowChunk::heap_bytes).sum::<usize>()
-            + self.chunks.len() * size_of::<RowChunk>()
-            + self.open.capacity()
+        self.chunk_bytes + self.chunks.len() * size_of::<RowChunk>() + self.open.capacity()
     }
 
     pub(crate) fn disk_bytes(&self) -> usize {
@@ -129,8 +157,10 @@ impl RowLog {
     }
 
     pub(crate) fn spill_oldest(&mut self, folder: &Path) -> Result<usize, BufferError> {
-        for chunk in &mut self.chunks {
+        while let Some(chunk) = self.chunks.get_mut(self.spilled) {
             let moved = chunk.spill(folder)?;
+            self.spilled += 1;
+            self.chunk_bytes -= moved;
             if moved > 0 {
                 return Ok(moved);
             }
@@ -147,12 +177,15 @@ impl RowLog {
         if codec == ByteCodec::Raw {
             return 0;
         }
-        let shape = self.shape;
-        self.chunks
-            .iter_mut()
-            .map(|chunk| chunk.compress(shape, codec))
-            .find(|&saved| saved > 0)
-            .unwrap_or(0)
+        while let Some(chunk) = self.chunks.get_mut(self.compressed) {
+            let saved = chunk.compress(self.shape, codec);
+            self.compressed += 1;
+            self.chunk_bytes -= saved;
+            if saved > 0 {
+                return saved;
+            }
+        }
+        0
     }
 
     /// What the first chunk takes with each codec decides for all.
@@ -200,14 +233,19 @@ impl RowLog {
         &self.open
     }
 
-    /// A log as a file has it.
+    /// A log as a file has it, with chunks of its size.
     pub(crate) fn restore(
         &mut self,
+        chunk_rows: usize,
         first_chunk: u64,
         chunks: Vec<RowChunk>,
         open: Vec<u8>,
     ) -> Option<()> {
         let width = self.shape.bytes();
+        if !RowLog::can_have_chunks_of(chunk_rows) {
+            return None;
+        }
+        self.chunk_rows = chunk_rows;
         let open_rows = open.len() / width;
         let fits = chunks.iter().all(|chunk| chunk.rows() == self.chunk_rows)
             && open.len() == open_rows * width
@@ -223,7 +261,9 @@ impl RowLog {
             return None;
         }
         self.first_chunk = first_chunk;
+        self.chunk_bytes = chunks.iter().map(RowChunk::heap_bytes).sum();
         self.chunks = chunks.into();
+        (self.spilled, self.compressed) = (0, 0);
         self.open = open;
         Some(())
     }

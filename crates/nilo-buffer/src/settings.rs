@@ -72,6 +72,8 @@ pub struct ReplaySettings {
     pub cache_bytes: usize,
 }
 
+/// The pieces of all logs that are being filled take this share of the budget, if they can be so small.
+const OPEN_SHARE: usize = 4;
 const MOST_ROW_BYTES: usize = 256 << 20;
 const MOST_CAPACITY: usize = 1 << 40;
 /// Priorities have a place for each transition of the full buffer, whatever the memory budget.
@@ -120,6 +122,15 @@ impl ReplaySettings {
     /// Transitions of each environment.
     pub(crate) fn steps(&self) -> usize {
         self.capacity / self.environments
+    }
+
+    /// Bytes that the piece of a log that is being filled may take: it can neither be compressed nor go to disk.
+    pub(crate) fn most_open_bytes(&self) -> usize {
+        let Some(max_bytes) = self.max_bytes else {
+            return usize::MAX;
+        };
+        let logs = self.observations.len() * (self.environments + 2) + self.columns.len() + 2;
+        max_bytes / OPEN_SHARE / logs
     }
 
     /// Bytes of one transition as arrays of observations and next observations have it.

@@ -102,7 +102,7 @@ impl ReplayStore {
         if rows < ROWS_FOR_PROJECTION.min(self.capacity()) {
             return uncompressed;
         }
-        let held = (self.heap_bytes() + self.disk_bytes()) as f64;
+        let held = (self.stored_heap_bytes() + self.disk_bytes()) as f64;
         (held / rows as f64 * self.capacity() as f64) as usize
     }
 }

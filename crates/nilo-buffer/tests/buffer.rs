@@ -142,7 +142,7 @@ fn a_budget_keeps_the_memory_below_it() {
     let (model, store) = filled(&shape, settings, 3000);
     let statistics = store.statistics();
     assert!(
-        statistics.memory_bytes <= budget_bytes + budget_bytes / 8,
+        statistics.memory_bytes <= budget_bytes,
         "{}",
         statistics.memory_bytes
     );
@@ -165,7 +165,7 @@ fn a_spill_folder_keeps_every_transition() {
     let statistics = store.statistics();
     assert_eq!(store.len(), 60_000);
     assert!(statistics.disk_bytes > 2 << 20, "{statistics:?}");
-    assert!(statistics.memory_bytes < 3 << 20, "{statistics:?}");
+    assert!(statistics.memory_bytes <= 2 << 20, "{statistics:?}");
 }
 
 #[test]
@@ -202,7 +202,8 @@ fn rows_that_compress_are_compressed_before_anything_leaves() {
         assert_eq!(observation[..4], (*row as u32 - 1).to_le_bytes());
     }
     let cache = store.statistics().cache;
-    assert!(cache.hits > cache.misses, "{cache:?}");
+    assert!(cache.hits > 0, "{cache:?}");
+    assert_eq!(store.statistics().dropped_for_memory, 0);
 }
 
 #[test]

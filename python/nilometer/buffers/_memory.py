@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+import os
+from typing import TYPE_CHECKING
+
 from .. import _native
 from .._trouble import warn_once
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _GIB = 1 << 30
 # Beyond this share of the memory limit a buffer is likely to end the job.
@@ -15,9 +22,35 @@ def budget(max_bytes: int | str | None) -> int | None:
     if max_bytes == "auto":
         limit = _native.memory_limit()
         return None if limit is None else limit[0] // 2
-    if isinstance(max_bytes, str):
-        raise ValueError(f'max_bytes is {max_bytes!r}; it must be a number of bytes or "auto"')
-    return max_bytes
+    if max_bytes is None:
+        return None
+    return whole_number(max_bytes, "max_bytes", least=1, expected='a positive number of bytes or "auto"')
+
+
+def whole_number(value: Any, name: str, *, least: int, expected: str | None = None) -> int:
+    """For settings: an integer, or a float such as 1.5e6 that is one."""
+    try:
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number < 1 << 63:
+        raise ValueError(f"{name} is {value!r}; it must be {expected or f'a whole number, {least} or more'}")
+    return number
+
+
+def folder_path(spill_dir: str | os.PathLike[str] | None) -> str | None:
+    """As the native half takes it."""
+    return None if spill_dir is None else os.fsdecode(spill_dir)
+
+
+def warn_of_drops(store: _native.ReplayStore, buffer_size: int) -> None:
+    """Says that the oldest transitions leave because the memory budget is too small."""
+    _dropped, failure = store.dropped()
+    cause = f" ({failure})" if failure else ""
+    warn_once(
+        f"a replay buffer drops its oldest transitions: max_bytes holds {len(store):,} of {buffer_size:,}{cause}. "
+        "Raise max_bytes, or set spill_dir to a folder with room"
+    )
 
 
 def check_projection(transitions: int, projected_bytes: int, when: str) -> None:

@@ -42,6 +42,14 @@ class ArraySpec(NamedTuple):
         return {"name": self.name, "kind": _KINDS[self.dtype.name], "shape": list(self.shape)}
 
 
+def check_array_dtype(dtype: np.dtype[Any]) -> None:
+    """Refuses arrays that cannot be cached."""
+    if dtype.name not in _KINDS:
+        raise TypeError(f"{dtype} is not supported; bool, integers and floats of up to 8 bytes are")
+    if not dtype.isnative:
+        raise TypeError(f"the byte order of {dtype} is not supported; convert it with array.astype(array.dtype.newbyteorder('='))")
+
+
 def spec_of(name: str, space: Any) -> ArraySpec:
     """Of a space with `shape` and `dtype`, a discrete one, or a pair of shape and dtype."""
     if isinstance(space, tuple):
@@ -53,7 +61,7 @@ def spec_of(name: str, space: Any) -> ArraySpec:
             shape, dtype = space.shape, space.dtype
         except AttributeError:
             raise TypeError(f"{name} is {space!r}; a space or a pair of shape and dtype is expected") from None
-    dtype = np.dtype(dtype)
+    dtype = np.dtype(dtype).newbyteorder("=")
     if dtype.name not in _KINDS:
         raise TypeError(f"{name} has the dtype {dtype}; numbers and bool can be stored")
     return ArraySpec(name, tuple(int(size) for size in shape), dtype)

@@ -13,8 +13,34 @@ if TYPE_CHECKING:
 
 
 def row(value: Any, spec: ArraySpec) -> np.ndarray:
-    """An array of the column's dtype; a copy only where it has to be."""
-    return np.ascontiguousarray(to_numpy(value), dtype=spec.dtype)
+    """An array of the column's dtype; a copy only where it has to be. Values that the dtype cannot hold raise ValueError."""
+    given = np.asarray(to_numpy(value))
+    if given.dtype == spec.dtype:
+        return np.ascontiguousarray(given)
+    try:
+        with np.errstate(over="raise", invalid="ignore"):
+            stored = np.ascontiguousarray(given, dtype=spec.dtype)
+    except (FloatingPointError, OverflowError):
+        raise _unfit(given, None, spec) from None
+    # Floats may be rounded, as everywhere in numpy; a whole number or a bool has to stay what it was.
+    if spec.dtype.kind != "f" and not np.can_cast(given.dtype, spec.dtype, "safe"):
+        is_kept = stored.reshape(given.shape) == given
+        if not np.all(is_kept):
+            raise _unfit(given, is_kept, spec)
+    return stored
+
+
+def _unfit(given: np.ndarray, is_kept: np.ndarray | None, spec: ArraySpec) -> ValueError:
+    example = "" if is_kept is None else f", {given[~is_kept].flat[0]} for example"
+    return ValueError(f"{spec.name} has values that {spec.dtype} cannot hold{example}; convert them before adding")
+
+
+def transition_numbers(indices: Any) -> np.ndarray:
+    """Numbers of transitions, as `indices` of a batch has them."""
+    given = np.asarray(to_numpy(indices)).reshape(-1)
+    if given.size and (given.dtype.kind not in "iu" or given.dtype.kind == "i" and given.min() < 0):
+        raise ValueError("indices must be whole numbers, 0 or more, as batch.indices has them")
+    return np.ascontiguousarray(given, dtype=np.uint64)
 
 
 def to_numpy(value: Any) -> Any:

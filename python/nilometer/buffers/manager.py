@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _native
+from ._memory import folder_path, whole_number
+from ._specs import check_array_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -33,6 +36,8 @@ class BufferManager:
     >>> manager.stats()["hit_rate"]
     1.0
 
+    A forked process has a copy of its own; pickling carries the settings alone.
+
     Args:
         max_bytes: Memory budget; by default `buffer_size_limit_mb`.
         buffer_size_limit_mb: The same in MiB.
@@ -52,17 +57,38 @@ class BufferManager:
         spill_dir: str | os.PathLike[str] | None = None,
         max_disk_bytes: int | None = None,
     ) -> None:
-        self.max_bytes = int(buffer_size_limit_mb * _MIB) if max_bytes is None else max_bytes
-        folder = None if spill_dir is None else os.fspath(spill_dir)
+        if max_bytes is not None:
+            self.max_bytes = whole_number(max_bytes, "max_bytes", least=1)
+        else:
+            if not 0 < buffer_size_limit_mb < 1 << 40:
+                raise ValueError(f"buffer_size_limit_mb is {buffer_size_limit_mb!r}; it must be a positive number of MiB")
+            self.max_bytes = int(buffer_size_limit_mb * _MIB)
+        if max_disk_bytes is not None:
+            max_disk_bytes = whole_number(max_disk_bytes, "max_disk_bytes", least=0)
+        folder = folder_path(spill_dir)
+        #: For copies in other processes.
+        self._settings = {
+            "max_bytes": self.max_bytes,
+            "enable_buffer_compression": enable_buffer_compression,
+            "policy": policy,
+            "spill_dir": folder,
+            "max_disk_bytes": max_disk_bytes,
+        }
         self._cache = _native.ArrayCache(self.max_bytes, policy, enable_buffer_compression, folder, max_disk_bytes)
         self._lock = threading.Lock()
         #: Of each number, the key, the dtype and the shape.
         self._entries: dict[int, tuple[Hashable, np.dtype[Any], tuple[int, ...]]] = {}
         self._buffers: dict[str, ReplayBuffer] = {}
+        _forks.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The settings: an unpickled manager begins empty."""
+        return _from_settings, (type(self), self._settings)
 
     def put(self, key: Hashable, array: Any) -> bool:
         """Keeps an array. False where it was not taken: it is too large, or the policy keeps others."""
         given = np.asarray(array)
+        check_array_dtype(given.dtype)
         value = np.ascontiguousarray(given)
         number = _number(key)
         with self._lock:
@@ -119,7 +145,8 @@ class BufferManager:
 
     def stats(self) -> dict[str, Any]:
         """Hits, evictions, bytes raw and stored, the policy in force, and the statistics of each replay buffer; `hit_rate` and `compression_ratio` are None where nothing tells."""
-        found = self._cache.statistics()
+        with self._lock:
+            found = self._cache.statistics()
         asked = found["hits"] + found["misses"]
         found["hit_rate"] = found["hits"] / asked if asked else None
         found["max_bytes"] = self.max_bytes
@@ -129,6 +156,39 @@ class BufferManager:
         found["compression_ratio"] = raw / stored if raw and stored else None
         found["buffers"] = buffers
         return found
+
+
+def _from_settings(cls: type[BufferManager], settings: dict[str, Any]) -> BufferManager:
+    return cls(**settings)
+
+
+class _Forks:
+    """Nobody is in the middle of a change to a manager while the process is forked: the child has all of them whole, and no lock that is held for ever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._managers: weakref.WeakSet[BufferManager] = weakref.WeakSet()
+        self._held: list[BufferManager] = []
+        os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._release)
+
+    def add(self, manager: BufferManager) -> None:
+        with self._lock:
+            self._managers.add(manager)
+
+    def _hold(self) -> None:
+        self._lock.acquire()
+        self._held = list(self._managers)
+        for manager in self._held:
+            manager._lock.acquire()
+
+    def _release(self) -> None:
+        for manager in self._held:
+            manager._lock.release()
+        self._held = []
+        self._lock.release()
+
+
+_forks = _Forks()
 
 
 def _number(key: Hashable) -> int:

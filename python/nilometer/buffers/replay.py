@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _native
 from ._batch import BatchPool, ReplayBatch, normalized, on_device
-from ._memory import budget, check_projection
+from ._memory import budget, check_projection, folder_path, warn_of_drops, whole_number
 from ._specs import ArraySpec, action_spec, guess_stack, observation_specs, spec_of
-from ._values import device_of, row, to_numpy
+from ._values import device_of, row, to_numpy, transition_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +59,9 @@ class ReplayBuffer:
         beta: How much weights make up for that.
         extra: More columns, as name and space.
         max_bytes: Memory budget; "auto" is half of the memory limit in force.
-            Beyond it old rows are compressed, then go to `spill_dir`, then the oldest transitions are dropped.
-        spill_dir: A folder for what does not fit into memory.
-        cache_bytes: Memory for decoded frames and rows, where a slow codec is used or memory is short.
+            Beyond it the cache of decoded frames shrinks, old rows are compressed, then go to `spill_dir`, and where that cannot take them the oldest transitions are dropped.
+        spill_dir: A folder for what does not fit into memory; it has to be there.
+        cache_bytes: Memory for decoded frames and rows, where a slow codec is used or memory is short; at most a quarter of `max_bytes`.
         seed: Of the drawing.
     """
 
@@ -93,8 +94,10 @@ class ReplayBuffer:
             raise ValueError(f"codec is {codec!r}; it must be auto, raw, lz4, zstd or patch")
         if stack_axis not in (None, "first", "last"):
             raise ValueError(f"stack_axis is {stack_axis!r}; it must be first or last")
-        if n_steps < 1:
-            raise ValueError(f"n_steps is {n_steps}; it must be at least 1")
+        n_envs = whole_number(n_envs, "n_envs", least=1)
+        n_steps = whole_number(n_steps, "n_steps", least=1)
+        if seed is not None:
+            seed = whole_number(seed, "seed", least=0)
         is_dict, observations = observation_specs(observation_space)
         self._note: dict[str, Any] = {
             "is_dict": is_dict,
@@ -109,16 +112,17 @@ class ReplayBuffer:
         }
         self._set_up(device)
         settings = {
-            "capacity": buffer_size,
+            "capacity": whole_number(buffer_size, "buffer_size", least=1),
             "environments": n_envs,
             "observations": [self._observation_settings(spec, stack, stack_axis, codec) for spec in observations],
             "columns": [spec.column() for spec in self._columns],
             "priority_exponent": alpha if prioritized else None,
             "max_bytes": budget(max_bytes),
             "compress_cold_rows": codec != "raw",
-            "cache_bytes": cache_bytes,
+            "cache_bytes": whole_number(cache_bytes, "cache_bytes", least=0),
         }
-        self._store = _native.ReplayStore(json.dumps(settings), None if spill_dir is None else os.fspath(spill_dir), seed)
+        self._spill_dir = folder_path(spill_dir)
+        self._store = _native.ReplayStore(json.dumps(settings), self._spill_dir, seed)
         self._is_projected = max_bytes is not None
         if not self._is_projected:
             check_projection(self.buffer_size, self.projected_bytes, "before compression")
@@ -139,6 +143,8 @@ class ReplayBuffer:
         self._columns += [ArraySpec(name, tuple(shape), np.dtype(dtype)) for name, shape, dtype in note["extra"]]
         self._pool = BatchPool(self._observations, self._columns)
         self._none_truncated = np.zeros(self.n_envs, dtype=bool)
+        self._has_warned_of_drops = False
+        _register_with_stable_baselines()
 
     def _observation_settings(self, spec: ArraySpec, stack: int | None, axis: str | None, codec: str) -> dict[str, Any]:
         guessed, guessed_axis = guess_stack(spec)
@@ -215,7 +221,10 @@ class ReplayBuffer:
         values = {"action": action} if extra is None else {"action": action, **extra}
         columns = [row(values[spec.name], spec) for spec in self._columns]
         rewards = np.ascontiguousarray(reward, dtype=np.float32)
-        self._store.add(pairs, columns, rewards, is_over & ~is_cut, is_cut)
+        dropped = self._store.add(pairs, columns, rewards, is_over & ~is_cut, is_cut)
+        if dropped and not self._has_warned_of_drops:
+            self._has_warned_of_drops = True
+            warn_of_drops(self._store, self.buffer_size)
         if not self._is_projected and len(self) >= _ROWS_FOR_PROJECTION:
             check_projection(self.buffer_size, self.projected_bytes, "by what is stored so far")
             self._is_projected = True
@@ -227,11 +236,12 @@ class ReplayBuffer:
             batch_size: How many.
             env: A `VecNormalize` of Stable-Baselines3 that normalizes observations and rewards.
         """
-        return self._filled(np.empty(batch_size, dtype=np.uint64), env, is_drawn=True)
+        count = whole_number(batch_size, "batch_size", least=0)
+        return self._filled(np.empty(count, dtype=np.uint64), env, is_drawn=True)
 
     def get(self, indices: Any, env: Any = None) -> ReplayBatch:
         """The transitions with these numbers; `oldest_index` is the first one stored."""
-        return self._filled(np.ascontiguousarray(indices, dtype=np.uint64).reshape(-1), env, is_drawn=False)
+        return self._filled(transition_numbers(indices), env, is_drawn=False)
 
     @property
     def oldest_index(self) -> int:
@@ -240,7 +250,7 @@ class ReplayBuffer:
 
     def update_priorities(self, indices: Any, priorities: Any) -> None:
         """Sets the priorities of transitions that were sampled; those dropped in the meantime are passed over."""
-        rows = np.ascontiguousarray(to_numpy(indices), dtype=np.uint64).reshape(-1)
+        rows = transition_numbers(indices)
         self._store.set_priorities(rows, np.ascontiguousarray(to_numpy(priorities), dtype=np.float32).reshape(-1))
 
     def _filled(self, rows: np.ndarray, env: Any, is_drawn: bool) -> ReplayBatch:
@@ -261,7 +271,7 @@ class ReplayBuffer:
         return batch if self.device is None else on_device(batch, self.device)
 
     def stats(self) -> dict[str, Any]:
-        """What the buffer holds and takes: transitions, bytes raw, in memory and on disk, ratios, the codec of each column, the cache's hit rate."""
+        """What the buffer holds and takes: transitions, bytes raw, in memory (`cache_bytes` of them decoded frames) and on disk, ratios, the codec of each column, the cache's hit rate."""
         found = self._store.statistics()
         stored = found["memory_bytes"] + found["disk_bytes"]
         asked = found["cache_hits"] + found["cache_misses"]
@@ -285,24 +295,35 @@ class ReplayBuffer:
         seed: int | None = None,
     ) -> Self:
         """Loads what `save` wrote. A damaged file raises ValueError."""
-        folder = None if spill_dir is None else os.fspath(spill_dir)
+        folder = folder_path(spill_dir)
         store, note = _native.ReplayStore.load(os.fspath(path), budget(max_bytes), folder, seed)
-        return cls._restored(store, note, device)
+        return cls._restored(store, note, device, folder)
 
     @classmethod
-    def _restored(cls, store: _native.ReplayStore, note: str, device: Any) -> Self:
+    def _restored(cls, store: _native.ReplayStore, note: str, device: Any, spill_dir: str | None) -> Self:
         buffer = cls.__new__(cls)
         buffer._note = json.loads(note)
         buffer._store = store
         buffer._is_projected = True
+        buffer._spill_dir = spill_dir
         buffer._set_up(device)
+        if store.dropped()[0]:
+            buffer._has_warned_of_drops = True
+            warn_of_drops(store, buffer.buffer_size)
         return buffer
 
     def __reduce__(self) -> tuple[Any, ...]:
         device = None if self.device is None else str(self.device)
-        return _from_bytes, (type(self), self._store.to_bytes(json.dumps(self._note)), device)
+        return _from_bytes, (type(self), self._store.to_bytes(json.dumps(self._note)), device, self._spill_dir)
 
 
-def _from_bytes(cls: type[ReplayBuffer], data: bytes, device: str | None) -> ReplayBuffer:
-    store, note = _native.ReplayStore.from_bytes(data)
-    return cls._restored(store, note, device)
+def _from_bytes(cls: type[ReplayBuffer], data: bytes, device: str | None, spill_dir: str | None = None) -> ReplayBuffer:
+    store, note = _native.ReplayStore.from_bytes(data, spill_dir)
+    return cls._restored(store, note, device, spill_dir)
+
+
+def _register_with_stable_baselines() -> None:
+    """Where Stable-Baselines3 is imported, our buffers count as instances of its class, which it asks for when it loads one."""
+    theirs = sys.modules.get("stable_baselines3.common.buffers")
+    if theirs is not None and not issubclass(ReplayBuffer, theirs.ReplayBuffer):
+        theirs.ReplayBuffer.register(ReplayBuffer)

@@ -37,6 +37,8 @@ pub struct ArrayCacheStatistics {
     pub memory: CacheCounts,
     /// Requests that were answered from disk; they count as misses in `memory`.
     pub disk_hits: u64,
+    /// Arrays that were put in and not taken, neither into memory nor to disk.
+    pub refused: u64,
     /// Arrays on disk.
     pub disk_entries: usize,
     /// Bytes on disk.
@@ -61,6 +63,7 @@ struct Tiers {
     disk: LruCache<u64, Arc<StoredArray>>,
     disk_bytes: usize,
     disk_hits: u64,
+    refused: u64,
     raw_bytes: usize,
     stored_bytes: usize,
 }
@@ -93,6 +96,7 @@ impl ArrayCache {
             disk: LruCache::unbounded(),
             disk_bytes: 0,
             disk_hits: 0,
+            refused: 0,
             raw_bytes: 0,
             stored_bytes: 0,
         });
@@ -142,6 +146,7 @@ impl ArrayCache {
             tiers.uncount(&array);
             gone.push(key);
         }
+        tiers.refused += u64::from(gone.contains(&key));
         failure.map_or(Ok(gone), Err)
     }
 
@@ -167,6 +172,7 @@ impl ArrayCache {
         ArrayCacheStatistics {
             memory: tiers.memory.counts(),
             disk_hits: tiers.disk_hits,
+            refused: tiers.refused,
             disk_entries: tiers.disk.len(),
             disk_bytes: tiers.disk_bytes,
             raw_bytes: tiers.raw_bytes,

@@ -70,6 +70,12 @@ impl PolicyChooser {
         }
     }
 
+    pub(super) fn resize(&mut self, budget_bytes: usize) {
+        for (shadow, _) in &mut self.shadows {
+            shadow.resize(budget_bytes / KEYS_PER_WATCHED as usize);
+        }
+    }
+
     fn decide(&mut self) -> Option<CachePolicy> {
         let hits = self.shadows.each_ref().map(|(_, hits)| *hits);
         let best = (0..hits.len()).max_by_key(|&index| (hits[index], index == self.chosen))?;

@@ -18,6 +18,9 @@ pub(super) trait KeyPolicy: Debug + Send {
     fn adopt(&mut self, key: u64, bytes: usize);
 
     fn remove(&mut self, key: u64);
+
+    /// The budget changes. Returns the keys that have to leave.
+    fn resize(&mut self, budget_bytes: usize) -> Vec<u64>;
 }
 
 pub(super) fn make(policy: CachePolicy, budget_bytes: usize) -> Box<dyn KeyPolicy> {

@@ -30,6 +30,16 @@ impl LruKeys {
         Some((key, bytes))
     }
 
+    fn pop_above_budget(&mut self) -> Vec<u64> {
+        let mut leaving = Vec::new();
+        while self.is_above_budget()
+            && let Some((oldest, _)) = self.pop_oldest()
+        {
+            leaving.push(oldest);
+        }
+        leaving
+    }
+
     pub(super) fn oldest(&self) -> Option<u64> {
         self.bytes.peek_lru().map(|(key, _)| *key)
     }
@@ -48,13 +58,7 @@ impl KeyPolicy for LruKeys {
 
     fn insert(&mut self, key: u64, bytes: usize) -> Vec<u64> {
         self.adopt(key, bytes);
-        let mut leaving = Vec::new();
-        while self.is_above_budget()
-            && let Some((oldest, _)) = self.pop_oldest()
-        {
-            leaving.push(oldest);
-        }
-        leaving
+        self.pop_above_budget()
     }
 
     fn adopt(&mut self, key: u64, bytes: usize) {
@@ -65,5 +69,10 @@ impl KeyPolicy for LruKeys {
 
     fn remove(&mut self, key: u64) {
         self.take(key);
+    }
+
+    fn resize(&mut self, budget_bytes: usize) -> Vec<u64> {
+        self.budget_bytes = budget_bytes;
+        self.pop_above_budget()
     }
 }

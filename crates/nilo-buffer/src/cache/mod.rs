@@ -49,8 +49,10 @@ pub struct CacheCounts {
     pub hits: u64,
     /// Requests that were not.
     pub misses: u64,
-    /// Entries that left, or were not taken.
+    /// Entries that left because others needed the room.
     pub evictions: u64,
+    /// Values that were not taken.
+    pub refused: u64,
     /// Entries in it.
     pub entries: usize,
     /// Bytes in it.
@@ -71,6 +73,7 @@ pub struct PolicyCache<V> {
     hits: u64,
     misses: u64,
     evictions: u64,
+    refused: u64,
 }
 
 impl<V> PolicyCache<V> {
@@ -88,6 +91,7 @@ impl<V> PolicyCache<V> {
             hits: 0,
             misses: 0,
             evictions: 0,
+            refused: 0,
         }
     }
 
@@ -110,6 +114,11 @@ impl<V> PolicyCache<V> {
     /// Puts a value in, or in place of the one there. Returns what had to leave, the value itself where it is not taken.
     pub fn insert(&mut self, key: u64, value: V, bytes: usize) -> Vec<(u64, V)> {
         self.remove(key);
+        // It would push out everything and not fit even then.
+        if bytes > self.budget_bytes {
+            self.refused += 1;
+            return vec![(key, value)];
+        }
         if let Some(chooser) = &mut self.chooser {
             chooser.insert(key, bytes);
         }
@@ -120,8 +129,21 @@ impl<V> PolicyCache<V> {
             .into_iter()
             .filter_map(|key| Some((key, self.take(key)?)))
             .collect();
-        self.evictions += gone.len() as u64;
+        let is_refused = gone.iter().any(|&(left, _)| left == key);
+        self.refused += u64::from(is_refused);
+        self.evictions += gone.len() as u64 - u64::from(is_refused);
         gone
+    }
+
+    /// Changes the budget; what does not fit any more leaves.
+    pub fn resize(&mut self, budget_bytes: usize) {
+        self.budget_bytes = budget_bytes;
+        if let Some(chooser) = &mut self.chooser {
+            chooser.resize(budget_bytes);
+        }
+        for key in self.keys.resize(budget_bytes) {
+            self.evictions += u64::from(self.take(key).is_some());
+        }
     }
 
     /// Takes a value out.
@@ -147,6 +169,7 @@ impl<V> PolicyCache<V> {
             hits: self.hits,
             misses: self.misses,
             evictions: self.evictions,
+            refused: self.refused,
             entries: self.entries.len(),
             used_bytes: self.used_bytes,
             policy: self.policy,

@@ -43,4 +43,22 @@ impl KeyPolicy for PinnedKeys {
     fn remove(&mut self, key: u64) {
         self.used_bytes -= self.bytes.remove(&key).unwrap_or(0);
     }
+
+    /// Any of them may leave: none is known to be better than another.
+    fn resize(&mut self, budget_bytes: usize) -> Vec<u64> {
+        self.budget_bytes = budget_bytes;
+        let mut too_many = self.used_bytes.saturating_sub(budget_bytes);
+        let mut leaving = Vec::new();
+        for (&key, &bytes) in &self.bytes {
+            if too_many == 0 {
+                break;
+            }
+            too_many = too_many.saturating_sub(bytes);
+            leaving.push(key);
+        }
+        for &key in &leaving {
+            self.remove(key);
+        }
+        leaving
+    }
 }

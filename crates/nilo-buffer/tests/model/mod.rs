@@ -224,7 +224,18 @@ impl Model {
             self.first..self.first + self.rows.len() as u64
         );
         let rows: Vec<u64> = store.rows().collect();
-        let batch = read(store, &rows, returns);
+        self.compare_rows(store, shape, returns, &rows);
+    }
+
+    /// Compares these transitions.
+    pub(crate) fn compare_rows(
+        &self,
+        store: &ReplayStore,
+        shape: &Shape,
+        returns: Returns,
+        rows: &[u64],
+    ) {
+        let batch = read(store, rows, returns);
         let bytes = shape.stack * shape.frame_bytes;
         for (index, &row) in rows.iter().enumerate() {
             let one = self.row(row);

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use nilo_buffer::{ArrayCache, ArrayCacheSettings, CachePolicy, CachedArray};
+use nilo_buffer::{ArrayCache, ArrayCacheSettings, CachePolicy, CachedArray, check_spill_folder};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::arrays::{ArrayMemory, check_outputs};
 use super::buffer_error;
+use super::fork_lock::ForkLock;
 use crate::errors::value_error;
-use crate::process_local::ProcessLocal;
 
 /// An array that was found. It stays readable when another thread replaces it in the cache.
 #[pyclass(name = "CachedArray", frozen, module = "nilometer._native")]
@@ -27,10 +27,11 @@ impl PyCachedArray {
     }
 }
 
-/// Arrays under numbers within a memory budget.
+/// Arrays under numbers within a memory budget. A forked child has a copy of its own.
 #[pyclass(name = "ArrayCache", frozen, module = "nilometer._native")]
 pub(crate) struct PyArrayCache {
-    cache: ProcessLocal<ArrayCache>,
+    /// Written to by every call: the cache has a lock of its own, which nobody can hold then while the process is forked and this one is free.
+    cache: ForkLock<ArrayCache>,
 }
 
 #[pymethods]
@@ -55,6 +56,9 @@ impl PyArrayCache {
                 "policy is {policy:?}; it must be auto, pin, lru or tinylfu"
             )));
         };
+        if let Some(folder) = &spill_folder {
+            check_spill_folder(folder).map_err(buffer_error)?;
+        }
         let cache = ArrayCache::new(ArrayCacheSettings {
             max_bytes,
             policy,
@@ -63,38 +67,40 @@ impl PyArrayCache {
             max_disk_bytes: max_disk_bytes.unwrap_or(usize::MAX),
         });
         Ok(PyArrayCache {
-            cache: ProcessLocal::new(cache),
+            cache: ForkLock::new(cache),
         })
     }
 
     /// Puts an array in. Returns the keys that are gone, its own where it was not taken.
     fn put(&self, py: Python<'_>, key: u64, array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
         let array = ArrayMemory::of(array)?;
-        let cache = self.cache.get()?;
-        // SAFETY: who changes an array while it is put in may find either state.
-        py.detach(|| cache.put(key, unsafe { array.bytes() }, array.kind.size()))
-            .map_err(buffer_error)
+        py.detach(|| {
+            // SAFETY: who changes an array while it is put in may find either state.
+            let bytes = unsafe { array.bytes() };
+            let cache = self.cache.write()?;
+            cache
+                .put(key, bytes, array.kind.size())
+                .map_err(buffer_error)
+        })
     }
 
     /// The array under a key, counted as a request.
     fn find(&self, py: Python<'_>, key: u64) -> PyResult<Option<PyCachedArray>> {
-        let cache = self.cache.get()?;
-        Ok(py.detach(|| cache.find(key)).map(PyCachedArray))
+        py.detach(|| Ok(self.cache.write()?.find(key).map(PyCachedArray)))
     }
 
     fn remove(&self, py: Python<'_>, key: u64) -> PyResult<bool> {
-        let cache = self.cache.get()?;
-        Ok(py.detach(|| cache.remove(key)))
+        py.detach(|| Ok(self.cache.write()?.remove(key)))
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let cache = self.cache.get()?;
-        let found = py.detach(|| cache.statistics());
+        let found = py.detach(|| Ok::<_, PyErr>(self.cache.write()?.statistics()))?;
         let dict = PyDict::new(py);
         dict.set_item("hits", found.memory.hits + found.disk_hits)?;
         dict.set_item("disk_hits", found.disk_hits)?;
         dict.set_item("misses", found.memory.misses - found.disk_hits)?;
         dict.set_item("evictions", found.memory.evictions)?;
+        dict.set_item("refused", found.refused)?;
         dict.set_item("entries", found.memory.entries)?;
         dict.set_item("disk_entries", found.disk_entries)?;
         dict.set_item("memory_bytes", found.memory.used_bytes)?;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use nilo_buffer::{ElementKind, LoadOptions, ReplaySettings, ReplayStore, Returns, Step};
+use nilo_buffer::{
+    ElementKind, LoadOptions, ReplaySettings, ReplayStore, Returns, Step, check_spill_folder,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -11,7 +13,7 @@ use super::arrays::{ArrayMemory, check_outputs};
 use super::batch::{BatchMemory, Pairs, memories, pairs};
 use super::buffer_error;
 use super::fork_lock::ForkLock;
-use crate::errors::value_error;
+use crate::errors::{sentence, value_error};
 
 /// Transitions, shared by many samplers and one writer at a time.
 #[pyclass(name = "ReplayStore", frozen, module = "nilometer._native")]
@@ -42,7 +44,7 @@ impl PyReplayStore {
         ))
     }
 
-    /// Adds one transition of each environment.
+    /// Adds one transition of each environment. Returns how many were dropped for memory so far.
     fn add(
         &self,
         py: Python<'_>,
@@ -51,7 +53,7 @@ impl PyReplayStore {
         rewards: &Bound<'_, PyAny>,
         terminated: &Bound<'_, PyAny>,
         truncated: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    ) -> PyResult<u64> {
         let observations = pairs(&observations)?;
         let columns = memories(&columns)?;
         let rewards = ArrayMemory::of(rewards)?.expect(ElementKind::F32)?;
@@ -74,7 +76,9 @@ impl PyReplayStore {
                     truncated: truncated.items(),
                 }
             };
-            self.store.write()?.add(step).map_err(buffer_error)
+            let mut store = self.store.write()?;
+            store.add(step).map_err(buffer_error)?;
+            Ok(store.dropped_here())
         })
     }
 
@@ -178,6 +182,15 @@ impl PyReplayStore {
         py.detach(|| Ok(self.store.read()?.len()))
     }
 
+    /// Transitions that were dropped for memory since this was made or loaded, and why the disk could not take them, where it was tried.
+    fn dropped(&self, py: Python<'_>) -> PyResult<(u64, Option<String>)> {
+        py.detach(|| {
+            let store = self.store.read()?;
+            let failure = store.spill_failure().map(|error| sentence(error));
+            Ok((store.dropped_here(), failure))
+        })
+    }
+
     /// The numbers of the oldest transition and of the one that comes next.
     fn rows(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         py.detach(|| {
@@ -212,6 +225,7 @@ impl PyReplayStore {
         dict.set_item("disk_bytes", found.disk_bytes)?;
         dict.set_item("projected_bytes", found.projected_bytes)?;
         dict.set_item("cache_hits", found.cache.hits)?;
+        dict.set_item("cache_bytes", found.cache.used_bytes)?;
         dict.set_item("cache_misses", found.cache.misses)?;
         let columns = PyDict::new(py);
         for column in found.columns {
@@ -266,14 +280,19 @@ impl PyReplayStore {
 
     /// The reverse of `to_bytes`.
     #[staticmethod]
-    #[pyo3(signature = (data, seed=None))]
+    #[pyo3(signature = (data, spill_folder=None, seed=None))]
     fn from_bytes(
         py: Python<'_>,
         data: &[u8],
+        spill_folder: Option<PathBuf>,
         seed: Option<u64>,
     ) -> PyResult<(PyReplayStore, String)> {
-        let read =
-            py.detach(|| ReplayStore::read_from(data, data.len() as u64, &LoadOptions::default()));
+        let options = LoadOptions {
+            // One that is not there, or on another machine, is done without.
+            spill_folder: spill_folder.filter(|folder| check_spill_folder(folder).is_ok()),
+            ..LoadOptions::default()
+        };
+        let read = py.detach(|| ReplayStore::read_from(data, data.len() as u64, &options));
         let (store, note) =
             read.map_err(|reason| value_error(format!("cannot read the buffer: {reason}")))?;
         Ok((PyReplayStore::holding(store, seed), note))
