@@ -160,3 +160,23 @@ def test_settings_that_ranks_tell_differently_are_those_of_the_first(nilo, folde
     assert lines[0].endswith(",writer,rank")
     ranks = {line.rsplit(",", 1)[1] for line in lines if ",loss," in line}
     assert ranks == {"0", "1"}
+
+
+def test_a_process_has_the_name_that_it_had_in_the_time_of_the_run(nilo, folder):
+    write(folder, "training.py", """
+    import time, nilometer
+    nilometer.init(name="training").log({"loss": 1.0})
+    time.sleep(0.3)
+    """)
+    # Launchers fork, and the copy becomes the training only a while later.
+    launcher = write(folder, "launcher.py", """
+    import os, sys, time
+    if os.fork() == 0:
+        time.sleep(0.5)
+        os.execvp(sys.executable, [sys.executable, "training.py"])
+    os.wait()
+    """)
+    assert nilo("run", "--interval", "0.02", "--", *launcher.split()).returncode == 0
+    (process,) = nilo.show("training")["processes"]
+    assert process["command"].endswith(" training.py")
+    assert sorted(process["command"].split()[-1] for process in nilo.show()["processes"]) == ["launcher.py", "training.py"]
