@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stand_by, stored_settings};
+use nilo_recorder::{
+    add_dirty_flag, describe_run, record_own_process, stand_by, stored_message, stored_settings,
+};
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
 use nilo_sample::{ABSENT, Event, Optimization, Provenance, RunMode, TypedRow};
@@ -19,7 +21,7 @@ use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
 use crate::number;
 use crate::phase_timer::nanos_of_phase;
-use crate::project::decide_privacy;
+use crate::project::{decide_privacy, decide_privacy_once};
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
 use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
@@ -129,7 +131,7 @@ impl Run {
         });
         let mut description =
             describe_run(RunMode::Python, command.clone(), name.unwrap_or(file), tags);
-        description.name = name.map(str::to_owned);
+        description.name = name.map(stored_message);
         description.resumes = resumes.and_then(|id| id.parse().ok());
         description.started_by_job = started_by_job.and_then(|id| id.parse().ok());
         let told: Provenance =
@@ -298,7 +300,9 @@ impl Run {
 
     /// Sets a mark.
     fn mark(&self, py: Python<'_>, text: Text) -> PyResult<()> {
-        self.event(py, &Event::Mark { text: text.0 })
+        decide_privacy_once();
+        let text = stored_message(&text);
+        self.event(py, &Event::Mark { text })
     }
 
     /// Attaches a file or bytes under a name. Wrong names and media types raise.
