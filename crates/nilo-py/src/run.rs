@@ -10,7 +10,7 @@ use nilo_recorder::{
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
-use nilo_sample::{ABSENT, Event, Optimization, Provenance, RunMode, TypedRow};
+use nilo_sample::{ABSENT, Event, Optimization, ProcessStatus, Provenance, RunMode, TypedRow};
 use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -420,7 +420,7 @@ impl Run {
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
         let part = self.shared.take_part();
-        py.detach(|| part.end(exit_code));
+        py.detach(|| part.end(ProcessStatus::from_return_code(exit_code)));
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
@@ -434,8 +434,10 @@ impl Run {
         py.detach(|| {
             drop(sink);
             match at_exit && exit_code.is_none() && part.has_end() {
-                true => with_exit_status(move |status| part.end(status)),
-                false => part.end(exit_code),
+                true => {
+                    with_exit_status(move |code| part.end(ProcessStatus::from_return_code(code)))
+                }
+                false => part.end(ProcessStatus::from_return_code(exit_code)),
             }
         });
         outcome

@@ -99,6 +99,25 @@ pub struct Ending {
     pub recorder_death: Option<RecorderDeath>,
 }
 
+/// The status of a process that has ended, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessStatus {
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl ProcessStatus {
+    /// As Python's `subprocess` has it: -2 is an end by signal 2.
+    pub fn from_return_code(code: Option<i32>) -> ProcessStatus {
+        ProcessStatus {
+            exit_code: code.filter(|code| *code >= 0),
+            signal: code.filter(|code| *code < 0).map(i32::wrapping_neg),
+        }
+    }
+}
+
 /// The recorder, `nilo` itself, died before the run was over: what came after is not recorded.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct RecorderDeath {

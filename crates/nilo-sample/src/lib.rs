@@ -28,7 +28,7 @@ pub mod usage;
 pub mod words;
 
 pub use alert::{Alert, AlertKind, Severity};
-pub use ending::{Certainty, Ending, OomKill, RecorderDeath, RunStatus};
+pub use ending::{Certainty, Ending, OomKill, ProcessStatus, RecorderDeath, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use exception::{CodePlace, UnhandledException};
 pub use limit::{Limit, LimitSource};
