@@ -417,6 +417,7 @@ impl Ownership {
                     oom: None,
                     left_running: Vec::new(),
                     recorder_death: None,
+                    lost_rank: None,
                 });
                 self.folder.write_description(&description).ok();
             }

@@ -97,6 +97,18 @@ pub struct Ending {
     /// The recorder died before the run was over, where that is why nobody saw its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder_death: Option<RecorderDeath>,
+    /// The rank that ended without a word before the others were stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_rank: Option<LostRank>,
+}
+
+/// A rank of a distributed run that ended without a word, as when it is killed; the launcher then stopped the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct LostRank {
+    /// Which one.
+    pub rank: u32,
+    /// When it was gone, as far as that was seen, in nanoseconds since the run began.
+    pub time_nanos: u64,
 }
 
 /// The status of a process that has ended, as far as it is known.
