@@ -20,18 +20,27 @@ if TYPE_CHECKING:
 # Finalizers run from high to low: whatever else a program finalizes may still log.
 _LAST = -1000
 
+# Not from `signal`: nothing may be imported after Ctrl-C (see `is_crash`).
+_SIGINT = 2
+
 _has_exit_handler = False
 _child_with_finalizer: int | None = None
 
 
 def exit_code_of(error: BaseException | None) -> int:
-    """The exit status of a program that this exception ends; 0 without one."""
+    """The exit status of a program that this exception ends; 0 without one.
+
+    As `subprocess` has it: -2 after Ctrl-C, because Python then ends by that signal, whatever the shell makes of it.
+    """
     if error is None or isinstance(error, GeneratorExit):
         return 0
     if isinstance(error, SystemExit):
         code = error.code
         return 0 if code is None else code & 0xFF if isinstance(code, int) else 1
-    return 130 if isinstance(error, KeyboardInterrupt) else 1
+    if not isinstance(error, KeyboardInterrupt):
+        return 1
+    # The signal does not end a container's first process.
+    return -_SIGINT if os.getpid() != 1 else 128 + _SIGINT
 
 
 def at_program_end(end: Callable[[BaseException | None, int | None], None]) -> None:

@@ -138,7 +138,7 @@ class Run(_native.Run):
     def finish(self, exit_code: int | None = None, *, at_exit: bool = False) -> None:
         """Ends this process's part, and the run itself when this process made it.
 
-        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception.
+        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception; -2 is an end by signal 2, as after Ctrl-C.
         Called at exit by itself, with `at_exit`: the run then ends with the process and has its exit status.
         """
         if exit_code != 0 and not at_exit:

@@ -1,6 +1,9 @@
 """The examples of docs/integrations.md run as they stand."""
 
+import os
 import re
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -15,6 +18,14 @@ EXAMPLES = {
 def test_every_section_has_an_example():
     assert list(EXAMPLES) == re.findall(r"^## (.+)$", TEXT, flags=re.MULTILINE)
     assert len(EXAMPLES) == 6
+
+
+def test_the_keras_example_needs_no_variable(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    # Keras also remembers the backend in a file of the user.
+    environment["KERAS_HOME"] = str(tmp_path / "keras")
+    ran = subprocess.run([sys.executable, "-c", EXAMPLES["Keras"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("title", EXAMPLES)

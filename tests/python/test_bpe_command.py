@@ -262,3 +262,10 @@ def test_the_peak_is_that_of_the_very_end(nilo, corpus):
     assert answer["peak_bytes"] == nilo.show()["memory"]["peak_bytes"]
     # Words, merges and files of a vocabulary take more than the program that has just begun.
     assert answer["peak_bytes"] > 8 << 20
+
+
+def test_one_document_is_counted_in_the_singular(nilo, tmp_path):
+    (tmp_path / "a.txt").write_text("one document")
+    (tmp_path / "b.txt").write_text("another one")
+    assert " in 1 document: c.counts (" in nilo("bpe", "count", "a.txt", "-o", "c.counts").stderr
+    assert " in 2 documents: d.counts (" in nilo("bpe", "count", "a.txt", "b.txt", "-o", "d.counts").stderr

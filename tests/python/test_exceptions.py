@@ -41,7 +41,6 @@ def record(request, nilo):
         shown["stderr"] = result.stderr
         return shown
 
-    run.is_alone = request.param == "alone"
     return run
 
 
@@ -94,8 +93,8 @@ def test_causes_are_kept(record):
 @pytest.mark.parametrize("last", ["raise KeyboardInterrupt", "raise SystemExit(3)", "import sys; sys.exit('in words')", "pass"])
 def test_ends_that_somebody_wanted_are_no_exceptions(record, last):
     expect = {"raise KeyboardInterrupt": -2, "raise SystemExit(3)": 3, "pass": 0}.get(last, 1)
-    # `nilo run` dies of the signal that its command died of.
-    status = "killed" if expect == -2 and not record.is_alone else "exited"
+    # Python dies of the signal, and so does `nilo run`.
+    status = "killed" if expect == -2 else "exited"
     shown = record(f"import nilometer\nnilometer.log({{'loss': 1}})\n{last}\n", expect=expect, status=status)
     assert shown["exception"] is None and "exceptions" not in shown
 

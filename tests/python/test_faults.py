@@ -9,10 +9,11 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
-from conftest import MIB, python, unavailable, wait_until
+from conftest import MIB, NILO, python, unavailable, wait_until
 from package import run_program
 
 
@@ -92,7 +93,7 @@ def test_runs_that_had_to_lie_elsewhere_are_mentioned(nilo, tmp_path):
     nilo("run", "--quiet", "--", "true", extra_env=place)
     said = nilo("runs", extra_env=place).stderr
     folder = next(elsewhere.iterdir())
-    assert f"1 run of this folder is in {folder}" in said
+    assert f"1 run of this folder is in {folder}, because the folder for runs here could not be used" in said
     assert f"nilo runs --dir {folder}" in said
     listed = nilo("runs", "--dir", folder, extra_env=place)
     assert "exited 0" in listed.stdout and "of this folder is in" not in listed.stderr
@@ -480,3 +481,20 @@ def test_a_damaged_run_is_all_that_is_said_of_it(nilo):
     (nilo.run_folder() / "run.json").write_text("{")
     listed = nilo("runs")
     assert listed.stdout == "" and "run.json is damaged" in listed.stderr and "no runs in" not in listed.stderr
+
+
+def test_a_mark_has_a_text_and_a_long_one_is_cut_on_the_screen_alone(nilo):
+    program = "import nilometer; nilometer.mark('x' * 100_000)"
+    ended = nilo("run", "-q", "--", "sh", "-c", f'{NILO} mark " "; echo "status $?"; {sys.executable} -c "{program}"')
+    assert ended.stdout == "status 2\n" and "a mark needs a text" in ended.stderr
+    (mark,) = nilo.show()["marks"]
+    assert mark["text"] == "x" * 100_000
+    assert f": {'x' * 199}…\n" in nilo("show").stdout.replace("\n  ", "")
+
+
+def test_the_leak_of_a_damaged_run_is_not_looked_for_elsewhere(nilo):
+    assert nilo("run", "-q", "--", "true").returncode == 0
+    (nilo.run_folder() / "run.json").write_text("{")
+    asked, plain = nilo("leak", "last"), nilo("leak")
+    assert (plain.returncode, plain.stderr) == (asked.returncode, asked.stderr)
+    assert plain.returncode == 2 and "run.json" in plain.stderr, plain.stderr

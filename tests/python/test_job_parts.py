@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from conftest import MIB
+from conftest import MIB, wait_until
 
 
 def write(folder, name, text):
@@ -160,3 +160,46 @@ def test_settings_that_ranks_tell_differently_are_those_of_the_first(nilo, folde
     assert lines[0].endswith(",writer,rank")
     ranks = {line.rsplit(",", 1)[1] for line in lines if ",loss," in line}
     assert ranks == {"0", "1"}
+
+
+def test_a_process_has_the_name_that_it_had_in_the_time_of_the_run(nilo, folder):
+    write(folder, "training.py", """
+    import time, nilometer
+    nilometer.init(name="training").log({"loss": 1.0})
+    time.sleep(0.3)
+    """)
+    # Launchers fork, and the copy becomes the training only a while later.
+    launcher = write(folder, "launcher.py", """
+    import os, sys, time
+    if os.fork() == 0:
+        time.sleep(0.5)
+        os.execvp(sys.executable, [sys.executable, "training.py"])
+    os.wait()
+    """)
+    assert nilo("run", "--interval", "0.02", "--", *launcher.split()).returncode == 0
+    (process,) = nilo.show("training")["processes"]
+    assert process["command"].endswith(" training.py")
+    assert sorted(process["command"].split()[-1] for process in nilo.show()["processes"]) == ["launcher.py", "training.py"]
+
+
+def test_a_run_whose_job_lost_its_recorder_says_so(nilo, folder):
+    program = write(folder, "goes_on.py", """
+    import os, pathlib, signal, time, nilometer
+    run = nilometer.init(name="training")
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        run.log({"loss": 1.0})
+        time.sleep(0.05)
+    os.kill(os.getppid(), signal.SIGKILL)
+    # Long enough to count.
+    until = time.monotonic() + 2.5
+    while time.monotonic() < until:
+        run.log({"loss": 2.0})
+        time.sleep(0.05)
+    nilometer.finish()
+    pathlib.Path("over").touch()
+    """)
+    assert nilo("run", "-q", "--", *program.split()).returncode == -9
+    wait_until((folder / "over").exists, "the training to end")
+    (finding,) = [it for it in nilo.show("training")["findings"] if it["kind"] == "memory-ends-early"]
+    assert finding["evidence"] == ["the recorder of the job died before the run was over"] and not finding.get("advice")

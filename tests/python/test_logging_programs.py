@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from conftest import NILO, unavailable
+from conftest import NILO, python, unavailable
 from package import only_run, run_program, start_program
 
 import nilometer
@@ -301,9 +301,30 @@ def test_settings_are_shown_and_compared(nilo, tmp_path):
 
 
 def test_ctrl_c_is_told_from_an_error(tmp_path):
-    code = "import nilometer, os, signal, time; nilometer.log({'a': 1.0}); os.kill(os.getpid(), signal.SIGINT); time.sleep(5)"
-    run_program(code, tmp_path, expect=-signal.SIGINT)
-    assert nilometer.RecordedRun(only_run(tmp_path)).description["ending"]["exit_code"] == 130
+    """The program dies of the signal, unless it handles the interrupt or exits with 130 by itself: the run says the same."""
+    interrupt = "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
+    first = "import nilometer, os, signal, sys, time\nnilometer.init(memory={memory}).log({{'a': 1.0}})\n"
+    programs = {
+        "unhandled": (interrupt, -signal.SIGINT, ("killed", None, 2)),
+        "with": (f"with nilometer.init(memory={{memory}}):\n    {interrupt}", -signal.SIGINT, ("killed", None, 2)),
+        "handled": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    pass", 0, ("exited", 0, None)),
+        "exits": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    sys.exit(130)", 130, ("exited", 130, None)),
+    }
+    for name, (code, status, expected) in programs.items():
+        for memory in (True, False):
+            folder = tmp_path / f"{name}-{memory}"
+            folder.mkdir()
+            run_program((first + code).format(memory=memory), folder, expect=status)
+            end = nilometer.read_run("last", dir=folder / ".nilo").summary()
+            assert (end["status"], end.get("exit_code"), end.get("signal")) == expected, name
+
+
+def test_ctrl_c_ends_a_job_and_the_run_inside_it_alike(nilo, tmp_path):
+    code = "import nilometer, os, signal, time; nilometer.init(name='inner').log({'a': 1.0}); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
+    ended = nilo("run", "-q", "--name", "job", "--", *python(code))
+    assert ended.returncode == -signal.SIGINT, ended.stderr
+    ends = [nilo.show(run) for run in ("inner", "job")]
+    assert [(end["status"], end["exit_code"], end["signal"]) for end in ends] == [("killed", None, 2)] * 2
 
 
 def test_time_before_the_run_is_not_the_runs(tmp_path):

@@ -55,6 +55,40 @@ def test_a_secret_of_several_words_is_hidden_to_its_end(nilo):
         assert [word for word in told if word in text] == []
 
 
+SAYING = f"""
+import nilometer
+nilometer.init(name="try password={SECRET}", config={{"db_pass": "{SECRET}", "data": "https://h/b?sig={SECRET}"}})
+nilometer.mark("login with token={SECRET}")
+try:
+    raise ValueError("password={SECRET}")
+except ValueError as cause:
+    raise RuntimeError("401 for https://me:{SECRET}@host/ Authorization: Bearer {SECRET}, epoch 3: unexpected key: conv1") from cause
+"""
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_secrets_in_messages_marks_and_names_are_hidden(nilo, tmp_path, inside):
+    (tmp_path / "say.py").write_text(SAYING)
+    (tmp_path / "job.sh").write_text(f'{NILO} mark "secret={SECRET} epoch 4"\n{python("")[0]} say.py\n')
+    if inside:
+        nilo("run", "--name", f"job --db-pass {SECRET}", "--", "sh", "job.sh")
+    else:
+        subprocess.run([python("")[0], "say.py"], cwd=tmp_path, env=nilo.environment, capture_output=True)
+    files = [path for path in (tmp_path / ".nilo").rglob("*") if path.is_file()]
+    told = b"".join(path.read_bytes() + str(path).encode() for path in files).decode(errors="replace")
+    assert SECRET not in told
+    assert "https://me:***@host/ Authorization: Bearer ***, epoch 3: unexpected key: conv1" in told
+    assert "ValueError: password=***" in told and "login with token=***" in told
+    assert "try password=***" in told
+    if inside:
+        assert "job --db-pass ***" in told and "secret=*** epoch 4" in told
+
+
+def test_secrets_in_messages_are_kept_when_asked_for(nilo, tmp_path):
+    run_program(SAYING, tmp_path, expect=1, NILO_KEEP_SECRETS="1")
+    assert f"Bearer {SECRET}" in nilo("show").stdout
+
+
 @pytest.mark.parametrize("how", ["flag", "variable", "settings"])
 def test_secrets_are_kept_when_asked_for(nilo, how):
     environment = {"NILO_KEEP_SECRETS": "1"} if how == "variable" else {}

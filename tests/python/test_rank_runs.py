@@ -133,6 +133,74 @@ def test_the_rank_that_fails_first_is_how_the_run_ended(nilo, folder, first, bel
     assert {listed["name"]: listed["exit_code"] for listed in nilo.runs() if listed["name"] == "ranks"} == {"ranks": 9}
 
 
+SILENT_RANK = """
+    import os, pathlib, signal, sys, time, nilometer
+    rank, first, silent, how = nilometer._native.own_rank()[0], *sys.argv[1:]
+
+    def wait_for(name):
+        while not pathlib.Path(name).exists():
+            time.sleep(0.01)
+
+    if str(rank) != first:
+        wait_for(f"begun-{first}")
+    run = nilometer.init(name="ranks")
+    run.log({"loss": float(rank)}, step=0)
+    pathlib.Path(f"begun-{rank}").touch()
+    wait_for("begun-0"), wait_for("begun-1")
+    if how == "exits":
+        os._exit(0)
+    if str(rank) == silent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(100)
+"""
+# As torchrun does: one rank that is gone ends the others.
+SILENT_LAUNCHER = """
+    import os, subprocess, sys
+    def start(rank):
+        return subprocess.Popen([sys.executable, "rank.py", *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2"})
+    ranks = [start(0), start(1)]
+    silent = int(sys.argv[2])
+    ranks[silent].wait()
+    ranks[1 - silent].terminate()
+    ranks[1 - silent].wait()
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("silent", ["0", "1"])
+@pytest.mark.parametrize("first", ["0", "1"])
+@pytest.mark.parametrize("below", [True, False])
+def test_a_rank_that_ends_without_a_word_is_named_and_no_signal_invented(nilo, folder, first, silent, below):
+    (folder / "rank.py").write_text(textwrap.dedent(SILENT_RANK))
+    (folder / "launch.py").write_text(textwrap.dedent(SILENT_LAUNCHER))
+    command = [sys.executable, "launch.py", first, silent, "killed"]
+    done = subprocess.run([NILO, "run", "-q", "--", *command] if below else command, env=QUIET)
+    assert done.returncode == 1
+    told = nilometer.read_run("ranks", dir=folder / ".nilo").summary()
+    assert (told["status"], told["exit_code"], told["signal"]) == ("lost", None, None)
+    assert told["lost_rank"]["rank"] == int(silent) and "failed_rank" not in told
+    assert 0 < told["lost_rank"]["time_nanos"] / 1e9 <= told["duration_secs"]
+    shown = nilo("show", "ranks").stdout
+    assert re.search(rf"First Failure: +rank {silent} ended without a word after .*; the others were then stopped by SIGTERM", shown), shown
+    assert re.search("How It Ended: +unknown: a rank ended without a word, as when it is killed", shown), shown
+    assert "SIGKILL" not in shown
+    if below:
+        job = nilo.show()
+        assert (job["exit_code"], job["lost_rank"]["rank"]) == (1, int(silent))
+
+
+def test_an_ending_whose_exit_code_nobody_knows_is_not_called_an_exit(nilo, folder):
+    (folder / "rank.py").write_text(textwrap.dedent(SILENT_RANK))
+    (folder / "launch.py").write_text(textwrap.dedent(SILENT_LAUNCHER))
+    done = subprocess.run([NILO, "run", "-q", "--name", "job", "--", sys.executable, "launch.py", "0", "0", "exits"], env=QUIET)
+    assert done.returncode == 1
+    assert "First Failure" not in nilo("show", "ranks").stdout
+    listed = [line for line in nilo("runs").stdout.splitlines() if "ranks" in line]
+    assert [("ended" in line.split(), "exited" in line.split()) for line in listed] == [(True, False)], listed
+    assert nilo("plot", "ranks", "-o", "x.svg").returncode == 0
+    assert "exited" not in (folder / "x.svg").read_text()
+
+
 LATE_RANK = """
     import os, pathlib, time, nilometer
     rank = int(os.environ["RANK"])

@@ -69,6 +69,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
         time_nanos,
         oom,
         left_running: aftermath.left_running.clone(),
+        lost_rank: None,
         recorder_death: aftermath.recorder_died.then(|| RecorderDeath {
             pid: recording.description.recorder_pid,
             recorded_until_nanos: recording.last_time_nanos(),

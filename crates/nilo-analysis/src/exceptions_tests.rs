@@ -25,6 +25,7 @@ fn ending(exit_code: i32) -> Ending {
         oom: None,
         left_running: vec![],
         recorder_death: None,
+        lost_rank: None,
     }
 }
 

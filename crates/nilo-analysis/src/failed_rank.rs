@@ -114,6 +114,7 @@ mod tests {
             oom: None,
             left_running: Vec::new(),
             recorder_death: None,
+            lost_rank: None,
         }
     }
 

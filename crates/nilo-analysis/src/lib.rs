@@ -15,6 +15,7 @@ pub mod gpus;
 mod held_of_limit;
 mod json_number;
 mod limit_use;
+mod lost_rank;
 pub mod metric_history;
 pub mod metrics;
 pub mod oom_summary;
@@ -41,6 +42,7 @@ pub use compare::{Comparison, LabelledRun, compare, run_labels};
 pub use ending::{EndingEvidence, judge_ending};
 pub use failed_rank::{FailedRank, failed_rank, with_failed_rank};
 pub use limit_use::LimitUse;
+pub use lost_rank::with_lost_rank;
 pub use metric_history::{
     Metric, MetricHistory, MetricPoint, SplitRanks, metric_group, metric_names, metrics, step_at,
 };

@@ -40,6 +40,7 @@ mod tests {
             oom: None,
             left_running: Vec::new(),
             recorder_death: None,
+            lost_rank: None,
         });
         recording.written_until_nanos = 3 * SECOND;
         let ended = written_ending(&recording).unwrap();

@@ -170,6 +170,7 @@ mod tests {
             oom: None,
             left_running: vec![],
             recorder_death: None,
+            lost_rank: None,
         });
         RunFolder::create(root, &description).unwrap()
     }

@@ -50,6 +50,8 @@ fn empty() -> Recording {
         tables: vec![],
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,

@@ -32,6 +32,8 @@ fn recording(tables: Vec<RecordedTable>) -> Recording {
         tables,
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,

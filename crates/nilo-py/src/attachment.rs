@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nilo_runfile::{RunFolder, RunfileError};
@@ -64,8 +65,20 @@ pub(crate) fn attach(
     }
 }
 
+/// Opens a regular file. Without blocking: a pipe that nobody writes to would hold up the training for ever.
 fn open(path: &Path) -> Result<impl Read + use<>, RunfileError> {
-    File::open(path).map_err(|source| RunfileError::Io {
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .and_then(|file| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            )),
+        });
+    opened.map_err(|source| RunfileError::Io {
         action: "read what to attach",
         path: path.to_owned(),
         source,

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use nilo_recorder::stored_exception;
 use nilo_runfile::append_event;
 use nilo_sample::{CodePlace, Event, UnhandledException};
 use pyo3::prelude::*;
 
+use crate::project::decide_privacy_once;
 use crate::text::Text;
 
 /// A file, a line and a function.
@@ -43,6 +45,9 @@ pub(crate) fn record_exception(
         user_code: place(user_code),
         causes: causes.into_iter().map(|text| text.0).collect(),
     };
-    let event = Event::Exception(Box::new(exception.bounded()));
+    decide_privacy_once();
+    // Cut first: a huge message is not read to its end.
+    let exception = stored_exception(exception.bounded()).bounded();
+    let event = Event::Exception(Box::new(exception));
     py.detach(|| append_event(&run_dir, &event).is_ok())
 }

@@ -2,6 +2,7 @@
 //! `nilo-settings` reads and judges the files, for the command too.
 
 use std::path::PathBuf;
+use std::sync::Once;
 
 use nilo_recorder::Privacy;
 use nilo_settings::{NOTICE_GIVEN, Settings, parse_interval};
@@ -41,6 +42,12 @@ pub(crate) fn configured_interval(py: Python<'_>) -> PyResult<Option<f64>> {
     }
     let nanos = settings(py)?.interval_nanos().map_err(value_error)?;
     Ok(nanos.map(secs))
+}
+
+/// The same, where it was not decided yet: for what is said many times.
+pub(crate) fn decide_privacy_once() {
+    static DECIDED: Once = Once::new();
+    DECIDED.call_once(decide_privacy);
 }
 
 /// Decides what the runs of this process may tell, and to whom. A file that cannot be used was reported by then.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nilo_runfile::append_event;
-use nilo_sample::Event;
+use nilo_sample::{Event, ProcessStatus};
 
 use crate::termination::EndsBySigterm;
 
@@ -32,15 +32,15 @@ impl RankEnd {
     }
 
     /// Only failures are told: a thousand ranks that end well add nothing to the run.
-    pub(crate) fn end(self, exit_code: Option<i32>) {
+    pub(crate) fn end(self, status: ProcessStatus) {
         if self.pid != std::process::id() {
             return;
         }
-        if exit_code.is_some_and(|code| code != 0) {
+        if status.signal.is_some() || status.exit_code.is_some_and(|code| code != 0) {
             let failed = Event::RankEnded {
                 rank: self.rank,
-                exit_code,
-                signal: None,
+                exit_code: status.exit_code,
+                signal: status.signal,
             };
             append_event(&self.run_dir, &failed).ok();
         }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nilo_recorder::{add_dirty_flag, describe_run, record_own_process, stand_by, stored_settings};
+use nilo_recorder::{
+    add_dirty_flag, describe_run, record_own_process, stand_by, stored_message, stored_settings,
+};
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
-use nilo_sample::{ABSENT, Event, Optimization, Provenance, RunMode, TypedRow};
+use nilo_sample::{ABSENT, Event, Optimization, ProcessStatus, Provenance, RunMode, TypedRow};
 use nilo_source::own_rank;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,7 +21,7 @@ use crate::exit_status::with_exit_status;
 use crate::flatten::{as_dict, flatten};
 use crate::number;
 use crate::phase_timer::nanos_of_phase;
-use crate::project::decide_privacy;
+use crate::project::{decide_privacy, decide_privacy_once};
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
 use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
@@ -129,7 +131,7 @@ impl Run {
         });
         let mut description =
             describe_run(RunMode::Python, command.clone(), name.unwrap_or(file), tags);
-        description.name = name.map(str::to_owned);
+        description.name = name.map(stored_message);
         description.resumes = resumes.and_then(|id| id.parse().ok());
         description.started_by_job = started_by_job.and_then(|id| id.parse().ok());
         let told: Provenance =
@@ -298,7 +300,9 @@ impl Run {
 
     /// Sets a mark.
     fn mark(&self, py: Python<'_>, text: Text) -> PyResult<()> {
-        self.event(py, &Event::Mark { text: text.0 })
+        decide_privacy_once();
+        let text = stored_message(&text);
+        self.event(py, &Event::Mark { text })
     }
 
     /// Attaches a file or bytes under a name. Wrong names and media types raise.
@@ -416,7 +420,7 @@ impl Run {
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
         let part = self.shared.take_part();
-        py.detach(|| part.end(exit_code));
+        py.detach(|| part.end(ProcessStatus::from_return_code(exit_code)));
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
@@ -430,8 +434,10 @@ impl Run {
         py.detach(|| {
             drop(sink);
             match at_exit && exit_code.is_none() && part.has_end() {
-                true => with_exit_status(move |status| part.end(status)),
-                false => part.end(exit_code),
+                true => {
+                    with_exit_status(move |code| part.end(ProcessStatus::from_return_code(code)))
+                }
+                false => part.end(ProcessStatus::from_return_code(exit_code)),
             }
         });
         outcome

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nilo_recorder::{OwnRecorder, StandbyRecorder};
 use nilo_runfile::{RunFolder, monotonic_nanos};
-use nilo_sample::{Ending, RunDescription, RunId, RunStatus};
+use nilo_sample::{Ending, ProcessStatus, RunDescription, RunId, RunStatus};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -72,16 +72,16 @@ impl RunRole {
         self.owned.is_some() || self.standby.is_some() || self.rank.is_some()
     }
 
-    pub(crate) fn end(self, exit_code: Option<i32>) {
+    pub(crate) fn end(self, status: ProcessStatus) {
         if let Some(owned) = self.owned {
-            owned.end(exit_code);
+            owned.end(status);
         }
         if let Some(standby) = self.standby {
-            standby.recorder.stop(exit_code);
+            standby.recorder.stop(status);
             drop(lock(&standby.by_sigterm).take());
         }
         if let Some(rank) = self.rank {
-            rank.end(exit_code);
+            rank.end(status);
         }
     }
 }
@@ -397,23 +397,27 @@ impl Ownership {
         }
     }
 
-    pub(crate) fn end(self, exit_code: Option<i32>) {
+    pub(crate) fn end(self, status: ProcessStatus) {
         if self.pid != std::process::id() {
             return;
         }
         match self.recorder {
-            Some(recorder) => drop(recorder.stop(exit_code)),
+            Some(recorder) => drop(recorder.stop(status)),
             None => {
                 let mut description = self.description;
                 let started = description.started_monotonic_nanos;
                 description.ending = Some(Ending {
-                    status: RunStatus::Exited,
-                    exit_code,
-                    signal: None,
+                    status: match status.signal {
+                        Some(_) => RunStatus::Killed,
+                        None => RunStatus::Exited,
+                    },
+                    exit_code: status.exit_code,
+                    signal: status.signal,
                     time_nanos: monotonic_nanos().saturating_sub(started),
                     oom: None,
                     left_running: Vec::new(),
                     recorder_death: None,
+                    lost_rank: None,
                 });
                 self.folder.write_description(&description).ok();
             }

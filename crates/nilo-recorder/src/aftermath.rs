@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use nilo_analysis::{EndingEvidence, judge_ending, with_failed_rank, written_ending};
+use nilo_analysis::{
+    EndingEvidence, judge_ending, with_failed_rank, with_lost_rank, written_ending,
+};
 use nilo_runfile::RunFolder;
 use nilo_sample::{
     Ending, Event, ProcessId, Recording, RunDescription, RunMode, Subject, TableSpec,
@@ -34,6 +36,15 @@ pub(crate) fn conclude(
 
 /// The ending of any run: the one written down, or a verdict from the files and from what this machine still knows.
 pub fn after_the_fact(recording: &Recording) -> Ending {
+    let is_same_boot = same_boot(&recording.description);
+    let is_gone = |id: &ProcessId| {
+        let now = process_id(&Roots::default(), id.pid);
+        !is_same_boot || now.ok() != Some(*id)
+    };
+    with_lost_rank(recording, ending_by_its_processes(recording), &is_gone)
+}
+
+fn ending_by_its_processes(recording: &Recording) -> Ending {
     let description = &recording.description;
     if let Some(ending) = written_ending(recording) {
         return ending;
@@ -146,6 +157,8 @@ fn empty(description: RunDescription) -> Recording {
         tables: vec![],
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,

@@ -54,7 +54,9 @@ pub use launch::LaunchError;
 pub use live::{LiveReading, Observer};
 pub use own_memory::{OwnMemory, OwnReading};
 pub use own_process::{OwnRecorder, record_own_process};
-pub use privacy::{Privacy, stored_command_line, stored_settings};
+pub use privacy::{
+    Privacy, stored_command_line, stored_exception, stored_message, stored_settings,
+};
 pub use provenance::add_dirty_flag;
 pub use recorder::describe_machine;
 pub use takeover::{StandbyRecorder, stand_by};

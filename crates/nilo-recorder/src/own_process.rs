@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
-use nilo_sample::{Ending, RunDescription};
+use nilo_sample::{Ending, ProcessStatus, RunDescription};
 use nilo_source::{Roots, own_rank};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -150,13 +150,14 @@ impl OwnRecorder {
 
     /// Takes a last reading, ends the recording and writes down how the program ended, as far as it knows itself.
     /// In a forked child it does nothing.
-    pub fn stop(self, exit_code: Option<i32>) -> Option<Ending> {
+    pub fn stop(self, status: ProcessStatus) -> Option<Ending> {
         if std::process::id() != self.pid {
             return None;
         }
         rustix::io::write(&self.stop, &1u64.to_ne_bytes()).ok();
         let mut aftermath = self.thread.join().unwrap_or_default();
-        aftermath.exit_code = exit_code;
+        aftermath.exit_code = status.exit_code;
+        aftermath.signal = status.signal;
         Some(conclude(&self.folder, self.description, aftermath))
     }
 }

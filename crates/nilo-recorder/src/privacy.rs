@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nilo_runfile::Access;
-use nilo_sample::ProcessInfo;
-use nilo_sample::redact::{redact_arguments, redact_settings, redact_tags, redact_text};
+use nilo_sample::redact::{
+    redact_arguments, redact_message, redact_settings, redact_tags, redact_text,
+};
+use nilo_sample::{ProcessInfo, UnhandledException};
 use nilo_source::command_text;
 
 static KEEP_SECRETS: AtomicBool = AtomicBool::new(false);
@@ -62,6 +64,23 @@ pub(crate) fn stored_name(name: &str) -> String {
         true => name.to_owned(),
         false => redact_text(name),
     }
+}
+
+/// What a person or a program said, as it may be stored: a mark, the name of a run.
+pub fn stored_message(text: &str) -> String {
+    match keeps_secrets() {
+        true => text.to_owned(),
+        false => redact_message(text),
+    }
+}
+
+/// An exception, likewise.
+pub fn stored_exception(mut exception: UnhandledException) -> UnhandledException {
+    exception.message = stored_message(&exception.message);
+    for cause in &mut exception.causes {
+        *cause = stored_message(cause);
+    }
+    exception
 }
 
 /// A program's settings as they may be stored.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, boot_id};
-use nilo_sample::{Ending, Event, ProcessId, Recording, RunDescription, RunStatus};
+use nilo_sample::{Ending, Event, ProcessId, ProcessStatus, Recording, RunDescription, RunStatus};
 use nilo_source::{Roots, process_id};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -92,7 +92,7 @@ impl StandbyRecorder {
 
     /// Stops waiting or recording. A rank that took over writes down how the run ended, as far as it knows.
     /// In a forked child it does nothing.
-    pub fn stop(self, exit_code: Option<i32>) {
+    pub fn stop(self, status: ProcessStatus) {
         if std::process::id() != self.pid {
             return;
         }
@@ -111,7 +111,8 @@ impl StandbyRecorder {
                 self.folder.write_description(&description).ok();
             }
             None => {
-                evidence.exit_code = exit_code;
+                evidence.exit_code = status.exit_code;
+                evidence.signal = status.signal;
                 conclude(&self.folder, description, evidence);
             }
         }

@@ -210,7 +210,7 @@ fn copy(
             Ok(0) => return Ok(copied),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(RunfileError::io("read what to attach", path)(error)),
+            Err(error) => return Err(RunfileError::io("read the bytes for", path)(error)),
         };
         copied.bytes += count as u64;
         if copied.bytes > room.bytes {

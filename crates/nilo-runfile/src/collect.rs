@@ -94,6 +94,9 @@ pub(crate) struct Collector<'a> {
     events: Vec<TimedEvent>,
     stacks: StackCollector,
     written_until_nanos: u64,
+    /// Of the present writer: the time of its last row, and its rank.
+    writer_until_nanos: u64,
+    writer_rank: Option<u32>,
     /// Rows that are still in blocks.
     packed: Vec<PackedRows>,
     /// Large tables are thinned to this many pixels.
@@ -115,6 +118,8 @@ impl<'a> Collector<'a> {
             events: Vec::new(),
             stacks: StackCollector::default(),
             written_until_nanos: 0,
+            writer_until_nanos: 0,
+            writer_rank: None,
             packed: Vec::new(),
             pixels: None,
             thinned_nanos: 0,
@@ -141,6 +146,19 @@ impl<'a> Collector<'a> {
     pub(crate) fn begin_writer(&mut self, writer: &str) {
         self.writer = writer.to_owned();
         self.by_number.clear();
+        self.writer_until_nanos = 0;
+        self.writer_rank = None;
+    }
+
+    /// The rank that the present writer has, and the time of its last row.
+    pub(crate) fn writer_rank(&self) -> Option<(u32, u64)> {
+        Some((self.writer_rank?, self.writer_until_nanos))
+    }
+
+    #[inline]
+    fn note_row(&mut self, time_nanos: u64) {
+        self.writer_until_nanos = self.writer_until_nanos.max(time_nanos);
+        self.written_until_nanos = self.written_until_nanos.max(time_nanos);
     }
 
     /// Takes in one record of a file.
@@ -187,13 +205,14 @@ impl<'a> Collector<'a> {
     }
 
     fn declare<'d>(
-        &self,
+        &mut self,
         table: u32,
         spec_json: &[u8],
         declared: &'d mut Declared,
     ) -> Option<&'d mut DeclaredTable> {
         let spec: TableSpec = serde_json::from_slice(spec_json).ok()?;
         let only = self.column.and_then(|column| spec.column(column));
+        self.writer_rank = self.writer_rank.or(spec.rank);
         let has_column = self.column.is_none() || only.is_some();
         let entry = DeclaredTable {
             is_wanted: has_column && (self.keep)(&spec),
@@ -227,7 +246,7 @@ impl<'a> Collector<'a> {
                 table.spec.columns.len()
             ));
         }
-        self.written_until_nanos = self.written_until_nanos.max(shift.apply(row.time_nanos));
+        self.note_row(shift.apply(row.time_nanos));
         if !table.is_wanted {
             return;
         }
@@ -259,7 +278,7 @@ impl<'a> Collector<'a> {
         let table = self
             .declare(entry.table, &entry.spec_json, &mut declared)
             .ok_or("the declaration is unreadable")?;
-        self.written_until_nanos = self.written_until_nanos.max(shift.apply(entry.last_time));
+        self.note_row(shift.apply(entry.last_time));
         if !table.is_wanted {
             return Ok(());
         }

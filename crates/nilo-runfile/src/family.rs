@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpec};
+use nilo_sample::{Event, ProcessId, Recording, RunDescription, RunMode, TableSpec, TimedEvent};
 
 use crate::collect::RowsWanted;
 use crate::error::RunfileError;
@@ -110,6 +110,7 @@ impl RunFolder {
         keep: &dyn Fn(&TableSpec) -> bool,
         column: Option<&str>,
     ) {
+        recording.is_job_open = !has_end(of_job);
         let mut part = part_of_job(recording, of_job, &self.writers(&recording.description));
         let until = &mut recording.written_until_nanos;
         *until = part.until_nanos.max(*until);
@@ -157,6 +158,7 @@ impl RunFolder {
                 recording.tables.append(&mut inner.tables);
                 recording.events.append(&mut inner.events);
                 recording.damage.append(&mut inner.damage);
+                recording.ranks.append(&mut inner.ranks);
                 let until = &mut recording.written_until_nanos;
                 *until = inner.written_until_nanos.max(*until);
                 let thinned = &mut recording.thinned_nanos;
@@ -181,6 +183,12 @@ impl RunFolder {
         }
         recording.events.sort_by_key(|event| event.time_nanos);
     }
+}
+
+/// Whether a job's recorder said that it was over.
+fn has_end(job: &Recording) -> bool {
+    let is_end = |event: &TimedEvent| matches!(event.event, Event::CommandEnded { .. });
+    job.description.ending.is_some() || job.events.iter().any(is_end)
 }
 
 /// The runs inside the job of a folder.

@@ -6,16 +6,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilo_sample::{Recording, RunDescription, RunMode, TableSpec, TimedEvent};
+use nilo_sample::{RecordedRank, Recording, RunDescription, RunMode, TableSpec, TimedEvent};
 
 use crate::axis::TimeAxis;
 use crate::blocks::{BlockPlace, collect_block, list_blocks};
+use crate::clock;
 use crate::collect::{Collected, Collector, Declared, RowsWanted, Tally};
 use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
 use crate::joined_recorders::join_recorders;
 use crate::names::{self, StreamFiles};
+use crate::run_writers::{newest_header, writer_of};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
 
 /// A folder in which a segment is missing is listed again until this many times in all.
@@ -46,6 +48,7 @@ pub(crate) fn load_inside(
     let mut damage = Vec::new();
     let mut dropped_rows = 0;
     let mut dropped_program_rows = 0;
+    let mut ranks = Vec::new();
     for (writer, stream) in &files.streams {
         collector.begin_writer(writer);
         let dropped = load_stream(
@@ -58,6 +61,7 @@ pub(crate) fn load_inside(
             &mut damage,
         );
         dropped_rows += dropped;
+        ranks.extend(rank_of_stream(&collector, stream, own));
         if !names::is_recorder(writer) {
             dropped_program_rows += dropped;
         }
@@ -93,11 +97,30 @@ pub(crate) fn load_inside(
         tables,
         events,
         stacks: stacks.into_tree(),
+        is_job_open: false,
+        ranks,
         written_until_nanos,
         thinned_nanos,
         dropped_rows,
         dropped_program_rows,
         damage,
+    })
+}
+
+/// The process of a stream that has just been read, where it is a rank of the run on the machine that this began on.
+fn rank_of_stream(
+    collector: &Collector<'_>,
+    stream: &StreamFiles,
+    told: &RunDescription,
+) -> Option<RecordedRank> {
+    let (rank, written_until_nanos) = collector.writer_rank()?;
+    let header = newest_header(stream)?;
+    let is_here = clock::boot_id_bytes(&told.boot_id) == Some(header.clock.boot_id);
+    is_here.then(|| RecordedRank {
+        rank,
+        id: writer_of(&header),
+        written_until_nanos,
+        has_left: header.closed_len > 0,
     })
 }
 

@@ -182,10 +182,11 @@ fn event(
     window: TimeWindow,
 ) -> Option<Event> {
     let is_told = match &timed.event {
-        Event::ProcessStarted { id, .. } => was_there(id) && timed.time_nanos <= window.to,
-        Event::ProcessRenamed { id, .. } | Event::ProcessEnded { id, .. } => {
-            was_there(id) && window.holds(timed.time_nanos)
+        // The name in force is the one that a process had when the run began: launchers fork, and `exec` only then.
+        Event::ProcessStarted { id, .. } | Event::ProcessRenamed { id, .. } => {
+            was_there(id) && timed.time_nanos <= window.to
         }
+        Event::ProcessEnded { id, .. } => was_there(id) && window.holds(timed.time_nanos),
         // The command's status is the run's where the run is the command and did not tell its own.
         Event::CommandEnded { .. } => is_command,
         Event::LimitChanged { .. } | Event::GpuFound { .. } | Event::Blind { .. } => {

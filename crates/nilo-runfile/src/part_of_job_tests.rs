@@ -33,6 +33,7 @@ fn description(started_secs: u64, ended_secs: Option<u64>) -> RunDescription {
         oom: None,
         left_running: vec![],
         recorder_death: None,
+        lost_rank: None,
     });
     description
 }
@@ -44,6 +45,8 @@ fn run(started_secs: u64, ended_secs: Option<u64>) -> Recording {
         tables: vec![],
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,
@@ -145,6 +148,8 @@ fn sweep() -> Recording {
             started(6, 4, 1),
         ],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,

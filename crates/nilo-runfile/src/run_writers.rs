@@ -49,7 +49,7 @@ impl RunFolder {
     }
 }
 
-fn writer_of(header: &SegmentHeader) -> ProcessId {
+pub(crate) fn writer_of(header: &SegmentHeader) -> ProcessId {
     ProcessId {
         pid: header.pid,
         start_ticks: header.pid_start_ticks,
@@ -66,13 +66,16 @@ pub(crate) fn recorder_of(told: &RunDescription) -> ProcessId {
 /// The header of the newest file of each stream.
 fn stream_headers(folder: &Path) -> impl Iterator<Item = SegmentHeader> {
     let files = names::list(folder).unwrap_or_default();
-    files.streams.into_values().filter_map(newest_header)
+    files
+        .streams
+        .into_values()
+        .filter_map(|stream| newest_header(&stream))
 }
 
-fn newest_header(stream: StreamFiles) -> Option<SegmentHeader> {
-    let segments = stream.segments.into_values().rev();
+pub(crate) fn newest_header(stream: &StreamFiles) -> Option<SegmentHeader> {
+    let segments = stream.segments.values().rev();
     let segments = segments.map(|path| (path, Magic::Segment));
-    let compacted = stream.compacted.into_iter();
+    let compacted = stream.compacted.iter();
     let mut files = segments.chain(compacted.map(|path| (path, Magic::Compacted)));
-    files.find_map(|(path, magic)| Some(open_with_header(&path, magic).ok()?.1))
+    files.find_map(|(path, magic)| Some(open_with_header(path, magic).ok()?.1))
 }

@@ -217,6 +217,7 @@ fn what_a_program_closed_itself_has_no_torn_tail() {
             oom: None,
             left_running: vec![],
             recorder_death: None,
+            lost_rank: None,
         });
         change(&mut description);
         scratch.run.write_description(&description).unwrap();

@@ -257,6 +257,7 @@ fn the_description_is_replaced_without_a_free_inode() {
             oom: None,
             left_running: Vec::new(),
             recorder_death: None,
+            lost_rank: None,
         });
         run.write_description(&described).unwrap();
         assert_eq!(run.describe().unwrap(), described);

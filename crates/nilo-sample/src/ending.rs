@@ -97,6 +97,37 @@ pub struct Ending {
     /// The recorder died before the run was over, where that is why nobody saw its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder_death: Option<RecorderDeath>,
+    /// The rank that ended without a word before the others were stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_rank: Option<LostRank>,
+}
+
+/// A rank of a distributed run that ended without a word, as when it is killed; the launcher then stopped the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct LostRank {
+    /// Which one.
+    pub rank: u32,
+    /// When it was gone, as far as that was seen, in nanoseconds since the run began.
+    pub time_nanos: u64,
+}
+
+/// The status of a process that has ended, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessStatus {
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl ProcessStatus {
+    /// As Python's `subprocess` has it: -2 is an end by signal 2.
+    pub fn from_return_code(code: Option<i32>) -> ProcessStatus {
+        ProcessStatus {
+            exit_code: code.filter(|code| *code >= 0),
+            signal: code.filter(|code| *code < 0).map(i32::wrapping_neg),
+        }
+    }
 }
 
 /// The recorder, `nilo` itself, died before the run was over: what came after is not recorded.

@@ -39,6 +39,8 @@ pub fn recording() -> Recording {
         tables: vec![],
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,

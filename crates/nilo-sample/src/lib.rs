@@ -28,14 +28,14 @@ pub mod usage;
 pub mod words;
 
 pub use alert::{Alert, AlertKind, Severity};
-pub use ending::{Certainty, Ending, OomKill, RecorderDeath, RunStatus};
+pub use ending::{Certainty, Ending, LostRank, OomKill, ProcessStatus, RecorderDeath, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use exception::{CodePlace, UnhandledException};
 pub use limit::{Limit, LimitSource};
 pub use optimization::Optimization;
 pub use process::{ProcessId, ProcessInfo};
 pub use provenance::{GitState, Provenance};
-pub use recording::{NO_STEP, RecordedTable, Recording, SeriesView};
+pub use recording::{NO_STEP, RecordedRank, RecordedTable, Recording, SeriesView};
 pub use run::{RunDescription, RunId, SlurmJobId};
 pub use run_mode::RunMode;
 pub use setting::setting_text;

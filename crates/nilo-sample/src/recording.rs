@@ -1,6 +1,7 @@
 //! A run in memory: what the run file's reader hands to analysis and views.
 
 use crate::event::TimedEvent;
+use crate::process::ProcessId;
 use crate::run::RunDescription;
 use crate::stack::StackTree;
 use crate::table::{Subject, TableSpec, is_absent};
@@ -66,6 +67,19 @@ impl RecordedTable {
     }
 }
 
+/// A process that wrote to a run as a rank of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedRank {
+    /// Which one.
+    pub rank: u32,
+    /// The process.
+    pub id: ProcessId,
+    /// The time of the last row that it wrote.
+    pub written_until_nanos: u64,
+    /// It closed its file: it ended in good order, or at least said how.
+    pub has_left: bool,
+}
+
 /// A run, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
@@ -77,6 +91,10 @@ pub struct Recording {
     pub events: Vec<TimedEvent>,
     /// The stacks that rows name, of all writers.
     pub stacks: StackTree,
+    /// It lies in a job whose recorder did not say how that ended: it is at work, or it died.
+    pub is_job_open: bool,
+    /// The ranks that wrote to it on the machine that it began on.
+    pub ranks: Vec<RecordedRank>,
     /// The time of the last row in the files, also of tables that were not wanted; of a run inside a job, also when the last of its ranks left it.
     pub written_until_nanos: u64,
     /// Large tables were thinned for a picture: rows of a table that are no further apart than this had others between them. 0 where all rows were read.

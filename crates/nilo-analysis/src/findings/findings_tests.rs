@@ -28,6 +28,7 @@ pub(super) fn ending(secs: u64) -> Ending {
         oom: None,
         left_running: vec![],
         recorder_death: None,
+        lost_rank: None,
     }
 }
 

@@ -40,21 +40,24 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
             secs(missing)
         ),
         evidence: vec![evidence.to_owned()],
-        advice: vec![advice.to_owned()],
+        advice: advice.into_iter().map(str::to_owned).collect(),
     })
 }
 
 /// Why memory ends early, and what to do about it.
-fn cause(recording: &Recording) -> (&'static str, &'static str) {
+fn cause(recording: &Recording) -> (&'static str, Option<&'static str>) {
+    if recording.is_job_open {
+        return ("the recorder of the job died before the run was over", None);
+    }
     let has_job = recording.description.parent.is_some();
     match has_job || recording.description.mode == RunMode::Run {
         true => (
             "the recording of the job had ended, and processes that it left running logged on",
-            "record until the last process has ended with `nilo run --wait-all -- COMMAND`",
+            Some("record until the last process has ended with `nilo run --wait-all -- COMMAND`"),
         ),
         false => (
             "the process that recorded the memory ended before the others",
-            "record the whole job with `nilo run -- COMMAND`",
+            Some("record the whole job with `nilo run -- COMMAND`"),
         ),
     }
 }
@@ -85,6 +88,14 @@ mod tests {
         recording.description.parent = Some(recording.description.id.clone());
         let advice = find(&recording).unwrap().advice;
         assert!(advice[0].contains("--wait-all"), "{advice:?}");
+        recording.is_job_open = true;
+        let found = find(&recording).unwrap();
+        assert!(
+            found.evidence[0].contains("recorder of the job died"),
+            "{found:?}"
+        );
+        assert!(found.advice.is_empty(), "{found:?}");
+        recording.is_job_open = false;
         recording.description.parent = None;
         recording.description.mode = RunMode::Run;
         assert_eq!(find(&recording).unwrap().advice, advice);

@@ -52,6 +52,7 @@ mod tests {
             let ending = Ending {
                 status: RunStatus::Lost,
                 exit_code: None,
+                lost_rank: None,
                 recorder_death: Some(RecorderDeath {
                     pid: 4,
                     recorded_until_nanos: 3 * SECOND,

@@ -27,7 +27,7 @@ pub(crate) use memory::summarize_memory;
 use nilo_advice::{Facts, Recommendation};
 use nilo_sample::units::to_secs;
 use nilo_sample::{
-    Alert, Ending, Optimization, RecorderDeath, Recording, RunMode, RunStatus, Severity,
+    Alert, Ending, LostRank, Optimization, RecorderDeath, Recording, RunMode, RunStatus, Severity,
 };
 use processes::summarize_processes;
 use recommendations::take_over_advice;
@@ -98,6 +98,9 @@ pub struct Summary {
     /// The rank of a distributed run that failed first, unless the first to end was told to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_rank: Option<FailedRank>,
+    /// The rank of a distributed run that ended without a word, as when it is killed; the others were stopped by SIGTERM then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_rank: Option<LostRank>,
     /// From start to end.
     pub duration_secs: f64,
     /// Memory ran out: the kernel killed, or an exception says so. A kill of which it is not sure that it was the job's is here too.
@@ -222,6 +225,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
         exit_code: ending.exit_code,
         signal: ending.signal,
         failed_rank: failed_rank(recording).map(|rank| rank.within(to_secs(duration_nanos))),
+        lost_rank: ending.lost_rank,
         duration_secs: to_secs(duration_nanos),
         oom: OomSummary::of(ran_out.as_ref(), ending.oom.as_ref()),
         exception: ending_exception(recording, ending).map(ExceptionSummary::of),

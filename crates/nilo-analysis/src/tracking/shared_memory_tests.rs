@@ -88,6 +88,7 @@ fn told_as_leak(run: &Recording) -> Vec<Finding> {
         oom: None,
         left_running: vec![],
         recorder_death: None,
+        lost_rank: None,
     };
     let mut findings = crate::summarize(run, &ending).findings;
     findings.retain(|finding| ["leak", "growth"].contains(&finding.kind));

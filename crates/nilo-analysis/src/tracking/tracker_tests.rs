@@ -385,6 +385,7 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
         oom: None,
         left_running: Vec::new(),
         recorder_death: None,
+        lost_rank: None,
     };
     run.description.ending = Some(ended(RunStatus::Detached));
     assert_eq!(used(&run), 300.0, "it goes on without us");

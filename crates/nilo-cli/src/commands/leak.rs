@@ -3,6 +3,7 @@
 use nilo_answer::diagnosis::Diagnosis;
 use nilo_answer::growths::GrowthFindings;
 use nilo_answer::leak::LeakAnswer;
+use nilo_runfile::list_runs;
 use nilo_sample::units::MIB;
 use nilo_sample::words::duration_in_words;
 
@@ -41,7 +42,10 @@ fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> Result<bool, Fai
         return Ok(false);
     }
     let root = existing_root(&judged.place, settings)?;
-    Ok(known_runs(&root).is_empty())
+    // Of a run that is damaged the user wants to know that.
+    let mut found = list_runs(&root).into_iter();
+    let is_damaged = found.any(|run| run.and_then(|run| run.describe()).is_err());
+    Ok(known_runs(&root).is_empty() && !is_damaged)
 }
 
 /// The threshold in bytes.

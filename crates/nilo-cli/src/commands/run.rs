@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use nilo_recorder::{CommandSettings, RecorderError, run_command};
+use nilo_recorder::{CommandSettings, RecorderError, run_command, stored_message};
 use nilo_runfile::RunFolder;
 use nilo_sample::printable::text_of_bytes;
 use nilo_sample::{Ending, RunMode};
@@ -63,7 +63,7 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
     let given = args.name.clone().filter(|name| !name.is_empty());
     let name = given.clone().unwrap_or_else(|| program_name(&words));
     let mut description = describe(RunMode::Run, words, &name, sampling);
-    description.name = given;
+    description.name = given.as_deref().map(stored_message);
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
         return Err(run_unrecorded(&args.command));

@@ -101,7 +101,7 @@ fn mention_runs_elsewhere(root: &Path) {
             count => (format!("{count} runs"), "are"),
         };
         note(&format!(
-            "{runs} of this folder {are} in {0}, because this folder could not be written: nilo runs --dir {0}",
+            "{runs} of this folder {are} in {0}, because the folder for runs here could not be used: nilo runs --dir {0}",
             folder.display()
         ));
     }

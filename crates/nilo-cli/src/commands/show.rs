@@ -21,6 +21,9 @@ use crate::text::summary::{FEW, write_summary};
 use crate::text::table::{left, right, write_table};
 use crate::wrap::WrappingWriter;
 
+/// A mark is a label: longer ones are whole in JSON.
+const MARK_CHARS: usize = 200;
+
 pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (recording, ending) = load(&folder)?;
@@ -74,7 +77,8 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             write_runs_inside(&mut out, screen, &folder)?;
             write_attachments(&mut out, screen, &summary, most)?;
             for mark in summary.marks.iter().take(20) {
-                writeln!(out, "mark at {:.1} s: {}", mark.secs, printable(&mark.text))?;
+                let text = one_line(&mark.text, MARK_CHARS);
+                writeln!(out, "mark at {:.1} s: {text}", mark.secs)?;
             }
         }
     }

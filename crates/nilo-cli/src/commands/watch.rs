@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use nilo_recorder::{WatchEnd, WatchSettings, stored_command_line, watch_processes};
+use nilo_recorder::{
+    WatchEnd, WatchSettings, stored_command_line, stored_message, watch_processes,
+};
 use nilo_sample::RunMode;
 use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 
@@ -56,7 +58,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         name.as_deref().unwrap_or("watch"),
         sampling,
     );
-    description.name = given;
+    description.name = given.as_deref().map(stored_message);
     description.interval_nanos = interval_nanos;
     let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
         return Err(Failure::new("cannot record: no writable folder")

@@ -229,8 +229,12 @@ impl WatchedSession {
 
     fn say_how_it_ended(&self) {
         if self.has_run_out() {
+            let killed = match self.target.pids.len() {
+                1 => "it or one of its child processes",
+                _ => "one of them or of their child processes",
+            };
             warn(&format!(
-                "{} ran out of memory: the kernel killed it or one of its child processes",
+                "{} ran out of memory: the kernel killed {killed}",
                 self.target.label
             ));
         }

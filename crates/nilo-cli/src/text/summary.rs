@@ -7,7 +7,7 @@ use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, LimitUse, Summary};
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
-use nilo_sample::{RecorderDeath, RunMode, RunStatus};
+use nilo_sample::{LostRank, RecorderDeath, RunMode, RunStatus};
 
 use crate::screen::Screen;
 use crate::text::advice::write_advice;
@@ -113,6 +113,13 @@ fn write_ending(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::
         let text = format!(
             "rank {rank} exited with {exit_code} after {}",
             format_duration((secs * 1e9) as u64)
+        );
+        write_line(out, "First Failure", &text)?;
+    }
+    if let Some(LostRank { rank, time_nanos }) = summary.lost_rank {
+        let text = format!(
+            "rank {rank} ended without a word after {}; the others were then stopped by SIGTERM",
+            format_duration(time_nanos)
         );
         write_line(out, "First Failure", &text)?;
     }
@@ -312,6 +319,9 @@ fn ending_words(summary: &Summary) -> String {
             let reason = summary.recorder.dropped_reason.as_deref();
             let reason = reason.unwrap_or("samples could not be stored");
             format!("its end was not recorded: {}", one_line(reason, 200))
+        }
+        _ if summary.lost_rank.is_some() => {
+            "unknown: a rank ended without a word, as when it is killed".to_owned()
         }
         _ => match &summary.recorder_death {
             Some(death) => format!("unknown: {}", recorder_death_words(death)),

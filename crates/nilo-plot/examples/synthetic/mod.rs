@@ -50,6 +50,8 @@ pub fn empty(name: &str) -> Recording {
         tables: vec![],
         events: vec![],
         stacks: Default::default(),
+        is_job_open: false,
+        ranks: Vec::new(),
         written_until_nanos: 0,
         thinned_nanos: 0,
         dropped_rows: 0,
@@ -187,6 +189,7 @@ pub fn ending(status: RunStatus, secs: f64) -> Ending {
         oom: None,
         left_running: vec![],
         recorder_death: None,
+        lost_rank: None,
     }
 }
 

@@ -16,7 +16,7 @@ mod settings;
 use known_look::{hide_known, hide_url_password};
 use names::SCHEMES;
 use program::{Program, ShortOption, is_port_mapping};
-use secret_name::is_secret_name;
+use secret_name::{is_secret_name, is_signature};
 
 pub use settings::{redact_settings, redact_tags};
 
@@ -49,6 +49,17 @@ pub fn redact_text(text: &str) -> String {
     Redactor::default().argument(text)
 }
 
+/// What a program or a person said, without its secrets: an exception's message, a mark, the name of a run.
+///
+/// As in a command line, but for what ordinary sentences say: "unexpected token: x", "missing key: y", `sorted(key=len)`.
+pub fn redact_message(text: &str) -> String {
+    let mut hider = Redactor {
+        is_prose: true,
+        ..Redactor::default()
+    };
+    hider.argument(text)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Expects {
     #[default]
@@ -71,6 +82,8 @@ enum Expects {
 struct Redactor {
     expects: Expects,
     program: Program,
+    /// Sentences, in which some names announce nothing.
+    is_prose: bool,
 }
 
 impl Redactor {
@@ -222,12 +235,17 @@ impl Redactor {
     fn assignments(&mut self, word: &str) -> String {
         let mut hidden = String::with_capacity(word.len());
         let separators = ['?', '&', ';', ','];
+        let address = word.find("://");
+        let query = address.and_then(|at| word[at..].find('?').map(|found| at + found));
+        let mut start = 0;
         for part in word.split_inclusive(separators) {
             let (body, tail) = match part.chars().last().filter(|c| separators.contains(c)) {
                 Some(c) => part.split_at(part.len() - c.len_utf8()),
                 None => (part, ""),
             };
-            let at = secret_assignment(body);
+            let is_in_query = query.is_some_and(|query| start > query);
+            start += part.len();
+            let at = self.secret_assignment(body, is_in_query);
             match at {
                 Some(at) if letters(&body[at + 1..]).is_empty() && body[at..].starts_with(':') => {
                     // `Authorization:` with its value in the next word.
@@ -244,6 +262,28 @@ impl Redactor {
         }
         hidden
     }
+
+    /// Where the first secret of `NAME=VALUE` is assigned; the value may have names of its own, as in `--conf={"token":"X"}`.
+    fn secret_assignment(&self, text: &str, is_in_query: bool) -> Option<usize> {
+        let mut start = 0;
+        text.match_indices(['=', ':']).find_map(|(at, sign)| {
+            let name = &text[start..at];
+            start = at + 1;
+            let is_secret = is_secret_name(name) || (is_in_query && is_signature(name));
+            let is_spared = self.is_prose && announces_nothing(name, sign);
+            (!text[at..].starts_with("://") && is_secret && !is_spared).then_some(at)
+        })
+    }
+}
+
+/// Names that sentences have for other things.
+fn announces_nothing(name: &str, sign: &str) -> bool {
+    let name = letters(name).to_ascii_lowercase();
+    match name.as_str() {
+        "key" | "pass" | "auth" => true,
+        "token" => sign == ":",
+        _ => false,
+    }
 }
 
 /// `--password=X Y Z` as one argument, where the secret goes on to its end.
@@ -257,16 +297,6 @@ fn long_option_with_secret(argument: &str) -> Option<String> {
 fn find_comma_between_quotes(text: &str) -> Option<usize> {
     let at = |separator: &str| text.find(separator).map(|start| start + 1);
     at("\",\"").into_iter().chain(at("','")).min()
-}
-
-/// Where the first secret of `NAME=VALUE` is assigned; the value may have names of its own, as in `--conf={"token":"X"}`.
-fn secret_assignment(text: &str) -> Option<usize> {
-    let mut start = 0;
-    text.match_indices(['=', ':']).find_map(|(at, _)| {
-        let name = &text[start..at];
-        start = at + 1;
-        (!text[at..].starts_with("://") && is_secret_name(name)).then_some(at)
-    })
 }
 
 /// Quotes and brackets stay, so that a script still reads as one.
@@ -295,6 +325,21 @@ fn hide(value: &str) -> String {
         &value[..start],
         &value[start + bare.len()..]
     )
+}
+
+/// Addresses without their secrets, in any text: passwords before the host, keys and signatures in the query.
+fn hide_in_addresses(text: &str) -> String {
+    let words = text.split_inclusive(char::is_whitespace);
+    let hide_in = |part: &str| {
+        let (word, gap) = part.split_at(part.trim_end().len());
+        let mut hidden = hide_url_password(word);
+        let address = hidden.find("://");
+        if address.is_some_and(|at| hidden[at..].contains('?')) {
+            hidden = Redactor::default().assignments(&hidden);
+        }
+        hidden + gap
+    };
+    words.map(hide_in).collect()
 }
 
 fn letters(word: &str) -> &str {

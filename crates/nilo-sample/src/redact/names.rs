@@ -34,6 +34,57 @@ pub(super) const NOT_BEFORE_PASS: &[&str] = &[
     "tres", "under",
 ];
 
+/// What stands before `pass` in names of passwords: `--db-pass`, `smtp_pass`.
+pub(super) const BEFORE_PASS: &[&str] = &[
+    "account",
+    "admin",
+    "auth",
+    "broker",
+    "cert",
+    "clickhouse",
+    "database",
+    "db",
+    "docker",
+    "elastic",
+    "email",
+    "ftp",
+    "http",
+    "imap",
+    "jdbc",
+    "kafka",
+    "keystore",
+    "ldap",
+    "login",
+    "mail",
+    "mongo",
+    "mongodb",
+    "mqtt",
+    "my",
+    "mysql",
+    "neo4j",
+    "pg",
+    "postgres",
+    "proxy",
+    "rabbitmq",
+    "redis",
+    "registry",
+    "root",
+    "sftp",
+    "smtp",
+    "sql",
+    "ssh",
+    "ssl",
+    "sudo",
+    "tls",
+    "user",
+    "vault",
+    "vnc",
+    "vpn",
+];
+
+/// What stands before `pat`, a personal access token, beside the services: `--github-pat`.
+pub(super) const BEFORE_PAT: &[&str] = &["ado", "bitbucket", "devops", "docker", "git", "jira"];
+
 /// Services whose key is a secret where it follows their name: `--wandb-key`, `--openai_key`.
 pub(super) const SERVICES: &[&str] = &[
     "anthropic",

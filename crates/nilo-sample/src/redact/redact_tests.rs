@@ -295,6 +295,86 @@ fn what_training_scripts_say_stays() {
 }
 
 #[test]
+fn names_of_passwords_and_parameters_of_signed_addresses_are_recognised() {
+    for (line, expected) in [
+        (
+            "t.py|--db-pass|x|--db_pass=x|smtpPass=x",
+            "t.py|--db-pass|***|--db_pass=***|smtpPass=***",
+        ),
+        (
+            "t.py|--github-pat|x|--bearer|x|gitlab_pat=x",
+            "t.py|--github-pat|***|--bearer|***|gitlab_pat=***",
+        ),
+        (
+            "t.py|https://h/b?sv=1&sig=aB%2F&se=2|--out=s3",
+            "t.py|https://h/b?sv=1&sig=***&se=2|--out=s3",
+        ),
+        (
+            "t.py|--data=https://h/b?X-Amz-Credential=A/1&X-Amz-Date=2&X-Amz-Signature=0a",
+            "t.py|--data=https://h/b?X-Amz-Credential=***&X-Amz-Date=2&X-Amz-Signature=***",
+        ),
+        (
+            "t.py|https://h/?X-Goog-Signature=0a",
+            "t.py|https://h/?X-Goog-Signature=***",
+        ),
+    ] {
+        assert_eq!(hidden(line), expected);
+    }
+    let line = "t.py|--bypass|1|--pass-through|x|--patience|3|--passes|2|--path|/a|--two-pass=1|--first-pass|x|--sig=9|--signature=f|--pat|x*|--file-pat=y";
+    assert_eq!(hidden(line), line);
+    let mut settings = serde_json::from_value(serde_json::json!({
+        "db_pass": "x", "data": "see https://h/b?a=1&sig=x and https://u:x@h/", "patience": "3", "forward_pass": "fused",
+    }))
+    .expect("an object");
+    redact_settings(&mut settings);
+    assert_eq!(
+        serde_json::to_value(settings).expect("JSON"),
+        serde_json::json!({
+            "db_pass": "***", "data": "see https://h/b?a=1&sig=*** and https://u:***@h/", "patience": "3", "forward_pass": "fused",
+        })
+    );
+}
+
+#[test]
+fn messages_lose_their_secrets_and_nothing_else() {
+    for (text, expected) in [
+        (
+            "401 for https://me:SEKRET@host/ Authorization: Bearer X9",
+            "401 for https://me:***@host/ Authorization: Bearer ***",
+        ),
+        (
+            "bad headers {'Authorization': 'Bearer X9', 'Accept': '*/*'}",
+            "bad headers {'Authorization': 'Bearer ***', 'Accept': '*/*'}",
+        ),
+        (
+            "refused hf_abcdefghijklmnopqrstuvwxyz01234567.",
+            "refused ***",
+        ),
+        (
+            "password=x now, --db-pass x",
+            "password=*** now, --db-pass ***",
+        ),
+        ("login failed\npassword: x", "login failed\npassword: ***"),
+        (
+            "get https://h/b?sig=x failed",
+            "get https://h/b?sig=*** failed",
+        ),
+    ] {
+        assert_eq!(redact_message(text), expected);
+    }
+    for text in [
+        "Unexpected token: '}' at line 3, key: conv1.weight",
+        "Missing key(s) in state_dict: \"a.weight\", \"b.bias\".",
+        "sorted() got key=len; KeyError: 'api_key'",
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB",
+        "epoch 3: two passes, patience 5, bypass on, see https://host/path?page=2",
+        "The first pass: done; max_tokens=512 pad_token=<pad>",
+    ] {
+        assert_eq!(redact_message(text), text);
+    }
+}
+
+#[test]
 fn hiding_twice_changes_nothing() {
     let once = redact_text("a --token b KEY=c https://u:p@h Authorization: Basic x");
     assert_eq!(redact_text(&once), once);

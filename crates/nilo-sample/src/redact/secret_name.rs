@@ -1,7 +1,8 @@
 //! Whether a name announces a secret: that of an option, a variable, a header or a setting.
 
 use super::names::{
-    NOT_BEFORE_PASS, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES, TEXT_TOKENS,
+    BEFORE_PASS, BEFORE_PAT, NOT_BEFORE_PASS, SECRET_ENDS, SECRET_KEYS, SECRET_WORDS, SERVICES,
+    TEXT_TOKENS,
 };
 
 /// Whether a value under this name is a secret: `--hf-token`, `WANDB_API_KEY`, `X-Api-Key`, `apiKey`.
@@ -32,20 +33,24 @@ pub(super) fn is_secret_name(name: &str) -> bool {
             .any(|word| word != "token" && SECRET_WORDS.contains(&word.as_str()));
         return !(only_token && has(TEXT_TOKENS));
     }
-    let is_of_service = words
-        .iter()
-        .rev()
-        .nth(1)
-        .is_some_and(|word| SERVICES.contains(&word.as_str()));
+    let before = words.iter().rev().nth(1);
+    let follows = |list: &[&str]| before.is_some_and(|word| list.contains(&word.as_str()));
+    let is_of_service = follows(SERVICES);
     match last.as_str() {
-        "auth" | "pw" => true,
+        "auth" | "bearer" | "pw" => true,
         // `--forward-pass` and `PWD` are none.
-        "pass" => is_variable || words.len() == 1,
-        "pat" => is_variable,
+        "pass" => is_variable || words.len() == 1 || follows(BEFORE_PASS),
+        "pat" => is_variable || is_of_service || follows(BEFORE_PAT),
         "pwd" => !is_variable || words.len() > 1,
         "key" => words.len() == 1 || is_variable || is_of_service || has(SECRET_KEYS),
         _ => false,
     }
+}
+
+/// Whether a parameter of an address is what opens it: `sig`, `X-Amz-Signature`. Elsewhere these names mean other things.
+pub(super) fn is_signature(name: &str) -> bool {
+    let words = words_of(name);
+    matches!(words.last().map(String::as_str), Some("sig" | "signature"))
 }
 
 /// The words of a name in lower case, by dashes, underscores, dots and capital letters.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::known_look::{hide_known, hide_url_password};
+use super::known_look::hide_known;
 use super::secret_name::is_secret_name;
-use super::{hide, redact_arguments, redact_text};
+use super::{hide, hide_in_addresses, redact_arguments, redact_text};
 
 /// A program's settings without their secrets: texts under secret names, those that services mark as theirs, and those in command lines. Numbers stay.
 pub fn redact_settings(settings: &mut BTreeMap<String, Value>) {
@@ -48,7 +48,7 @@ fn redact_value(text: &str, is_secret: bool) -> String {
     match is_secret {
         true => hide(text),
         false if is_command_line(text) => redact_text(text),
-        false => hide_known(&hide_url_password(text)),
+        false => hide_known(&hide_in_addresses(text)),
     }
 }
 

@@ -46,10 +46,13 @@ pub(crate) fn run(args: BpeCountArgs, settings: &Settings) -> Result<u8, Failure
         let totals = counts.totals();
         let size = std::fs::metadata(&args.output).map_or(0, |file| file.len());
         note(&format!(
-            "{} distinct words of {} in {} documents: {} ({})",
+            "{} distinct words of {} in {}: {} ({})",
             totals.distinct_words,
             format_bytes(totals.text_bytes as f64),
-            totals.documents,
+            match totals.documents {
+                1 => "1 document".to_owned(),
+                count => format!("{count} documents"),
+            },
             args.output.display(),
             format_bytes(size as f64)
         ));

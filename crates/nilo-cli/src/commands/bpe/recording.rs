@@ -9,7 +9,7 @@ use nilo_recorder::{OwnMemory, OwnRecorder, describe_run, record_own_process};
 use nilo_runfile::RunFolder;
 use nilo_sample::printable::text_of_bytes;
 use nilo_sample::units::{format_bytes, to_secs};
-use nilo_sample::{Ending, RunMode};
+use nilo_sample::{Ending, ProcessStatus, RunMode};
 
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
@@ -117,7 +117,10 @@ impl TrainingRecord {
                 peak_bytes: None,
             };
         };
-        let ending = running.recorder.stop(Some(i32::from(exit_code)));
+        let ending = running.recorder.stop(ProcessStatus {
+            exit_code: Some(i32::from(exit_code)),
+            signal: None,
+        });
         let peak_bytes = running.peak_bytes.load(Ordering::Relaxed);
         if !running.quiet {
             let peak = format_bytes(peak_bytes as f64);
