@@ -37,7 +37,9 @@ mod tracked_process;
 mod write_calls;
 
 pub use ancestors::with_ancestors;
-pub use cgroup::{CgroupMembership, CgroupReading, MemoryCgroup};
+pub use cgroup::{
+    CgroupMembership, CgroupReading, MemoryCgroup, is_cgroup_within, memory_cgroup_path,
+};
 pub use descendants::descendants_of;
 pub use descriptors::raise_own_fd_limit;
 pub use error::SourceError;
