@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use nilo_sample::ProcessId;
-use nilo_source::{Roots, TrackedProcess, is_cgroup_within, memory_cgroup_path};
+use nilo_sample::limit::is_cgroup_within;
+use nilo_source::{Roots, TrackedProcess, memory_cgroup_path};
 
 const MILLISECOND: u64 = 1_000_000;
 /// Processes are gone through at most this often ...

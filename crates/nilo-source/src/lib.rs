@@ -30,6 +30,7 @@ mod local_ranks;
 mod names;
 mod own_children;
 mod own_process;
+mod pid_namespace;
 mod processor_use;
 mod rank;
 mod roots;
@@ -37,9 +38,7 @@ mod tracked_process;
 mod write_calls;
 
 pub use ancestors::with_ancestors;
-pub use cgroup::{
-    CgroupMembership, CgroupReading, MemoryCgroup, is_cgroup_within, memory_cgroup_path,
-};
+pub use cgroup::{CgroupMembership, CgroupReading, MemoryCgroup, memory_cgroup_path};
 pub use descendants::descendants_of;
 pub use descriptors::raise_own_fd_limit;
 pub use error::SourceError;
@@ -53,6 +52,7 @@ pub use local_ranks::local_ranks;
 pub use names::{command_text, display_name};
 pub use own_children::own_children;
 pub use own_process::{own_arguments, own_peak_rss_bytes, reopen_stderr};
+pub use pid_namespace::has_machine_pids;
 pub use processor_use::{ProcessorUse, processor_use};
 pub use rank::{Rank, own_rank, tell_own_rank};
 pub use roots::Roots;

@@ -10,7 +10,7 @@ mod reading;
 
 pub use membership::CgroupMembership;
 pub use memory::MemoryCgroup;
+pub use place::memory_cgroup_path;
 pub(crate) use place::{CgroupAncestor, levels_of};
-pub use place::{is_cgroup_within, memory_cgroup_path};
 pub use reading::CgroupReading;
 pub(crate) use reading::parse_limit;

@@ -59,12 +59,6 @@ pub fn memory_cgroup_path(roots: &Roots, pid: u32) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// Whether a cgroup is another one, or lies below it.
-pub fn is_cgroup_within(path: &str, outer: &str) -> bool {
-    let below = path.strip_prefix(outer.trim_end_matches('/'));
-    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
-}
-
 /// Version and path of the memory cgroups, version 1 first: where both are there, version 1 has the controller.
 fn parse_membership(text: &str) -> Vec<(u8, &str)> {
     let mut found: Vec<(u8, &str)> = text
