@@ -26,7 +26,7 @@ pub(crate) fn exhausted_limit<'a>(
 ) -> Option<Limit> {
     let in_force = limit_in_force(recording);
     let named = match logged {
-        Some(LoggedPlace::Machine) => machine_limit(recording),
+        Some(LoggedPlace::Machine) => return machine_limit(recording).or(in_force),
         Some(LoggedPlace::Cgroup(path)) => cgroup_limit(recording, path),
         None => None,
     };

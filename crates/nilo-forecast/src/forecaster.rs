@@ -206,11 +206,10 @@ impl Forecaster {
     /// The share of the growth that the forecast rests on which is the job's own, in a cgroup that others are in too.
     pub fn job_share_of_growth(&self) -> Option<f64> {
         let job = self.job.as_ref().filter(|_| self.last.is_shared)?;
-        let forecast = &self.forecast;
-        let lasted_secs = forecast.lasted_secs?;
-        let grown = forecast.bytes_per_sec.filter(|rate| *rate > 0.0)? * lasted_secs;
-        let rise = job.envelope.rise_since(job.now_secs - lasted_secs)?;
-        Some((rise / grown).clamp(0.0, 1.0))
+        let since = self.clock.now_secs() - self.forecast.lasted_secs?;
+        let rise = |track: &LevelHistory| track.envelope.rise_since(since);
+        let grown = rise(&self.need).filter(|grown| *grown > 0.0)?;
+        Some((rise(job)? / grown).clamp(0.0, 1.0))
     }
 
     /// Whether files in memory make up most of a growth.

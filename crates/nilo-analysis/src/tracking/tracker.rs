@@ -123,6 +123,8 @@ const ENDING_NANOS: u64 = 5 * NANOS_PER_SEC;
 const LEFT_OVER_NANOS: u64 = 2 * NANOS_PER_SEC;
 /// Growth that is remembered in case somebody asks for less than is usually told.
 const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
+/// A job that did less than this share of a growth does not grow.
+const NO_PART: f64 = 0.05;
 /// Growth below this share of the level is not worth a word where no limit is known.
 const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 
@@ -444,15 +446,26 @@ impl ResourceVerdict {
             ..self.forecast
         };
         let grower = self.resource.grower(forecast, &self.reading);
-        let told = words::reason(forecast, &grower);
-        let is_told = !matches!(forecast.cause, None | Some(Cause::Neighbour | Cause::Leak));
-        let share = self.job_share.filter(|_| is_told);
-        match share.zip(forecast.bytes_per_sec) {
-            Some((share, rate)) => {
-                let rate = share * rate;
-                format!("{told}, this job by {}", rate_in_words(rate, rate, rate))
-            }
-            None => told,
+        let share = self.job_share.zip(forecast.bytes_per_sec);
+        let Some((share, rate)) = share.filter(|_| forecast.cause != Some(Cause::Leak)) else {
+            return words::reason(forecast, &grower);
+        };
+        let told = match forecast.cause {
+            // Who it is follows here.
+            Some(Cause::Neighbour) => Forecast {
+                cause: Some(Cause::Growth),
+                ..*forecast
+            },
+            _ => *forecast,
+        };
+        let told = words::reason(&told, &grower);
+        let own_rate = share * rate;
+        match share < NO_PART {
+            true => format!("{told}, this job does not"),
+            false => format!(
+                "{told}, this job by {}",
+                rate_in_words(own_rate, own_rate, own_rate)
+            ),
         }
     }
 
