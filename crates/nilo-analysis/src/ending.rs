@@ -119,9 +119,11 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
     let goes_on = roots.any(|pid| aftermath.left_running.contains(pid));
     let unseen = vanished && !aftermath.gone && !goes_on;
     let is_nobody = !killed && !vanished && nobody_ended_with_a_kill(recording);
+    let mut are_others = false;
     for cgroup in cgroups.iter().filter(|cgroup| cgroup.kills > 0) {
         let of_others = named.is_none() && log_has_all_kills(cgroup, aftermath);
         if !cgroup.owned && (of_others || is_nobody) {
+            are_others = true;
             continue;
         }
         let times = if cgroup.kills == 1 {
@@ -153,6 +155,10 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
             evidence.push(format!("other jobs share cgroup {}", cgroup.path));
         }
         certainty = certainty.max(Some(rung));
+    }
+    // The machine counts a neighbour's kill, too.
+    if are_others {
+        certainty?;
     }
     if certainty.is_none() && killed && host_kills(recording) > 0 {
         evidence

@@ -1,6 +1,6 @@
 use super::*;
 use nilo_sample::fixture::{self, tick};
-use nilo_sample::rows::CgroupRow;
+use nilo_sample::rows::{CgroupRow, HostRow};
 use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent, TypedRow};
 
 fn started(pid: u32, name: &str) -> TimedEvent {
@@ -362,6 +362,23 @@ fn a_victim_that_the_log_names_and_we_do_not_know_is_no_kill_of_this_job() {
         ..unread.clone()
     };
     assert_eq!(judge_ending(&recording, &named).oom, None);
+    // A person's kill later is no other, though the machine counted one.
+    let mut counted = recording.clone();
+    let mut host = fixture::table(TableSpec::host());
+    for (second, oom_kills) in [(0, 0.0), (2, 1.0)] {
+        let row = HostRow {
+            oom_kills,
+            ..HostRow::ABSENT
+        };
+        tick(&mut host, second * 1_000_000_000, row);
+    }
+    counted.tables.push(host);
+    let killed = EndingEvidence {
+        exit_code: None,
+        signal: Some(9),
+        ..named.clone()
+    };
+    assert_eq!(judge_ending(&counted, &killed).status, RunStatus::Killed);
     // In a container the log has other PIDs, and of two kills one may have been lost from it.
     let elsewhere = EndingEvidence {
         has_log_of_our_pids: false,
