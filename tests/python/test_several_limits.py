@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 
@@ -109,3 +110,77 @@ def test_a_kill_in_one_of_them_names_its_limit(nilo, small, large, job, tmp_path
     assert ran_out[-1]["name"] == f"cgroup {small.path}" and ran_out[-1]["ran_out"]["limit_bytes"] == 256 * MIB
     warned = {event["name"] for event in events if event["event"] == "warning"}
     assert f"cgroup {small.path}" in warned and f"cgroup {large.path}" not in warned
+
+
+def in_cgroup(cgroup, code):
+    """A shell outside of the cgroup, whose child moves itself there and becomes Python."""
+    inner = "echo $$ > {}; exec {} -c {}".format(cgroup.procs, python("")[0], shlex.quote(code))
+    return ["sh", "-c", f"sh -c {shlex.quote(inner)}; echo inner $?"]
+
+
+GROW = "import time\nheld = []\nwhile True: held.append(bytearray(b'x') * (2 << 20)); time.sleep(.05)"
+
+
+def test_a_child_in_a_cgroup_of_its_own_is_held_against_its_limit(nilo, small):
+    result = nilo("run", "--interval", "0.1", "--", *in_cgroup(small, GROW), extra_env=NO_GPU)
+    assert (result.returncode, result.stdout, small.kills) == (0, "inner 137\n", 1)
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]["limit"]["bytes"]) == ("oom-killed", 256 * MIB)
+    assert shown["oom"]["limit"]["source"]["path"] == small.path
+    assert (shown["memory"]["limit_bytes"], shown["memory"]["limit_used_bytes"]) == (256 * MIB, 256 * MIB)
+    before = [alert for alert in shown["alerts"] if alert["time_nanos"] < shown["oom"]["time_nanos"]]
+    assert any(alert["limit_bytes"] == 256 * MIB for alert in before), shown["alerts"]
+    judged = nilo("oom", "--format", "json")
+    worst = json.loads(judged.stdout)["resources"][0]
+    assert (judged.returncode, worst["limit_bytes"], worst["used_percent"]) == (1, 256 * MIB, 100)
+
+
+def test_a_watch_from_outside_sees_the_limit_of_the_child(nilo, small, job, tmp_path):
+    ready = tmp_path / "ready"
+    code = f"held = b'x' * (225 << 20); open({str(ready)!r}, 'w').close(); import time; time.sleep(120)"
+    # The parent holds as much, and has no limit but the machine's.
+    inner = shlex.join(["sh", "-c", f"echo $$ > {small.procs}; exec {shlex.join(python(code))}"])
+    outer = f"import subprocess\nheld = b'x' * (225 << 20)\nsubprocess.run({inner!r}, shell=True)"
+    target = job(*python(outer))
+    wait_until(ready.exists, "memory to be held")
+    status, resources = judged(nilo, target.pid)
+    assert status == 1
+    assert resources[f"cgroup {small.path}"]["limit_bytes"] == 256 * MIB
+    assert resources[f"cgroup {small.path}"]["warned"] and not resources["job memory"]["warned"]
+
+
+def test_the_growth_of_a_job_in_a_shared_cgroup_is_its_own(nilo, large, job):
+    neighbour = "import time\nheld = []\nwhile True: held.append(bytearray(b'x') * (1 << 20)); time.sleep(.05)"
+    job(*python(neighbour), preexec_fn=large.enter)
+    grow = "import time\nheld = []\nfor _ in range(300): held.append(bytearray(b'x') * (1 << 18)); time.sleep(.05)"
+    result = nilo("run", "-q", "--interval", "0.1", "--", *python(grow), preexec_fn=large.enter, extra_env=NO_GPU)
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(nilo("leak", "--format", "json").stdout)
+    [of_job] = [resource for resource in answer["resources"] if resource["name"] == "job memory"]
+    # The job grows by 75 MiB, its cgroup by five times that.
+    assert 30 * MIB < of_job["grown_bytes"] < nilo.show()["memory"]["peak_bytes"]
+
+
+def test_a_neighbours_kill_is_not_told_of_a_job_that_went_well(nilo, small, job, tmp_path):
+    done = tmp_path / "done"
+    quiet = f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(.05)\ntime.sleep(1.5)"
+    run = nilo.start("run", "-q", "--interval", "0.1", "--", *python(quiet), preexec_fn=small.enter, extra_env=NO_GPU)
+    wait_until(lambda: len(small.procs.read_text().split()) >= 2, "the run to be in the cgroup")
+    hog = job(*python(GROW), preexec_fn=small.enter)
+    assert hog.wait(timeout=60) == -signal.SIGKILL
+    done.touch()
+    run.communicate(timeout=60)
+    assert (run.returncode, small.kills) == (0, 1)
+    shown = nilo.show()
+    assert (shown["status"], shown["oom"]) == ("exited", None)
+    assert not [finding for finding in shown["findings"] if finding["kind"] == "oom-kill"]
+
+
+def test_a_profile_shows_no_more_than_the_limit(nilo, small, job, tmp_path):
+    target = held(job, 240, small, tmp_path / "ready")
+    result = nilo("profile", "--pid", target.pid, "--duration", "2", "--format", "json", extra_env=NO_GPU)
+    own = json.loads(result.stdout)["processes"]
+    _, resources = judged(nilo, target.pid)
+    assert own["current_usage"]["total"] == 256 * MIB
+    assert own["current_usage"]["utilization_percent"] == pytest.approx(resources["job memory"]["used_percent"], abs=1)
+    assert own["statistics"]["max_utilization"] <= 100

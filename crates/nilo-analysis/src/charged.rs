@@ -3,9 +3,10 @@
 //! This is the figure behind every share of such a limit: `nilo show`, `runs`, `request` and the plot take it from here,
 //! and the readings of `nilo oom` are the same sum. Files in tmpfs are charged, in nobody's pages, and cannot be dropped.
 
-use nilo_sample::{Limit, LimitSource, RecordedTable, Recording, Subject};
+use nilo_sample::{LimitSource, RecordedTable, Recording, Subject};
 
 use crate::ending::limit_in_force;
+use crate::owned_cgroup::is_owned;
 
 /// Columns that the kernel tells together, once a second and when usage moves. Usage is read on every tick:
 /// less an old figure for page cache, it would count files that were read since then.
@@ -26,15 +27,21 @@ pub fn were_parts_read(cgroup: &RecordedTable) -> impl Fn(usize) -> bool + use<'
 
 /// What counted against the limit in force over time, where a cgroup sets it; by whoever is in that cgroup.
 pub fn charged_to_limit(recording: &Recording) -> Option<Vec<(u64, f64)>> {
-    let Limit {
-        source: LimitSource::Cgroup { path, .. },
-        ..
-    } = limit_in_force(recording)?
-    else {
-        return None;
-    };
-    let cgroup = recording.table(&Subject::Cgroup { path })?;
+    let cgroup = limiting_cgroup(recording)?;
     Some(charged_levels(cgroup, recording.thinned_nanos))
+}
+
+/// The same where that cgroup holds nobody but the job.
+pub(crate) fn charged_to_own_limit(recording: &Recording) -> Option<Vec<(u64, f64)>> {
+    let cgroup = limiting_cgroup(recording).filter(|cgroup| is_owned(cgroup))?;
+    Some(charged_levels(cgroup, recording.thinned_nanos))
+}
+
+fn limiting_cgroup(recording: &Recording) -> Option<&RecordedTable> {
+    match limit_in_force(recording)?.source {
+        LimitSource::Cgroup { path, .. } => recording.table(&Subject::Cgroup { path }),
+        LimitSource::Host | LimitSource::Rlimit { .. } => None,
+    }
 }
 
 /// The levels of a cgroup, at each time that its parts were read.

@@ -3,11 +3,13 @@
 //! The exit status 137 alone proves nothing: `scancel`, a time limit and a person send the same signal.
 //! The same rules serve the recorder at the end of the command and a later reader who has only the files.
 
+use nilo_sample::limit::is_cgroup_within;
 use nilo_sample::{
     Certainty, Ending, Event, Limit, LimitSource, OomKill, RecordedTable, RecorderDeath, Recording,
-    RunStatus, Subject,
+    RunStatus, Subject, TimedEvent,
 };
 
+use crate::exhausted_limit::{LoggedPlace, exhausted_limit};
 use crate::owned_cgroup::is_owned;
 
 const SIGKILL: i32 = 9;
@@ -19,6 +21,9 @@ pub(crate) const NEAR_LIMIT: f64 = 0.95;
 
 /// A kill and an end further apart than this are two things.
 const SAME_MOMENT_NANOS: u64 = 1_500_000_000;
+
+/// The end of a victim is seen within this time of the kernel's count.
+const AROUND_KILL_NANOS: u64 = 2_500_000_000;
 
 /// What is known beyond the recording itself.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +46,8 @@ pub struct EndingEvidence {
     pub logged_victims: Vec<(u32, Option<String>)>,
     /// Whether the kernel's log could be read.
     pub has_kernel_log: bool,
+    /// Whether PIDs in that log are those that the recording has: outside of containers.
+    pub has_log_of_our_pids: bool,
     /// Processes that went on.
     pub left_running: Vec<u32>,
     /// The recorder died before the run was over.
@@ -95,7 +102,6 @@ struct CgroupKills<'a> {
 
 fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill> {
     let cgroups = counted_cgroups(recording, aftermath);
-    let limit = limit_in_force(recording);
     let mut evidence = Vec::new();
     let mut certainty = None;
 
@@ -113,7 +119,14 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
     let mut roots = recording.description.root_pids.iter();
     let goes_on = roots.any(|pid| aftermath.left_running.contains(pid));
     let unseen = vanished && !aftermath.gone && !goes_on;
+    let is_nobody = !killed && !vanished && nobody_ended_with_a_kill(recording);
+    let mut are_others = false;
     for cgroup in cgroups.iter().filter(|cgroup| cgroup.kills > 0) {
+        let of_others = named.is_none() && log_has_all_kills(cgroup, aftermath);
+        if !cgroup.owned && (of_others || is_nobody) {
+            are_others = true;
+            continue;
+        }
         let times = if cgroup.kills == 1 {
             "once".to_owned()
         } else {
@@ -144,26 +157,63 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
         }
         certainty = certainty.max(Some(rung));
     }
+    // The machine counts a neighbour's kill, too.
+    if are_others {
+        certainty?;
+    }
     if certainty.is_none() && killed && host_kills(recording) > 0 {
         evidence
             .push("the machine's OOM-kill counter rose while the command was killed".to_owned());
         certainty = Some(Certainty::Likely);
     }
     if certainty.is_none() && (killed || unseen) && !aftermath.recorder_alive {
-        certainty = near_the_end(recording, limit.as_ref(), &mut evidence);
+        certainty = near_the_end(recording, limit_in_force(recording).as_ref(), &mut evidence);
     }
 
     let certainty = certainty?;
     let victim = named.or_else(|| presumed_victim(recording));
+    let counted = cgroups.iter().filter(|cgroup| cgroup.kills > 0);
+    let place = named.and_then(|pid| logged_place(aftermath, pid));
     Some(OomKill {
         certainty,
-        limit,
+        limit: exhausted_limit(recording, place, counted.map(|cgroup| cgroup.path)),
         time_nanos: time_of_kill(recording, aftermath),
         victim_name: victim.and_then(|pid| name_of(recording, pid)),
         victim_pid: victim,
         kills: cgroups.iter().map(|cgroup| cgroup.kills).max().unwrap_or(0),
         evidence,
     })
+}
+
+/// Whether the kernel's log names as many victims of a cgroup as were counted there; where none of them is ours, nothing of this job was killed.
+fn log_has_all_kills(cgroup: &CgroupKills<'_>, aftermath: &EndingEvidence) -> bool {
+    let is_near =
+        |path: &str| is_cgroup_within(path, cgroup.path) || is_cgroup_within(cgroup.path, path);
+    let victims = aftermath.logged_victims.iter();
+    let victims = victims.filter(|(_, place)| place.as_deref().is_none_or(is_near));
+    aftermath.has_log_of_our_pids && victims.count() as u64 >= cgroup.kills
+}
+
+/// Whether no process of the tree ended around a kill in a way that may have been one: those that did are known to have ended otherwise.
+fn nobody_ended_with_a_kill(recording: &Recording) -> bool {
+    let kills: Vec<u64> = counter_rises(recording).collect();
+    // An end is seen with the sample after it.
+    let seen_within = AROUND_KILL_NANOS.max(2 * recording.description.interval_nanos);
+    let may_be_killed = |timed: &TimedEvent| match timed.event {
+        Event::ProcessEnded {
+            exit_code, signal, ..
+        } => {
+            let is_other = match (exit_code, signal) {
+                (Some(code), _) => code != 128 + SIGKILL,
+                (None, Some(signal)) => signal != SIGKILL,
+                (None, None) => false,
+            };
+            let mut kills = kills.iter();
+            !is_other && kills.any(|kill| timed.time_nanos.abs_diff(*kill) < seen_within)
+        }
+        _ => false,
+    };
+    !kills.is_empty() && !recording.events.iter().any(may_be_killed)
 }
 
 fn counted_cgroups<'a>(
@@ -228,6 +278,16 @@ fn logged_victim(
         "the kernel's log names PID {pid} as the victim when {place} ran out"
     ));
     Some(*pid)
+}
+
+/// Where memory ran out when the kernel killed this process, by its log.
+fn logged_place(aftermath: &EndingEvidence, pid: u32) -> Option<LoggedPlace<'_>> {
+    let mut victims = aftermath.logged_victims.iter();
+    let (_, place) = victims.find(|(victim, _)| *victim == pid)?;
+    Some(match place {
+        Some(path) => LoggedPlace::Cgroup(path),
+        None => LoggedPlace::Machine,
+    })
 }
 
 fn host_kills(recording: &Recording) -> u64 {
@@ -312,7 +372,7 @@ fn presumed_victim(recording: &Recording) -> Option<u32> {
         else {
             continue;
         };
-        let near = timed.time_nanos.abs_diff(kill) < 2_500_000_000;
+        let near = timed.time_nanos.abs_diff(kill) < AROUND_KILL_NANOS;
         if !near || signal.is_some_and(|signal| signal != SIGKILL) {
             continue;
         }
@@ -324,7 +384,12 @@ fn presumed_victim(recording: &Recording) -> Option<u32> {
 
 /// When a cgroup's counter was first seen risen.
 fn counter_rise(recording: &Recording) -> Option<u64> {
-    recording.events.iter().find_map(|timed| match timed.event {
+    counter_rises(recording).next()
+}
+
+fn counter_rises(recording: &Recording) -> impl Iterator<Item = u64> {
+    let events = recording.events.iter();
+    events.filter_map(|timed| match timed.event {
         Event::OomKill { .. } | Event::OomNotice { .. } => Some(timed.time_nanos),
         _ => None,
     })

@@ -1,6 +1,6 @@
 use super::*;
 use nilo_sample::fixture::{self, tick};
-use nilo_sample::rows::CgroupRow;
+use nilo_sample::rows::{CgroupRow, HostRow};
 use nilo_sample::{ProcessId, ProcessInfo, TableSpec, TimedEvent, TypedRow};
 
 fn started(pid: u32, name: &str) -> TimedEvent {
@@ -319,4 +319,128 @@ fn an_oom_kill_of_the_recorder_is_not_one_of_the_job() {
     };
     let ending = judge_ending(&recording, &unnamed);
     assert_eq!(ending.recorder_death.unwrap().oom_killed, Some(false));
+}
+
+/// A job of two processes in a shared cgroup in which the kernel killed somebody after 1.3 seconds; the second process ended then, too.
+fn beside_a_kill(exit_code: Option<i32>) -> Recording {
+    let mut recording = in_cgroup(&[(0, 10.0, 0.0), (1300, 20.0, 1.0)], 0.0);
+    let ended = Event::ProcessEnded {
+        id: ProcessId {
+            pid: 6,
+            start_ticks: 1,
+        },
+        peak_rss_bytes: Some(9),
+        exit_code,
+        signal: None,
+    };
+    let kill = Event::OomKill {
+        cgroup: Some("/job".into()),
+        kills: 1,
+    };
+    let at = |time_nanos, event| TimedEvent { time_nanos, event };
+    recording.events = vec![
+        started(5, "bash"),
+        started(6, "python"),
+        at(1_300_000_000, kill),
+        at(1_400_000_000, ended),
+    ];
+    recording
+}
+
+#[test]
+fn a_victim_that_the_log_names_and_we_do_not_know_is_no_kill_of_this_job() {
+    let recording = beside_a_kill(None);
+    let unread = EndingEvidence {
+        exit_code: Some(0),
+        ..EndingEvidence::default()
+    };
+    let possible = judge_ending(&recording, &unread).oom.unwrap();
+    assert_eq!(possible.certainty, Certainty::Possible);
+    let named = EndingEvidence {
+        logged_victims: vec![(77, Some("/job".into()))],
+        has_log_of_our_pids: true,
+        ..unread.clone()
+    };
+    assert_eq!(judge_ending(&recording, &named).oom, None);
+    // A person's kill later is no other, though the machine counted one.
+    let mut counted = recording.clone();
+    let mut host = fixture::table(TableSpec::host());
+    for (second, oom_kills) in [(0, 0.0), (2, 1.0)] {
+        let row = HostRow {
+            oom_kills,
+            ..HostRow::ABSENT
+        };
+        tick(&mut host, second * 1_000_000_000, row);
+    }
+    counted.tables.push(host);
+    let killed = EndingEvidence {
+        exit_code: None,
+        signal: Some(9),
+        ..named.clone()
+    };
+    assert_eq!(judge_ending(&counted, &killed).status, RunStatus::Killed);
+    // In a container the log has other PIDs, and of two kills one may have been lost from it.
+    let elsewhere = EndingEvidence {
+        has_log_of_our_pids: false,
+        ..named.clone()
+    };
+    assert!(judge_ending(&recording, &elsewhere).oom.is_some());
+    let twice = EndingEvidence {
+        counters: vec![("/job".into(), 2)],
+        ..named
+    };
+    assert!(judge_ending(&recording, &twice).oom.is_some());
+}
+
+#[test]
+fn nobody_was_killed_where_everybody_ended_otherwise() {
+    let exited = EndingEvidence {
+        exit_code: Some(0),
+        ..EndingEvidence::default()
+    };
+    let oom = |code| judge_ending(&beside_a_kill(code), &exited).oom;
+    assert_eq!(oom(Some(0)), None);
+    assert!(oom(None).is_some(), "how it ended is not known");
+    assert!(oom(Some(137)).is_some());
+}
+
+/// A machine of 1000 bytes with a job that is not limited, and its child in a cgroup of 100.
+fn child_in_cgroup(rows: &[(u64, f64, f64)]) -> Recording {
+    let mut recording = in_cgroup(rows, 1.0);
+    for table in &mut recording.tables {
+        for (column, value) in [("limit_bytes", 100.0), ("peak_bytes", 99.0)] {
+            let column = table.spec.column(column).unwrap();
+            table.columns[column].fill(value);
+        }
+    }
+    recording.description.limit = Some(Limit {
+        bytes: 1000,
+        source: LimitSource::Host,
+    });
+    recording
+}
+
+#[test]
+fn the_limit_that_ran_out_is_the_one_that_the_evidence_names() {
+    let mut recording = child_in_cgroup(&[(0, 10.0, 0.0), (100, 99.0, 1.0)]);
+    recording.events = vec![started(5, "python train.py")];
+    let limit = |logged: Option<Option<String>>| {
+        let aftermath = EndingEvidence {
+            exit_code: Some(0),
+            logged_victims: logged.into_iter().map(|place| (5, place)).collect(),
+            ..EndingEvidence::default()
+        };
+        judge_ending(&recording, &aftermath)
+            .oom
+            .unwrap()
+            .limit
+            .unwrap()
+    };
+    for logged in [Some(Some("/job".to_owned())), None] {
+        let limit = limit(logged);
+        assert_eq!(limit.bytes, 100);
+        assert_eq!(limit.source.to_string(), "cgroup v2 /job");
+    }
+    // The kernel counts a kill in the victim's cgroup when the machine ran out as well.
+    assert_eq!(limit(Some(None)).source, LimitSource::Host);
 }

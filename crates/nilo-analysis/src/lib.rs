@@ -8,6 +8,7 @@ pub mod compare;
 pub mod compare_training;
 pub mod ending;
 pub mod exceptions;
+mod exhausted_limit;
 mod facts;
 mod failed_rank;
 pub mod findings;

@@ -65,6 +65,21 @@ impl LimitUse {
         })
     }
 
+    /// The same where the limit ran out: all of it was charged then, and neither a sample nor the memory of a process tells that.
+    /// A limit that was far from full by all that was seen is not what ran out.
+    pub(crate) fn when_it_ran_out(
+        self,
+        limit_bytes: Option<u64>,
+        held_bytes: Option<u64>,
+    ) -> LimitUse {
+        let seen = self.peak_bytes.max(held_bytes.unwrap_or(0));
+        let limit = limit_bytes.filter(|limit| seen as f64 >= TOLD_SHARE * *limit as f64);
+        LimitUse {
+            peak_bytes: limit.unwrap_or(self.peak_bytes),
+            ..self
+        }
+    }
+
     /// `190 MiB of it in /dev/shm and other tmpfs`; nothing where that is little.
     pub fn files_in_words(&self) -> Option<String> {
         let shmem = self.shmem_bytes? as f64;
@@ -82,6 +97,13 @@ impl LimitUse {
 pub(crate) fn most_charged_bytes(cgroup: &RecordedTable) -> Option<f64> {
     let (_, usage) = cgroup.series("usage_bytes")?.max()?;
     Some(risen_mark_bytes(cgroup).map_or(usage, |mark| mark.max(usage)))
+}
+
+/// The most that was ever charged to a cgroup, before the run as well.
+pub(crate) fn most_marked_bytes(cgroup: &RecordedTable) -> Option<f64> {
+    let most = |column: &str| Some(cgroup.series(column)?.max()?.1);
+    let each = [most("usage_bytes"), most("peak_bytes")];
+    each.into_iter().flatten().reduce(f64::max)
 }
 
 /// The kernel's mark of a cgroup, where it rose during the run. It is read less often than usage, which it is never below.

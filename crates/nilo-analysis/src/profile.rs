@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use nilo_sample::{Recording, SeriesView, Subject, is_absent};
+use nilo_sample::{LimitSource, Recording, SeriesView, Subject, is_absent};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::charged::charged_to_own_limit;
 use crate::ending::limit_in_force;
 use crate::gpus::{held_mean, summarize_gpus};
+use crate::held_of_limit::held_of_limit;
 use nilo_forecast::{LevelTrend, level_trend};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -36,7 +38,7 @@ pub struct Profile {
     /// The machine's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<DeviceProfile>,
-    /// The watched processes against the limit in force.
+    /// The watched processes against the limit in force: of the limit of a cgroup that is theirs alone, what counts against it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<DeviceProfile>,
 }
@@ -173,7 +175,27 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
     let table = recording.table(&Subject::Tree)?;
     let limit = limit_in_force(recording);
     let total = limit.as_ref().map_or(0, |limit| limit.bytes);
-    let mut device = device(table.series("memory_bytes")?, total, end_nanos, looks)?;
+    let memory = table.series("memory_bytes")?;
+    // One figure for every share of a limit: what counts against it.
+    let charged = charged_to_own_limit(recording).filter(|levels| !levels.is_empty());
+    let (times, mut levels): (Vec<u64>, Vec<f64>) = match charged {
+        Some(levels) => levels.into_iter().unzip(),
+        None => (memory.times.to_vec(), memory.values.to_vec()),
+    };
+    let is_hard =
+        matches!(&limit, Some(limit) if matches!(limit.source, LimitSource::Cgroup { .. }));
+    if is_hard {
+        // The tree counts file pages that another cgroup is charged for; absent values stay absent.
+        levels
+            .iter_mut()
+            .filter(|level| **level > total as f64)
+            .for_each(|level| *level = total as f64);
+    }
+    let level = SeriesView {
+        times: &times,
+        values: &levels,
+    };
+    let mut device = device(level, total, end_nanos, looks)?;
     device.current_usage.limit = limit.map_or_else(
         || "no limit known".to_owned(),
         |limit| limit.source.to_string(),
@@ -184,12 +206,18 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
     if let Some(available) = available {
         device.current_usage.free = device.current_usage.free.min(available as u64);
     }
-    let mark = table
-        .series("high_water_bytes")
-        .and_then(|marks| marks.max());
-    if let Some((_, bytes)) = mark {
+    let marks = table.series("high_water_bytes");
+    let mark = marks.and_then(|marks| marks.max()).map(|(_, mark)| mark);
+    let highest = memory.max().map(|(_, highest)| highest);
+    if let Some(peak) = mark.into_iter().chain(highest).reduce(f64::max) {
+        let held = held_of_limit(recording, peak);
+        let held = if is_hard {
+            held.min(total as f64)
+        } else {
+            held
+        };
         let statistics = &mut device.statistics;
-        statistics.peak_allocated = statistics.peak_allocated.max(bytes as u64);
+        statistics.peak_allocated = statistics.peak_allocated.max(held as u64);
     }
     Some(device)
 }
@@ -240,8 +268,8 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
     use nilo_sample::fixture::{level, recording, table, tick};
-    use nilo_sample::rows::{GpuRow, HostRow, TreeRow};
-    use nilo_sample::{Event, Limit, LimitSource, TableSpec, TimedEvent};
+    use nilo_sample::rows::{CgroupRow, GpuRow, HostRow, TreeRow};
+    use nilo_sample::{Event, Limit, TableSpec, TimedEvent};
 
     const LOOKS: ReadCounts = ReadCounts {
         processes: 40,
@@ -329,6 +357,44 @@ mod tests {
         assert_eq!(host.current_usage.allocated, 850);
         assert_eq!(host.statistics.samples_count, 20);
         assert_eq!(profile.summary, GpuTotals::default());
+    }
+
+    /// The tree counts library pages that another cgroup is charged for.
+    #[test]
+    fn processes_in_a_cgroup_of_their_own_are_held_against_it_as_everywhere() {
+        let mut tree = table(TableSpec::tree());
+        let mut cgroup = table(TableSpec::cgroup("/job"));
+        for (time, memory, usage) in [(0, 100.0, 90.0), (100, 410.0, 396.0)] {
+            tick(&mut tree, time, level(memory));
+            let row = CgroupRow {
+                usage_bytes: usage,
+                anon_bytes: usage - 10.0,
+                file_bytes: 10.0,
+                shmem_bytes: 0.0,
+                owned: 1.0,
+                ..CgroupRow::ABSENT
+            };
+            tick(&mut cgroup, time, row);
+        }
+        let mut run = recording();
+        run.tables = vec![tree, cgroup];
+        run.description.limit = Some(Limit {
+            bytes: 400,
+            source: LimitSource::Cgroup {
+                path: "/job".to_owned(),
+                version: 1,
+            },
+        });
+        let job = profile(&run, 200, LOOKS).processes.unwrap();
+        let usage = job.current_usage;
+        assert_eq!((usage.allocated, usage.utilization_percent), (386, 96.5));
+        assert_eq!(job.statistics.peak_allocated, 386);
+        // In a cgroup that others are in too it is the tree's memory, of which no more than the limit counts against it.
+        let owned = run.tables[1].spec.column("owned").unwrap();
+        run.tables[1].columns[owned].fill(0.0);
+        let job = profile(&run, 200, LOOKS).processes.unwrap();
+        assert_eq!(job.current_usage.utilization_percent, 100.0);
+        assert!(job.statistics.peak_allocated <= 400);
     }
 
     #[test]

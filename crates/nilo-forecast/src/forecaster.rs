@@ -23,8 +23,6 @@ pub const LEAST_GROWTH_SHARE: f64 = 0.01;
 const ABOVE: f64 = 1.01;
 /// A file cache that grows this many times faster explains a growth.
 const CACHE_OVER_GROWTH: f64 = 3.0;
-/// A job that grew by less than this share of what its cgroup did is not what grows.
-const OWN_PART: f64 = 0.3;
 /// Growth is in tmpfs from this share on.
 const MOSTLY_TMPFS: f64 = 0.6;
 /// A fall to this share of what was judged is judged at once.
@@ -50,8 +48,8 @@ pub struct Forecaster {
     pub(super) files: Envelope,
     /// Files in memory.
     tmpfs: Option<Envelope>,
-    /// The job's part of a cgroup that it shares.
-    shared_own: Option<Envelope>,
+    /// What the job's own processes hold of a cgroup.
+    pub(super) job: Option<LevelHistory>,
     pub(super) last: Reading,
     pub(super) last_boundary_secs: Option<f64>,
     pub(super) first_step: Option<i64>,
@@ -111,10 +109,10 @@ impl Forecaster {
                 .get_or_insert_default()
                 .put(secs, tmpfs, interval);
         }
-        if let Some(own) = reading.shared_own_bytes {
-            self.shared_own
+        if let Some(job) = reading.job_bytes {
+            self.job
                 .get_or_insert_default()
-                .put(secs, own, interval);
+                .put(secs, job, limit, interval);
         }
         if let Some(children) = reading.children_bytes {
             self.children
@@ -175,15 +173,11 @@ impl Forecaster {
 
     /// The lasting growth of what is held, if there is one of at least `least_bytes`.
     pub fn growth(&self, least_bytes: f64) -> Option<Growth> {
-        let track = self.own.as_ref().unwrap_or(&self.need);
-        let found = growth(track, least_bytes, &self.training_times());
+        let found = growth(self.grower(), least_bytes, &self.training_times());
         // A trend may rise further than what grew.
         let found = found.or_else(|| self.growth_of_alarm());
         let mut growth = found.filter(|growth| growth.grown_bytes >= least_bytes)?;
-        if self.is_of_others(&growth) {
-            return None;
-        }
-        if self.is_leak_alarm && self.own.is_none() {
+        if self.is_leak_alarm && self.is_all_its_own() {
             growth.kind = GrowthKind::Leak;
         }
         growth.is_in_tmpfs = self.is_in_tmpfs(&growth);
@@ -198,13 +192,24 @@ impl Forecaster {
         Some(growth)
     }
 
-    /// Whether somebody else in the job's cgroup grows: then the limit is the job's, and the leak is not.
-    fn is_of_others(&self, growth: &Growth) -> bool {
-        let is_shared = self.last.shared_own_bytes.is_some();
-        let since = self.need.now_secs - growth.began_secs_ago();
-        let own = self.shared_own.as_ref().filter(|_| is_shared);
-        let rise = own.and_then(|own| own.rise_since(since));
-        rise.is_some_and(|rise| rise < OWN_PART * growth.grown_bytes)
+    /// The level whose growth is told: of what others take part in, the job's own part.
+    fn grower(&self) -> &LevelHistory {
+        let job = self.job.as_ref().filter(|_| self.last.is_shared);
+        job.or(self.own.as_ref()).unwrap_or(&self.need)
+    }
+
+    /// Whether the level that is forecast is the one whose growth is told.
+    fn is_all_its_own(&self) -> bool {
+        self.own.is_none() && !self.last.is_shared
+    }
+
+    /// The share of the growth that the forecast rests on which is the job's own, in a cgroup that others are in too.
+    pub fn job_share_of_growth(&self) -> Option<f64> {
+        let job = self.job.as_ref().filter(|_| self.last.is_shared)?;
+        let since = self.clock.now_secs() - self.forecast.lasted_secs?;
+        let rise = |track: &LevelHistory| track.envelope.rise_since(since);
+        let grown = rise(&self.need).filter(|grown| *grown > 0.0)?;
+        Some((rise(job)? / grown).clamp(0.0, 1.0))
     }
 
     /// Whether files in memory make up most of a growth.
@@ -219,7 +224,7 @@ impl Forecaster {
         let forecast = &self.forecast;
         let is_alarm = forecast.level >= RiskLevel::High && forecast.cause == Some(Cause::Growth);
         let rate = forecast.bytes_per_sec.filter(|_| is_alarm)?;
-        let lasted_secs = forecast.lasted_secs.filter(|_| self.own.is_none())?;
+        let lasted_secs = forecast.lasted_secs.filter(|_| self.is_all_its_own())?;
         // A window may be longer than the growth in it.
         let range = self.need.range_since(self.need.now_secs - lasted_secs);
         let lasted_secs = lasted_secs.min(range / rate);
@@ -238,13 +243,12 @@ impl Forecaster {
 
     /// Seconds that growth is looked for in: from the second reading on, without gaps.
     pub fn judged_secs(&self) -> f64 {
-        self.own.as_ref().unwrap_or(&self.need).age_secs()
+        self.grower().age_secs()
     }
 
     /// Whether it has seen too little to find any growth.
     pub fn is_too_young(&self) -> bool {
-        let track = self.own.as_ref().unwrap_or(&self.need);
-        is_too_young(track, self.steps_seen())
+        is_too_young(self.grower(), self.steps_seen())
     }
 
     /// Whether the program may still be loading what it works with.
@@ -254,8 +258,7 @@ impl Forecaster {
 
     /// As [`Forecaster::may_be_loading`], for a program that loads for up to this long before its first steps.
     pub fn may_be_loading_for(&self, loading_secs: f64) -> bool {
-        let track = self.own.as_ref().unwrap_or(&self.need);
-        may_be_loading(track, self.steps_seen(), loading_secs)
+        may_be_loading(self.grower(), self.steps_seen(), loading_secs)
     }
 
     fn judge(&mut self) -> Forecast {

@@ -17,11 +17,15 @@ const FALLEN: f64 = 0.5;
 pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Reading) -> Forecast {
     let is_on_its_line = |growth: &&Growth| {
         let least = |level: f64| level - FALLEN * growth.grown_bytes;
-        let is_above = |level: f64| reading.needed_bytes() >= least(level);
+        let own_bytes = reading.job_bytes.filter(|_| reading.is_shared);
+        let own_bytes = own_bytes.unwrap_or_else(|| reading.needed_bytes());
+        let is_above = |level: f64| own_bytes >= least(level);
         growth.level_bytes.is_none_or(is_above)
     };
     let growth = growth.filter(is_on_its_line);
-    let forecast = growth.map_or(*forecast, |growth| with_rate_of(forecast, growth));
+    // Of a cgroup that others are in too the forecast tells the growth of all of them.
+    let of_level = growth.filter(|_| !reading.is_shared);
+    let forecast = of_level.map_or(*forecast, |growth| with_rate_of(forecast, growth));
     let leak = growth.filter(|growth| growth.kind == GrowthKind::Leak);
     let (Some(leak), Some(limit)) = (leak, reading.limit()) else {
         return forecast;
@@ -34,6 +38,10 @@ pub fn leak_ahead(forecast: &Forecast, growth: Option<&Growth>, reading: &Readin
     let room = limit + swap - reading.needed_bytes() - forecast.peak_height_bytes;
     let secs = room.max(0.0) / leak.bytes_per_sec.max(1e-3);
     let times = times(secs, leak.lasted_secs, Spread::Line, 0.0);
+    let is_sooner = |told: f64| told <= times.expected;
+    if reading.is_shared && forecast.seconds.is_some_and(is_sooner) {
+        return forecast;
+    }
     Forecast {
         level: match times.expected <= MODERATE_SECS {
             true => RiskLevel::Moderate,

@@ -19,8 +19,10 @@ pub struct Reading {
     pub children_bytes: Option<f64>,
     /// This job's part where `used_bytes` is the whole machine's.
     pub own_bytes: Option<f64>,
-    /// This job's part where `used_bytes` is that of a cgroup which it shares. It says whose growth it is, and no forecast rests on it.
-    pub shared_own_bytes: Option<f64>,
+    /// What the job's own processes hold where `used_bytes` is that of a cgroup; absent where it was read at another time. No forecast rests on it.
+    pub job_bytes: Option<f64>,
+    /// Whether others are in that cgroup too: then the growth of the job is that of its processes.
+    pub is_shared: bool,
     /// Swap in use.
     pub swap_used_bytes: Option<f64>,
     /// Swap that there is to go to.
@@ -74,6 +76,7 @@ impl Reading {
             self.tmpfs_bytes,
             self.children_bytes,
             self.own_bytes,
+            self.job_bytes,
             self.swap_used_bytes,
             self.swap_total_bytes,
         ];

@@ -9,6 +9,8 @@ use super::stairs::Stairs;
 use super::swings::OngoingRise;
 use super::track::Projection;
 
+/// Where the job did less than this share of a growth, somebody else makes it.
+const NEIGHBOUR_BELOW: f64 = 0.3;
 /// Alarms look this far ahead.
 const HORIZON_SECS: f64 = 600.0;
 /// ... and know that far that it is not later than this: uneven growth that may take twice as long often ends.
@@ -341,7 +343,8 @@ impl Forecaster {
         let passed = self.last_boundary_secs.is_some_and(|at| at > since);
         if share(self.children.as_ref()).is_some_and(|share| share > 0.6) && !passed {
             Cause::Workers
-        } else if share(self.own.as_ref().map(|own| &own.envelope)).is_some_and(|share| share < 0.3)
+        } else if share(self.own.as_ref().map(|own| &own.envelope))
+            .is_some_and(|share| share < NEIGHBOUR_BELOW)
         {
             Cause::Neighbour
         } else if projection.transient.recurring > PEAKS_OVER_GROWTH * grown {
@@ -355,7 +358,15 @@ impl Forecaster {
     fn told(&self, cause: Cause, projection: &Projection) -> Cause {
         let rise = |envelope: &Envelope| envelope.rise(projection.trend.width_secs);
         let kept = self.cache.as_ref().and_then(|cache| rise(&cache.envelope));
+        // Alarms are the same whoever fills the cgroup; what is said of it is not.
+        let job = self.job.as_ref().filter(|_| self.last.is_shared);
+        let job = job.and_then(|job| rise(&job.envelope));
         match (cause, rise(&self.need.envelope), kept) {
+            (Cause::Growth | Cause::Peaks, Some(all), _)
+                if job.is_some_and(|job| job < NEIGHBOUR_BELOW * all) =>
+            {
+                Cause::Neighbour
+            }
             (Cause::Fragmentation, Some(held), Some(kept)) if held > FILLED * kept => Cause::Growth,
             _ => cause,
         }

@@ -10,7 +10,7 @@ use nilo_runfile::RunFolder;
 use nilo_sample::{
     Ending, Event, ProcessId, Recording, RunDescription, RunMode, Subject, TableSpec,
 };
-use nilo_source::{MemoryCgroup, Roots, kernel_log, process_id};
+use nilo_source::{MemoryCgroup, Roots, has_machine_pids, kernel_log, process_id};
 
 const SIGKILL: i32 = 9;
 
@@ -25,7 +25,7 @@ pub(crate) fn conclude(
         .unwrap_or_else(|_| empty(description.clone()));
     recording.description = description;
     if suspicious(&recording, &aftermath) {
-        aftermath.logged_victims = logged_victims(&recording.description).unwrap_or_default();
+        read_kernel_log(&mut aftermath, &recording.description);
     }
     let ending = judge_ending(&recording, &aftermath);
     let mut description = recording.description;
@@ -77,9 +77,7 @@ pub(crate) fn judge_lost(recording: &Recording) -> Ending {
         if ended_nanos.is_none() {
             aftermath.counters = counters_now(recording);
         }
-        let victims = logged_victims(description);
-        aftermath.has_kernel_log = victims.is_some();
-        aftermath.logged_victims = victims.unwrap_or_default();
+        read_kernel_log(&mut aftermath, description);
         if aftermath.recorder_died {
             aftermath.left_running = still_running(recording);
         }
@@ -171,6 +169,13 @@ fn empty(description: RunDescription) -> Recording {
 fn suspicious(recording: &Recording, aftermath: &EndingEvidence) -> bool {
     let killed = aftermath.signal == Some(SIGKILL) || aftermath.exit_code == Some(128 + SIGKILL);
     killed || judge_ending(recording, aftermath).oom.is_some()
+}
+
+fn read_kernel_log(aftermath: &mut EndingEvidence, description: &RunDescription) {
+    let victims = logged_victims(description);
+    aftermath.has_kernel_log = victims.is_some();
+    aftermath.has_log_of_our_pids = victims.is_some() && has_machine_pids(&Roots::default());
+    aftermath.logged_victims = victims.unwrap_or_default();
 }
 
 /// The victims that the kernel's log names since the run began; nothing where it cannot be read.

@@ -24,6 +24,7 @@ struct Watched {
     last_row: Option<CgroupRow>,
     reading: CgroupReading,
     owned: Option<bool>,
+    holds_job: Option<bool>,
     oom_kills: Option<u64>,
     /// When everything was read last, and what usage was then.
     whole_nanos: u64,
@@ -52,6 +53,7 @@ impl CgroupRows {
             last_row: None,
             reading: CgroupReading::default(),
             owned: None,
+            holds_job: None,
             oom_kills: None,
             whole_nanos: 0,
             whole_usage_bytes: None,
@@ -119,12 +121,19 @@ impl CgroupRows {
         }
     }
 
+    /// Takes in whether processes of the job are in each cgroup or below.
+    pub(crate) fn see_members(&mut self, holds_job: impl Fn(&str) -> bool) {
+        for watched in &mut self.cgroups {
+            watched.holds_job = Some(holds_job(watched.cgroup.path()));
+        }
+    }
+
     /// Reads usage, and everything else with `whole`; writes what changed, and says whether a limit did.
     pub(crate) fn write(&mut self, writer: &mut dyn RowSink, now_nanos: u64, whole: bool) -> bool {
         let mut limit_changed = false;
         for watched in &mut self.cgroups {
             watched.read(now_nanos, whole);
-            let row = row_of(&watched.reading, watched.owned);
+            let row = row_of(&watched.reading, watched.owned, watched.holds_job);
             if watched.last_row != Some(row) {
                 let limit_before = watched.last_row.map(|last| last.limit_bytes.to_bits());
                 limit_changed |= limit_before != Some(row.limit_bytes.to_bits());
@@ -174,7 +183,7 @@ impl Watched {
     }
 }
 
-fn row_of(reading: &CgroupReading, owned: Option<bool>) -> CgroupRow {
+fn row_of(reading: &CgroupReading, owned: Option<bool>, holds_job: Option<bool>) -> CgroupRow {
     CgroupRow {
         usage_bytes: or_absent(reading.usage_bytes),
         working_set_bytes: or_absent(reading.working_set_bytes),
@@ -187,5 +196,6 @@ fn row_of(reading: &CgroupReading, owned: Option<bool>) -> CgroupRow {
         oom_kills: or_absent(reading.oom_kills),
         limit_hits: or_absent(reading.limit_hits),
         owned: or_absent(owned.map(u64::from)),
+        holds_job: or_absent(holds_job.map(u64::from)),
     }
 }

@@ -5,6 +5,8 @@ use nilo_sample::limit::smallest;
 use nilo_sample::{Event, Limit};
 use nilo_source::{Roots, TrackedProcess, resolve_limits};
 
+use crate::job_cgroups::LimitedProcess;
+
 /// The limit of the job.
 pub(crate) struct JobLimit {
     limit: Option<Limit>,
@@ -33,14 +35,16 @@ impl JobLimit {
         self.limit.as_ref()
     }
 
-    /// The processes whose limits count: those that were named and live, else the first one.
-    pub(crate) fn limited(&self, first: u32, processes: &[TrackedProcess]) -> Vec<u32> {
+    /// The processes whose limits count: of several that were named those that live, else the one in which the job mostly is.
+    pub(crate) fn limited(&self, main: LimitedProcess, processes: &[TrackedProcess]) -> Vec<u32> {
         let is_alive = |pid: &u32| processes.iter().any(|process| process.id.pid == *pid);
-        let mut limited: Vec<u32> = self.named.iter().copied().filter(is_alive).collect();
-        if limited.is_empty() {
-            limited.push(first);
+        let named = self.named.iter().copied().filter(is_alive);
+        let named: Vec<u32> = named.filter(|_| self.named.len() > 1).collect();
+        match main {
+            _ if !named.is_empty() => named,
+            LimitedProcess::Of(pid) => vec![pid],
+            LimitedProcess::AsBefore => Vec::new(),
         }
-        limited
     }
 
     /// Looks the limit up again, and writes down when it is another one.

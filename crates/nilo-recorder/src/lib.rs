@@ -21,6 +21,7 @@ mod host_rows;
 mod ignored_processes;
 mod inherited_descriptors;
 mod interruptions;
+mod job_cgroups;
 mod job_limit;
 mod launch;
 mod live;

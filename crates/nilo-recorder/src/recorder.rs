@@ -280,6 +280,7 @@ impl<W: RowSink> Recorder<W> {
             match change {
                 Change::Started(id) => self.on_started(now_nanos, id),
                 Change::Renamed(id) => {
+                    self.surroundings.has_exec(id);
                     if let Some(process) = find(self.tree.processes(), id) {
                         let info = stored_process(&process.info);
                         self.writer

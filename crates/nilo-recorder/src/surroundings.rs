@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use nilo_runfile::RowSink;
-use nilo_sample::{Limit, LimitSource};
+use nilo_sample::{Limit, LimitSource, ProcessId};
 use nilo_source::{CgroupMembership, MemoryCgroup, Roots, TrackedProcess, limiting_cgroup};
 use rustix::event::PollFlags;
 
@@ -14,6 +14,7 @@ use crate::cgroup_rows::CgroupRows;
 use crate::gpu_rows::GpuRows;
 use crate::host_rows::HostRows;
 use crate::ignored_processes::IgnoredProcesses;
+use crate::job_cgroups::JobCgroups;
 use crate::job_limit::JobLimit;
 
 const SECOND: u64 = 1_000_000_000;
@@ -37,6 +38,7 @@ pub(crate) struct Surroundings {
     roots: Roots,
     started_nanos: u64,
     cgroups: CgroupRows,
+    job_cgroups: JobCgroups,
     limit: JobLimit,
     host: HostRows,
     gpus: GpuRows,
@@ -48,7 +50,6 @@ pub(crate) struct Surroundings {
     next_resolve: u64,
     next_membership: u64,
     next_owned: u64,
-    looked_at: usize,
     /// Who stands for the machine where no process is watched: ourselves.
     machine_pid: Option<u32>,
     host_alone_nanos: u64,
@@ -81,6 +82,7 @@ impl Surroundings {
             roots,
             started_nanos: now_nanos,
             cgroups: CgroupRows::default(),
+            job_cgroups: JobCgroups::default(),
             gpus,
             ignored,
             membership: CgroupMembership::default(),
@@ -90,7 +92,6 @@ impl Surroundings {
             next_resolve: 0,
             next_membership: 0,
             next_owned: 0,
-            looked_at: 0,
             machine_pid: None,
             host_alone_nanos: HOST_ALONE_NANOS,
         }
@@ -135,6 +136,11 @@ impl Surroundings {
     /// Processes of this session are ours, though they are no part of the job.
     pub(crate) fn ignore_session(&mut self, session: Option<u32>) {
         self.ignored.add_session(session);
+    }
+
+    /// A process of the job became another program, and may have moved into another cgroup before.
+    pub(crate) fn has_exec(&mut self, id: ProcessId) {
+        self.job_cgroups.ask_again(id);
     }
 
     /// This process is ours, though it is no part of the job.
@@ -204,6 +210,9 @@ impl Surroundings {
                 self.next_resolve = 0;
             }
         }
+        if !self.is_of_machine() && self.job_cgroups.look(&self.roots, now_nanos, processes) {
+            self.next_resolve = 0;
+        }
         if now_nanos >= self.next_resolve {
             self.next_resolve = now_nanos + RESOLVE_NANOS;
             self.resolve(writer, now_nanos, processes);
@@ -231,23 +240,23 @@ impl Surroundings {
         self.gpus.tick(writer, now_nanos, processes, last);
     }
 
-    /// Finds the cgroups of the first process and of one other each time.
+    /// Finds the cgroups that processes of the job are in, those that limit them, and the limit in force.
     fn resolve(&mut self, writer: &mut dyn RowSink, now_nanos: u64, processes: &[TrackedProcess]) {
         let first = processes.first().map(|process| process.id.pid);
         let Some(first) = first.or(self.machine_pid) else {
             return;
         };
-        self.looked_at = (self.looked_at + 1) % processes.len().max(1);
-        let other = processes.get(self.looked_at).map(|process| process.id.pid);
-        let looked_at = [Some(first), other.filter(|pid| *pid != first)];
-        for pid in looked_at.into_iter().flatten() {
-            if let Ok(Some(own)) = MemoryCgroup::of_process(&self.roots, pid) {
+        let mut members = vec![first];
+        members.extend(self.job_cgroups.samples().filter(|pid| *pid != first));
+        for pid in &members {
+            if let Ok(Some(own)) = MemoryCgroup::of_process(&self.roots, *pid) {
                 self.watch(writer, own);
             }
         }
-        let limited = self.limit.limited(first, processes);
+        let main = self.job_cgroups.limited(first);
+        let limited = self.limit.limited(main, processes);
         self.limit.look_up(&self.roots, writer, now_nanos, &limited);
-        for pid in limited {
+        for pid in limited.into_iter().chain(members) {
             if let Some(limiting) = limiting_cgroup(&self.roots, pid) {
                 self.watch(writer, limiting);
             }
@@ -274,6 +283,11 @@ impl Surroundings {
     }
 
     fn read_cgroups(&mut self, writer: &mut dyn RowSink, now_nanos: u64, whole: bool) {
+        if !self.is_of_machine() {
+            let job_cgroups = &self.job_cgroups;
+            self.cgroups
+                .see_members(|path| job_cgroups.has_member_in(path));
+        }
         if self.cgroups.write(writer, now_nanos, whole) {
             self.next_resolve = 0;
         }

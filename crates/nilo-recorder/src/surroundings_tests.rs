@@ -210,6 +210,62 @@ fn a_job_that_moves_has_its_new_cgroup_watched() {
     assert_eq!(limits(&update), [4096]);
 }
 
+/// A captured job that has forked a worker, which is in a cgroup of its own with a limit of 200 MiB.
+fn worker_in_cgroup() -> Looking {
+    let looking = Looking::new();
+    looking.job.move_to(1);
+    let folder = looking.job.roots().cgroup.join("memory/inner");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, bytes) in [("usage_in_bytes", 4096), ("limit_in_bytes", 200 << 20)] {
+        std::fs::write(folder.join(format!("memory.{name}")), format!("{bytes}\n")).unwrap();
+    }
+    looking.job.write("proc/101/cgroup", "4:memory:/inner\n");
+    looking
+}
+
+#[test]
+fn the_cgroup_of_a_child_is_watched_as_soon_as_it_is_in_it() {
+    let mut looking = worker_in_cgroup();
+    let update = looking.go_on(1);
+    let path = "/inner".to_owned();
+    let found: Vec<(u64, CgroupRow)> = rows(&update, &Subject::Cgroup { path: path.clone() });
+    let first = found[0].1;
+    assert_eq!(
+        (first.limit_bytes, first.holds_job),
+        (f64::from(200 << 20), 1.0)
+    );
+    // The worker holds a part of the job's memory only: the job's limit stays that of its first process.
+    assert_eq!(looking.surroundings.limit().unwrap().bytes, 512 << 20);
+    looking.job.end(101);
+    let found: Vec<(u64, CgroupRow)> = rows(&looking.go_on(2), &Subject::Cgroup { path });
+    assert_eq!(found.last().unwrap().1.holds_job, 0.0);
+}
+
+#[test]
+fn the_limit_is_that_of_the_cgroup_in_which_most_of_the_job_is() {
+    let mut looking = worker_in_cgroup();
+    looking.go_on(1);
+    let mut go_on = |pids: &[(u32, u64)]| {
+        let mut processes = looking.tree.processes().to_vec();
+        processes.retain(|it| pids.iter().any(|(pid, _)| *pid == it.id.pid));
+        for process in &mut processes {
+            let (_, mib) = pids.iter().find(|(pid, _)| *pid == process.id.pid).unwrap();
+            process.reading.rss_bytes = mib << 20;
+        }
+        for _ in 0..120 {
+            looking
+                .surroundings
+                .tick(&mut looking.buffer, looking.now_nanos, &processes, false);
+            looking.now_nanos += TENTH;
+        }
+        looking.surroundings.limit().unwrap().bytes >> 20
+    };
+    assert_eq!(go_on(&[(100, 50), (101, 60)]), 512);
+    assert_eq!(go_on(&[(100, 3), (101, 60)]), 200);
+    assert_eq!(go_on(&[(100, 3)]), 200, "what started it ends after it");
+    assert_eq!(go_on(&[(100, 90)]), 512, "the job goes on elsewhere");
+}
+
 #[test]
 fn limits_that_named_processes_do_not_share_are_not_the_jobs() {
     let mut looking = Looking::new();

@@ -54,3 +54,21 @@ pub fn smallest(limits: impl IntoIterator<Item = Limit>) -> Option<Limit> {
         .filter(|limit| limit.bytes < NO_LIMIT_FROM)
         .min_by_key(|limit| limit.bytes)
 }
+
+/// Whether a cgroup is another one, or lies below it.
+pub fn is_cgroup_within(path: &str, outer: &str) -> bool {
+    let below = path.strip_prefix(outer.trim_end_matches('/'));
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_lies_within_itself_and_its_ancestors() {
+        assert!(is_cgroup_within("/a/b", "/a/b") && is_cgroup_within("/a/b", "/a"));
+        assert!(is_cgroup_within("/a", "/") && is_cgroup_within("/", "/"));
+        assert!(!is_cgroup_within("/ab", "/a") && !is_cgroup_within("/a", "/a/b"));
+    }
+}

@@ -87,6 +87,8 @@ typed_row! {
         limit_hits: counter Count,
         /// 1 where it holds nobody but this job, 0 where it does.
         owned: gauge Count,
+        /// 1 where a process of this job is in it or below, 0 where none is; absent where no job is watched.
+        holds_job: gauge Count,
     }
 }
 

@@ -80,6 +80,7 @@ fn the_columns_of_cgroup_stay() {
             "oom_kills counter count",
             "limit_hits counter count",
             "owned gauge count",
+            "holds_job gauge count",
         ]
     );
 }

@@ -19,6 +19,7 @@ fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
         resource,
         forecast: Forecast::default(),
         growth: None,
+        job_share: None,
         odd_peers: Vec::new(),
         reading: Reading {
             time_nanos: second * SECOND,

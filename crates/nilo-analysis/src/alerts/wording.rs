@@ -6,7 +6,6 @@ use nilo_sample::{Alert, AlertKind, Severity};
 
 use crate::assessment::{FILLER_UNKNOWN, advice};
 use crate::tracking::{Resource, ResourceVerdict};
-use nilo_forecast::words;
 use nilo_forecast::{Cause, Growth, Reading};
 
 /// An alert with the figures of a reading and nothing said yet.
@@ -100,7 +99,7 @@ pub(crate) fn raised(
                 forecast.confidence,
                 level_words(&alert),
                 own_part(reading),
-                words::reason(forecast, &resource.grower(forecast, reading).to_string())
+                verdict.reason_in_words()
             );
             if verdict.is_filler_unknown() {
                 alert.text = format!("{}; {FILLER_UNKNOWN}", alert.text);
@@ -138,15 +137,16 @@ pub(crate) fn cleared(
 
 /// What the level is of: others may be in the job's cgroup.
 fn filled(resource: &Resource, reading: &Reading) -> String {
-    match reading.shared_own_bytes {
-        Some(_) => "the cgroup that this job shares".to_owned(),
-        None => resource.to_string(),
+    match reading.is_shared {
+        true => "the cgroup that this job shares".to_owned(),
+        false => resource.to_string(),
     }
 }
 
 /// `; the job holds 38.00 MiB of it`, where it is not all the job's.
 fn own_part(reading: &Reading) -> String {
-    reading.shared_own_bytes.map_or(String::new(), |own| {
+    let own = reading.job_bytes.filter(|_| reading.is_shared);
+    own.map_or(String::new(), |own| {
         format!("; the job holds {} of it", format_bytes(own))
     })
 }

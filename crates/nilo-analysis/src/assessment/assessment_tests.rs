@@ -10,7 +10,7 @@ const EVERY_LEVEL: [RiskLevel; 4] = [
 fn evidence<'a>(used_share: Option<f64>, forecast: &'a Forecast) -> Evidence<'a> {
     Evidence {
         name: "GPU 0",
-        grower: "GPU 0",
+        reason: "GPU 0 grows",
         is_gpu: true,
         is_limit_given: false,
         used_share,
@@ -121,7 +121,6 @@ fn what_ran_out_is_critical_and_says_when_limit_and_peak() {
     let ran_out = killed();
     let evidence = Evidence {
         name: "job memory",
-        grower: "job memory",
         is_gpu: false,
         ran_out: Some(&ran_out),
         ..evidence(Some(0.1), &still)

@@ -14,7 +14,7 @@ pub use warning_text::{WarningText, prediction_in_words};
 
 use crate::tracking::{Resource, ResourceVerdict};
 use advice::cause_of_end;
-use nilo_forecast::words::{reason, recommendations};
+use nilo_forecast::words::recommendations;
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
 use nilo_sample::words::bytes_in_words;
 
@@ -62,8 +62,8 @@ impl Thresholds {
 pub struct Evidence<'a> {
     /// The resource's name, such as `job memory` or `GPU 0`.
     pub name: &'a str,
-    /// What the forecast says to grow: the resource itself, or the job that fills it.
-    pub grower: &'a str,
+    /// Why the forecast says what it says.
+    pub reason: &'a str,
     /// Whether it is memory of a GPU.
     pub is_gpu: bool,
     /// Whether its limit was given by hand, so that a level above it means that the limit is wrong.
@@ -227,8 +227,8 @@ fn reasons(
     });
     match (full, forecast.cause.filter(|_| is_worth_telling(forecast))) {
         (Some(full), None) => full,
-        (Some(full), Some(_)) => format!("{full}; {}", reason(forecast, evidence.grower)),
-        (None, _) => reason(forecast, evidence.grower),
+        (Some(full), Some(_)) => format!("{full}; {}", evidence.reason),
+        (None, _) => evidence.reason.to_owned(),
     }
 }
 
@@ -244,10 +244,10 @@ pub fn assess_verdict(
     thresholds: &Thresholds,
     ran_out: Option<&RanOut>,
 ) -> Assessment {
-    let grower = verdict.resource.grower(&verdict.forecast, &verdict.reading);
+    let reason = verdict.reason_in_words();
     let evidence = Evidence {
         name: &verdict.resource.to_string(),
-        grower: &grower.to_string(),
+        reason: &reason,
         is_gpu: verdict.resource.is_gpu(),
         is_limit_given: matches!(verdict.resource, Resource::Track { .. }),
         used_share: verdict.reading.used_share(),
@@ -261,7 +261,8 @@ pub fn assess_verdict(
     if evidence.ran_out.is_none() && verdict.is_filler_unknown() {
         assessment.reason = format!("{}; {FILLER_UNKNOWN}", assessment.reason);
     }
-    let of_shared = verdict.reading.shared_own_bytes;
+    let reading = &verdict.reading;
+    let of_shared = reading.job_bytes.filter(|_| reading.is_shared);
     if let Some(own) = of_shared.filter(|_| ran_out.is_none() && assessment.is_warning()) {
         let own = bytes_in_words(own);
         let reason = &assessment.reason;

@@ -108,26 +108,35 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         .oom
         .as_ref()
         .filter(|_| ending.status == RunStatus::OomKilled)?;
-    let is_hosts = matches!(&oom.limit, Some(limit) if limit.source == LimitSource::Host);
-    let own = own_cgroup(recording);
-    // Whoever else is charged to the cgroup, the limit that ran out is that of all of them.
-    let limit_use = match (&own, &oom.limit) {
-        (Some((path, _)), _) => LimitUse::of_cgroup(recording, path),
-        (None, Some(limit)) => match &limit.source {
-            LimitSource::Cgroup { path, .. } => LimitUse::of_cgroup(recording, path),
-            _ => None,
-        },
-        (None, None) => None,
+    let limit = oom.limit.as_ref();
+    // Of several limits the one that ran out may be another than the job is held against.
+    let own = match limit.map(|limit| (limit, &limit.source)) {
+        Some((limit, LimitSource::Cgroup { path, .. })) if !is_in_force(recording, path) => {
+            Some((path.clone(), limit.bytes))
+        }
+        _ => own_cgroup(recording),
     };
+    // Whoever else is charged to the cgroup, the limit that ran out is that of all of them.
+    let path = match (&own, limit.map(|limit| &limit.source)) {
+        (Some((path, _)), _) => Some(path),
+        (None, Some(LimitSource::Cgroup { path, .. })) => Some(path),
+        _ => None,
+    };
+    let limit_use = path.and_then(|path| LimitUse::of_cgroup(recording, path));
     let held_bytes = peak_memory_bytes(recording).map(|peak| match &own {
         Some((path, limit)) => held_of_cgroup(recording, path, *limit, peak as f64) as u64,
         None => held_of_limit(recording, peak as f64) as u64,
     });
-    let resource = match &own {
-        Some((path, _)) => Resource::Cgroup { path: path.clone() },
+    let limit_bytes = match &own {
+        Some((_, limit)) => Some(*limit),
+        None => limit.map(|limit| limit.bytes),
+    };
+    let limit_use = limit_use.map(|limit_use| limit_use.when_it_ran_out(limit_bytes, held_bytes));
+    let resource = match (&own, limit.map(|limit| &limit.source)) {
+        (Some((path, _)), _) => Resource::Cgroup { path: path.clone() },
         // The machine's view of the job is the machine's line where nothing else limits it.
-        None if is_hosts => Resource::Host,
-        None => Resource::Job,
+        (None, Some(LimitSource::Host)) => Resource::Host,
+        (None, _) => Resource::Job,
     };
     Some(RanOut {
         resource,
@@ -135,13 +144,11 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         time_nanos: oom.time_nanos,
         pid: oom.victim_pid,
         name: oom.victim_name.clone(),
-        limit_bytes: match &own {
-            Some((_, limit)) => Some(*limit),
-            None => oom.limit.as_ref().map(|limit| limit.bytes),
+        limit_bytes,
+        peak_bytes: match limit_use {
+            Some(limit_use) => Some(limit_use.peak_bytes),
+            None => held_bytes,
         },
-        peak_bytes: limit_use
-            .map(|limit_use| limit_use.peak_bytes)
-            .max(held_bytes),
         limit_use,
         certainty: oom.certainty,
         growth: None,
@@ -149,22 +156,25 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     })
 }
 
-/// Of several jobs: the cgroup that the kill was counted in, where it has a limit that the others do not share.
+/// Whether it is this cgroup whose limit the job is held against.
+fn is_in_force(recording: &Recording, path: &str) -> bool {
+    let source = limit_in_force(recording).map(|limit| limit.source);
+    matches!(&source, Some(LimitSource::Cgroup { path: in_force, .. }) if in_force == path)
+}
+
+/// Of several jobs, in a verdict that names the limit that all of them share: the cgroup that the kill was counted in, where it has a limit of its own.
 fn own_cgroup(recording: &Recording) -> Option<(String, u64)> {
     if recording.description.root_pids.len() < 2 {
         return None;
     }
-    let shared = limit_in_force(recording).map(|limit| limit.source);
     recording.events.iter().find_map(|timed| {
         let Event::OomKill { cgroup, .. } = &timed.event else {
             return None;
         };
         let path = cgroup.clone()?;
-        let is_shared =
-            matches!(&shared, Some(LimitSource::Cgroup { path: shared, .. }) if *shared == path);
         let table = recording.table(&Subject::Cgroup { path: path.clone() })?;
         let limit = table.series("limit_bytes")?.last()?;
-        (!is_shared).then_some((path, limit as u64))
+        (!is_in_force(recording, &path)).then_some((path, limit as u64))
     })
 }
 

@@ -24,5 +24,9 @@ pub use tracker::{ResourceTracker, ResourceVerdict, RiskChange};
 mod tests;
 
 #[cfg(test)]
+#[path = "several_cgroups_tests.rs"]
+mod several_cgroups_tests;
+
+#[cfg(test)]
 #[path = "shared_memory_tests.rs"]
 mod shared_memory_tests;

@@ -1,8 +1,9 @@
 //! What can run out, and how its readings come out of the recorded tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use nilo_sample::limit::is_cgroup_within;
 use nilo_sample::table::is_absent;
 use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Subject};
 use schemars::JsonSchema;
@@ -68,11 +69,13 @@ impl Resource {
         )
     }
 
-    /// Whose growth a forecast of it tells of: what leaks into the machine's memory is the job.
-    pub(crate) fn grower(&self, forecast: &Forecast, reading: &Reading) -> Resource {
+    /// Whose growth a forecast of it tells of: what leaks into the machine's memory is the job, and what fills a cgroup may be others.
+    pub(crate) fn grower(&self, forecast: &Forecast, reading: &Reading) -> String {
         match (self, forecast.cause, reading.own_bytes) {
-            (Resource::Host, Some(Cause::Leak), Some(_)) => Resource::Job,
-            _ => self.clone(),
+            (Resource::Host, Some(Cause::Leak), Some(_)) => Resource::Job.to_string(),
+            (Resource::Job, Some(Cause::Leak), _) => Resource::Job.to_string(),
+            (Resource::Job, ..) if reading.is_shared => "the cgroup".to_owned(),
+            _ => self.to_string(),
         }
     }
 
@@ -131,9 +134,13 @@ impl RowValues<'_> {
 pub(crate) struct LatestReadings {
     /// The limit in force.
     pub(crate) limit: Option<Limit>,
-    limiting_cgroup: Option<CgroupLevel>,
+    /// The newest level of each cgroup.
+    cgroup_levels: BTreeMap<String, CgroupLevel>,
+    /// Cgroups in which there was a process of the job, and none is any more.
+    left_cgroups: BTreeSet<String>,
     own_cgroups: OwnCgroups,
     tree_bytes: f64,
+    tree_nanos: u64,
     tree_swap_bytes: f64,
     root_pid: Option<u32>,
     /// What the driver keeps of each GPU for itself: nobody can have it.
@@ -206,41 +213,30 @@ impl LatestReadings {
             Subject::Tree => {
                 let memory = row.get("memory_bytes")?;
                 self.tree_bytes = memory;
+                self.tree_nanos = time_nanos;
                 self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
                 each(Resource::Job, self.job(time_nanos));
             }
             Subject::Process(id) if Some(id.pid) == self.root_pid => {
                 self.root_rss_bytes = row.get("rss_bytes");
             }
-            Subject::Cgroup { path } if self.several_roots && !self.is_limiting(path) => {
-                // Of several jobs each is held against its own limit; the job's limit is what they share.
-                if let (Some(level), Some(limit)) = (cgroup_level(row), row.get("limit_bytes")) {
-                    let reading = Reading {
-                        time_nanos,
-                        used_bytes: level.working_set,
-                        reclaimable_bytes: level.reclaimable,
-                        tmpfs_bytes: level.tmpfs,
-                        limit_bytes: Some(limit),
-                        step: self.step,
-                        ..Reading::default()
-                    };
+            Subject::Cgroup { path } => {
+                let level = cgroup_level(row)?;
+                self.cgroup_levels.insert(path.clone(), level);
+                if self.is_limiting(path) {
+                    if self.of_machine {
+                        let limit_bytes = self.limit.as_ref().map(|limit| limit.bytes as f64);
+                        let reading = self.cgroup(time_nanos, level, limit_bytes);
+                        each(Resource::Cgroup { path: path.clone() }, reading);
+                    }
+                    return Some(self.job(time_nanos));
+                }
+                if let Some(limit) = row.get("limit_bytes")
+                    && self.is_limit_of_some(path, limit, row.get("holds_job"))
+                {
+                    let reading = self.cgroup(time_nanos, level, Some(limit));
                     each(Resource::Cgroup { path: path.clone() }, reading);
                 }
-            }
-            Subject::Cgroup { path } if self.is_limiting(path) => {
-                self.limiting_cgroup = cgroup_level(row);
-                if let Some(level) = self.limiting_cgroup.filter(|_| self.of_machine) {
-                    let reading = Reading {
-                        time_nanos,
-                        used_bytes: level.working_set,
-                        reclaimable_bytes: level.reclaimable,
-                        tmpfs_bytes: level.tmpfs,
-                        limit_bytes: self.limit.as_ref().map(|limit| limit.bytes as f64),
-                        ..Reading::default()
-                    };
-                    each(Resource::Cgroup { path: path.clone() }, reading);
-                }
-                return Some(self.job(time_nanos));
             }
             Subject::Host => self.host(time_nanos, row, each),
             Subject::Gpu { index } => {
@@ -280,7 +276,56 @@ impl LatestReadings {
     }
 
     fn is_limiting(&self, path: &str) -> bool {
-        matches!(&self.limit, Some(Limit { source: LimitSource::Cgroup { path: limiting, .. }, .. }) if limiting == path)
+        self.limiting_path() == Some(path)
+    }
+
+    /// The cgroup that sets the job's limit.
+    pub(crate) fn limiting_path(&self) -> Option<&str> {
+        match &self.limit.as_ref()?.source {
+            LimitSource::Cgroup { path, .. } => Some(path),
+            LimitSource::Host | LimitSource::Rlimit { .. } => None,
+        }
+    }
+
+    /// Whether this limit holds for some processes of the job, and the job's own limit does not say it already: each is held against its own.
+    fn is_limit_of_some(&mut self, path: &str, limit_bytes: f64, holds_job: Option<f64>) -> bool {
+        let is_known = self.left_cgroups.contains(path);
+        match holds_job {
+            Some(0.0) => drop(self.left_cgroups.insert(path.to_owned())),
+            _ => drop(self.left_cgroups.remove(path)),
+        }
+        let is_held = match holds_job {
+            // The row that tells that the last process has left tells what is left behind, too.
+            Some(0.0) => !is_known,
+            Some(_) => true,
+            // Nothing was written about it.
+            None => self.several_roots,
+        };
+        let Some(limit) = self.limit.as_ref().filter(|_| is_held && !self.of_machine) else {
+            return is_held && !self.of_machine;
+        };
+        match &limit.source {
+            // On the way from a cgroup to the root the smallest limit counts.
+            LimitSource::Cgroup { path: other, .. } => {
+                let is_on_one_way = is_cgroup_within(path, other) || is_cgroup_within(other, path);
+                limit_bytes < limit.bytes as f64 || !is_on_one_way
+            }
+            LimitSource::Rlimit { .. } => self.several_roots || limit_bytes < limit.bytes as f64,
+            LimitSource::Host => limit_bytes < limit.bytes as f64,
+        }
+    }
+
+    /// A cgroup against its limit.
+    fn cgroup(&self, time_nanos: u64, level: CgroupLevel, limit_bytes: Option<f64>) -> Reading {
+        Reading {
+            time_nanos,
+            used_bytes: level.working_set,
+            reclaimable_bytes: level.reclaimable,
+            tmpfs_bytes: level.tmpfs,
+            limit_bytes,
+            step: self.step,
+            ..Reading::default()
+        }
     }
 
     /// The job against a limit of its own. Where only the machine limits it, it has none here: the machine's reading says when that ends.
@@ -289,7 +334,8 @@ impl LatestReadings {
             .limit
             .as_ref()
             .filter(|limit| limit.source != LimitSource::Host);
-        let cgroup = limit.and(self.limiting_cgroup);
+        let level = self.limiting_path();
+        let cgroup = level.and_then(|path| self.cgroup_levels.get(path));
         let (used_bytes, reclaimable_bytes) = match cgroup {
             Some(level) => (level.working_set, level.reclaimable),
             None => (self.tree_bytes, 0.0),
@@ -309,9 +355,11 @@ impl LatestReadings {
             },
             children_bytes: children,
             // The tree counts file pages too that the kernel can drop or charges elsewhere, and it is read before its cgroup.
-            shared_own_bytes: cgroup
-                .filter(|level| level.is_shared)
+            // The cgroup is also read between two ticks, when the kernel gives notice: what the job held before says nothing of that moment.
+            job_bytes: cgroup
+                .filter(|_| self.tree_nanos == time_nanos)
                 .map(|level| self.tree_bytes.min(level.needed())),
+            is_shared: cgroup.is_some_and(|level| level.is_shared),
             step: self.step,
             ..Reading::default()
         }

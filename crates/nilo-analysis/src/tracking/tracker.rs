@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nilo_forecast::words;
 use nilo_sample::units::{MIB, NANOS_PER_SEC, to_secs};
+use nilo_sample::words::rate_in_words;
 use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
@@ -84,6 +86,9 @@ pub struct ResourceVerdict {
     pub forecast: Forecast,
     /// Whether what is held grows without end.
     pub growth: Option<Growth>,
+    /// In a cgroup that others are in too: the job's share of the growth that the forecast rests on.
+    #[serde(skip)]
+    pub job_share: Option<f64>,
     /// Processes of the job that grow while others of their kind stand still.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub odd_peers: Vec<GrowingPeer>,
@@ -118,6 +123,8 @@ const ENDING_NANOS: u64 = 5 * NANOS_PER_SEC;
 const LEFT_OVER_NANOS: u64 = 2 * NANOS_PER_SEC;
 /// Growth that is remembered in case somebody asks for less than is usually told.
 const LEAST_REMEMBERED_BYTES: f64 = 10.0 * MIB as f64;
+/// A job that did less than this share of a growth does not grow.
+const NO_PART: f64 = 0.05;
 /// Growth below this share of the level is not worth a word where no limit is known.
 const LEAST_GROWTH_OF_LEVEL: f64 = 0.05;
 
@@ -254,7 +261,14 @@ impl ResourceTracker {
         }
         self.peers.happened(event);
         match event {
-            Event::LimitChanged { limit } => self.latest.limit.clone_from(limit),
+            Event::LimitChanged { limit } => {
+                self.latest.limit.clone_from(limit);
+                // From here on the job is what is held against it.
+                if let Some(path) = self.latest.limiting_path() {
+                    let path = path.to_owned();
+                    self.watched.remove(&Resource::Cgroup { path });
+                }
+            }
             Event::GpuFound {
                 index,
                 reserved_bytes,
@@ -423,6 +437,38 @@ impl ResourceVerdict {
         is_filling && self.is_growth_of_nobody()
     }
 
+    /// Why its forecast says what it says; in a cgroup that others are in too with the job's part of it.
+    pub(crate) fn reason_in_words(&self) -> String {
+        // A resource that was read a moment ago has a limit and no forecast yet.
+        let used_share = self.reading.used_share();
+        let forecast = &Forecast {
+            used_share: used_share.or(self.forecast.used_share),
+            ..self.forecast
+        };
+        let grower = self.resource.grower(forecast, &self.reading);
+        let share = self.job_share.zip(forecast.bytes_per_sec);
+        let Some((share, rate)) = share.filter(|_| forecast.cause != Some(Cause::Leak)) else {
+            return words::reason(forecast, &grower);
+        };
+        let told = match forecast.cause {
+            // Who it is follows here.
+            Some(Cause::Neighbour) => Forecast {
+                cause: Some(Cause::Growth),
+                ..*forecast
+            },
+            _ => *forecast,
+        };
+        let told = words::reason(&told, &grower);
+        let own_rate = share * rate;
+        match share < NO_PART {
+            true => format!("{told}, this job does not"),
+            false => format!(
+                "{told}, this job by {}",
+                rate_in_words(own_rate, own_rate, own_rate)
+            ),
+        }
+    }
+
     /// Whether what grows are files in `/dev/shm` or another tmpfs.
     pub(crate) fn grows_in_tmpfs(&self) -> bool {
         let growth = self.growth.as_ref();
@@ -555,6 +601,7 @@ impl TrackedResource {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
             growth,
+            job_share: self.forecaster.job_share_of_growth(),
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
             may_be_loading: self.forecaster.may_be_loading(),

@@ -59,6 +59,7 @@ fn cgroup(anon: impl Fn(f64) -> f64, files: impl Fn(f64) -> f64, secs: u64) -> R
             oom_kills: 0.0,
             limit_hits: 0.0,
             owned: 1.0,
+            holds_job: 1.0,
         };
         tick(&mut rows, second * SECOND, row);
     }
@@ -408,7 +409,7 @@ fn a_job_is_never_said_to_hold_more_than_the_cgroup_that_it_shares() {
         let mut told = tracker.verdicts(None);
         told.extend(tracker.risks());
         let of_job = told.into_iter().filter(|it| it.resource == Resource::Job);
-        let own = of_job.map(|it| (it.reading.needed_bytes(), it.reading.shared_own_bytes));
+        let own = of_job.map(|it| (it.reading.needed_bytes(), it.reading.job_bytes));
         own.collect::<Vec<_>>()
     };
     assert_eq!(own(98.0), vec![(98.0 * MIB, Some(98.0 * MIB)); 2]);

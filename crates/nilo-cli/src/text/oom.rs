@@ -137,7 +137,8 @@ fn calm_line(risk: &ResourceRisk) -> String {
     };
     let level = assessment.level.as_str();
     let limit = bytes_in_words(limit);
-    let used = match verdict.reading.shared_own_bytes {
+    let reading = &verdict.reading;
+    let used = match reading.job_bytes.filter(|_| reading.is_shared) {
         Some(own) => {
             let own = bytes_in_words(own);
             format!(

@@ -10,6 +10,7 @@ mod reading;
 
 pub use membership::CgroupMembership;
 pub use memory::MemoryCgroup;
+pub use place::memory_cgroup_path;
 pub(crate) use place::{CgroupAncestor, levels_of};
 pub use reading::CgroupReading;
 pub(crate) use reading::parse_limit;

@@ -51,6 +51,14 @@ pub(crate) fn levels_of(roots: &Roots, pid: u32) -> Vec<CgroupAncestor> {
     levels
 }
 
+/// The path of the memory cgroup that a process is in, as the kernel names it: one read.
+pub fn memory_cgroup_path(roots: &Roots, pid: u32) -> Option<String> {
+    let text = read_kernel_file(roots.proc.join(pid.to_string()).join("cgroup")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (_, path) = parse_membership(&text).into_iter().next()?;
+    Some(path.to_owned())
+}
+
 /// Version and path of the memory cgroups, version 1 first: where both are there, version 1 has the controller.
 fn parse_membership(text: &str) -> Vec<(u8, &str)> {
     let mut found: Vec<(u8, &str)> = text

@@ -12,7 +12,6 @@
 //! Whatever remains is not known, and said to be so.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -20,10 +19,9 @@ use crate::descriptors::read_kernel_file;
 use crate::gpu::GpuReading;
 use crate::kernel_text::{line_after, number, words};
 use crate::linux::{ProcFolder, STAT_BYTES, command_of};
+use crate::pid_namespace::has_machine_pids;
 use crate::roots::Roots;
 
-/// The kernel's fixed name for the first PID namespace (`PROC_PID_INIT_INO`).
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// Open files of the job are searched this often at most, and only in a container while something is unclear.
 const SEARCH_NANOS: u64 = 1_000_000_000;
 /// Likewise while the driver names nobody, which is the usual thing for a job without a GPU.
@@ -64,11 +62,10 @@ pub struct GpuOwners {
 impl GpuOwners {
     /// Knows nobody yet.
     pub fn new(roots: &Roots) -> GpuOwners {
-        let namespace = std::fs::read_link(roots.proc.join("self/ns/pid"));
         GpuOwners {
             proc: ProcFolder::open(&roots.proc).ok(),
             path: roots.proc.clone(),
-            in_first_namespace: namespace.is_ok_and(|name| name == OsStr::new(FIRST_NAMESPACE)),
+            in_first_namespace: has_machine_pids(roots),
             ours: HashMap::new(),
             strangers: HashSet::new(),
             bystanders: HashSet::new(),

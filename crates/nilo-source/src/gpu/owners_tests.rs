@@ -83,7 +83,7 @@ fn outside_of_containers_the_numbers_are_ours() {
     let container = Container::new();
     let namespace = container.folder.path().join("self/ns/pid");
     std::fs::remove_file(&namespace).unwrap();
-    symlink(FIRST_NAMESPACE, namespace).unwrap();
+    symlink(crate::pid_namespace::FIRST_NAMESPACE, namespace).unwrap();
     let mut owners = container.owners();
     let gpus = [reading(&[(10, GIB), (11, 2 * GIB), (99, 5 * GIB)])];
     assert_eq!(
