@@ -85,6 +85,10 @@ bench-buffers: develop ## Measure replay buffers with the rivals in one run; the
 bench-gc: develop ## Measure ways to collect garbage in one run
 	PYTHONPATH=$(CURDIR)/python $(PYTHON) bench/gc.py --markdown docs/benchmarks/gc.md
 
+bench-training: ## Measure what the optimizer saves in training; needs a GPU, PyTorch and transformers in the Python at hand
+	python3 bench/training_memory.py --json target/training.json
+	python3 bench/training_page.py target/training.json --markdown docs/benchmarks/optimize.md --date $$(date +%F)
+
 bench-verdicts: ## Score forecasts and leak findings on traces of known outcome
 	cargo run --release --locked -p nilo-verdict-bench -- --seeds reporting --traces-per-shape 40 --markdown docs/benchmarks/verdicts.md
 

@@ -54,7 +54,7 @@ def test_quick_steps_are_timed_now_and_then_and_counted_always(recorded):
         assert handle.step == 402
     run = recorded()
     steps = run.phase("forward").step.tolist()
-    assert steps[0] == 0 and 401 in steps
+    assert steps[0] == 0 and steps[-1] >= 400  # one of the two after the pause
     assert len(steps) < 100
     assert sorted(run.phase("backward").step.tolist()) == sorted(steps)
     assert run.throughput("samples").value[-1] == 402 * 8
