@@ -8,7 +8,7 @@ NILO := $(CURDIR)/target/release/nilo
 
 INTEGRATIONS := $(CURDIR)/.venv-integrations/bin/python
 
-.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-gc bench-verdicts bench-truth fuzz clean
+.PHONY: help demo build install develop dist test test-rust test-python test-dist test-integrations test-gpu test-vm check fmt bench bench-bpe bench-buffers bench-gc bench-training bench-verdicts bench-truth fuzz clean
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

@@ -51,6 +51,7 @@ __all__ = [
     "project_folder",
     "recommendations",
     "record_exception",
+    "refuse_name",
     "run_is_abandoned",
     "tell_own_rank",
     "warning_text",

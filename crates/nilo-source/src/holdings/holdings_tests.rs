@@ -66,6 +66,11 @@ fn a_fork_adds_nothing_and_an_exit_removes_only_what_was_held_alone() {
     }
 }
 
+/// The first process has all the others as its children.
+fn is_first(pid: u32) -> bool {
+    pid == 1
+}
+
 #[test]
 fn siblings_that_grew_before_they_were_seen_are_children_of_their_parent() {
     let mut holdings = loader(0);
@@ -74,7 +79,7 @@ fn siblings_that_grew_before_they_were_seen_are_children_of_their_parent() {
     }
     assert_eq!(pages(&mut holdings), 460);
     let mut added = Vec::new();
-    holdings.share_out(1..8, |_, bytes| added.push(bytes / PAGE));
+    holdings.share_out(1..8, is_first, |_, bytes| added.push(bytes / PAGE));
     assert_eq!(added, [400, 10, 10, 10, 10, 10, 10]);
 }
 
@@ -197,7 +202,7 @@ fn copies_that_nobody_measured_belong_to_those_whose_faults_may_have_made_them()
     holdings.families.get_mut(&ONE).unwrap().anon.add(20 * PAGE);
     holdings.settle();
     let mut shares = [0; 3];
-    holdings.share_out([1, 2, 3].into_iter(), |index, bytes| {
+    holdings.share_out([1, 2, 3].into_iter(), is_first, |index, bytes| {
         shares[index] = bytes / PAGE;
     });
     // All that exceeds what the parent can hold.
@@ -228,7 +233,7 @@ fn a_correction_for_the_bias_is_no_process_s_memory() {
     holdings.families.get_mut(&ONE).unwrap().doubt(16 * PAGE);
     let shares = |holdings: &Holdings| {
         let mut shares = [0; 3];
-        holdings.share_out([1, 2, 3].into_iter(), |index, bytes| {
+        holdings.share_out([1, 2, 3].into_iter(), is_first, |index, bytes| {
             shares[index] = bytes / PAGE;
         });
         shares
@@ -242,7 +247,7 @@ fn a_correction_for_the_bias_is_no_process_s_memory() {
 
 #[test]
 fn a_rest_is_given_to_somebody_unless_it_is_small() {
-    let shares = |rest: u64| {
+    let shares = |rest: u64, parents: &[u32]| {
         let mut holdings = loader(2);
         holdings
             .families
@@ -252,13 +257,19 @@ fn a_rest_is_given_to_somebody_unless_it_is_small() {
             .add(rest * PAGE);
         holdings.settle();
         let mut shares = [0; 3];
-        holdings.share_out([1, 2, 3].into_iter(), |index, bytes| {
-            shares[index] = bytes / PAGE;
-        });
+        holdings.share_out(
+            [1, 2, 3].into_iter(),
+            |pid| parents.contains(&pid),
+            |index, bytes| {
+                shares[index] = bytes / PAGE;
+            },
+        );
         shares
     };
-    assert_eq!(shares(15), [400, 0, 0]);
-    assert_eq!(shares(40), [400, 40, 0]);
+    assert_eq!(shares(15, &[1]), [400, 0, 0]);
+    // Copied by a child while its siblings were measured, or shared by one with children of its own.
+    assert_eq!(shares(40, &[1]), [400, 0, 40]);
+    assert_eq!(shares(40, &[1, 2]), [400, 40, 0]);
 }
 
 #[test]
@@ -636,7 +647,7 @@ proptest! {
             let mut shared_out = 0;
             let mut pids: Vec<u32> = alive.keys().copied().collect();
             pids.sort_unstable();
-            holdings.share_out(pids.into_iter(), |_, bytes| shared_out += bytes);
+            holdings.share_out(pids.into_iter(), is_first, |_, bytes| shared_out += bytes);
             // Rounding of scaled parts may lose a byte for each process; small rests are nobody's.
             let least = holdings.bytes() - holdings.bytes() / SMALL_REST_PART - alive.len() as u64;
             prop_assert!((least..=holdings.bytes()).contains(&shared_out));

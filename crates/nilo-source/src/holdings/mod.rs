@@ -502,12 +502,14 @@ impl Holdings {
     /// What each process adds to the tree, in the given order: shared pages count for the first that holds them.
     ///
     /// More than the first of a family can hold are copies that nobody has measured yet, or memory that a younger one shares with its children:
-    /// the copies belong to those whose faults may have made them, the rest again to the first that can hold it.
+    /// the copies belong to those whose faults may have made them, the rest to the first that has children and can hold it.
+    /// Where none has, somebody copied while the others were measured: the youngest, who has had the least time to be done with it.
     /// A correction for the bias is true of the family but of none of its processes: what no faults claim of it is nobody's.
     /// Nor is a rest so small that it comes from measuring one process after the other.
     pub(crate) fn share_out(
         &self,
         pids: impl Iterator<Item = u32>,
+        is_parent: impl Fn(u32) -> bool,
         mut each: impl FnMut(usize, u64),
     ) {
         let pools = self.families.iter();
@@ -518,6 +520,7 @@ impl Holdings {
         let file_scale = self.files.scale_of_alone();
         let mut begun = HashSet::new();
         let mut shares = Vec::new();
+        let mut has_children = Vec::new();
         for (index, pid) in pids.enumerate() {
             let Some(holding) = self.processes.get(&pid) else {
                 continue;
@@ -536,6 +539,7 @@ impl Holdings {
             file_pool -= file;
             let share = alone + taken + file_alone + file;
             shares.push((index, holding.family, share, pooled - taken));
+            has_children.push(is_parent(pid));
         }
         for (key, pool) in &mut pools {
             let family_bytes = self
@@ -544,7 +548,12 @@ impl Holdings {
                 .map_or(0, |family| family.anon.bytes());
             pool.drop_less_than(family_bytes / SMALL_REST_PART);
         }
-        for (index, family, share, room) in shares {
+        let parents = (0..shares.len()).filter(|place| has_children[*place]);
+        let others = (0..shares.len())
+            .rev()
+            .filter(|place| !has_children[*place]);
+        for place in parents.chain(others) {
+            let (index, family, share, room) = shares[place];
             let rest = pools.entry(family).or_default().take(room);
             each(index, share + rest);
         }

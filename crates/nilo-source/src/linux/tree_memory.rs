@@ -1,6 +1,6 @@
 //! What the tree holds: following each process's memory, counting faults, measuring, sharing out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nilo_sample::process::ProcessId;
 
@@ -247,8 +247,12 @@ impl ProcessTree {
             .iter()
             .map(|index| self.processes[*index].id.pid)
             .collect();
-        self.holdings.share_out(pids.into_iter(), |place, bytes| {
-            self.processes[oldest_first[place]].memory_bytes = bytes;
-        });
+        let parents: HashSet<u32> = self.processes.iter().map(|it| it.info.parent).collect();
+        let is_parent = |pid: u32| parents.contains(&pid);
+        let processes = &mut self.processes;
+        self.holdings
+            .share_out(pids.into_iter(), is_parent, |place, bytes| {
+                processes[oldest_first[place]].memory_bytes = bytes;
+            });
     }
 }

@@ -32,8 +32,9 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     if !quiet {
         say_doubled(input.paths());
     }
-    let recording = TrainingRecord::begin(&args, settings, quiet)?;
+    // Before the recording begins: whoever interrupts from there on is told what is kept, and the run has an end.
     stop::listen(WaitingReads::GoOn);
+    let recording = TrainingRecord::begin(&args, settings, quiet)?;
     let progress = BarProgress(Bars::new(quiet));
     let mut stages = Stages::begin();
     let trained = train(&args, &input, &options, &progress, &mut stages, quiet);
