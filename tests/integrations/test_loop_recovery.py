@@ -6,7 +6,7 @@ import torch
 from tiny import Sentences, language_model
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from transformers import Trainer, TrainingArguments
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import nilometer
 from nilometer.optimize import NoBatchFits, recover_lightning, recover_trainer
@@ -78,7 +78,10 @@ def test_a_trainer_goes_on_with_the_same_weights(tmp_path, accumulation, recorde
     nilometer.init(name="recovered")
     ours, recovery, full = trained_by_trainer(tmp_path, most=3, accumulation=accumulation)
     assert (recovery.ooms, recovery.micro_batch) == (2, 2)
-    assert full.sizes[:3] == [8, 4, 2] and set(full.sizes[2:]) == {2}
+    # Two passes of one sample tell how the loss is normalized.
+    assert full.sizes.count(1) == 2
+    sizes = [size for size in full.sizes if size > 1]
+    assert sizes[:3] == [8, 4, 2] and set(sizes[2:]) == {2}
     close(ours, theirs)
     run = recorded()
     assert [float(size) for size in run.series("batch/size").value] == [4, 2]
@@ -93,6 +96,49 @@ def test_losses_that_are_means_are_weighted(tmp_path, monkeypatch):
     ours, recovery, _ = here.trained_by_trainer(tmp_path, most=3, accumulation=2)
     assert recovery.ooms == 2
     close(ours, theirs)
+
+
+def test_a_loss_function_that_ignores_the_number_of_items_is_weighted(tmp_path):
+    plain, _, _ = trained_by_trainer(tmp_path / "plain", compute_loss_func=mean_loss)
+    ours, recovery, full = trained_by_trainer(tmp_path / "ours", most=3, compute_loss_func=mean_loss)
+    assert recovery.ooms > 0 and max(full.sizes) == 8
+    close(ours, plain)
+
+
+class Classified(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, number):
+        ids = torch.arange(12).roll(number) + 1
+        return {"input_ids": ids, "attention_mask": torch.ones(12, dtype=torch.long), "labels": torch.tensor(number % 3)}
+
+
+def classified(folder, *, most=None):
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=3,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertForSequenceClassification(config)
+    full = Full(most or 1000)
+    model.register_forward_hook(lambda _module, _args, kwargs, _output: full(len(kwargs["input_ids"])), with_kwargs=True)
+    arguments = TrainingArguments(
+        output_dir=str(folder), per_device_train_batch_size=8, max_steps=3, learning_rate=0.1, optim="sgd", report_to=[],
+        disable_tqdm=True, save_strategy="no", use_cpu=True, logging_steps=1,
+    )  # fmt: skip
+    trainer = Trainer(model=model, args=arguments, train_dataset=Classified())
+    recovery = recover_trainer(trainer) if most else None
+    trainer.train()
+    return model, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], recovery
+
+
+def test_a_model_that_ignores_the_number_of_items_is_weighted(tmp_path):
+    plain, losses, _ = classified(tmp_path / "plain")
+    for most in (4, 3):
+        ours, our_losses, recovery = classified(tmp_path / f"ours{most}", most=most)
+        assert recovery.ooms > 0 and our_losses == pytest.approx(losses, rel=1e-4)
+        close(ours, plain)
 
 
 def test_memory_that_nothing_fits_into_ends_the_training(tmp_path):

@@ -308,8 +308,12 @@ def test_wrong_arrays_are_refused_and_nothing_is_stored():
     buffer = ReplayBuffer(10, VECTOR, ((1,), np.int64))
     with pytest.raises(ValueError, match="the buffer is empty"):
         buffer.sample(4)
-    with pytest.raises(ValueError, match="observation has 64 bytes; 68 are expected"):
+    with pytest.raises(ValueError, match=re.escape("observation has shape (16,); (17,) is expected")):
         buffer.add(np.zeros(16), np.zeros(17), 0, 0.0, False)
+    # As many numbers in another order.
+    images = ReplayBuffer(10, ((2, 3), np.uint8), ((1,), np.int64))
+    with pytest.raises(ValueError, match=re.escape("observation has shape (3, 2); (2, 3) is expected")):
+        images.add(np.zeros((3, 2), np.uint8), np.zeros((2, 3), np.uint8), 0, 0.0, False)
     with pytest.raises(IndexError, match="transition 3 is not stored"):
         buffer.get([3])
     assert len(buffer) == 0

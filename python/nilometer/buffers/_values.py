@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from ._specs import ArraySpec
 
 
-def row(value: Any, spec: ArraySpec) -> np.ndarray:
-    """An array of the column's dtype; a copy only where it has to be. Values that the dtype cannot hold raise ValueError."""
+def row(value: Any, spec: ArraySpec, environments: int = 1) -> np.ndarray:
+    """An array of the column's dtype; a copy only where it has to be. Another shape, and values that the dtype cannot hold, raise ValueError."""
     given = np.asarray(to_numpy(value))
+    expected = (environments, *spec.shape) if environments > 1 else spec.shape
+    if given.shape != expected and _without_ones(given.shape) != _without_ones(expected):
+        raise ValueError(f"{spec.name} has shape {given.shape}; {expected} is expected")
     if given.dtype == spec.dtype:
         return np.ascontiguousarray(given)
     try:
@@ -28,6 +31,11 @@ def row(value: Any, spec: ArraySpec) -> np.ndarray:
         if not np.all(is_kept):
             raise _unfit(given, is_kept, spec)
     return stored
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A number, an array of one number and a row of them are the same to a buffer."""
+    return tuple(length for length in shape if length != 1)
 
 
 def _unfit(given: np.ndarray, is_kept: np.ndarray | None, spec: ArraySpec) -> ValueError:

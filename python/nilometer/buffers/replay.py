@@ -214,12 +214,12 @@ class ReplayBuffer:
         else:
             is_cut = self._none_truncated
         if self._is_dict:
-            pairs = [(row(obs[s.name], s), row(next_obs[s.name], s)) for s in self._observations]
+            pairs = [(row(obs[s.name], s, self.n_envs), row(next_obs[s.name], s, self.n_envs)) for s in self._observations]
         else:
             spec = self._observations[0]
-            pairs = [(row(obs, spec), row(next_obs, spec))]
+            pairs = [(row(obs, spec, self.n_envs), row(next_obs, spec, self.n_envs))]
         values = {"action": action} if extra is None else {"action": action, **extra}
-        columns = [row(values[spec.name], spec) for spec in self._columns]
+        columns = [row(values[spec.name], spec, self.n_envs) for spec in self._columns]
         rewards = np.ascontiguousarray(reward, dtype=np.float32)
         dropped = self._store.add(pairs, columns, rewards, is_over & ~is_cut, is_cut)
         if dropped and not self._has_warned_of_drops:

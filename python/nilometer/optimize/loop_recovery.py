@@ -106,13 +106,21 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
     recovery = BatchRecovery(minimum, grow_after)
     training_step, compute_loss = trainer.training_step, trainer.compute_loss
 
+    found: list[bool] = []
+
+    def adds_up(model: torch.nn.Module, part: Any, items: Any) -> bool:
+        """Whether losses are divided by the items of the whole batch: many models and functions take their number and ignore it, so it is tried, once."""
+        if items is None:
+            return False
+        if not found:
+            found.append(_divides_by_items(trainer, model, next(iter(split_batch(part, 1))), items))
+        return found[0]
+
     @functools.wraps(training_step)
     def step(model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
-        # Losses over the items of the whole batch add up; means have to be weighted.
-        adds_up = num_items_in_batch is not None and (trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None)
-
         def run_part(part: Any, share: float) -> float:
-            if not adds_up and share != 1.0:
+            # Losses over the items of the whole batch add up; means have to be weighted.
+            if share != 1.0 and not adds_up(model, part, num_items_in_batch):
                 trainer.compute_loss = lambda *args, **kwargs: share * compute_loss(*args, **kwargs)
             try:
                 return float(training_step(model, part, num_items_in_batch))
@@ -124,6 +132,18 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
     trainer.training_step = step
     recovery._undo.append(lambda: setattr(trainer, "training_step", training_step))
     return recovery
+
+
+def _divides_by_items(trainer: Any, model: torch.nn.Module, sample: Any, items: Any) -> bool:
+    device = device_of(model)
+    states = random_state(device)
+    losses = []
+    for factor in (1, 2):
+        set_random_state(device, states)
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            losses.append(float(trainer.compute_loss(model, trainer._prepare_inputs(dict(sample)), num_items_in_batch=factor * items)))
+    set_random_state(device, states)
+    return losses[0] != 0 and abs(2 * losses[1] / losses[0] - 1) < 0.01
 
 
 def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -> BatchRecovery:
