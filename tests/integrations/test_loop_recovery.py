@@ -1,5 +1,7 @@
 """Loops of Hugging Face and Lightning go on after running out of memory, with the weights that they would have had."""
 
+import gc
+
 import lightning
 import pytest
 import torch
@@ -9,8 +11,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import nilometer
-from nilometer.optimize import NoBatchFits, recover_lightning, recover_trainer
+from nilometer.optimize import GarbageCollector, NoBatchFits, recover_lightning, recover_trainer
 from nilometer.optimize.loop_recovery import BatchRecovery
+from nilometer.optimize.oom_recovery import release
 
 
 class Full:
@@ -240,3 +243,11 @@ def test_what_cannot_be_recovered_is_refused():
         recover_lightning(module)
     with pytest.raises(ValueError, match="minimum must be positive"):
         recover_lightning(Module(), minimum=0)
+
+
+def test_collections_of_the_recovery_are_not_the_programs():
+    with GarbageCollector() as collector:
+        release(nn.Linear(2, 2))
+        assert collector.stats()["full_asked"] == 0
+        gc.collect()
+        assert collector.stats()["full_asked"] == 1

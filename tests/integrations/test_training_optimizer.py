@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -194,6 +195,20 @@ def test_targets_that_are_ignored_and_weighted_count_as_in_the_whole_batch():
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([(torch.full((4,), float(number)), torch.zeros(1)) for number in range(10)])
+
+
+def test_a_function_that_is_no_mean_over_samples_is_warned_of_where_batches_are_split():
+    def without_the_first_class(output, target):
+        return nn.functional.cross_entropy(output, target, ignore_index=0)
+
+    split = TrainingMemoryConfig(initial_batch_size=8, min_batch_size=1, effective_batch_size=32, **PLAIN)
+    whole = TrainingMemoryConfig(initial_batch_size=32, min_batch_size=1, **PLAIN)
+    with pytest.warns(nilometer.NilometerWarning, match="not a mean over samples"):
+        trained(blocks(), labelled(), split, loss_fn=without_the_first_class)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", nilometer.NilometerWarning)
+        trained(blocks(), labelled(96), whole, loss_fn=without_the_first_class)
+        trained(blocks(), labelled(), split, loss_fn=nn.functional.cross_entropy)
 
 
 def test_streams_loaders_and_mappings_are_taken():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import torch
+
+from .garbage import collect_everything
 
 Result = TypeVar("Result")
 
@@ -64,6 +65,6 @@ def release(*holders: Any) -> None:
     for holder in holders:
         if holder is not None:
             holder.zero_grad(set_to_none=True)
-    gc.collect()
+    collect_everything()
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from .._trouble import NilometerWarning
 from .micro_batches import batch_length
 from .sample_inputs import is_causal
 from .trial import Trial, loss_of
 
+# Parts of batches whose loss is checked: targets that are ignored are not in each.
+_CHECKED_PARTS = 16
 _TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 
 
@@ -28,6 +32,8 @@ class BatchLoss:
         if self.reduction not in ("mean", "sum"):
             raise ValueError(f"loss_fn must give one number: its reduction is {self.reduction!r}; use 'mean' or 'sum'")
         self._shifts_labels = loss_fn is None and is_causal(model)
+        # Torch's loss modules say what they average over; of a function it is tried.
+        self._checks_left = 0 if loss_fn is None or hasattr(loss_fn, "reduction") else _CHECKED_PARTS
 
     def split(self, batch: Any) -> tuple[Any, Any]:
         """Inputs of the model, and the target of the loss function (None where there is none)."""
@@ -47,10 +53,14 @@ class BatchLoss:
         inputs, target = self.split(batch)
         return Trial(model, inputs, self._of_output(target), optimizer)
 
-    def loss(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
-        """The loss of a batch as a plain training loop computes it."""
-        trial = self.trial(model, batch)
-        loss = loss_of(trial.forward(), trial.loss)
+    def loss(self, model: torch.nn.Module, batch: Any, *, is_part: bool = False) -> torch.Tensor:
+        """The loss of a batch as a plain training loop computes it; of a part of one, it is checked that such losses add up."""
+        inputs, target = self.split(batch)
+        trial = Trial(model, inputs, self._of_output(target), None)
+        output = trial.forward()
+        loss = loss_of(output, trial.loss)
+        if is_part:
+            self._check_mean(output, target)
         if loss.dim():
             raise ValueError(f"loss_fn must give one number, not a tensor of shape {tuple(loss.shape)}: take its mean")
         return loss
@@ -76,11 +86,33 @@ class BatchLoss:
         if not counted:
             # The mean over nothing is NaN; the whole batch has other targets.
             return torch.zeros((), requires_grad=True)
-        return self.loss(model, part) * (counted / targets)
+        return self.loss(model, part, is_part=counted < targets) * (counted / targets)
 
     def __call__(self, model: torch.nn.Module, part: Any) -> torch.Tensor:
         """The sum of the losses of a micro-batch."""
         return self.share(model, part, 1.0)
+
+    def _check_mean(self, output: Any, target: Any) -> None:
+        """Whether the loss is a mean over samples: then those of two halves, by their samples, are that of both."""
+        loss_fn = self.loss_fn
+        if self._checks_left == 0 or loss_fn is None or not isinstance(output, torch.Tensor) or not isinstance(target, torch.Tensor):
+            return
+        rows = len(output) if output.dim() else 0
+        if rows < 2 or not target.dim() or len(target) != rows:
+            return
+        self._checks_left -= 1
+        half = rows // 2
+        with torch.no_grad():
+            whole = float(loss_fn(output, target))
+            parts = half * float(loss_fn(output[:half], target[:half])) + (rows - half) * float(loss_fn(output[half:], target[half:]))
+        if not abs(parts / rows - whole) <= 1e-3 * max(abs(whole), 1e-6):
+            self._checks_left = 0
+            warnings.warn(
+                "loss_fn is not a mean over samples: the gradients of micro-batches do not add up to those of the whole batch."
+                " Use a loss module such as torch.nn.CrossEntropyLoss(ignore_index=...), whose targets are counted, or an initial_batch_size that is not split",
+                NilometerWarning,
+                stacklevel=2,
+            )
 
     def _of_output(self, target: Any) -> Callable[[Any], torch.Tensor] | None:
         loss_fn = self.loss_fn
