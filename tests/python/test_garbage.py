@@ -10,7 +10,7 @@ import sys
 import threading
 
 import pytest
-from conftest import ROOT, wait_until
+from conftest import ROOT, unavailable, wait_until
 
 import nilometer
 from nilometer import NilometerError, _native
@@ -384,7 +384,7 @@ for _ in range(100):
 
 def test_trim_gives_back_what_the_kernel_sees():
     if process_heap.heap() is None:
-        pytest.skip("this C library does not tell of its heap")
+        unavailable("this C library does not tell of its heap")
     blocks = [bytes(2_000) for _ in range(50_000)]
     kept = blocks[::500]
     del blocks

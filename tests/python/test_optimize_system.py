@@ -6,6 +6,7 @@ import json
 import threading
 import tracemalloc
 
+import numpy
 import pytest
 from conftest import wait_until
 from package import run_program
@@ -116,7 +117,6 @@ def test_garbage_is_collected_where_no_step_does(monkeypatch):
 
 
 def test_buffers_are_within_their_limit_and_logged(tmp_path, monkeypatch):
-    numpy = pytest.importorskip("numpy")
     monkeypatch.chdir(tmp_path)
     run = nilometer.init(name="buffers")
     config = MemoryOptimizationConfig(buffer_size_limit_mb=1, monitoring_interval=0.02, enable_memory_profiling=False)

@@ -7,37 +7,13 @@ mod support;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use nilo_sample::TableSpec;
 use nilo_sample::rows::{CgroupRow, GpuRow, HostRow};
 use serde_json::{Value, json};
-use support::{Program, create, training_run};
+use support::{Program, create, nilo, training_run, transcript};
 
 const GIB: f64 = 1073741824.0;
-
-fn nilo(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("NILO_DIR", root.join("runs"))
-        .output()
-        .unwrap()
-}
-
-fn transcript(root: &Path, arguments: &[&str]) -> String {
-    let output = nilo(root, arguments);
-    let text = format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().unwrap(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    text.replace(&root.display().to_string(), "HERE")
-}
 
 fn answer(root: &Path, arguments: &[&str], status: i32) -> Value {
     let output = nilo(root, &[arguments, &["--format", "json"]].concat());

@@ -7,37 +7,12 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use nilo_sample::{Event, Optimization};
 use serde_json::{Value, json};
-use support::{Program, create, record_memory};
+use support::{Program, create, nilo, record_memory, transcript};
 
 const GIB: f64 = 1073741824.0;
-
-fn nilo(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TZ", "UTC")
-        .env("NILO_DIR", root.join("runs"))
-        .output()
-        .unwrap()
-}
-
-fn transcript(root: &Path, arguments: &[&str]) -> String {
-    let output = nilo(root, arguments);
-    let text = format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().unwrap(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    text.replace(&root.display().to_string(), "HERE")
-}
 
 /// A run whose program told what it knows of itself and what it tried.
 fn run_with_facts(root: &Path, name: &str, facts: Value) {
