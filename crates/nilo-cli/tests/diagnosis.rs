@@ -3,15 +3,18 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use command::{nilo, transcript};
 use nilo_sample::TableSpec;
 use nilo_sample::rows::{CgroupRow, GpuRow, HostRow};
 use serde_json::{Value, json};
-use support::{Program, create, nilo, training_run, transcript};
+use support::{Program, create, training_run};
 
 const GIB: f64 = 1073741824.0;
 

@@ -3,14 +3,17 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use command::{nilo, transcript};
 use nilo_sample::{Event, Optimization};
 use serde_json::{Value, json};
-use support::{Program, create, nilo, record_memory, transcript};
+use support::{Program, create, record_memory};
 
 const GIB: f64 = 1073741824.0;
 
