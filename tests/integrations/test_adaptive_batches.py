@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 import nilometer
 from nilometer import NilometerWarning
 from nilometer.optimize import AdaptiveBatches, NoBatchFits, TensorMeter, TokenBudgetBatches, language_model_loss_sum
-from nilometer.optimize.oom_recovery import attempt, is_out_of_memory, release
+from nilometer.optimize.measuring.oom_recovery import attempt, is_out_of_memory, release
 
 
 def mlp(dropout=0.0):
@@ -280,7 +280,7 @@ def test_token_batches_drive_a_data_loader():
     assert len(loader) == len(shapes) and all(rows * longest <= 18 for rows, longest in shapes)
 
 
-@pytest.mark.parametrize("module", ["adaptive_batches", "batch_size", "memory_fit", "micro_batches", "oom_recovery", "token_batches"])
+@pytest.mark.parametrize("module", ["batches.adaptive_batches", "batches.batch_size", "batches.memory_fit", "batches.micro_batches", "batches.token_batches", "measuring.oom_recovery"])
 def test_the_examples_are_right(module):
     import doctest
     import importlib

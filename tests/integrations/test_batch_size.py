@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from nilometer.optimize import NoBatchFits, TensorMeter, find_batch_size
-from nilometer.optimize.memory_fit import fit_memory
+from nilometer.optimize.batches.memory_fit import fit_memory
 
 
 class Attention(nn.Module):

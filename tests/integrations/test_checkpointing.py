@@ -9,8 +9,8 @@ from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from nilometer.optimize import TensorMeter, checkpoint_model, checkpoint_plans
-from nilometer.optimize.checkpointed_forward import put_on
-from nilometer.optimize.trial import Trial, measure_step
+from nilometer.optimize.checkpoints.checkpointed_forward import put_on
+from nilometer.optimize.measuring.trial import Trial, measure_step
 
 
 # For eight blocks: three of them together, nested, alone, and one kept.

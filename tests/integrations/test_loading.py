@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import nilometer
 from nilometer.optimize import SharedList, inspect_loader, share_dataset
-from nilometer.optimize.worker_memory import worker_memory
+from nilometer.optimize.loading.worker_memory import worker_memory
 
 MIB = 1 << 20
 NUMBER = 120_000
@@ -154,7 +154,7 @@ def test_padding_and_lengths_are_those_of_the_attention_mask():
 
 
 def test_pinned_memory_is_rounded_up_to_powers_of_two():
-    from nilometer.optimize.loading import _pinned
+    from nilometer.optimize.loading.loader_report import _pinned
 
     assert _pinned([1025, 4096, 0], 2) == (2 * (1025 + 4096), 2 * (2048 + 4096))
     loader = DataLoader(TensorDataset(torch.zeros(64, 1000)), batch_size=8)

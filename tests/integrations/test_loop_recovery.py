@@ -12,8 +12,8 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 import nilometer
 from nilometer.optimize import GarbageCollector, NoBatchFits, recover_lightning, recover_trainer
-from nilometer.optimize.loop_recovery import BatchRecovery
-from nilometer.optimize.oom_recovery import release
+from nilometer.optimize.batches.loop_recovery import BatchRecovery
+from nilometer.optimize.measuring.oom_recovery import release
 
 
 class Full:

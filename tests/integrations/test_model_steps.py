@@ -7,7 +7,7 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from nilometer.optimize import Tier, apply_steps, chunked_cross_entropy
-from nilometer.optimize.model_steps import AUTOCAST, CHECKPOINTS, CHUNKED_LOSS, SDPA, ZERO_GRAD, ModelStep
+from nilometer.optimize.model.steps import AUTOCAST, CHECKPOINTS, CHUNKED_LOSS, SDPA, ZERO_GRAD, ModelStep
 
 
 def llama(attention="sdpa", vocabulary=2000):
@@ -207,7 +207,7 @@ def test_models_without_a_language_head_have_no_chunked_loss():
     assert "not that of a causal language model" in outcome.reason
 
 
-@pytest.mark.parametrize("module", ["accounting", "checkpointing", "chunked_loss", "model_steps"])
+@pytest.mark.parametrize("module", ["measuring.accounting", "checkpoints.checkpointing", "model.chunked_loss", "model.steps"])
 def test_the_examples_are_right(module):
     import doctest
     import importlib

@@ -108,7 +108,10 @@ def test_the_module_passes_its_arguments_on_to_the_command(monkeypatch):
     assert given == [["optimize", *arguments]]
 
 
-MODULES = "estimate level_trace cleanup efficient housekeeping live_facts parameter_storage sample_inputs segments config report_files system training"
+MODULES = """
+    config live_facts report_files batches.sample_inputs host.cleanup host.housekeeping measuring.level_trace
+    model.estimate model.parameter_storage model.segments system.efficient system.optimization_system training.optimizer
+"""
 
 
 @pytest.mark.parametrize("module", MODULES.split())

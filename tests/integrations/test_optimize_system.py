@@ -8,7 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import nilometer
 from nilometer.optimize import MemoryOptimizationConfig, MemoryOptimizationSystem, TensorMeter, checkpoint_model
-from nilometer.optimize.parameter_storage import compact_parameters, model_bytes
+from nilometer.optimize.model.parameter_storage import compact_parameters, model_bytes
 
 QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
 

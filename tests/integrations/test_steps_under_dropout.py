@@ -8,8 +8,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from nilometer.optimize import apply_steps
-from nilometer.optimize.model_steps import AUTOCAST, CHECKPOINTS, CHUNKED_LOSS, SDPA, ModelStep, Tier
-from nilometer.optimize.without_dropout import WithoutDropout
+from nilometer.optimize.model.steps import AUTOCAST, CHECKPOINTS, CHUNKED_LOSS, SDPA, ModelStep, Tier
+from nilometer.optimize.measuring.without_dropout import WithoutDropout
 
 
 class Block(nn.Module):
@@ -224,7 +224,7 @@ def test_a_budget_is_met_with_as_few_checkpoints_as_it_needs():
 def test_the_examples_are_right():
     import doctest
 
-    from nilometer.optimize import without_dropout
+    from nilometer.optimize.measuring import without_dropout
 
     found = doctest.testmod(without_dropout)
     assert found.attempted > 0 and found.failed == 0

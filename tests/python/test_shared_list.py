@@ -145,7 +145,7 @@ def test_a_list_is_closed_when_the_interpreter_ends(monkeypatch):
     before = set(os.listdir("/proc/self/fd"))
     made = SharedList(ITEMS)
     # As at the end: a module's names are None before the last objects go.
-    monkeypatch.setattr("nilometer.optimize.shared_list.os", None)
+    monkeypatch.setattr("nilometer.optimize.loading.shared_list.os", None)
     del made
     gc.collect()
     assert set(os.listdir("/proc/self/fd")) == before

@@ -1,4 +1,4 @@
-//! Checkpoint plans: the native half of `nilometer.optimize.checkpointing`.
+//! Checkpoint plans: the native half of `nilometer.optimize.checkpoints`.
 //!
 //! A plan is a list of units: the number of a kept block, or `(first, last, units inside)` of a checkpointed segment.
 

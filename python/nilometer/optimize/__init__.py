@@ -15,91 +15,91 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .accounting import TensorMeter as TensorMeter
-    from .accounting import meter_for as meter_for
-    from .adaptive_batches import AdaptiveBatches as AdaptiveBatches
-    from .adaptive_batches import BatchStep as BatchStep
-    from .batch_size import BatchSize as BatchSize
-    from .batch_size import NoBatchFits as NoBatchFits
-    from .batch_size import find_batch_size as find_batch_size
-    from .checkpointing import CheckpointOutcome as CheckpointOutcome
-    from .checkpointing import checkpoint_model as checkpoint_model
-    from .checkpointing import checkpoint_plans as checkpoint_plans
-    from .chunked_loss import chunked_cross_entropy as chunked_cross_entropy
-    from .cleanup import quick_memory_optimization as quick_memory_optimization
+    from .batches.adaptive_batches import AdaptiveBatches as AdaptiveBatches
+    from .batches.adaptive_batches import BatchStep as BatchStep
+    from .batches.batch_size import BatchSize as BatchSize
+    from .batches.batch_size import NoBatchFits as NoBatchFits
+    from .batches.batch_size import find_batch_size as find_batch_size
+    from .batches.language_model_loss import language_model_loss_sum as language_model_loss_sum
+    from .batches.loop_recovery import BatchRecovery as BatchRecovery
+    from .batches.loop_recovery import recover_lightning as recover_lightning
+    from .batches.loop_recovery import recover_trainer as recover_trainer
+    from .batches.memory_fit import MemoryFit as MemoryFit
+    from .batches.token_batches import TokenBudgetBatches as TokenBudgetBatches
+    from .batches.trainer_batches import fit_lightning_batch as fit_lightning_batch
+    from .batches.trainer_batches import fit_trainer_batch as fit_trainer_batch
+    from .checkpoints.checkpointing import CheckpointOutcome as CheckpointOutcome
+    from .checkpoints.checkpointing import checkpoint_model as checkpoint_model
+    from .checkpoints.checkpointing import checkpoint_plans as checkpoint_plans
     from .config import MemoryOptimizationConfig as MemoryOptimizationConfig
     from .config import TrainingMemoryConfig as TrainingMemoryConfig
     from .config import create_memory_efficient_config as create_memory_efficient_config
     from .config import create_memory_optimized_config as create_memory_optimized_config
     from .config import load_configs as load_configs
     from .config import write_config_template as write_config_template
-    from .efficient import memory_efficient_context as memory_efficient_context
-    from .efficient import memory_efficient_decorator as memory_efficient_decorator
-    from .efficient import memory_efficient_training as memory_efficient_training
-    from .estimate import estimate_memory_requirements as estimate_memory_requirements
-    from .garbage import GarbageCollector as GarbageCollector
-    from .language_model_loss import language_model_loss_sum as language_model_loss_sum
-    from .leaked_objects import ObjectReport as ObjectReport
-    from .loading import LoaderReport as LoaderReport
-    from .loading import inspect_loader as inspect_loader
-    from .loop_recovery import BatchRecovery as BatchRecovery
-    from .loop_recovery import recover_lightning as recover_lightning
-    from .loop_recovery import recover_trainer as recover_trainer
-    from .memory_fit import MemoryFit as MemoryFit
-    from .model_steps import StepOutcome as StepOutcome
-    from .model_steps import Tier as Tier
-    from .model_steps import apply_steps as apply_steps
-    from .object_leaks import ObjectLeaks as ObjectLeaks
-    from .shared_dataset import share_dataset as share_dataset
-    from .shared_list import SharedList as SharedList
-    from .system import MemoryOptimizationSystem as MemoryOptimizationSystem
-    from .token_batches import TokenBudgetBatches as TokenBudgetBatches
-    from .trainer_batches import fit_lightning_batch as fit_lightning_batch
-    from .trainer_batches import fit_trainer_batch as fit_trainer_batch
-    from .training import TrainingMemoryOptimizer as TrainingMemoryOptimizer
+    from .host.cleanup import quick_memory_optimization as quick_memory_optimization
+    from .host.garbage import GarbageCollector as GarbageCollector
+    from .loading.loader_report import LoaderReport as LoaderReport
+    from .loading.loader_report import inspect_loader as inspect_loader
+    from .loading.shared_dataset import share_dataset as share_dataset
+    from .loading.shared_list import SharedList as SharedList
+    from .measuring.accounting import TensorMeter as TensorMeter
+    from .measuring.accounting import meter_for as meter_for
+    from .model.chunked_loss import chunked_cross_entropy as chunked_cross_entropy
+    from .model.estimate import estimate_memory_requirements as estimate_memory_requirements
+    from .model.steps import StepOutcome as StepOutcome
+    from .model.steps import Tier as Tier
+    from .model.steps import apply_steps as apply_steps
+    from .objects.leaked_objects import ObjectReport as ObjectReport
+    from .objects.object_leaks import ObjectLeaks as ObjectLeaks
+    from .system.efficient import memory_efficient_context as memory_efficient_context
+    from .system.efficient import memory_efficient_decorator as memory_efficient_decorator
+    from .system.efficient import memory_efficient_training as memory_efficient_training
+    from .system.optimization_system import MemoryOptimizationSystem as MemoryOptimizationSystem
+    from .training.optimizer import TrainingMemoryOptimizer as TrainingMemoryOptimizer
 
 _HOMES = {
-    "AdaptiveBatches": "adaptive_batches",
-    "BatchRecovery": "loop_recovery",
-    "BatchSize": "batch_size",
-    "BatchStep": "adaptive_batches",
-    "CheckpointOutcome": "checkpointing",
-    "GarbageCollector": "garbage",
-    "LoaderReport": "loading",
-    "MemoryFit": "memory_fit",
+    "AdaptiveBatches": "batches.adaptive_batches",
+    "BatchRecovery": "batches.loop_recovery",
+    "BatchSize": "batches.batch_size",
+    "BatchStep": "batches.adaptive_batches",
+    "CheckpointOutcome": "checkpoints.checkpointing",
+    "GarbageCollector": "host.garbage",
+    "LoaderReport": "loading.loader_report",
+    "MemoryFit": "batches.memory_fit",
     "MemoryOptimizationConfig": "config",
-    "MemoryOptimizationSystem": "system",
-    "NoBatchFits": "batch_size",
-    "ObjectLeaks": "object_leaks",
-    "ObjectReport": "leaked_objects",
-    "SharedList": "shared_list",
-    "StepOutcome": "model_steps",
-    "TensorMeter": "accounting",
-    "Tier": "model_steps",
-    "TokenBudgetBatches": "token_batches",
+    "MemoryOptimizationSystem": "system.optimization_system",
+    "NoBatchFits": "batches.batch_size",
+    "ObjectLeaks": "objects.object_leaks",
+    "ObjectReport": "objects.leaked_objects",
+    "SharedList": "loading.shared_list",
+    "StepOutcome": "model.steps",
+    "TensorMeter": "measuring.accounting",
+    "Tier": "model.steps",
+    "TokenBudgetBatches": "batches.token_batches",
     "TrainingMemoryConfig": "config",
-    "TrainingMemoryOptimizer": "training",
-    "apply_steps": "model_steps",
-    "checkpoint_model": "checkpointing",
-    "checkpoint_plans": "checkpointing",
-    "chunked_cross_entropy": "chunked_loss",
+    "TrainingMemoryOptimizer": "training.optimizer",
+    "apply_steps": "model.steps",
+    "checkpoint_model": "checkpoints.checkpointing",
+    "checkpoint_plans": "checkpoints.checkpointing",
+    "chunked_cross_entropy": "model.chunked_loss",
     "create_memory_efficient_config": "config",
     "create_memory_optimized_config": "config",
-    "estimate_memory_requirements": "estimate",
-    "find_batch_size": "batch_size",
-    "fit_lightning_batch": "trainer_batches",
-    "fit_trainer_batch": "trainer_batches",
-    "inspect_loader": "loading",
-    "language_model_loss_sum": "language_model_loss",
+    "estimate_memory_requirements": "model.estimate",
+    "find_batch_size": "batches.batch_size",
+    "fit_lightning_batch": "batches.trainer_batches",
+    "fit_trainer_batch": "batches.trainer_batches",
+    "inspect_loader": "loading.loader_report",
+    "language_model_loss_sum": "batches.language_model_loss",
     "load_configs": "config",
-    "memory_efficient_context": "efficient",
-    "memory_efficient_decorator": "efficient",
-    "memory_efficient_training": "efficient",
-    "meter_for": "accounting",
-    "quick_memory_optimization": "cleanup",
-    "recover_lightning": "loop_recovery",
-    "recover_trainer": "loop_recovery",
-    "share_dataset": "shared_dataset",
+    "memory_efficient_context": "system.efficient",
+    "memory_efficient_decorator": "system.efficient",
+    "memory_efficient_training": "system.efficient",
+    "meter_for": "measuring.accounting",
+    "quick_memory_optimization": "host.cleanup",
+    "recover_lightning": "batches.loop_recovery",
+    "recover_trainer": "batches.loop_recovery",
+    "share_dataset": "loading.shared_dataset",
     "write_config_template": "config",
 }
 

@@ -1,0 +1,1 @@
+"""Batches that fit: finding the size, shrinking after running out, keeping the effective batch."""

@@ -1,0 +1,236 @@
+"""Training steps that survive running out of memory: the same samples again in smaller micro-batches, on all ranks alike."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..._trouble import NilometerWarning, require
+from ..in_run import newest_step, tell_mark, tell_metrics
+from ..measuring.accounting import TensorMeter, device_of
+from ..measuring.oom_recovery import attempt, release
+from ..measuring.trial import random_state, set_random_state
+from .batch_size import NoBatchFits
+from .language_model_loss import LanguageModelLoss
+from .micro_batches import LossSum, accumulate, batch_length, count_targets
+from .probes import free_device_bytes
+from .rank_agreement import add_gradients, least_and_sum, sum_of_all
+
+# A larger size is tried only where one and a half times what it adds is free.
+HEADROOM = 1.5
+# A program that has logged nothing after so many steps counts no steps of its own.
+_PATIENCE_STEPS = 10
+# In an exchange of smallest numbers: no size failed here.
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class BatchStep:
+    """What one training step did."""
+
+    loss: float
+    """Loss of the whole batch, the samples of all ranks: the same number on each of them."""
+    micro_batch: int
+    """Samples that went through the model at a time."""
+    retries: int
+    """How often memory ran out on some rank and the samples were run again."""
+
+
+class AdaptiveBatches:
+    """Runs training steps of whole batches through micro-batches of a size that fits.
+
+    `loss_sum(model, micro_batch)` gives the sum of the losses; `count(batch)` says over how many targets a batch is averaged.
+    Without `count`, `language_model_loss_sum` counts what the model itself averages over, and any other loss the labels that are not -100, or samples.
+    When memory runs out on any rank, all ranks drop the step's gradients, put the random state back and run the same samples in micro-batches of half the size. After `grow_after` steps without trouble the size grows again where there is room, but not to one that failed within the last `retry_after` steps.
+    The current run gets a mark at each change of the size, and the size as `batch/size` (unless `tell_size=False`).
+    Gradients are exchanged once per step, after all ranks have agreed that backward went well: pass the model itself, not wrapped in DistributedDataParallel (a wrapper is unwrapped).
+
+    >>> model = torch.nn.Linear(8, 1)
+    >>> batches = AdaptiveBatches(
+    ...     model, torch.optim.SGD(model.parameters(), lr=0.1), lambda model, x: model(x).square().sum(), micro_batch=4
+    ... )
+    >>> step = batches.step(torch.ones(10, 8))
+    >>> step.micro_batch, step.retries
+    (4, 0)
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss_sum: LossSum,
+        *,
+        micro_batch: int,
+        minimum: int = 1,
+        maximum: int | None = None,
+        count: Callable[[Any], float] | None = None,
+        max_grad_norm: float | None = None,
+        grow_after: int = 100,
+        retry_after: int = 1000,
+        meter: TensorMeter | None = None,
+        tell_size: bool = True,
+    ) -> None:
+        require(minimum >= 1, f"minimum must be positive, not {minimum}")
+        require(micro_batch >= minimum, f"micro_batch is {micro_batch}, below minimum, {minimum}")
+        require(maximum is None or maximum >= micro_batch, f"maximum is {maximum}, below micro_batch, {micro_batch}")
+        require(grow_after >= 1 and retry_after >= 1, "grow_after and retry_after must be positive")
+        wrapped = getattr(model, "module", None)
+        is_wrapper = isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel))
+        self.model: torch.nn.Module = wrapped if is_wrapper and isinstance(wrapped, torch.nn.Module) else model
+        self.optimizer = optimizer
+        self.micro_batch = micro_batch
+        self.ooms = 0
+        self._loss_sum = loss_sum
+        self._minimum = minimum
+        self._maximum = maximum
+        own_count = functools.partial(loss_sum.count, self.model) if isinstance(loss_sum, LanguageModelLoss) else count_targets
+        self._count: Callable[[Any], float] = own_count if count is None else count
+        self._max_grad_norm = max_grad_norm
+        self._grow_after = grow_after
+        self._retry_after = retry_after
+        self._meter = meter
+        self._device = device_of(self.model)
+        self._clean_steps = 0
+        self._failed_size: int | None = None
+        self._steps_since_failure = 0
+        self._level_before = 0
+        self._told_size: int | None = None
+        self._tells_size = tell_size
+        self._steps = 0
+        if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self.model.modules()):
+            warnings.warn(
+                "batch normalization depends on the size of micro-batches: gradients will not equal those of the whole batch",
+                NilometerWarning,
+                stacklevel=2,
+            )
+
+    def step(self, batch: Any) -> BatchStep:
+        """One training step on this rank's samples, optimizer included. Every rank has to call it."""
+        samples = batch_length(batch)
+        targets = sum_of_all(self._count(batch)) or 1
+        states = random_state(self._device)
+        retries = 0
+        while True:
+            size = min(self.micro_batch, samples)
+            self.optimizer.zero_grad(set_to_none=True)
+            self._reset_peak()
+            tried = attempt(lambda: accumulate(self.model, batch, self._loss_sum, size=self.micro_batch, targets=targets))
+            if tried.oom:
+                release(self.model, self.optimizer)
+            failed_size = size if tried.oom else _NEVER
+            # One exchange: did all go well, to which size would each rank go next, which size failed, and what is the loss of all?
+            verdict = (int(not tried.oom), self._next_size(failed_size, samples), failed_size)
+            (went_well, next_size, failed_size), loss = least_and_sum(verdict, tried.result or 0.0)
+            if went_well:
+                break
+            retries += 1
+            self._note_failure(failed_size)
+            release(self.model, self.optimizer)
+            set_random_state(self._device, states)
+            if next_size < self._minimum:
+                raise NoBatchFits(
+                    f"memory ran out with micro-batches of {failed_size}, and {self._minimum} is the least: {tried.oom or 'on another rank'}"
+                )
+            tell_mark(f"batch size {self.micro_batch} -> {next_size}: out of memory with {failed_size} samples")
+            self.micro_batch = next_size
+        add_gradients(self.model)
+        if self._max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self._max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._note_success()
+        done = BatchStep(loss, self.micro_batch, retries)
+        self._steps += 1
+        self._tell_size()
+        if not retries and next_size > self.micro_batch:
+            tell_mark(f"batch size {self.micro_batch} -> {next_size}: {self._clean_steps} steps without trouble and room for more")
+            self.micro_batch = next_size
+            self._clean_steps = 0
+        return done
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint: a resumed training begins with the size that it had."""
+        return {
+            "micro_batch": self.micro_batch,
+            "ooms": self.ooms,
+            "clean_steps": self._clean_steps,
+            "failed_size": self._failed_size,
+            "steps_since_failure": self._steps_since_failure,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes up what `state_dict` gave."""
+        self.micro_batch = max(self._minimum, int(state["micro_batch"]))
+        if self._maximum is not None:
+            self.micro_batch = min(self.micro_batch, self._maximum)
+        self.ooms = int(state["ooms"])
+        self._clean_steps = int(state["clean_steps"])
+        self._failed_size = state["failed_size"]
+        self._steps_since_failure = int(state["steps_since_failure"])
+
+    def _tell_size(self) -> None:
+        step = newest_step(self._steps if self._steps >= _PATIENCE_STEPS else None)
+        # A figure without a step would be counted as one of the program's own.
+        if self._tells_size and step is not None and self.micro_batch != self._told_size:
+            self._told_size = self.micro_batch
+            tell_metrics({"batch/size": float(self.micro_batch)}, step=step)
+
+    def _next_size(self, failed_size: int, samples: int) -> int:
+        """The size that this rank would take next: half after a failure (0 below the least), more where there is room."""
+        if failed_size != _NEVER:
+            return max(failed_size // 2, self._minimum) if failed_size > self._minimum else 0
+        larger = min(self._larger_size(), samples)
+        is_due = self._clean_steps + 1 >= self._grow_after
+        if larger <= self.micro_batch or not is_due or not self._has_room(larger):
+            return self.micro_batch
+        return larger
+
+    def _larger_size(self) -> int:
+        larger = 2 * self.micro_batch
+        if self._failed_size is not None and self._steps_since_failure < self._retry_after:
+            larger = min(larger, self._failed_size - 1)
+        return larger if self._maximum is None else min(larger, self._maximum)
+
+    def _has_room(self, size: int) -> bool:
+        """By what this step took: its memory grows at most in proportion to the micro-batch."""
+        peak, limit = self._peak(), self._limit()
+        if peak is None or limit is None:
+            return True
+        per_sample = (peak - self._level_before) / self.micro_batch
+        return peak + HEADROOM * per_sample * (size - self.micro_batch) <= limit
+
+    def _note_failure(self, size: int) -> None:
+        self.ooms += 1
+        self._failed_size = size if self._failed_size is None else min(size, self._failed_size)
+        self._steps_since_failure = 0
+        self._clean_steps = 0
+
+    def _note_success(self) -> None:
+        self._clean_steps += 1
+        if self._failed_size is not None:
+            self._steps_since_failure += 1
+            if self._steps_since_failure >= self._retry_after:
+                self._failed_size = None
+
+    def _reset_peak(self) -> None:
+        if self._meter is not None:
+            self._meter.reset_peak()
+            self._level_before = self._meter.level
+        elif self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self._level_before = torch.cuda.memory_allocated(self._device)
+
+    def _peak(self) -> int | None:
+        if self._meter is not None:
+            return self._meter.peak
+        return torch.cuda.max_memory_reserved(self._device) if self._device.type == "cuda" else None
+
+    def _limit(self) -> int | None:
+        if self._meter is not None:
+            return self._meter.limit_bytes
+        return free_device_bytes(self._device) if self._device.type == "cuda" else None

@@ -1,0 +1,195 @@
+"""Recovery from running out of memory in the loops of Hugging Face's `Trainer` and of Lightning: the same batch again, in parts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..._trouble import require
+from ..in_run import newest_step, tell_mark, tell_metrics
+from ..measuring.accounting import device_of
+from ..measuring.oom_recovery import attempt, release
+from ..measuring.trial import random_state, set_random_state
+from .batch_size import NoBatchFits
+from .micro_batches import batch_length, count_targets, split_batch
+from .rank_agreement import world_size
+
+RunPart = Callable[[Any, float], float]
+"""Forward and backward of a part of a batch that counts with this share; gives its loss."""
+
+
+class BatchRecovery:
+    """Runs batches whole while they fit, and in parts of half the size once memory has run out; after `grow_after` clean steps it tries more.
+
+    Gradients are those of the whole batch. One process only: ranks would have to agree, as `AdaptiveBatches` and `TrainingMemoryOptimizer` do.
+    """
+
+    def __init__(self, minimum: int = 1, grow_after: int = 100) -> None:
+        require(minimum >= 1, f"minimum must be positive, not {minimum}")
+        require(grow_after >= 1, f"grow_after must be positive, not {grow_after}")
+        self.ooms = 0
+        self.micro_batch: int | None = None
+        """Samples at a time; None while batches run whole."""
+        self._minimum = minimum
+        self._grow_after = grow_after
+        self._clean_steps = 0
+        self._failed: int | None = None
+        self._undo: list[Callable[[], None]] = []
+
+    def undo(self) -> None:
+        """The loop runs as before."""
+        while self._undo:
+            self._undo.pop()()
+
+    def run(self, model: torch.nn.Module, batch: Any, run_part: RunPart) -> float:
+        """Forward and backward of a batch; gives its loss. Gradients are added to those that are there, as backward does."""
+        if world_size() > 1:
+            raise ValueError("recovery in this loop works in one process; with several, use TrainingMemoryOptimizer or AdaptiveBatches")
+        device, rows = device_of(model), batch_length(batch)
+        targets = count_targets(batch) or 1
+        earlier = [(parameter, parameter.grad) for parameter in model.parameters()]
+        for parameter, _ in earlier:
+            parameter.grad = None
+        states = random_state(device)
+
+        def all_parts(size: int) -> float:
+            return sum(run_part(part, count_targets(part) / targets) for part in split_batch(batch, size))
+
+        try:
+            while True:
+                size = min(self.micro_batch or rows, rows)
+                tried = attempt(lambda size=size: all_parts(size))  # type: ignore[misc]
+                if tried.result is not None:
+                    break
+                release(model)
+                set_random_state(device, states)
+                self._shrink(size, tried.oom)
+        finally:
+            for parameter, gradient in earlier:
+                if gradient is not None:
+                    parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
+        self._note_success(rows)
+        return tried.result
+
+    def _shrink(self, size: int, oom: str) -> None:
+        self.ooms += 1
+        self._clean_steps = 0
+        self._failed = size
+        if size <= self._minimum:
+            raise NoBatchFits(f"memory ran out with {size} samples, and {self._minimum} is the least: {oom}")
+        self.micro_batch = max(self._minimum, size // 2)
+        tell_mark(f"batch size {size} -> {self.micro_batch}: out of memory with {size} samples")
+        tell_metrics({"batch/size": float(self.micro_batch)}, step=newest_step(0))
+
+    def _note_success(self, rows: int) -> None:
+        if self.micro_batch is None:
+            return
+        self._clean_steps += 1
+        larger = min(2 * self.micro_batch, (self._failed or rows + 1) - 1)
+        if self._clean_steps >= self._grow_after and larger > self.micro_batch:
+            tell_mark(f"batch size {self.micro_batch} -> {larger}: {self._clean_steps} steps without trouble")
+            tell_metrics({"batch/size": float(larger)}, step=newest_step(0))
+            self.micro_batch, self._clean_steps = larger, 0
+
+
+def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) -> BatchRecovery:
+    """Lets a Hugging Face `Trainer` survive running out of memory in `training_step`: call it before `trainer.train()`.
+
+    A batch that does not fit is run again in halves, weighted by their labels, down to `minimum` samples; the trainer's batches and steps stay what they are.
+    """
+    arguments = trainer.args
+    if getattr(arguments, "deepspeed", None) or getattr(arguments, "fsdp", None) or arguments.n_gpu > 1:
+        raise ValueError("the trainer uses DeepSpeed, FSDP or several GPUs in one process, where a step cannot be run again by one rank alone")
+    recovery = BatchRecovery(minimum, grow_after)
+    training_step, compute_loss = trainer.training_step, trainer.compute_loss
+
+    found: list[bool] = []
+
+    def adds_up(model: torch.nn.Module, part: Any, items: Any) -> bool:
+        """Whether losses are divided by the items of the whole batch: many models and functions take their number and ignore it, so it is tried, once."""
+        if items is None:
+            return False
+        if not found:
+            found.append(_divides_by_items(trainer, model, next(iter(split_batch(part, 1))), items))
+        return found[0]
+
+    @functools.wraps(training_step)
+    def step(model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        def run_part(part: Any, share: float) -> float:
+            # Losses over the items of the whole batch add up; means have to be weighted.
+            if share != 1.0 and not adds_up(model, part, num_items_in_batch):
+                trainer.compute_loss = lambda *args, **kwargs: share * compute_loss(*args, **kwargs)
+            try:
+                return float(training_step(model, part, num_items_in_batch))
+            finally:
+                trainer.compute_loss = compute_loss
+
+        return torch.tensor(recovery.run(model, dict(inputs), run_part), device=arguments.device)
+
+    trainer.training_step = step
+    recovery._undo.append(lambda: setattr(trainer, "training_step", training_step))
+    return recovery
+
+
+def _divides_by_items(trainer: Any, model: torch.nn.Module, sample: Any, items: Any) -> bool:
+    device = device_of(model)
+    states = random_state(device)
+    losses = []
+    for factor in (1, 2):
+        set_random_state(device, states)
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            losses.append(float(trainer.compute_loss(model, trainer._prepare_inputs(dict(sample)), num_items_in_batch=factor * items)))
+    set_random_state(device, states)
+    return losses[0] != 0 and abs(2 * losses[1] / losses[0] - 1) < 0.01
+
+
+def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -> BatchRecovery:
+    """Lets a Lightning module survive running out of memory in `training_step` and its backward pass: call it before `trainer.fit(module)`.
+
+    A batch that does not fit is run again in halves, weighted by their samples (by `labels` where a batch has them), down to `minimum` samples. `training_step` is then called once for each part.
+    For automatic optimization without a gradient scaler (precision `16-mixed`), in one process.
+    """
+    if not module.automatic_optimization:
+        raise ValueError("the module optimizes by hand (automatic_optimization=False): use AdaptiveBatches in its training_step")
+    recovery = BatchRecovery(minimum, grow_after)
+    training_step, backward = module.training_step, module.backward
+    computed: list[tuple[torch.nn.Parameter, torch.Tensor]] = []
+
+    @functools.wraps(training_step)
+    def step(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(module.trainer.precision_plugin, "scaler", None) is not None:
+            raise ValueError("recovery does not work with a gradient scaler: use precision bf16-mixed or 32")
+        given: Any = None
+        accumulation = module.trainer.accumulate_grad_batches
+
+        def run_part(part: Any, share: float) -> float:
+            nonlocal given
+            given = training_step(part, *args, **kwargs)
+            loss = given["loss"] if isinstance(given, dict) else given
+            with torch.autocast(device_of(module).type, enabled=False):
+                (loss * (share / accumulation)).backward()
+            return share * float(loss.detach())
+
+        kept = [(parameter, parameter.grad) for parameter in module.parameters()]
+        for parameter, _ in kept:
+            parameter.grad = None
+        total = recovery.run(module, batch, run_part)
+        # Lightning empties gradients after training_step and calls backward then: they are handed over there.
+        computed[:] = [(parameter, parameter.grad) for parameter, _ in kept if parameter.grad is not None]
+        for parameter, gradient in kept:
+            parameter.grad = gradient
+        leaf = torch.tensor(total, device=device_of(module), requires_grad=True)
+        return {**given, "loss": leaf} if isinstance(given, dict) else leaf
+
+    def hand_over(loss: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+        backward(loss, *args, **kwargs)
+        for parameter, gradient in computed:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
+        computed.clear()
+
+    module.training_step, module.backward = step, hand_over
+    recovery._undo += [lambda: delattr(module, "training_step"), lambda: delattr(module, "backward")]
+    return recovery

@@ -1,0 +1,1 @@
+"""Checkpoint plans for chains of blocks, and putting them on a model."""

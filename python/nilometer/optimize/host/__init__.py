@@ -1,0 +1,1 @@
+"""The process's own memory: garbage collection, the heap, cleaning up under pressure."""

@@ -1,0 +1,1 @@
+"""Data loading: what workers copy, and datasets that they share."""

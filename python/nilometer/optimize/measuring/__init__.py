@@ -1,0 +1,1 @@
+"""Measuring a training step: its memory, its time, whether its gradients stayed the same."""

@@ -1,0 +1,1 @@
+"""Leaner steps of a model, each measured, and what a model will need."""

@@ -1,0 +1,60 @@
+"""What the rules of advice want to know of a model and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ..checkpoints.block_chain import find_chain
+from ..measuring.accounting import device_of, tensor_bytes
+from .parameter_storage import untied_bytes
+from .steps import StepOutcome
+
+
+def facts_of_model(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    sample: Any = None,
+    peak_bytes: int | None = None,
+    outcomes: Iterable[StepOutcome] = (),
+) -> dict[str, Any]:
+    """The fields of `model` in `docs/schema/facts.json` that are known; what a step takes only where one was measured."""
+    parameters = list(model.parameters())
+    weights = tensor_bytes(parameters, list(model.buffers()))
+    trained = tensor_bytes([parameter for parameter in parameters if parameter.requires_grad])
+    state = tensor_bytes(list(optimizer.state.values())) if optimizer is not None else 0
+    zeroed = [parameter.grad for parameter in parameters if parameter.grad is not None and not bool(parameter.grad.any())]
+    frozen = [parameter.grad for parameter in parameters if parameter.grad is not None and not parameter.requires_grad]
+    facts: dict[str, Any] = {
+        "parameters": sum(parameter.numel() for parameter in parameters),
+        "on_gpu": device_of(model).type != "cpu",
+        "weight_bytes": weights,
+        "optimizer": type(optimizer).__name__ if optimizer is not None else None,
+        "optimizer_state_bytes": state or None,
+        "dropout": _largest_dropout(model),
+        "uses_half_precision": _is_half(model, outcomes),
+        "untied_bytes": untied_bytes(model) or None,
+        "frozen_gradient_bytes": tensor_bytes(frozen) or None,
+        "zeroed_gradient_bytes": tensor_bytes(zeroed) or None,
+    }
+    chain = find_chain(model)
+    if chain is not None:
+        facts["repeated_blocks"] = len(chain.blocks)
+    if peak_bytes is not None:
+        # Weights, gradients, state and the batch are there for certain; what is left of the peak is kept for the backward pass.
+        activations = peak_bytes - weights - trained - state - tensor_bytes(sample)
+        facts |= {"peak_bytes": peak_bytes, "gradient_bytes": trained, "activation_bytes": max(0, activations)}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _largest_dropout(model: torch.nn.Module) -> float:
+    return max((float(module.p) for module in model.modules() if isinstance(module, torch.nn.modules.dropout._DropoutNd)), default=0.0)
+
+
+def _is_half(model: torch.nn.Module, outcomes: Iterable[StepOutcome]) -> bool:
+    kinds = {parameter.dtype for parameter in model.parameters()}
+    is_autocast = any(outcome.applied and outcome.name == "bfloat16 autocast" for outcome in outcomes)
+    return is_autocast or torch.is_autocast_enabled(device_of(model).type) or bool(kinds & {torch.float16, torch.bfloat16})

@@ -1,0 +1,173 @@
+"""A model made leaner: what needs no run first, then steps that are measured on a sample, and the batch that would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..batches.batch_size import NoBatchFits, find_batch_size
+from ..batches.micro_batches import batch_length
+from ..batches.probes import free_device_bytes
+from ..batches.sample_inputs import declared_sample, resized
+from ..in_run import tell_optimization
+from ..measuring.accounting import device_of
+from ..measuring.level_trace import SMALL, largest_within, step_levels
+from ..measuring.oom_recovery import attempt, release
+from ..measuring.trial import LossFunction, Trial, measure_step
+from .facts import facts_of_model
+from .parameter_storage import StorageSaving, compact_parameters, model_bytes
+from .steps import STEPS, ModelStep, StepOutcome, apply_steps
+
+_MIB = 1 << 20
+MARGIN = 0.92
+"""The share of a budget that a foretold batch may take: allocators round and fragment."""
+
+
+@dataclass
+class ModelOptimization:
+    """What was done to a model, with the figures that were measured."""
+
+    measured_on: str
+    """What was run: `sample`, `dummy_inputs`, `example_input_array`; `tensor bytes` where nothing was."""
+    before_bytes: int
+    after_bytes: int
+    storage: list[StorageSaving]
+    outcomes: list[StepOutcome] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    batch: dict[str, Any] | None = None
+
+    def undo(self) -> None:
+        """Takes the steps back, the last first. What parameters did not need is not taken again."""
+        for outcome in reversed(self.outcomes):
+            outcome.undo()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For reports: MB are 2**20 bytes."""
+        applied = [saving.name for saving in self.storage] + [outcome.name for outcome in self.outcomes if outcome.applied]
+        result: dict[str, Any] = {
+            "memory_saved_mb": round((self.before_bytes - self.after_bytes) / _MIB, 3),
+            "memory_before_mb": round(self.before_bytes / _MIB, 3),
+            "memory_after_mb": round(self.after_bytes / _MIB, 3),
+            "optimizations_applied": applied,
+            "optimizations": [_storage_row(saving) for saving in self.storage] + [optimization_row(outcome) for outcome in self.outcomes],
+            "measured_on": self.measured_on,
+            "model": {"parameter_count": self.facts.get("parameters"), "footprint_mb": round(self.facts.get("weight_bytes", 0) / _MIB, 3)},
+        }
+        if self.measured_on == "tensor bytes":
+            result["note"] = (
+                "only parameter storage was looked at: pass a sample batch for checkpoints, attention and precision, which have to be measured by running the model"
+            )
+        if self.batch is not None:
+            result["batch_size"] = self.batch
+        return result
+
+
+def optimize_model(
+    model: torch.nn.Module,
+    sample: Any = None,
+    *,
+    loss: LossFunction | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    tolerance: bool = False,
+    steps: Iterable[ModelStep] = STEPS,
+) -> ModelOptimization:
+    """Gives back what parameters do not need, then tries the steps on the sample, or on one that the model declares."""
+    measured_on = "sample"
+    if sample is None:
+        sample, measured_on = declared_sample(model)
+    held = model_bytes(model)
+    storage = compact_parameters(model)
+    saved = sum(saving.saved_bytes for saving in storage)
+    for saving in storage:
+        tell_optimization(saving.name, applied=True, before_bytes=held, after_bytes=held - saving.saved_bytes, measured="tensor bytes")
+        held -= saving.saved_bytes
+    if sample is None:
+        return ModelOptimization("tensor bytes", held + saved, held, storage, facts=facts_of_model(model, optimizer))
+    first = attempt(lambda: measure_step(Trial(model, sample, loss, optimizer), timed=False, keep_gradients=True))
+    if first.result is None:
+        release()
+        raise NoBatchFits(f"one step on the sample does not fit into memory ({first.oom}): pass a smaller sample")
+    outcomes = apply_steps(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, steps=steps)
+    before = first.result.peak_bytes + saved
+    after = first.result.peak_bytes - sum(outcome.saved_bytes for outcome in outcomes)
+    facts = facts_of_model(model, optimizer, sample=sample, peak_bytes=after, outcomes=outcomes)
+    return ModelOptimization(measured_on, before, after, storage, outcomes, facts)
+
+
+def largest_batch(
+    model: torch.nn.Module,
+    sample: Any,
+    *,
+    loss: LossFunction | None,
+    optimizer: torch.optim.Optimizer | None,
+    budget_bytes: int,
+    verify: bool,
+) -> dict[str, Any]:
+    """The largest batch within a budget: foretold from small steps, or with `verify` found by `find_batch_size`.
+
+    The verified search runs the optimizer too; weights and optimizer are afterwards as they were.
+    """
+    device = device_of(model)
+    rows = batch_length(sample)
+    if device.type == "cuda":
+        budget_bytes = min(budget_bytes, free_device_bytes(device))
+    if verify:
+
+        def step(batch: int, _length: int) -> None:
+            Trial(model, resized(sample, batch), loss, optimizer).step()
+            if optimizer is not None:
+                optimizer.step()
+            (optimizer or model).zero_grad(set_to_none=True)
+
+        try:
+            found = find_batch_size(step, model, optimizer, budget_bytes=budget_bytes)
+        except NoBatchFits as refusal:
+            return {"sample": rows, "largest": 0, "is_verified": True, "reason": str(refusal)}
+        return _batch_row(rows, found.batch_size, found.fit.per_sample(), budget_bytes, is_verified=True)
+    found_here = predicted_batch(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), MARGIN * budget_bytes)
+    if found_here is None:
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; ask for verify_batch=True"}
+    return _batch_row(rows, *found_here, budget_bytes, is_verified=False)
+
+
+def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tuple[int, float] | None:
+    """The largest batch within a budget and the bytes of one more sample, foretold from two small steps; None where these do not tell."""
+    tried = attempt(lambda: (step_levels(trial_of(SMALL[0])), step_levels(trial_of(SMALL[1]))))
+    if tried.result is None:
+        release()
+        return None
+    first, second = tried.result
+    return largest_within(first, second, *SMALL, budget_bytes)
+
+
+def _batch_row(rows: int, largest: int, bytes_per_sample: float, budget_bytes: int, *, is_verified: bool) -> dict[str, Any]:
+    return {
+        "sample": rows,
+        "largest": largest,
+        "is_verified": is_verified,
+        "budget_mb": round(budget_bytes / _MIB, 3),
+        "mb_per_sample": round(bytes_per_sample / _MIB, 6),
+    }
+
+
+def _storage_row(saving: StorageSaving) -> dict[str, Any]:
+    return {"name": saving.name, "applied": True, "reason": saving.reason, "saved_mb": round(saving.saved_bytes / _MIB, 3), "measured": "tensor bytes"}
+
+
+def optimization_row(outcome: StepOutcome) -> dict[str, Any]:
+    """A step that was tried, for reports."""
+    return {
+        "name": outcome.name,
+        "applied": outcome.applied,
+        "reason": outcome.reason,
+        "tier": outcome.tier.value,
+        "saved_mb": round(outcome.saved_bytes / _MIB, 3),
+        "peak_before_mb": round(outcome.peak_before_bytes / _MIB, 3),
+        "peak_after_mb": round(outcome.peak_after_bytes / _MIB, 3),
+        "seconds_before": outcome.secs_before,
+        "seconds_after": outcome.secs_after,
+        "measured": "peak of a step",
+    }

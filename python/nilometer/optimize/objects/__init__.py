@@ -1,0 +1,1 @@
+"""Objects that accumulate: what grows, where it was allocated, who holds it."""

@@ -1,0 +1,1 @@
+"""`MemoryOptimizationSystem`: everything for one program, its alerts and its report."""

@@ -1,0 +1,41 @@
+"""What the memory optimization system knows of its program, by subject, as the rules of advice take it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..live_facts import buffer_facts, host_facts, known_facts, torch_facts
+
+if TYPE_CHECKING:
+    from .optimization_system import MemoryOptimizationSystem
+
+
+def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
+    """Everything that was measured so far."""
+    config = system.config
+    facts: dict[str, Any] = {"host": host_facts(system.monitor.profiler.read(), system.limit_bytes), "torch": torch_facts()}
+    if system.collector is not None:
+        for subject, values in system.collector.facts().items():
+            facts[subject] = {**values, **facts.get(subject, {})}
+        facts["gc"]["full_collections_asked"] = asked_collections(system) - system.own_full_collections
+    if system.leaks is not None and system.steps:
+        facts["torch"] |= system.leaks.facts()["torch"]
+    if system.buffers is not None:
+        facts["buffers"] = buffer_facts(system.buffers)
+    if system.model_optimizations:
+        latest = system.model_optimizations[-1]
+        facts["model"] = latest.facts
+        if latest.batch is not None and latest.batch.get("largest"):
+            facts["batch"] = {"micro_batch": latest.batch["sample"], "largest_micro_batch": latest.batch["largest"]}
+    facts["thresholds"] = {
+        "host_budget_bytes": config.max_memory_bytes,
+        "warning_ratio": config.memory_warning_threshold,
+        "critical_ratio": config.memory_critical_threshold,
+        "buffer_limit_bytes": config.buffer_bytes,
+    }
+    return known_facts(facts)
+
+
+def asked_collections(system: MemoryOptimizationSystem) -> int:
+    """Full collections that somebody asked Python for."""
+    return 0 if system.collector is None else int(system.collector.stats()["full_asked"])

@@ -1,0 +1,1 @@
+"""`TrainingMemoryOptimizer`: a training loop with everything applied."""

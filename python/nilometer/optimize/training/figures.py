@@ -1,0 +1,140 @@
+"""What one optimized training did: losses, sizes, memory, time; told to the run as it happens and summed up at the end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from ... import _native
+from ..batches.adaptive_batches import BatchStep
+from ..batches.rank_agreement import world_size
+from ..config import TrainingMemoryConfig
+from ..host import process_heap
+from ..in_run import newest_step, tell_metrics
+from ..model.optimization import optimization_row
+from ..model.steps import StepOutcome
+from ..report_files import bullet_points, table
+
+_GIB = 1 << 30
+
+
+class TrainingFigures:
+    """Figures of one training on this rank."""
+
+    def __init__(self, config: TrainingMemoryConfig, device: torch.device) -> None:
+        self.config = config
+        self.device = device
+        self.outcomes: list[StepOutcome] = []
+        self.epoch_losses: list[float] = []
+        self.failure = ""
+        self.steps = self.samples = self.ooms = self.recoveries = 0
+        self.sizes: list[tuple[int, int]] = []
+        """Steps at which the micro-batch changed, with its new size."""
+        self._loss = self._weight = 0.0
+        self._first_step = 0
+        """Steps count on from what the run has: a second training is no second pass over the first."""
+        self._rows: list[dict[str, Any]] = []
+        self._started = time.perf_counter()
+        self._begun = self._ended = 0.0
+        self._peak_bytes = self._final_bytes = 0
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+
+    def begin(self, micro_batch: int) -> None:
+        """The first step comes now; what was tried before is not training."""
+        self._begun = time.perf_counter()
+        newest = newest_step()
+        self._first_step = 0 if newest is None else newest + 1
+        self.sizes.append((0, micro_batch))
+
+    def add_step(self, done: BatchStep, samples: int, ooms: int) -> None:
+        """One optimizer step."""
+        self.steps += 1
+        self.samples += samples
+        self._loss += done.loss * samples
+        self._weight += samples
+        self.recoveries += done.retries
+        self.ooms = ooms
+        if done.micro_batch != self.sizes[-1][1]:
+            self.sizes.append((self.steps, done.micro_batch))
+        tell_metrics({"train/loss": done.loss, "batch/size": float(done.micro_batch)}, step=self._first_step + self.steps - 1)
+
+    def take_epoch(self) -> tuple[float, float]:
+        """Loss times samples and samples since the last call."""
+        taken = (self._loss, self._weight)
+        self._loss = self._weight = 0.0
+        return taken
+
+    def end(self) -> None:
+        """Memory and time are taken here, before what was applied is undone."""
+        self._ended = time.perf_counter()
+        self._final_bytes, self._peak_bytes = self._memory()
+        self._rows = [optimization_row(outcome) for outcome in self.outcomes]
+
+    def facts(self) -> dict[str, Any]:
+        """For the rules of advice."""
+        size = self.sizes[-1][1] if self.sizes else None
+        effective = self.config.effective_batch_size or self.config.initial_batch_size
+        return {
+            "micro_batch": size,
+            "accumulation": None if size is None else -(-effective // size),
+            "weighs_by_targets": True,
+            "recovered_ooms": self.recoveries or None,
+            "recovers_inside_except": False,
+        }
+
+    def results(self, collector: Any) -> dict[str, Any]:
+        """As a dictionary. GB are 2**30 bytes."""
+        seconds = max((self._ended or time.perf_counter()) - self._begun, 1e-9) if self._begun else 0.0
+        applied = [row["name"] for row in self._rows if row["applied"]]
+        return {
+            "final_memory_usage": self._final_bytes / _GIB,
+            "peak_memory_usage": self._peak_bytes / _GIB,
+            "memory_measured": "PyTorch's allocator" if self.device.type == "cuda" else "the process",
+            "epoch_losses": list(self.epoch_losses),
+            "final_loss": self.epoch_losses[-1] if self.epoch_losses else None,
+            "steps": self.steps,
+            "samples": self.samples,
+            "effective_batch_size": self.config.effective_batch_size or self.config.initial_batch_size,
+            "batch_sizes": sorted({size for _, size in self.sizes}),
+            "batch_size_changes": [{"step": step, "micro_batch": size} for step, size in self.sizes],
+            "oom_events": self.ooms,
+            "oom_recoveries": self.recoveries,
+            "seconds": seconds,
+            "preparation_seconds": self._begun - self._started if self._begun else None,
+            "samples_per_second": self.samples / seconds if seconds else None,
+            "optimizations_applied": applied,
+            "optimizations": list(self._rows),
+            "device": str(self.device),
+            "ranks": world_size(),
+            "gc": None if collector is None else collector.stats(),
+            "failure": self.failure or None,
+        }
+
+    def _memory(self) -> tuple[int, int]:
+        if self.device.type == "cuda":
+            return torch.cuda.memory_allocated(self.device), torch.cuda.max_memory_allocated(self.device)
+        return process_heap.rss_bytes(), _native.peak_rss()
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """The report of `TrainingMemoryOptimizer` for people."""
+    lines = ["# Training memory report", ""]
+    for number, one in enumerate(report["trainings"], 1):
+        lines += [
+            f"## Training {number}",
+            f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s ({one['samples_per_second'] or 0:.1f} samples/s) on {one['device']}; "
+            f"micro-batches of {', '.join(map(str, one['batch_sizes']))} for batches of {one['effective_batch_size']}; "
+            f"{one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered",
+            "",
+            f"Memory: {one['final_memory_usage']:.3f} GiB at the end, {one['peak_memory_usage']:.3f} GiB at the peak ({one['memory_measured']})",
+            "",
+        ]
+        rows = [[row["name"], "yes" if row["applied"] else "no", row["saved_mb"], row["reason"]] for row in one["optimizations"]]
+        lines += [table(["what", "applied", "saved MiB (measured)", "why"], rows), ""] if rows else []
+        lines += [table(["epoch", "loss"], [[epoch, f"{loss:.6g}"] for epoch, loss in enumerate(one["epoch_losses"], 1)]), ""]
+        lines += [f"Failed: {one['failure']}", ""] if one["failure"] else []
+    lines += ["## Recommendations", "Savings here are expected, not measured.", "", *bullet_points(report["recommendations"]), ""]
+    return "\n".join(lines)
