@@ -61,7 +61,7 @@ test-vm: dist ## Test against a real cgroup v2 in an emulated machine
 check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo check --quiet --manifest-path fuzz/Cargo.toml --locked --target-dir target/fuzz-check
+	cargo check --quiet --manifest-path fuzz/Cargo.toml --no-default-features --locked --target-dir target
 	PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check bans licenses sources
 	@if compgen -G "$${CARGO_HOME:-$$HOME/.cargo}/advisory-dbs/*" > /dev/null; then \
 		PATH=$(TOOLS)/bin:$$PATH cargo deny --offline check advisories; \

@@ -14,7 +14,8 @@ from conftest import ROOT, unavailable, wait_until
 
 import nilometer
 from nilometer import NilometerError, _native
-from nilometer.optimize import GarbageCollector, garbage, memory_pressure, process_heap
+from nilometer.optimize import GarbageCollector
+from nilometer.optimize.host import garbage, memory_pressure, process_heap
 
 MIB = 1 << 20
 

@@ -161,7 +161,9 @@ SILENT_LAUNCHER = """
     ranks = [start(0), start(1)]
     silent = int(sys.argv[2])
     ranks[silent].wait()
-    ranks[1 - silent].terminate()
+    # A rank that is about to exit by itself is not stopped on its way.
+    if sys.argv[3] != "exits":
+        ranks[1 - silent].terminate()
     ranks[1 - silent].wait()
     sys.exit(1)
 """
