@@ -97,5 +97,6 @@ fn orphans_count_once_seen_or_not() {
 #[track_caller]
 fn assert_same(counted: u64, used: u64) {
     assert!(counted + used / 20 + 60 * MS > used, "{counted} of {used}");
-    assert!(counted < used + 10 * MS, "{counted} for {used}");
+    // What the reaper has waited for is read twice, user and system time cut to whole ticks: the difference may be two ticks too much.
+    assert!(counted < used + 20 * MS, "{counted} for {used}");
 }
