@@ -41,8 +41,9 @@ test: ## Run every test; installs what they need
 
 environments: .venv-integrations/ready .venv/ready .venv-dist/ready
 
+# Half of the time these tests wait.
 test-rust: $(TOOLS)/bin/cargo-nextest
-	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked
+	PATH=$(TOOLS)/bin:$$PATH cargo nextest run --workspace --locked --test-threads $$((2 * $$(nproc)))
 	cargo test --workspace --doc --locked
 
 # What is published is what is tested, and built once: the wheel here and with the frameworks, the command in it in the emulated machine.
