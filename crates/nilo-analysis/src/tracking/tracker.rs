@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use nilo_forecast::words;
 use nilo_sample::units::{MIB, NANOS_PER_SEC, to_secs};
 use nilo_sample::words::rate_in_words;
-use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
+use nilo_sample::{Ending, Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
 use super::peers::{GrowingPeer, Peers};
 use super::resources::{LatestReadings, Resource, RowValues};
 use super::rows::{RowOrEvent, in_order};
-use super::tear_down;
+use super::tear_down::ending_began;
 use crate::assessment::RanOut;
 use nilo_forecast::{
     Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
@@ -161,15 +161,14 @@ impl ResourceTracker {
     }
 
     /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end;
-    /// where the kernel killed, up to that moment: what a job does after it did not lead there.
+    /// where its ending was seen, up to the moment in which it began.
     pub fn over(
         recording: &Recording,
-        kill_nanos: Option<u64>,
+        ending: Option<&Ending>,
     ) -> (ResourceTracker, Vec<RiskChange>) {
         let mut tracker = ResourceTracker::new(&recording.description);
-        let torn_down = tear_down::began(recording).unwrap_or(u64::MAX);
-        let killed = kill_nanos.map_or(u64::MAX, |nanos| nanos.saturating_add(1));
-        let end_nanos = torn_down.min(killed);
+        let end_nanos = ending.and_then(|ending| ending_began(recording, ending));
+        let end_nanos = end_nanos.unwrap_or(u64::MAX);
         let changes = tracker.take_until(end_nanos, &recording.tables, &recording.events);
         (tracker, changes)
     }
