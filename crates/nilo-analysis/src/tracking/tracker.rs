@@ -94,6 +94,9 @@ pub struct ResourceVerdict {
     pub odd_peers: Vec<GrowingPeer>,
     /// Whether it was watched for too short a time to call any growth a leak.
     pub too_young: bool,
+    /// Whether it was watched for too short a time to forecast where it goes.
+    #[serde(skip)]
+    pub too_young_to_forecast: bool,
     /// Whether the program may still be loading what it works with.
     pub may_be_loading: bool,
     /// Whether its growth ended in running out of memory.
@@ -603,6 +606,7 @@ impl TrackedResource {
             job_share: self.forecaster.job_share_of_growth(),
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
+            too_young_to_forecast: self.forecaster.is_too_young_to_forecast(),
             may_be_loading: self.forecaster.may_be_loading(),
             led_to_end: false,
             readings: self.readings,
