@@ -66,3 +66,26 @@ def test_whoever_reads_a_damaged_run_says_so(nilo, command):
     cut = nilo(*arguments)
     assert warning in cut.stderr and cut.returncode == sound.returncode, cut
     assert is_damaged is None or is_damaged(json.loads(cut.stdout)) is True
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "{}"])
+def test_a_damaged_run_has_one_status_however_it_is_named(nilo, content):
+    for name in ("whole", "broken"):
+        assert nilo("run", "--quiet", "--name", name, "--", "true").returncode == 0
+    broken = nilo.run_folder()
+    if content is None:
+        (broken / "run.json").unlink()
+    else:
+        (broken / "run.json").write_text(content)
+    for run in (["--all"], [broken.name], [f".nilo/{broken.name}"], [broken]):
+        told = nilo("verify", *run)
+        assert told.returncode == 1 and "run.json" in told.stdout, (run, told)
+    assert nilo("verify").returncode == 0, "the newest run that can be read"
+    shown = nilo("show", broken.name)
+    assert shown.returncode == 2 and "run.json" in shown.stderr, shown.stderr
+    # What is not there is no finding.
+    for run in ("no-such-run", ".nilo/no-such-run", "../nowhere", "."):
+        assert nilo("verify", run).returncode == 2, run
+    (whole,) = [path for path in (nilo.folder / ".nilo").iterdir() if path.is_dir() and path != broken]
+    (whole / "run.json").write_text("")
+    assert nilo("verify").returncode == 1, "the newest one, where none can be read"

@@ -36,7 +36,7 @@ pub struct RunOutline {
 pub fn outline(recording: &Recording, ending: &Ending) -> RunOutline {
     // Only what ran out of memory has a growth that led there.
     let ran_out = ran_out_without_growth(recording, ending)
-        .map(|_| ResourceTracker::over(recording, ending.kill_nanos()).0)
+        .map(|_| ResourceTracker::over(recording, Some(ending)).0)
         .and_then(|mut tracker| ran_out(recording, ending, &mut tracker));
     RunOutline {
         status: ending.status,

@@ -2,11 +2,13 @@
 //!
 //! Promises: the first three columns are `timestamp_seconds,memory_mb,cpu_percent` with 3, 2 and 1 decimals.
 //! What was not measured is an empty field.
+//! `ending` is 1 in rows that were taken while the job gave its memory back, or after the kernel had killed it: no verdict rests on them.
 //! Neighbours: [`crate::csv_log`] writes the three columns during a run, [`crate::csv_long`] writes every table.
 
 use std::io::Write;
 
 use nilo_analysis::owned_cgroup::owned_cgroup_table;
+use nilo_analysis::tracking::ending_began;
 use nilo_sample::limit::NO_LIMIT_FROM;
 use nilo_sample::units::to_mb;
 use nilo_sample::{Event, RecordedTable, Recording, Subject, is_absent};
@@ -19,7 +21,7 @@ use crate::in_force::{InForce, cell};
 const BASIC_HEADER: [&str; 3] = ["timestamp_seconds", "memory_mb", "cpu_percent"];
 
 /// What follows them in a full table.
-const FURTHER_HEADER: [&str; 8] = [
+const FURTHER_HEADER: [&str; 9] = [
     "rss_mb",
     "high_water_mb",
     "swap_mb",
@@ -28,6 +30,7 @@ const FURTHER_HEADER: [&str; 8] = [
     "cgroup_limit_mb",
     "host_available_mb",
     "marks",
+    "ending",
 ];
 
 /// Which columns to write.
@@ -82,6 +85,8 @@ fn write_rows(
     let mut cgroup = InForce::new(job_cgroup(recording));
     let mut host = InForce::new(recording.table(&Subject::Host));
     let mut marks = PendingMarks::new(recording);
+    let ending = recording.description.ending.as_ref();
+    let ending_from = ending.and_then(|ending| ending_began(recording, ending));
 
     for (row, time_nanos) in tree.times.iter().copied().enumerate() {
         let cpu_percent = load.percent(time_nanos, cell(tree, cpu, row));
@@ -101,6 +106,8 @@ fn write_rows(
             write_number(rows, host.value("available_bytes"), NumberScale::Megabytes)?;
             let until = (row + 1 < tree.times.len()).then_some(time_nanos);
             rows.text(&marks.take(until))?;
+            let is_ending = ending_from.is_some_and(|from| time_nanos >= from);
+            rows.number_if_known(is_ending.then_some(1))?;
         }
         rows.end_row()?;
     }

@@ -9,8 +9,8 @@ use nilo_export::{
 use nilo_sample::fixture::{column, table, table_of, tick_values};
 use nilo_sample::rows::{CgroupRow, HostRow, TreeRow};
 use nilo_sample::{
-    ABSENT, Column, Event, RecordedTable, Recording, RunDescription, RunId, RunMode, Subject,
-    TableSpec, TimedEvent, Unit,
+    ABSENT, Column, Ending, Event, RecordedTable, Recording, RunDescription, RunId, RunMode,
+    RunStatus, Subject, TableSpec, TimedEvent, Unit,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, RowAccessor};
@@ -138,11 +138,36 @@ fn full_csv_joins_the_rows_in_force_and_quotes_marks() {
     assert_eq!(
         csv(&small(), CsvColumns::Full),
         "timestamp_seconds,memory_mb,cpu_percent,rss_mb,high_water_mb,swap_mb,processes,\
-         cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks\n\
-         0.000,22.26,0.0,23.00,60.00,,2,30.00,,,\n\
-         0.100,23.45,15.2,24.00,60.00,0.00,2,30.00,,1000.00,\"load;say \"\"hi\"\", twice\"\n\
-         0.200,25.67,32.1,26.00,60.00,0.00,2,30.00,64.00,1000.00,end\n"
+         cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks,ending\n\
+         0.000,22.26,0.0,23.00,60.00,,2,30.00,,,,\n\
+         0.100,23.45,15.2,24.00,60.00,0.00,2,30.00,,1000.00,\"load;say \"\"hi\"\", twice\",\n\
+         0.200,25.67,32.1,26.00,60.00,0.00,2,30.00,64.00,1000.00,end,\n"
     );
+}
+
+#[test]
+fn rows_of_the_end_are_marked_where_the_job_has_ended() {
+    let mut recording = small();
+    *column(&mut recording.tables[0], "memory_bytes") = vec![9e8, 7e8, 3e8];
+    let ending = |status| Ending {
+        status,
+        exit_code: None,
+        signal: None,
+        time_nanos: 3 * TENTH,
+        oom: None,
+        left_running: Vec::new(),
+        recorder_death: None,
+        lost_rank: None,
+    };
+    recording.description.ending = Some(ending(RunStatus::Detached));
+    let goes_on = csv(&recording, CsvColumns::Full);
+    assert!(!goes_on.contains(",1\n"), "{goes_on}");
+    recording.description.ending = Some(ending(RunStatus::Exited));
+    let wide = csv(&recording, CsvColumns::Full);
+    let marked: Vec<bool> = wide.lines().map(|line| line.ends_with(",1")).collect();
+    assert_eq!(marked, [false, false, true, true], "{wide}");
+    let long = text(|out| write_csv_long(&recording, out).unwrap());
+    assert!(long.ends_with("\n0.100000000,run,ending,,1,\n"), "{long}");
 }
 
 fn working_set(mib: f64, owned: f64) -> CgroupRow {
@@ -160,7 +185,7 @@ fn the_cgroup_that_the_job_owns_wins() {
         TableSpec::cgroup("/mine"),
         &[(0, working_set(7.0, 1.0))],
     ));
-    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
+    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,,\n"));
 }
 
 #[test]
@@ -176,7 +201,7 @@ fn a_cgroup_that_others_were_in_is_not_the_jobs_own() {
     );
     let own = table_of(TableSpec::cgroup("/mine"), &[(0, working_set(7.0, 1.0))]);
     recording.tables.extend([later, own]);
-    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,\n"));
+    assert!(csv(&recording, CsvColumns::Full).contains(",2,7.00,,,,\n"));
 }
 
 #[test]

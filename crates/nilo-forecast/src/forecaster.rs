@@ -251,6 +251,11 @@ impl Forecaster {
         is_too_young(self.grower(), self.steps_seen())
     }
 
+    /// Whether it has seen too little to forecast anything: of a level that others take part in, its own part may be known for a shorter time than the level.
+    pub fn is_too_young_to_forecast(&self) -> bool {
+        is_too_young(&self.need, self.steps_seen())
+    }
+
     /// Whether the program may still be loading what it works with.
     pub fn may_be_loading(&self) -> bool {
         self.may_be_loading_for(LOADING_SECS)

@@ -8,7 +8,7 @@ use crate::cell::{CellValue, as_bytes, read_cell};
 use crate::clock::{ParsedTime, TimeParser};
 use crate::error::{ImportError, beginning};
 use crate::header::{ColumnLayout, ColumnPlan};
-use crate::import::Import;
+use crate::import::{Import, JobEnd, SourceFormat};
 use crate::lines::Lines;
 use crate::options::ImportOptions;
 use crate::record::{CsvRecord, Separator, separator_of};
@@ -33,6 +33,7 @@ pub(crate) fn read<R: Read>(
         decimal_comma: separator == Separator::Char(';'),
         key: String::new(),
         values: Vec::new(),
+        ending_from: None,
     };
     while record.read(&mut lines, separator)? {
         // The program that wrote the last line may have been killed in the middle of it, and of a number.
@@ -44,8 +45,14 @@ pub(crate) fn read<R: Read>(
         }
     }
     let started_unix_nanos = reader.clock.started_unix_nanos();
+    let job_end = match (header.format, header.ending) {
+        (SourceFormat::Export, Some(_)) => JobEnd::Marked(reader.ending_from),
+        (SourceFormat::Export | SourceFormat::MemoryLog, _) => JobEnd::WithFile,
+        _ => JobEnd::NotTold,
+    };
     let mut import = reader.rows.finish(header.format);
     import.started_unix_nanos = started_unix_nanos;
+    import.job_end = job_end;
     Ok(import)
 }
 
@@ -99,6 +106,8 @@ struct RowReader<'h, 'o> {
     decimal_comma: bool,
     key: String,
     values: Vec<f64>,
+    /// The time of the first row that was taken while the job was ending.
+    ending_from: Option<u64>,
 }
 
 impl RowReader<'_, '_> {
@@ -140,6 +149,10 @@ impl RowReader<'_, '_> {
                 });
             }
         };
+        let is_ending = header.ending.map(|cell| record.cell(cell).trim()) == Some("1");
+        if is_ending && self.ending_from.is_none_or(|from| time < from) {
+            self.ending_from = Some(time);
+        }
         self.values.clear();
         for plan in &header.columns {
             let value = memory_cell(record.cell(plan.cell), plan, line, self.decimal_comma)?;

@@ -24,6 +24,8 @@ pub(crate) struct ColumnLayout {
     /// Cells that tell tables apart, with a word for each.
     pub(crate) keys: Vec<(usize, &'static str)>,
     pub(crate) columns: Vec<ColumnPlan>,
+    /// The mark of rows that were taken while the job was ending, in our own export.
+    pub(crate) ending: Option<usize>,
 }
 
 /// A memory column to read.
@@ -92,6 +94,7 @@ impl ColumnLayout {
                 most: MOST_COLUMNS,
             });
         }
+        let ending = names.iter().position(|name| name == "ending");
         Ok(ColumnLayout {
             format,
             time,
@@ -100,6 +103,7 @@ impl ColumnLayout {
             phase: place(ColumnMeaning::Phase),
             keys: keys.collect(),
             columns,
+            ending: ending.filter(|_| format == SourceFormat::Export),
             names,
         })
     }

@@ -51,10 +51,23 @@ pub struct Import {
     pub started_unix_nanos: Option<u64>,
     /// One table for each GPU or process that the file tells apart, otherwise one.
     pub tables: Vec<ImportedTable>,
+    /// What it tells of the end of the job.
+    pub job_end: JobEnd,
     /// Rows that did not count.
     pub dropped: Dropped,
     /// What a person should know about the reading, one sentence each.
     pub warnings: Vec<String>,
+}
+
+/// What a recording tells of the end of the job: rows of that time do not tell what it needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnd {
+    /// Nothing: the file is of another tool.
+    NotTold,
+    /// The file ends with the job; which of its last rows are of that time has to be found out.
+    WithFile,
+    /// The rows of our own export that were taken while the job was ending are those from this time on.
+    Marked(Option<u64>),
 }
 
 /// Rows of one GPU, one process or the whole file.

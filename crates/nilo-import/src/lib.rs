@@ -47,7 +47,9 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::ImportError;
-pub use import::{Dropped, Import, ImportedColumn, ImportedTable, PhaseColumn, Role, SourceFormat};
+pub use import::{
+    Dropped, Import, ImportedColumn, ImportedTable, JobEnd, PhaseColumn, Role, SourceFormat,
+};
 pub use options::{ByteUnit, ImportOptions, UnknownUnit};
 pub use track::MemorySeries;
 

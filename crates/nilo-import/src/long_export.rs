@@ -11,7 +11,7 @@ use crate::cell::{CellValue, as_bytes, read_cell};
 use crate::clock::{ParsedTime, TimeParser};
 use crate::column_name::{ColumnMeaning, meaning};
 use crate::error::{ImportError, beginning};
-use crate::import::{Dropped, Import, ImportedColumn, ImportedTable, Role, SourceFormat};
+use crate::import::{Dropped, Import, ImportedColumn, ImportedTable, JobEnd, Role, SourceFormat};
 use crate::lines::Lines;
 use crate::options::ImportOptions;
 
@@ -40,6 +40,7 @@ pub(crate) fn read<R: Read>(
     let mut tables = Tables::default();
     let mut dropped = Dropped::default();
     let mut clock = TimeParser::new(Some(1.0));
+    let mut ending_from = None;
     while let Some(line) = lines.next()? {
         let (text, whole, line) = (line.text, line.whole, line.number);
         // A quoted name holds commas or line ends; no table of memory has such a name, and no part of one has six cells.
@@ -48,6 +49,12 @@ pub(crate) fn read<R: Read>(
             dropped.torn += u64::from(!whole);
             continue;
         };
+        if (table, column, value) == ("run", "ending", "1")
+            && let ParsedTime::At(nanos) = clock.moment(time)
+        {
+            ending_from = Some(nanos);
+            continue;
+        }
         if !TABLES.iter().any(|name| table.starts_with(name)) {
             continue;
         }
@@ -80,6 +87,7 @@ pub(crate) fn read<R: Read>(
         command: None,
         started_unix_nanos: None,
         tables: tables.finish(),
+        job_end: JobEnd::Marked(ending_from),
         dropped,
         warnings,
     })

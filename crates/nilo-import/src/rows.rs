@@ -6,7 +6,9 @@ use nilo_sample::NO_STEP;
 
 use crate::error::ImportError;
 use crate::header::ColumnPlan;
-use crate::import::{Dropped, Import, ImportedColumn, ImportedTable, PhaseColumn, SourceFormat};
+use crate::import::{
+    Dropped, Import, ImportedColumn, ImportedTable, JobEnd, PhaseColumn, SourceFormat,
+};
 use crate::options::ImportOptions;
 
 /// More processes than this are not told apart in one file.
@@ -174,6 +176,7 @@ impl<'o> TableBuilder<'o> {
             command: None,
             started_unix_nanos: None,
             tables: self.tables,
+            job_end: JobEnd::NotTold,
             dropped: self.dropped,
             warnings,
         }

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use nilo_import::{Import, ImportOptions, MemorySeries, SourceFormat, read_file};
+use nilo_import::{Import, ImportOptions, JobEnd, MemorySeries, SourceFormat, read_file};
 
 const MIB: f64 = 1048576.0;
 
@@ -162,4 +162,30 @@ fn the_long_export_says_the_same_as_the_wide_one() {
         .find(|track| track.name.ends_with("working_set_bytes"))
         .unwrap();
     assert_eq!(cgroup.limit.unwrap().last(), Some(600.0 * MIB));
+}
+
+/// A table with a fall at its end, read.
+fn read_text(text: &str) -> Import {
+    nilo_import::read(text.as_bytes(), &ImportOptions::default()).unwrap()
+}
+
+#[test]
+fn our_own_files_tell_of_the_end_of_the_job() {
+    assert_eq!(import("export.csv").job_end, JobEnd::WithFile);
+    assert_eq!(import("memory-log.csv").job_end, JobEnd::WithFile);
+    assert_eq!(import("export-long.csv").job_end, JobEnd::Marked(None));
+    assert_eq!(import("gpu-trace.csv").job_end, JobEnd::NotTold);
+
+    let wide = "timestamp_seconds,memory_mb,cpu_percent,marks,ending\n0.0,900,0,,\n";
+    let ended = format!("{wide}0.1,700,0,,1\n0.2,300,0,,1\n");
+    assert_eq!(read_text(wide).job_end, JobEnd::Marked(None));
+    assert_eq!(read_text(&ended).job_end, JobEnd::Marked(Some(100_000_000)));
+
+    let long = "time_seconds,table,column,step,value,writer\n0.0,tree,memory_bytes,,900,a\n";
+    let ended = format!("{long}0.1,run,ending,,1,\n");
+    assert_eq!(read_text(&ended).job_end, JobEnd::Marked(Some(100_000_000)));
+
+    // A column of this name in a file of another tool is that tool's own.
+    let other = read_text("t_s,rss_mb,ending\n0,900,1\n");
+    assert_eq!(other.job_end, JobEnd::NotTold);
 }

@@ -49,11 +49,38 @@ fn charts() -> Vec<(&'static str, Chart)> {
         ("small", small()),
         ("compare", compare(&training)),
         ("compare-killed", compare_killed()),
+        ("compare-limits", compare_limits()),
+        ("charged", charged_chart()),
+        ("ideographs", ideographs()),
         ("cpu", cpu()),
         ("million", million()),
         ("metrics", metrics(XAxisKind::Time)),
         ("metrics-by-step", metrics(XAxisKind::Steps)),
     ]
+}
+
+fn compare_limits() -> Chart {
+    let runs = close_limits();
+    let runs: Vec<_> = runs.iter().map(|(name, run)| (*name, run)).collect();
+    compare_chart(&runs, &ChartOptions::default())
+}
+
+fn charged_chart() -> Chart {
+    let recording = charged();
+    let options = ChartOptions {
+        limit: recording.description.limit.clone(),
+        ..ChartOptions::default()
+    };
+    memory_chart(&recording, &options)
+}
+
+/// As a PNG with question marks.
+fn ideographs() -> Chart {
+    let options = ChartOptions {
+        title: Some("訓練 größe → 한국".to_owned()),
+        ..ChartOptions::default()
+    };
+    memory_chart(&training(0.88), &options)
 }
 
 fn spike() -> Chart {

@@ -12,6 +12,8 @@ use crate::levels::limit_on_scale;
 
 /// Its name in the legend, where the figure is the highest reading: the kernel may have seen more in between.
 pub(crate) const NAME: &str = "charged to the cgroup, sampled";
+/// The same where there is less room.
+pub(crate) const SHORTER_NAMES: [&str; 3] = ["charged to the cgroup", "cgroup charge", "charged"];
 /// What the name means.
 pub(crate) const FOOTNOTE: &str =
     "charged to the cgroup: what counts against its limit, with files in tmpfs, without page cache";

@@ -80,6 +80,11 @@ impl Chart {
         self.svg.clone()
     }
 
+    /// Whether a PNG has `?` for some characters, because no embedded font has them. The SVG has them all.
+    pub fn has_undrawable_characters(&self) -> bool {
+        font::replace_undrawable(&self.svg).1
+    }
+
     /// A PNG file; at scale 2 it has twice the pixels each way.
     pub fn to_png(&self, scale: f32) -> Result<Vec<u8>, PlotError> {
         let factor = f64::from(scale);
@@ -100,7 +105,7 @@ impl Chart {
             fontdb: font::database(),
             ..usvg::Options::default()
         };
-        let tree = usvg::Tree::from_str(&self.svg, &options)?;
+        let tree = usvg::Tree::from_str(&font::replace_undrawable(&self.svg).0, &options)?;
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(size_error)?;
         let transform = Transform::from_scale(scale, scale);
         resvg::render(&tree, transform, &mut pixels.as_mut());

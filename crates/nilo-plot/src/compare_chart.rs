@@ -11,7 +11,8 @@ use crate::chart::Chart;
 use crate::curve::{CurvePoint, SampleGap, gaps, height_at, pieces, tree_points};
 use crate::frame::{Contents, PlotArea};
 use crate::legend::{LegendEntry, Swatch, legend, legend_width};
-use crate::levels::{LabelSide, draw_level, limit_text, peak_mark, peak_of};
+use crate::levels::{draw_level, limit_text, peak_mark, peak_of};
+use crate::limit_labels::LimitLabels;
 use crate::marks::{BETWEEN_LABELS_PX, PlotMark, draw_moments, label_range, moments};
 use crate::memory_chart::{line, range_nanos, split_limit};
 use crate::metric_lines::{chosen, metric_lines};
@@ -86,6 +87,7 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
                 dash: dash(index, palette),
             },
             name: run.label.to_owned(),
+            shorter_names: &[],
             peak_bytes: peak.as_ref().map(|peak| peak.bytes as f64),
         })
         .collect();
@@ -131,21 +133,14 @@ pub fn compare_chart(runs: &[(&str, &Recording)], options: &ChartOptions) -> Cha
         is_kill: true,
     });
     content.push(draw_moments(&moments.collect::<Vec<_>>(), &frame, palette));
-    for (place, limit) in near.iter().enumerate() {
-        // Limits may lie close to each other: their labels take turns at the sides.
-        let side = if place % 2 == 0 {
-            LabelSide::Left
-        } else {
-            LabelSide::Right
-        };
-        let (text, colour) = (limit.text(), limit.colour(palette));
-        content.push(draw_level(
-            &limit.limit,
-            (&text, side),
-            colour,
-            &frame,
-            palette,
-        ));
+    let limit_y = |limit: &RunLimit<'_>| frame.y(limit.limit.bytes as f64);
+    let heights = near.iter().map(|limit| limit_y(limit)).collect();
+    let mut labels = LimitLabels::new(&frame, heights);
+    for limit in near {
+        let place = labels.place(limit_y(limit), &limit.texts());
+        let colour = limit.colour(palette);
+        let level = draw_level(&limit.limit, place.as_ref(), colour, &frame, palette);
+        content.push(level.tooltip(&limit.text()));
     }
     content.extend(kills.iter().map(|kill| kill.cross(&frame, palette)));
     if !has_samples {
@@ -164,12 +159,24 @@ struct RunLimit<'a> {
 
 impl RunLimit<'_> {
     fn text(&self) -> String {
+        match self.is_of_one_source {
+            true => self.with_names(limit_text(&self.limit)),
+            false => self.with_names(self.figure()),
+        }
+    }
+
+    /// The same, and shorter ones for where it has no room.
+    fn texts(&self) -> [String; 3] {
+        [self.text(), self.with_names(self.figure()), self.figure()]
+    }
+
+    fn figure(&self) -> String {
+        format!("limit {}", format_bytes(self.limit.bytes as f64))
+    }
+
+    fn with_names(&self, limit: String) -> String {
         let short = |(_, label): &(usize, &str)| label.chars().take(40).collect::<String>();
         let labels: Vec<String> = self.of.iter().map(short).collect();
-        let limit = match self.is_of_one_source {
-            true => limit_text(&self.limit),
-            false => format!("limit {}", format_bytes(self.limit.bytes as f64)),
-        };
         match labels.is_empty() {
             true => limit,
             false => format!("{}: {limit}", labels.join(", ")),

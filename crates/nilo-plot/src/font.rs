@@ -6,6 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use resvg::usvg::fontdb::{Database, Source};
+use skrifa::charmap::Charmap;
+use skrifa::{FontRef, MetadataProvider};
 
 /// For browsers, editors and papers.
 pub(crate) const FAMILY: &str =
@@ -69,16 +71,41 @@ pub(crate) fn shorten(text: &str, size_px: f64, width_px: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The embedded fonts: one for text, two for the symbols that it lacks.
+/// One for text, two for the symbols that it lacks.
+const EMBEDDED: [&[u8]; 3] = [
+    epaint_default_fonts::UBUNTU_LIGHT,
+    epaint_default_fonts::HACK_REGULAR,
+    epaint_default_fonts::NOTO_EMOJI_REGULAR,
+];
+
+/// Stands in pictures for a character that no embedded font has, such as those of Chinese, Japanese and Korean: their fonts are larger than we are.
+const UNKNOWN: char = '?';
+
+/// A text for a picture that is drawn with the embedded fonts, and whether characters were replaced because none has them.
+pub(crate) fn replace_undrawable(text: &str) -> (String, bool) {
+    let fonts = EMBEDDED.map(|bytes| FontRef::new(bytes).ok());
+    let charmaps: Vec<Charmap<'_>> = fonts.iter().flatten().map(FontRef::charmap).collect();
+    let is_drawn = |c: char| charmaps.iter().any(|charmap| charmap.map(c).is_some());
+    let mut has_replaced = false;
+    let drawn = text.chars().filter_map(|c| match c {
+        _ if c.is_ascii() || is_drawn(c) => Some(c),
+        // They only say how a neighbour is to be drawn.
+        '\u{fe00}'..='\u{fe0f}' | '\u{200b}'..='\u{200f}' => None,
+        _ => {
+            has_replaced = true;
+            Some(UNKNOWN)
+        }
+    });
+    let drawn = drawn.collect();
+    (drawn, has_replaced)
+}
+
+/// The embedded fonts.
 pub(crate) fn database() -> Arc<Database> {
     static DATABASE: OnceLock<Arc<Database>> = OnceLock::new();
     let load = || {
         let mut database = Database::new();
-        for bytes in [
-            epaint_default_fonts::UBUNTU_LIGHT,
-            epaint_default_fonts::HACK_REGULAR,
-            epaint_default_fonts::NOTO_EMOJI_REGULAR,
-        ] {
+        for bytes in EMBEDDED {
             database.load_font_source(Source::Binary(Arc::new(bytes)));
         }
         let first = database.faces().next();

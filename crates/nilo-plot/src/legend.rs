@@ -34,10 +34,20 @@ pub(crate) enum Swatch {
 pub(crate) struct LegendEntry {
     pub(crate) swatch: Swatch,
     pub(crate) name: String,
+    /// The same in fewer words, for where it has no room.
+    pub(crate) shorter_names: &'static [&'static str],
     pub(crate) peak_bytes: Option<f64>,
 }
 
 impl LegendEntry {
+    /// The longest of its names that fits; the first one cut where none does.
+    fn name_within(&self, room_px: f64) -> String {
+        let shorter = self.shorter_names.iter().copied();
+        let mut names = std::iter::once(self.name.as_str()).chain(shorter);
+        let fitting = names.find(|name| shorten(name, TEXT_PX, room_px) == *name);
+        fitting.map_or_else(|| shorten(&self.name, TEXT_PX, room_px), str::to_owned)
+    }
+
     fn peak(&self) -> String {
         self.peak_bytes.map(format_bytes).unwrap_or_default()
     }
@@ -118,7 +128,7 @@ pub(crate) fn legend(entries: &[LegendEntry], frame: &PlotArea, palette: &Palett
                     .attr("stroke-dasharray", *dash)
             }
         });
-        let name = shorten(&entry.name, TEXT_PX, room);
+        let name = entry.name_within(room);
         if has_figures {
             let peak = label(figures_end, y, &entry.peak(), palette.muted);
             group.push(peak.attr("text-anchor", "end"));

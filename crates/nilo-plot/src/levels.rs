@@ -6,6 +6,7 @@ use nilo_sample::units::format_bytes;
 use crate::curve::{CurvePoint, height_at, highest};
 use crate::font::{shorten, text_width};
 use crate::frame::{PlotArea, TEXT_PX, crisp, label_with_halo};
+use crate::limit_labels::LimitLabel;
 use crate::options::PeakMark;
 use crate::svg::Element;
 use crate::theme::Palette;
@@ -164,7 +165,7 @@ pub(crate) enum LabelSide {
 /// A limit of some of several runs, in a colour of theirs.
 pub(crate) fn draw_level(
     limit: &Limit,
-    (text, side): (&str, LabelSide),
+    limit_label: Option<&LimitLabel>,
     colour: &str,
     frame: &PlotArea,
     palette: &Palette,
@@ -173,16 +174,16 @@ pub(crate) fn draw_level(
     let line = Element::line((frame.left, y), (frame.right, y), colour)
         .attr("stroke-dasharray", "6 4")
         .attr("stroke-width", "1.3");
-    let text = shorten(text, TEXT_PX, frame.right - frame.left - 12.0);
-    let (x, anchor) = match side {
-        LabelSide::Left => (frame.left + 6.0, "start"),
-        LabelSide::Right => (frame.right - 6.0, "end"),
-    };
-    let text = label_with_halo(x, y - 6.0, &text, colour, palette);
-    Element::group()
-        .attr("class", "limit")
-        .child(line)
-        .child(text.attr("text-anchor", anchor))
+    let mut group = Element::group().attr("class", "limit").child(line);
+    if let Some(found) = limit_label {
+        let (x, anchor) = match found.side {
+            LabelSide::Left => (frame.left + 6.0, "start"),
+            LabelSide::Right => (frame.right - 6.0, "end"),
+        };
+        let text = label_with_halo(x, found.base, &found.text, colour, palette);
+        group.push(text.attr("text-anchor", anchor));
+    }
+    group
 }
 
 /// The peak with its label.

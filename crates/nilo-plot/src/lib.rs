@@ -14,6 +14,7 @@ mod gpu_lines;
 mod joined_pieces;
 mod legend;
 mod levels;
+mod limit_labels;
 mod m4;
 mod marks;
 mod memory_chart;

@@ -258,6 +258,7 @@ fn entries(stack: &Stack, curve: &[CurvePoint], palette: &Palette) -> Vec<Legend
             fill: unattributed_fill(palette),
         },
         name: "in no process".to_owned(),
+        shorter_names: &[],
         peak_bytes: None,
     });
     let layers = stack.layers.iter().enumerate().rev();
@@ -266,6 +267,7 @@ fn entries(stack: &Stack, curve: &[CurvePoint], palette: &Palette) -> Vec<Legend
             fill: layer_fill(index, layer.kind, palette),
         },
         name: layer.name.clone(),
+        shorter_names: &[],
         peak_bytes: layer.peak_bytes,
     });
     [total]
@@ -282,6 +284,7 @@ fn total_entry(curve: &[CurvePoint], palette: &Palette) -> LegendEntry {
             dash: "",
         },
         name: "whole tree, sampled".to_owned(),
+        shorter_names: &["whole tree"],
         peak_bytes: Some(curve.iter().map(|point| point.bytes).fold(0.0, f64::max)),
     }
 }
@@ -293,6 +296,7 @@ fn charged_entry(highest_bytes: f64, palette: &Palette) -> LegendEntry {
             dash: charged_line::DASH,
         },
         name: charged_line::NAME.to_owned(),
+        shorter_names: &charged_line::SHORTER_NAMES,
         peak_bytes: Some(highest_bytes),
     }
 }

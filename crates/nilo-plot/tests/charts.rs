@@ -650,3 +650,87 @@ fn a_narrow_legend_has_names_rather_than_figures() {
     let has_heading = |chart: &Chart| texts(chart).iter().any(|text| text == "peak");
     assert!(has_heading(&wide) && !has_heading(&narrow));
 }
+
+/// The file system of a container has no fonts, and those of ideographs are larger than the whole program.
+#[test]
+fn characters_without_a_glyph_are_question_marks_in_pixels_and_themselves_in_svg() {
+    let titled = |title: &str| {
+        let options = ChartOptions {
+            title: Some(title.to_owned()),
+            ..ChartOptions::default()
+        };
+        memory_chart(&training(0.88), &options)
+    };
+    let ideographs = titled("訓練 größe → 한국");
+    assert!(has_text(&ideographs, "訓練 größe → 한국"));
+    assert!(ideographs.has_undrawable_characters());
+    let marks = titled("?? größe → ??");
+    assert!(!marks.has_undrawable_characters());
+    let (one, other) = (ideographs.to_png(1.0).unwrap(), marks.to_png(1.0).unwrap());
+    assert!(one == other);
+}
+
+/// Each text with the box that it covers in the embedded font.
+fn meeting(chart: &Chart, chosen: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let texts = texts_in_font(chart, epaint_default_fonts::HACK_REGULAR);
+    let texts: Vec<_> = texts.into_iter().filter(|text| chosen(&text.0)).collect();
+    let mut found = Vec::new();
+    for (index, one) in texts.iter().enumerate() {
+        for other in &texts[index + 1..] {
+            let same_line = (one.3 - other.3).abs() < 12.0;
+            if same_line && one.1 < other.2 && other.1 < one.2 {
+                found.push((one.0.clone(), other.0.clone()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn labels_of_limits_that_lie_close_together_do_not_meet() {
+    let runs = close_limits();
+    let compared: Vec<(&str, &Recording)> = runs.iter().map(|(name, run)| (*name, run)).collect();
+    for width in [500, 700, 960] {
+        let options = ChartOptions {
+            width,
+            ..ChartOptions::default()
+        };
+        let chart = compare_chart(&compared, &options);
+        assert_eq!(
+            meeting(&chart, |text| text.contains("limit")),
+            [],
+            "{width}"
+        );
+        for (_, run) in &runs {
+            let bytes = run.description.limit.as_ref().unwrap().bytes as f64;
+            let figure = format!("limit {}", nilo_sample::units::format_bytes(bytes));
+            assert!(has_text(&chart, &figure), "{figure}: {:?}", texts(&chart));
+        }
+    }
+}
+
+#[test]
+fn our_own_names_in_the_legend_are_whole() {
+    let recording = charged();
+    let limit = recording.description.limit.clone();
+    for width in [500, 640, 800, 960, 1400] {
+        let options = ChartOptions {
+            width,
+            limit: limit.clone(),
+            ..ChartOptions::default()
+        };
+        let told = texts(&memory_chart(&recording, &options));
+        let is_whole = |text: &String| {
+            [
+                "charged to the cgroup, sampled",
+                "charged to the cgroup",
+                "cgroup charge",
+                "charged",
+            ]
+            .contains(&text.as_str())
+        };
+        assert!(told.iter().any(is_whole), "{width}: {told:?}");
+        let is_cut = |text: &String| text.starts_with("charged") && text.ends_with('…');
+        assert!(!told.iter().any(is_cut), "{width}: {told:?}");
+    }
+}

@@ -172,7 +172,7 @@ pub fn find_runs(
     }
     let begins = those(&|run| !asked.is_empty() && run.id.as_str().starts_with(&asked));
     match begins.len() {
-        0 => Err(FindError::NoSuchRun { asked }),
+        0 => Err(unusable_run(root, &asked).unwrap_or(FindError::NoSuchRun { asked })),
         1 => Ok(begins),
         _ => {
             let ids = begins.iter().filter_map(|run| run.path().file_name());
@@ -181,6 +181,21 @@ pub fn find_runs(
             Err(FindError::Ambiguous { asked, ids })
         }
     }
+}
+
+/// The folder of a run by its id, whether or not the run can be opened; links are none.
+pub fn folder_of_id(root: &Path, id: &str) -> Option<PathBuf> {
+    let is_name = Path::new(id).file_name() == Some(OsStr::new(id));
+    let path = root.join(id);
+    let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
+    (is_name && is_folder).then_some(path)
+}
+
+/// What is wrong with a run that is there by its id and cannot be described.
+fn unusable_run(root: &Path, id: &str) -> Option<FindError> {
+    let folder = RunFolder::open(&folder_of_id(root, id)?);
+    let error = folder.and_then(|folder| folder.describe()).err()?;
+    Some(error.into())
 }
 
 /// Why a folder has no run that can be used.

@@ -10,6 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
     ResourceVerdict {
+        too_young_to_forecast: false,
         too_young: false,
         may_be_loading: false,
         led_to_end: false,

@@ -5,6 +5,7 @@ use nilo_sample::words::duration_in_words;
 use nilo_sample::{Recording, RunMode, Severity, Subject};
 
 use super::Finding;
+use crate::summary::damage;
 
 /// A run whose last samples lie this long before its end, and this part of it, has none of what came then.
 const LEAST_NANOS: u64 = NANOS_PER_SEC;
@@ -46,6 +47,10 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
 
 /// Why memory ends early, and what to do about it.
 fn cause(recording: &Recording) -> (&'static str, Option<&'static str>) {
+    // What is missing was perhaps recorded: nothing follows from it.
+    if !damage(recording).is_empty() {
+        return ("files of the recording are damaged", None);
+    }
     if recording.is_job_open {
         return ("the recorder of the job died before the run was over", None);
     }
@@ -99,6 +104,11 @@ mod tests {
         recording.description.parent = None;
         recording.description.mode = RunMode::Run;
         assert_eq!(find(&recording).unwrap().advice, advice);
+        recording.damage = vec!["recorder.0000.nilo: the last record is cut off".to_owned()];
+        let found = find(&recording).unwrap();
+        assert_eq!(found.evidence, ["files of the recording are damaged"]);
+        assert!(found.advice.is_empty(), "{found:?}");
+        recording.damage.clear();
         recording.description.mode = RunMode::Watch;
         assert_eq!(find(&recording), None);
     }

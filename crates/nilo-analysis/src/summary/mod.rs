@@ -174,7 +174,7 @@ pub const SHOW_SCHEMA: &str = "nilo.show/1";
 pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     let description = &recording.description;
     let duration_nanos = ending.time_nanos.max(1);
-    let (mut tracker, changes) = ResourceTracker::over(recording, ending.kill_nanos());
+    let (mut tracker, changes) = ResourceTracker::over(recording, Some(ending));
     let ran_out = ran_out(recording, ending, &mut tracker);
     let seen = JudgedRecording {
         recording,

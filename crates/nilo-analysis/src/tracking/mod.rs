@@ -17,6 +17,7 @@ pub use peers::GrowingPeer;
 pub use processes::over_processes;
 pub use program_gpu::ProgramGpu;
 pub use resources::Resource;
+pub use tear_down::{ending_began, last_fall_began};
 pub use tracker::{ResourceTracker, ResourceVerdict, RiskChange};
 
 #[cfg(test)]

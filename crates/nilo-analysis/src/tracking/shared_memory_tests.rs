@@ -206,6 +206,19 @@ fn what_somebody_else_in_the_cgroup_writes_is_no_leak_of_the_job() {
     assert_eq!(leaking(&shared(|t| 100.0 + filling(t))), [Resource::Job]);
 }
 
+/// Whose it is may be known for a moment only, as when a shell leaves the job's cgroup: the level was followed all the same.
+#[test]
+fn a_level_whose_owner_is_known_late_is_not_too_short_for_a_forecast() {
+    let mut cgroup = cgroup(true, |_| 10.0);
+    let owned = cgroup.spec.column("owned").unwrap();
+    let known_from = cgroup.times.len() - 4;
+    cgroup.columns[owned][..known_from].fill(0.0);
+    let verdict = shared_memory(&run(vec![cgroup, host(|_| 50.0), tree(|_| 100.0)]));
+    assert!(verdict.judged_secs < 10.0, "{verdict:?}");
+    assert!(!verdict.too_young_to_forecast);
+    assert_eq!(verdict.watched_secs, (SECS - 1) as f64);
+}
+
 #[test]
 fn where_no_job_is_watched_its_growth_is_the_machines() {
     let mut run = run(vec![host(filling)]);

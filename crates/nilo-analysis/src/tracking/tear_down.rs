@@ -3,26 +3,39 @@
 //! A program frees what it holds before it is gone, and a sample may fall into that moment: it tells nothing of what the job needed or was about to need.
 
 use nilo_sample::units::NANOS_PER_SEC;
-use nilo_sample::{Recording, RunStatus, Subject};
+use nilo_sample::{Ending, Recording, RunStatus, Subject};
 
 /// Giving memory back takes less than this.
 const LONGEST_NANOS: u64 = NANOS_PER_SEC / 2;
 
-/// The time from which on the job's memory only fell until it ended.
-pub(super) fn began(recording: &Recording) -> Option<u64> {
-    let ending = recording.description.ending.as_ref()?;
+/// The time from which on rows of a job do not tell what it needed: it gives its memory back, or the kernel has killed it.
+/// What a job does after that did not lead there.
+pub fn ending_began(recording: &Recording, ending: &Ending) -> Option<u64> {
+    let killed = ending.kill_nanos().map(|nanos| nanos.saturating_add(1));
+    let times = [tear_down_began(recording, ending), killed];
+    times.into_iter().flatten().min()
+}
+
+fn tear_down_began(recording: &Recording, ending: &Ending) -> Option<u64> {
     // A job that is no longer watched has not ended.
-    if matches!(ending.status, RunStatus::Running | RunStatus::Detached) {
+    if matches!(
+        ending.status,
+        RunStatus::Running | RunStatus::Detached | RunStatus::Lost
+    ) {
         return None;
     }
     let levels = recording.table(&Subject::Tree)?.series("memory_bytes")?;
     let levels: Vec<(u64, f64)> = levels.present().collect();
+    last_fall_began(&levels)
+}
+
+/// The time from which on the memory of a job fell and did not rise again until it ended with the last of these levels.
+pub fn last_fall_began(levels: &[(u64, f64)]) -> Option<u64> {
     let (last, _) = *levels.last()?;
-    let falling = levels.windows(2).rev().take_while(|pair| {
-        let [(_, before), (time, level)] = pair else {
-            return false;
-        };
-        level < before && time + LONGEST_NANOS >= last
-    });
-    falling.last().map(|pair| pair[1].0)
+    let pairs = levels.windows(2).rev().map(|pair| (pair[0].1, pair[1]));
+    // Two samples may fall between two frees.
+    let not_rising =
+        pairs.take_while(|(before, (time, level))| level <= before && time + LONGEST_NANOS >= last);
+    let falling = not_rising.filter(|(before, (_, level))| level < before);
+    falling.last().map(|(_, (time, _))| time)
 }

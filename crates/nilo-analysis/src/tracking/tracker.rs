@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use nilo_forecast::words;
 use nilo_sample::units::{MIB, NANOS_PER_SEC, to_secs};
 use nilo_sample::words::rate_in_words;
-use nilo_sample::{Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
+use nilo_sample::{Ending, Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
 use serde::Serialize;
 
 use super::peers::{GrowingPeer, Peers};
 use super::resources::{LatestReadings, Resource, RowValues};
 use super::rows::{RowOrEvent, in_order};
-use super::tear_down;
+use super::tear_down::ending_began;
 use crate::assessment::RanOut;
 use nilo_forecast::{
     Cause, Forecast, Forecaster, Growth, GrowthKind, LEAST_GROWTH_SHARE, Reading, RiskLevel,
@@ -94,6 +94,9 @@ pub struct ResourceVerdict {
     pub odd_peers: Vec<GrowingPeer>,
     /// Whether it was watched for too short a time to call any growth a leak.
     pub too_young: bool,
+    /// Whether it was watched for too short a time to forecast where it goes.
+    #[serde(skip)]
+    pub too_young_to_forecast: bool,
     /// Whether the program may still be loading what it works with.
     pub may_be_loading: bool,
     /// Whether its growth ended in running out of memory.
@@ -161,15 +164,14 @@ impl ResourceTracker {
     }
 
     /// Everything that a finished or interrupted run can tell: the changes of risk on the way, and the tracker at its end;
-    /// where the kernel killed, up to that moment: what a job does after it did not lead there.
+    /// where its ending was seen, up to the moment in which it began.
     pub fn over(
         recording: &Recording,
-        kill_nanos: Option<u64>,
+        ending: Option<&Ending>,
     ) -> (ResourceTracker, Vec<RiskChange>) {
         let mut tracker = ResourceTracker::new(&recording.description);
-        let torn_down = tear_down::began(recording).unwrap_or(u64::MAX);
-        let killed = kill_nanos.map_or(u64::MAX, |nanos| nanos.saturating_add(1));
-        let end_nanos = torn_down.min(killed);
+        let end_nanos = ending.and_then(|ending| ending_began(recording, ending));
+        let end_nanos = end_nanos.unwrap_or(u64::MAX);
         let changes = tracker.take_until(end_nanos, &recording.tables, &recording.events);
         (tracker, changes)
     }
@@ -604,6 +606,7 @@ impl TrackedResource {
             job_share: self.forecaster.job_share_of_growth(),
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
+            too_young_to_forecast: self.forecaster.is_too_young_to_forecast(),
             may_be_loading: self.forecaster.may_be_loading(),
             led_to_end: false,
             readings: self.readings,

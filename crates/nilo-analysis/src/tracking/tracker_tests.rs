@@ -365,19 +365,21 @@ fn of_several_processes_each_cgroup_is_held_against_its_own_limit() {
 #[test]
 fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
     let mut tree = table(TableSpec::tree());
-    let levels = [400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 700.0, 300.0];
+    let levels = [
+        400.0, 500.0, 600.0, 900.0, 900.0, 900.0, 700.0, 300.0, 300.0,
+    ];
     for (tenth, mib) in levels.into_iter().enumerate() {
         tick(&mut tree, tenth as u64 * SECOND / 10, level(mib * MIB));
     }
     let mut run = recording();
     run.description.limit = Some(cgroup_limit(1000.0));
     run.tables = vec![tree];
-    let used = |run: &Recording| {
-        let verdicts = ResourceTracker::over(run, None).0.verdicts(None);
+    let used = |ending: Option<&Ending>| {
+        let verdicts = ResourceTracker::over(&run, ending).0.verdicts(None);
         let job = verdicts.iter().find(|it| it.resource == Resource::Job);
         job.unwrap().reading.used_bytes / MIB
     };
-    assert_eq!(used(&run), 300.0, "it still runs");
+    assert_eq!(used(None), 300.0, "it still runs");
     let ended = |status| Ending {
         status,
         exit_code: Some(1),
@@ -388,10 +390,10 @@ fn a_job_that_ended_is_judged_as_it_was_before_it_gave_its_memory_back() {
         recorder_death: None,
         lost_rank: None,
     };
-    run.description.ending = Some(ended(RunStatus::Detached));
-    assert_eq!(used(&run), 300.0, "it goes on without us");
-    run.description.ending = Some(ended(RunStatus::Exited));
-    assert_eq!(used(&run), 900.0);
+    let until = |status: RunStatus| used(Some(&ended(status)));
+    assert_eq!(until(RunStatus::Detached), 300.0, "it goes on without us");
+    assert_eq!(until(RunStatus::Lost), 300.0, "nobody saw its end");
+    assert_eq!(until(RunStatus::Exited), 900.0);
 }
 
 /// The tree counts file pages that are charged to nobody here, and is read a moment before its cgroup.

@@ -49,6 +49,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         return Ok(0);
     }
     let recorded = record(run_args(&args), settings)?;
+    recorded.warnings.release();
     begin_output_line();
     // Whatever goes wrong here, the status is the command's.
     match summarize_recorded(&recorded) {

@@ -80,7 +80,14 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     };
     let bytes = match format {
-        PlotFormat::Png => chart.to_png(PNG_SCALE)?,
+        PlotFormat::Png => {
+            if chart.has_undrawable_characters() {
+                note(
+                    "characters that the picture's font does not have are drawn as ?; SVG keeps them",
+                );
+            }
+            chart.to_png(PNG_SCALE)?
+        }
         PlotFormat::Svg => chart.to_svg().into_bytes(),
     };
     if is_piped {

@@ -18,6 +18,7 @@ use crate::recording::{
 use crate::settings::{Settings, decide_privacy};
 use crate::text::deferred_warnings::DeferredWarnings;
 use crate::text::live_line::LiveLine;
+use crate::text::pager::wait_for_pager;
 
 const DEFAULT_INTERVAL_NANOS: u64 = 100_000_000;
 
@@ -31,6 +32,8 @@ pub(crate) struct RecordedCommand {
     pub(crate) exit_code: u8,
     /// The signal that we have to die of.
     pub(crate) signal: Option<i32>,
+    /// What was kept back while the command had the terminal.
+    pub(crate) warnings: DeferredWarnings,
 }
 
 pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -38,7 +41,16 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     let json = args.sampling.json.clone();
     let recorded = record(args, settings)?;
     let ending = (&recorded.ending, recorded.dropped);
-    report(&recorded.folder, ending, quiet, json.as_deref());
+    // Who sends these wants us gone; on Ctrl-C a pager stays.
+    let is_told_to_end = recorded.signal.is_some_and(|signal| signal != libc::SIGINT);
+    let has_to_wait = (!quiet || recorded.warnings.are_pending()) && !is_told_to_end;
+    report(&recorded.folder, ending, quiet, json.as_deref(), || {
+        let is_terminal_free = !has_to_wait || wait_for_pager();
+        if is_terminal_free {
+            recorded.warnings.release();
+        }
+        is_terminal_free
+    });
     if let Some(signal) = recorded.signal {
         end_by_signal(signal);
     }
@@ -82,10 +94,10 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
         &mut live,
     );
     drop(live);
-    deferred.release();
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
+            deferred.release();
             // A run without a command is no run.
             std::fs::remove_dir_all(folder.path()).ok();
             if !matches!(error, RecorderError::Launch(_)) {
@@ -102,6 +114,7 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
         exit_code: outcome.exit_code as u8,
         signal: outcome.signal,
         folder,
+        warnings: deferred,
     })
 }
 

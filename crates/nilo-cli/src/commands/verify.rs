@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use nilo_answer::verify::{CheckedRun, Integrity, VerifiedRun, VerifyAnswer};
+use nilo_runfile::find::folder_of_id;
 use nilo_runfile::{FileKind, RunFolder, RunfileError, Verification, list_runs};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
 use crate::args::{TextOrJson, VerifyArgs};
 use crate::failure::{Failure, verdict_status};
-use crate::folder::{existing_root, find_run};
+use crate::folder::{existing_root, find_run, known_runs};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
@@ -20,7 +21,7 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
     let root = existing_root(&args.place, settings)?;
     let folders = match args.all {
         true => every_run(&root)?,
-        false => vec![Ok(find_run(&root, args.run.as_deref())?)],
+        false => vec![one_run(&root, args.run.as_deref())?],
     };
     let mut checked = Vec::new();
     let mut out = std::io::stdout().lock();
@@ -52,6 +53,34 @@ pub(crate) fn run(args: VerifyArgs, settings: &Settings) -> Result<u8, Failure> 
         written = write_sorted_json(&mut out, &answer);
     }
     verdict_status(answer.outcome.exit_status(), written)
+}
+
+/// The run that the user means. One that is there and cannot be opened is damaged, which is for this verb to find;
+/// what is not there at all is a mistake.
+fn one_run(root: &Path, asked: Option<&str>) -> Result<Result<RunFolder, RunfileError>, Failure> {
+    let id = asked.map(|asked| {
+        let path = Path::new(asked);
+        let is_below = path.parent().is_some_and(|above| is_same(above, root));
+        match path.file_name().and_then(|id| id.to_str()) {
+            Some(id) if is_below => id,
+            _ => asked,
+        }
+    });
+    if let Some(path) = id.and_then(|id| folder_of_id(root, id)) {
+        return Ok(RunFolder::open(&path));
+    }
+    if asked.is_none_or(|asked| asked == "last")
+        && known_runs(root).is_empty()
+        && let Some(newest) = list_runs(root).pop()
+    {
+        return Ok(newest);
+    }
+    Ok(Ok(find_run(root, asked)?))
+}
+
+fn is_same(folder: &Path, other: &Path) -> bool {
+    let place = folder.canonicalize();
+    place.is_ok_and(|place| other.canonicalize().is_ok_and(|other| other == place))
 }
 
 /// Every run of a folder, broken ones too; it is an error that there is none.

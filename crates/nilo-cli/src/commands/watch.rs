@@ -99,6 +99,6 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         note("the watched processes have ended");
     }
     let ending = (&outcome.ending, outcome.dropped);
-    report(&folder, ending, quiet, sampling.json.as_deref());
+    report(&folder, ending, quiet, sampling.json.as_deref(), || true);
     Ok(0)
 }

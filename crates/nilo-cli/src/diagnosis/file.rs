@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use nilo_analysis::tracking::{Resource, ResourceTracker};
+use nilo_analysis::tracking::{Resource, ResourceTracker, last_fall_began};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource};
 use nilo_answer::resource_filter::ResourceFilter;
 use nilo_forecast::Reading;
-use nilo_import::{ImportError, ImportOptions, MemorySeries};
+use nilo_import::{Import, ImportError, ImportOptions, JobEnd, MemorySeries};
 use nilo_sample::is_absent;
 
 use crate::args::DiagnosisInput;
@@ -35,6 +35,7 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
     let mut tracker = ResourceTracker::default();
     let mut changes = Vec::new();
     let (mut end_nanos, mut empty) = (0, Vec::new());
+    let judged_until = ending_from(&import).unwrap_or(u64::MAX);
     for track in import.tracks() {
         let resource = Resource::Track {
             name: track.name.clone(),
@@ -43,6 +44,9 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
         for reading in readings(&track, limit_bytes) {
             usable += 1;
             end_nanos = end_nanos.max(reading.time_nanos);
+            if reading.time_nanos >= judged_until {
+                continue;
+            }
             changes.extend(tracker.observe(resource.clone(), reading));
         }
         let rows = track.used.times.len();
@@ -79,6 +83,20 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
         recording: None,
         ran_out: None,
     })
+}
+
+/// The time from which on the job was ending, in recordings of ours: judged as the run itself is, from which they come.
+fn ending_from(import: &Import) -> Option<u64> {
+    match import.job_end {
+        JobEnd::NotTold => None,
+        JobEnd::Marked(from_nanos) => from_nanos,
+        JobEnd::WithFile => {
+            let tracks = import.tracks();
+            let job = tracks.iter().find(|track| track.name == "memory_mb");
+            let levels = job.or(tracks.first())?.used.present();
+            last_fall_began(&levels.collect::<Vec<_>>())
+        }
+    }
 }
 
 /// The rows of a track that can be used.

@@ -34,7 +34,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
     };
     let (recording, ending) = load_where(&folder, &needed)?;
     warn_of_damage(&recording);
-    let (mut tracker, changes) = ResourceTracker::over(&recording, ending.kill_nanos());
+    let (mut tracker, changes) = ResourceTracker::over(&recording, Some(&ending));
     let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
     if tracker.verdicts(None).is_empty() && ran_out.is_none() {

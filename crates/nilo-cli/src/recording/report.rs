@@ -17,36 +17,46 @@ use crate::wrap::WrappingWriter;
 /// Prints the summary and writes it where asked; trouble here never changes the command's status.
 ///
 /// The ending and the number of lost rows are those that the recorder knows: on a full disk the folder has neither.
+/// `before_text` is called once what was asked for as a file is written, and says whether anything may be printed.
 pub(crate) fn report(
     folder: &RunFolder,
     (ending, dropped): (&Ending, u64),
     quiet: bool,
     json: Option<&Path>,
+    before_text: impl FnOnce() -> bool,
 ) {
     if quiet && json.is_none() {
+        before_text();
         return;
-    }
-    if !quiet {
-        begin_line();
     }
     let mut recording = match folder.load() {
         Ok(recording) => recording,
         Err(error) => {
-            Failure::from(error).report();
+            if before_text() {
+                begin_line();
+                Failure::from(error).report();
+            }
             return;
         }
     };
     let of_programs = recording.dropped_program_rows;
     recording.dropped_rows = recording.dropped_rows.max(dropped + of_programs);
     let summary = summarize(&recording, ending);
-    if let Some(path) = json {
+    let unwritten = json.and_then(|path| {
         let text = json_text(&summary).unwrap_or_default();
-        if let Err(error) = std::fs::write(path, text) {
-            failure::warn(&format!(
-                "could not write the summary to {}: {error}",
-                path.display()
-            ));
-        }
+        Some((path, std::fs::write(path, text).err()?))
+    });
+    if !before_text() {
+        return;
+    }
+    if !quiet {
+        begin_line();
+    }
+    if let Some((path, error)) = unwritten {
+        failure::warn(&format!(
+            "could not write the summary to {}: {error}",
+            path.display()
+        ));
     }
     if !quiet {
         let mut text = Vec::new();

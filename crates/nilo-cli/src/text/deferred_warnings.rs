@@ -52,6 +52,11 @@ impl DeferredWarnings {
         self.lock()?.alert.clone()
     }
 
+    /// Whether something is kept back.
+    pub(crate) fn are_pending(&self) -> bool {
+        self.lock().is_some_and(|held| !held.warnings.is_empty())
+    }
+
     /// Prints what was kept back.
     pub(crate) fn release(&self) {
         let Some(mut held) = self.lock() else { return };

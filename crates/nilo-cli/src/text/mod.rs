@@ -17,6 +17,7 @@ pub(crate) mod one_line;
 pub(crate) mod oom;
 pub(crate) mod optimize;
 pub(crate) mod optimize_markdown;
+pub(crate) mod pager;
 pub(crate) mod profile;
 pub(crate) mod request;
 pub(crate) mod summary;

@@ -158,7 +158,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
             };
             format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")
         }
-        None if verdict.too_young => {
+        None if verdict.too_young_to_forecast => {
             let samples = samples_in_words(verdict);
             format!("{used}, too short for a forecast ({samples})")
         }

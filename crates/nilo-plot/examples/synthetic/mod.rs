@@ -4,7 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
 use nilo_sample::fixture::{table_of, tick};
-use nilo_sample::rows::{GpuRow, ProcessRow, TreeRow};
+use nilo_sample::rows::{CgroupRow, GpuRow, ProcessRow, TreeRow};
 use nilo_sample::{
     Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
     Recording, RunDescription, RunId, RunMode, RunStatus, Subject, TableSpec, TimedEvent,
@@ -279,4 +279,57 @@ pub fn add_gpu(recording: &mut Recording, index: u32, rows: &[(u64, f64, f64)]) 
     let mut table = table_of(TableSpec::gpu(index), &rows);
     table.writer = "recorder".into();
     recording.tables.push(table);
+}
+
+/// A job in a cgroup of its own whose files in tmpfs count against the limit.
+pub fn charged() -> Recording {
+    let mut recording = training(0.88);
+    let path = "/slurm/uid_1000/job_88".to_owned();
+    let rows: Vec<(u64, CgroupRow)> = (0..=90)
+        .map(|second| {
+            let level = (2.0 + 0.01 * second as f64) * GIB;
+            let row = CgroupRow {
+                usage_bytes: level,
+                anon_bytes: level - 0.9 * GIB,
+                file_bytes: 0.9 * GIB,
+                shmem_bytes: 0.9 * GIB,
+                owned: 1.0,
+                ..CgroupRow::ABSENT
+            };
+            (second * SECOND, row)
+        })
+        .collect();
+    recording
+        .tables
+        .push(table_of(TableSpec::cgroup(&path), &rows));
+    let source = LimitSource::Cgroup { path, version: 1 };
+    recording.description.limit = Some(Limit {
+        bytes: (3.0 * GIB) as u64,
+        source,
+    });
+    recording
+}
+
+/// Runs whose limits are nearly the same.
+pub fn close_limits() -> Vec<(&'static str, Recording)> {
+    let named = [
+        ("baseline with a long name", 4.0),
+        ("larger batches", 4.05),
+        ("even larger batches", 4.1),
+        ("the last one", 4.15),
+    ];
+    let run = |(name, gib): (&'static str, f64)| {
+        let mut run = empty(name);
+        add_tree(&mut run, &curve(3600.0, 1.0, |_| (gib - 1.0) * GIB));
+        let source = LimitSource::Cgroup {
+            path: format!("/slurm/uid_1000/job_88/{name}"),
+            version: 1,
+        };
+        run.description.limit = Some(Limit {
+            bytes: (gib * GIB) as u64,
+            source,
+        });
+        (name, run)
+    };
+    named.map(run).into()
 }

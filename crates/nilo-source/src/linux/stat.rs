@@ -12,6 +12,8 @@ pub(crate) struct Stat<'a> {
     /// `R`, `S`, `Z`…
     pub(crate) state: u8,
     pub(crate) parent: u32,
+    /// Its process group; zero of kernel threads.
+    pub(crate) group: u32,
     pub(crate) session: u32,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
@@ -56,6 +58,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         number(fields.nth(skipped)?)
     };
     let parent = u32::try_from(at(4)?).ok()?;
+    let group = u32::try_from(at(5)?).ok()?;
     let session = u32::try_from(at(6)?).ok()?;
     let minor_faults = at(10)?;
     let major_faults = at(12)?;
@@ -71,6 +74,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         comm,
         state,
         parent,
+        group,
         session,
         minor_faults,
         major_faults,

@@ -140,7 +140,7 @@ impl FinishedRecording {
     /// Prints the block of memory figures.
     pub(super) fn report(&self) {
         if let Some((folder, ending)) = &self.run {
-            report(folder, (ending, 0), false, None);
+            report(folder, (ending, 0), false, None, || true);
         }
     }
 }
