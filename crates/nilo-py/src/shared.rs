@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nilo_recorder::{OwnRecorder, StandbyRecorder};
 use nilo_runfile::{RunFolder, monotonic_nanos};
-use nilo_sample::{Ending, ProcessStatus, RunDescription, RunId, RunStatus};
+use nilo_sample::{Ending, ProcessStatus, RunDescription, RunId};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -407,10 +407,7 @@ impl Ownership {
                 let mut description = self.description;
                 let started = description.started_monotonic_nanos;
                 description.ending = Some(Ending {
-                    status: match status.signal {
-                        Some(_) => RunStatus::Killed,
-                        None => RunStatus::Exited,
-                    },
+                    status: status.run_status(),
                     exit_code: status.exit_code,
                     signal: status.signal,
                     time_nanos: monotonic_nanos().saturating_sub(started),
