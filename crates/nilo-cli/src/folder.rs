@@ -6,8 +6,8 @@ use clap::Args;
 use nilo_answer::damage::damage_warning_of;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
-use nilo_runfile::find::{self, DescribedRun};
-use nilo_sample::{Ending, Recording, TableSpec};
+use nilo_runfile::find::{self, DescribedRun, FindError, SameName};
+use nilo_sample::{Ending, Recording, RunId, TableSpec};
 
 use crate::failure::{Failure, warn};
 use crate::settings::Settings;
@@ -68,21 +68,33 @@ pub(crate) fn runs_elsewhere(root: &Path) -> Vec<(PathBuf, Vec<DescribedRun>)> {
 
 /// The run that the user means by an id, the beginning of one, a name, a path or `last`: the newest of several with one name.
 pub(crate) fn find_run(root: &Path, asked: Option<&str>) -> Result<RunFolder, Failure> {
-    let mut found = find_runs(root, asked.unwrap_or("last"))?;
-    let newest = found.pop();
-    newest.ok_or_else(|| Failure::new("no such run"))
+    let asked = Path::new(asked.unwrap_or("last"));
+    find::find_run(root, &fallback_folders(), asked, SameName::Newest).map_err(refused)
 }
 
-/// Every run that the user may mean, oldest first; there is at least one.
-pub(crate) fn find_runs(root: &Path, asked: &str) -> Result<Vec<RunFolder>, Failure> {
-    find::find_runs(root, &fallback_folders(), Path::new(asked)).map_err(|error| {
-        let hint = error.hint();
-        let failure = Failure::from(error);
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })
+/// The one run that the user means: of several with one name, none.
+pub(crate) fn find_only_run(root: &Path, asked: &str) -> Result<RunFolder, Failure> {
+    let asked = Path::new(asked);
+    find::find_run(root, &fallback_folders(), asked, SameName::Refused).map_err(refused)
+}
+
+/// The run of an id, if it is there.
+pub(crate) fn find_by_id(root: &Path, id: &RunId) -> Result<Option<RunFolder>, Failure> {
+    let id = Path::new(id.as_str());
+    match find::find_run(root, &fallback_folders(), id, SameName::Newest) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. }) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn refused(error: FindError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// A run read whole, with its ending.

@@ -487,3 +487,45 @@ fn an_end_without_an_exit_code_is_the_same_word_in_text_json_and_csv() {
         assert!(!told.contains("exited"), "{arguments:?}: {told}");
     }
 }
+
+#[test]
+fn a_copied_run_is_refused_by_every_command_unless_its_path_is_given() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let root = here.join(".nilo");
+    training_run(&root, "train", 4.0);
+    let id = "20261115-075530-417-train";
+    let copied = Command::new("cp")
+        .args(["-r", id, "backup"])
+        .current_dir(&root)
+        .status();
+    assert!(copied.unwrap().success());
+    for command in [
+        &["show"][..],
+        &["plot", "-o", "-"],
+        &["export"],
+        &["verify"],
+        &["oom"],
+        &["leak"],
+        &["optimize"],
+        &["request"],
+        &["compare", ".nilo/backup"],
+        &["rm"],
+    ] {
+        for asked in [id, "train", "last", "20261115"] {
+            let told = refusal(here, &[command, &[asked]].concat());
+            let first = format!("error: 2 folders hold the run {id}:\n");
+            assert!(told.starts_with(&first), "{command:?} {asked}: {told}");
+            for path in [".nilo/backup\n", &format!(".nilo/{id}\n")] {
+                assert!(told.contains(path), "{command:?} {asked}: {told}");
+            }
+            let last = told.lines().last();
+            assert_eq!(last, Some("hint: name one by its path"), "{command:?}");
+        }
+    }
+    for command in [&["show"][..], &["plot", "-o", "-"], &["export"], &["rm"]] {
+        let output = nilo(here, &[command, &[".nilo/backup"]].concat());
+        assert!(output.status.success(), "{command:?}: {output:?}");
+    }
+    assert!(stdout(here, &["show"]).contains("train"));
+}
