@@ -108,6 +108,7 @@ class Run:
         command: Sequence[str],
         tags: Mapping[str, str],
         *,
+        is_named: bool = False,
         inside: str | os.PathLike[str] | None = None,
         started_by_job: str | None = None,
         resumes: str | None = None,

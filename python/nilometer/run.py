@@ -197,7 +197,8 @@ def init(
     Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
     `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.
 
-    `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
+    `dir` is the folder that holds runs, made where it is missing; one that can never be made, as below a file or without permission, is a ValueError,
+    while a full or read-only disk is warned of and the run lies elsewhere. `memory=False` leaves out the thread that records this process's memory,
     `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
     `resume` is the run that this one continues, by id, name or path; True is the last one of the same name, and None, False or "" is none.
     """
@@ -279,6 +280,8 @@ def begin(
                 name or notebook_name(),
                 words,
                 text_tags,
+                # Inside a job it means nothing.
+                is_named=dir is not None and inside is None,
                 inside=job,
                 started_by_job=left,
                 resumes=resumes,

@@ -20,6 +20,14 @@ pub(crate) struct RunsDir {
     pub(crate) dir: Option<PathBuf>,
 }
 
+impl RunsDir {
+    /// Whether `--dir` names the folder. A variable may name one that the first recording will make, or that could not be made.
+    pub(crate) fn is_named(&self) -> bool {
+        let variable = std::env::var_os("NILO_DIR").map(PathBuf::from);
+        self.dir.is_some() && self.dir != variable
+    }
+}
+
 /// The folder that holds the runs.
 pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {
     let asked = place.dir.clone().or_else(|| settings.dir.clone());
@@ -41,9 +49,7 @@ pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<Path
             Failure::new(sentence).hint("its owner can share runs with `nilo run --shared`")
         );
     }
-    // A variable may name a folder that the first recording will make, or that could not be made.
-    let is_of_variable = std::env::var_os("NILO_DIR").is_some_and(|dir| root == Path::new(&dir));
-    if place.dir.is_none() || is_of_variable || root.symlink_metadata().is_ok() {
+    if !place.is_named() || root.symlink_metadata().is_ok() {
         return Ok(root);
     }
     let failure = Failure::new(format!("no such folder: {}", root.display()));

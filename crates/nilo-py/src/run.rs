@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use nilo_recorder::{
-    add_dirty_flag, describe_run, record_own_process, stand_by, stored_message, stored_settings,
+    RunsRoot, add_dirty_flag, describe_run, record_own_process, stand_by, stored_message,
+    stored_settings,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
@@ -101,7 +102,7 @@ impl Run {
     /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job;
     /// `started_by_job` is the id of the job that this process has outlived.
     #[staticmethod]
-    #[pyo3(signature = (root, name, command, tags, *, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
+    #[pyo3(signature = (root, name, command, tags, *, is_named=false, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a private function"
@@ -112,6 +113,7 @@ impl Run {
         name: Option<Text>,
         command: Vec<Text>,
         tags: BTreeMap<Text, Text>,
+        is_named: bool,
         inside: Option<PathBuf>,
         started_by_job: Option<&str>,
         resumes: Option<&str>,
@@ -145,15 +147,22 @@ impl Run {
         if ranks.is_some() {
             provenance.rank = None;
         }
+        let root = match is_named {
+            true => RunsRoot::Named(&root),
+            false => RunsRoot::Configured(&root),
+        };
         let made = py.detach(|| {
             add_dirty_flag(&mut provenance);
             description.provenance = Some(provenance);
             let ranks = ranks
                 .as_ref()
                 .map(|(text, is_unique)| (&**text, *is_unique));
-            begin_folder(&root, inside.as_deref(), ranks, &mut description)
+            begin_folder(root, inside.as_deref(), ranks, &mut description)
         });
-        let (folder, is_new, refused) = made.map_err(os_error)?;
+        let (folder, is_new, refused) = made.map_err(|error| match root.refusal(&error) {
+            Some(why) => value_error(format!("dir cannot hold runs: {why}")),
+            None => os_error(error),
+        })?;
         let path = std::path::absolute(folder.path()).unwrap_or(folder.path().to_owned());
         Ok((path, is_new, refused.map(|error| sentence(&error))))
     }
