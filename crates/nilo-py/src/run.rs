@@ -25,7 +25,9 @@ use crate::phase_timer::nanos_of_phase;
 use crate::project::{decide_privacy, decide_privacy_once};
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
+use crate::shared::{
+    METRICS, Ownership, QuickOutcome, RunEnd, SharedRun, Sink, Standby, correct_end, lock,
+};
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
@@ -429,13 +431,20 @@ impl Run {
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
         let part = self.shared.take_part();
-        py.detach(|| part.end(ProcessStatus::from_return_code(exit_code)));
+        py.detach(|| part.end(RunEnd::Told(ProcessStatus::from_return_code(exit_code))));
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
     /// With `at_exit` the run ends with the process, whose exit status it is given.
-    #[pyo3(signature = (exit_code=None, *, at_exit=false))]
-    fn finish(&self, py: Python<'_>, exit_code: Option<i32>, at_exit: bool) -> PyResult<()> {
+    /// With `is_interrupted` somebody stopped it, and whether that ends the process is not known yet.
+    #[pyo3(signature = (exit_code=None, *, at_exit=false, is_interrupted=false))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        exit_code: Option<i32>,
+        at_exit: bool,
+        is_interrupted: bool,
+    ) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
@@ -443,13 +452,28 @@ impl Run {
         py.detach(|| {
             drop(sink);
             match at_exit && exit_code.is_none() && part.has_end() {
-                true => {
-                    with_exit_status(move |code| part.end(ProcessStatus::from_return_code(code)))
+                true => with_exit_status(move |code| {
+                    part.end(RunEnd::Told(ProcessStatus::from_return_code(code)));
+                }),
+                false => {
+                    let status = ProcessStatus::from_return_code(exit_code);
+                    part.end(match is_interrupted {
+                        true => RunEnd::Interrupted(status),
+                        false => RunEnd::Told(status),
+                    });
                 }
-                false => part.end(ProcessStatus::from_return_code(exit_code)),
             }
         });
         outcome
+    }
+
+    /// How the run ended after all, where this process ended it with that exit code before.
+    fn correct_end(&self, py: Python<'_>, exit_code_before: i32, exit_code: i32) {
+        let Some(path) = &self.shared.path else {
+            return;
+        };
+        let status = ProcessStatus::from_return_code(Some(exit_code));
+        py.detach(|| correct_end(path, exit_code_before, status));
     }
 }
 
