@@ -19,8 +19,6 @@ const PAUSE_SAVED: f64 = 0.95;
 const TIME_SHARE: f64 = 0.03;
 /// What higher thresholds took off their time in our measurement: 269 ms became 42 ms.
 const TIME_SAVED: f64 = 0.85;
-/// Ranks wait for the one that collects; worth a word from this share of a step on.
-const SKEW_SHARE: f64 = 0.01;
 
 const SCHEDULE: &str = "with nilometer.optimize.GarbageCollector() as collector: around the loop, collector.step() after each step";
 
@@ -53,14 +51,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         needs: &["gc.total_seconds", "gc.wall_seconds"],
         source: "thresholds of 50,000/20/10 took 85 % off the time in collections in our measurement",
         look: raise_thresholds,
-    },
-    AdviceRule {
-        name: "collect-on-the-same-step",
-        subject: AdviceSubject::Collector,
-        condition: "steps with a collection differ between ranks by more than 1 % of a step",
-        needs: &["gc.rank_skew_seconds", "gc.step_seconds"],
-        source: "pytorch/torchtitan#148: collecting on the same step of all ranks",
-        look: collect_on_the_same_step,
     },
     AdviceRule {
         name: "collect-under-pressure",
@@ -140,22 +130,6 @@ fn raise_thresholds(facts: &Facts) -> Option<Found> {
         .saves(step_time(Some(TIME_SAVED * spent)))
         .with(Medium),
     )
-}
-
-fn collect_on_the_same_step(facts: &Facts) -> Option<Found> {
-    let (skew, step) = (facts.gc.rank_skew_seconds?, facts.gc.step_seconds?);
-    let of_step = share(skew, step)?;
-    (of_step > SKEW_SHARE).then(|| {
-        found("Collect garbage on the same step of all ranks", SCHEDULE)
-            .because(format!(
-                "steps with a collection differ between ranks by {}, {} of a step of {}",
-                seconds(skew),
-                percent(of_step),
-                seconds(step)
-            ))
-            .saves(step_time(share(skew, step + skew)))
-            .with(Medium)
-    })
 }
 
 fn collect_under_pressure(facts: &Facts) -> Option<Found> {
