@@ -2,7 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{percent, seconds, share, step_time};
+use super::figures::{count, percent, seconds, share, step_time};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{CollectorFacts, Facts};
 use crate::recommendation::AdviceConfidence::Medium;
@@ -79,7 +79,12 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
             "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
         )
         .because(format!(
-            "{asked} full collections were asked for in {steps} steps"
+            "{} asked for in {}",
+            match asked {
+                1 => "1 full collection was".to_owned(),
+                _ => format!("{asked} full collections were"),
+            },
+            count(steps, "step")
         ))
         .because(format!("collections took {} of the time", percent(spent)))
         .saves(step_time(Some(spent)))
