@@ -16,12 +16,17 @@ from ._exceptions import unhandled_exception
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 # Finalizers run from high to low: whatever else a program finalizes may still log.
 _LAST = -1000
 
 # Not from `signal`: nothing may be imported after Ctrl-C (see `is_crash`).
 _SIGINT = 2
+# As shells have it: the exit code of what Ctrl-C stopped.
+INTERRUPTED = 128 + _SIGINT
+# Where an interrupt keeps the runs that it ended.
+_RUNS = "_nilometer_runs"
 
 _has_exit_handler = False
 _child_with_finalizer: int | None = None
@@ -40,7 +45,23 @@ def exit_code_of(error: BaseException | None) -> int:
     if not isinstance(error, KeyboardInterrupt):
         return 1
     # The signal does not end a container's first process.
-    return -_SIGINT if os.getpid() != 1 else 128 + _SIGINT
+    return -_SIGINT if os.getpid() != 1 else INTERRUPTED
+
+
+def note_interrupted(interrupt: KeyboardInterrupt, run: Any) -> None:
+    """Remembers that this Ctrl-C ended a run: with the exception, which holds everything that its traceback does, and must not be kept alive."""
+    interrupt.__dict__.setdefault(_RUNS, []).append(run)
+
+
+def interrupted_by(error: BaseException | None) -> list[Any]:
+    """The runs that were ended by this exception, or by one that was being handled when it was raised."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        found += error.__dict__.get(_RUNS, ())
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def at_program_end(end: Callable[[BaseException | None, int | None], None]) -> None:

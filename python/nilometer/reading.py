@@ -188,6 +188,7 @@ def read_run(run: str | os.PathLike[str] = "last", *, dir: str | os.PathLike[str
     """A run by its path, or, as for `nilo show`, by its id or the beginning of it, its name, `last` or `last~1`.
 
     The latter are looked for in `dir`, `NILO_DIR`, `dir` of `nilo.toml`, or `./.nilo`.
+    Of a run that was copied there, only a path says which is meant; everything else is a ValueError.
     """
     if run is None:
         raise ValueError("read_run: None is no run; the path of a run that stores nothing is None")

@@ -15,7 +15,14 @@ from collections.abc import Mapping
 from . import _native, _open_runs
 from ._config import as_mapping, config_events
 from ._exceptions import is_crash, record_exception, watch_cells, watch_threads
-from ._program_end import at_program_end, exit_code_of, other_threads_go_on
+from ._program_end import (
+    INTERRUPTED,
+    at_program_end,
+    exit_code_of,
+    interrupted_by,
+    note_interrupted,
+    other_threads_go_on,
+)
 from ._provenance import command, notebook_name, program_json
 from ._ranks import begun_by_first_rank, ranks_key
 from ._trouble import refuse_pickling, report, require, require_type, warn_once
@@ -138,18 +145,32 @@ class Run(_native.Run):
     def finish(self, exit_code: int | None = None, *, at_exit: bool = False) -> None:
         """Ends this process's part, and the run itself when this process made it.
 
-        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception; -2 is an end by signal 2, as after Ctrl-C.
+        Its exit code is 0 unless told otherwise; called while an exception is handled, in a `finally` or an `except`, it is that of the exception; -2 is an end by signal 2.
+        After Ctrl-C it is 130, and -2 once the interrupt has ended the program: until then the program may go on.
         Called at exit by itself, with `at_exit`: the run then ends with the process and has its exit status.
         """
+        error = None
         if exit_code != 0 and not at_exit:
             error = self._exception_in_flight()
             if is_crash(error):
                 record_exception(self.path, error)
             if exit_code is None:
-                exit_code = exit_code_of(error)
+                return self._finish_by(error)
+        self._finish(exit_code, at_exit=at_exit)
+
+    def _finish_by(self, error: BaseException | None) -> None:
+        """Ends as this exception would end a program; an interrupt that the program may still catch has not killed it."""
+        exit_code = exit_code_of(error)
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        if isinstance(error, KeyboardInterrupt):
+            exit_code = INTERRUPTED
+            note_interrupted(error, self)
+        self._finish(exit_code, is_interrupted=is_interrupt)
+
+    def _finish(self, exit_code: int | None, *, at_exit: bool = False, is_interrupted: bool = False) -> None:
         for part in list(_settle_before_finish):
             part.settle()
-        super().finish(exit_code, at_exit=at_exit)
+        super().finish(exit_code, at_exit=at_exit, is_interrupted=is_interrupted)
         _open_runs.remove(self)
 
     def _exception_in_flight(self) -> BaseException | None:
@@ -167,7 +188,7 @@ class Run(_native.Run):
         self._is_entered = False
         if is_crash(error):
             record_exception(self.path, error)
-        self.finish(exit_code_of(error))
+        self._finish_by(error)
 
     def __repr__(self) -> str:
         where = "storing nothing" if self.path is None else os.fspath(self.path)
@@ -197,7 +218,8 @@ def init(
     Below `nilo run`, and in processes started by a program that has a run, it lies inside that job, which records the memory:
     `dir`, `memory` and `interval` then mean nothing. Ranks of a distributed program (torchrun, Slurm, MPI) share one run.
 
-    `dir` is the folder that holds runs, `memory=False` leaves out the thread that records this process's memory,
+    `dir` is the folder that holds runs, made where it is missing; one that can never be made, as below a file or without permission, is a ValueError,
+    while a full or read-only disk is warned of and the run lies elsewhere. `memory=False` leaves out the thread that records this process's memory,
     `interval` is its sampling interval in seconds; otherwise `NILO_INTERVAL` or `interval` of the nearest `nilo.toml` says it, or it is 0.1.
     `resume` is the run that this one continues, by id, name or path; True is the last one of the same name, and None, False or "" is none.
     """
@@ -279,6 +301,8 @@ def begin(
                 name or notebook_name(),
                 words,
                 text_tags,
+                # Inside a job it means nothing.
+                is_named=dir is not None and inside is None,
                 inside=job,
                 started_by_job=left,
                 resumes=resumes,
@@ -518,6 +542,9 @@ def _end_all(error: BaseException | None, exit_code: int | None) -> None:
     try:
         if is_crash(error):
             record_exception(_run_dir(), error)
+        for run in interrupted_by(error):
+            if exit_code is not None:
+                run.correct_end(INTERRUPTED, exit_code)
         # A child of multiprocessing waits for its threads only after this; they may log until then.
         stays_open = exit_code is not None and other_threads_go_on()
         for run in _open_runs.all_open():

@@ -1,5 +1,6 @@
 """Training in several processes: one run that knows its ranks."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -91,6 +92,33 @@ def test_torchrun_without_a_framework_is_one_run(tmp_path, world):
         assert run.ranks == list(range(world))
         for rank in range(world):
             assert run.series("loss", rank=rank).value.tolist() == [10.0 * rank + step for step in range(4)]
+
+
+SLOW_DATA = """
+import time, torch.distributed as dist, nilometer
+dist.init_process_group("gloo")
+with nilometer.init(name="slow data") as run:
+    for _ in range(6):
+        with run.phase("data"):
+            time.sleep(0.2 if dist.get_rank() == 1 else 0.0)
+        with run.phase("backward"):
+            dist.barrier()
+            time.sleep(0.05)
+dist.destroy_process_group()
+"""
+
+
+def test_the_rank_of_torchrun_that_waits_for_data_is_advised_of(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW_DATA)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "slow.py"]
+    environment = subprocess_environment(NILO_DIR=str(tmp_path / "runs"))
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = nilometer.read_run("last", dir=tmp_path / "runs").summary()
+    # The first rank is in the backward pass meanwhile.
+    assert told["bottleneck"]["part"] == "backward"
+    assert [one["rule"] for one in told["recommendations"]] == ["load-data-faster"]
+    assert "of the step waits for data" in json.dumps(told["recommendations"])
 
 
 UNEVEN = """

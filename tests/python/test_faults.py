@@ -79,10 +79,71 @@ def test_an_unwritable_memory_log_is_refused_before_the_command_runs(nilo):
 
 
 def test_an_unwritable_run_folder_does_not_stop_the_job(nilo):
+    (nilo.folder / ".nilo").write_text("not a folder")
+    for place in ({}, {"NILO_DIR": "/dev/null"}):
+        result = nilo("run", "--", "sh", "-c", "echo ran; exit 5", extra_env=place)
+        assert (result.returncode, result.stdout) == (5, "ran\n")
+        assert "is not a folder; recording to" in result.stderr and "instead" in result.stderr
+
+
+IMPOSSIBLE_FOLDERS = {
+    "/dev/null": "/dev/null is not a folder",
+    "/dev/null/runs": "/dev/null is not a folder",
+    "file": "file is not a folder",
+    "file/below/it": "file is not a folder",
+    "dangling": "dangling is not a folder",
+    "circle": "circle is not a folder",
+    "n" * 300: "its name is too long",
+    "/proc/runs": "/proc/runs cannot be created",
+}
+
+
+@pytest.mark.parametrize("path", IMPOSSIBLE_FOLDERS, ids=lambda path: path[:20])
+def test_a_named_folder_that_can_never_be_one_is_refused_before_the_job_starts(nilo, path):
     (nilo.folder / "file").write_text("not a folder")
-    result = nilo("run", "--dir", "file", "--", "sh", "-c", "echo ran; exit 5")
-    assert (result.returncode, result.stdout) == (5, "ran\n")
-    assert "warning:" in result.stderr and "instead" in result.stderr
+    (nilo.folder / "dangling").symlink_to("nowhere")
+    (nilo.folder / "circle").symlink_to("circle")
+    why = IMPOSSIBLE_FOLDERS[path]
+    for command in (["run", "--dir", path, "--", "touch", "started"], ["watch", "--dir", path, "--pid", os.getpid()]):
+        result = nilo(*command)
+        assert result.returncode == 2 and result.stdout == "", result
+        first, hint = result.stderr.splitlines()
+        assert first.startswith(f"error: --dir {path} cannot hold runs: ") and why in first
+        assert hint.startswith("hint: name a folder that you can write to")
+    assert not (nilo.folder / "started").exists()
+    code = """
+        import nilometer, sys
+        try:
+            nilometer.init(dir=sys.argv[1], memory=False)
+        except ValueError as error:
+            print(error)
+    """
+    told = run_program(code, nilo.folder, path, NILO_STRICT="0").stdout
+    assert told.startswith("dir cannot hold runs: ") and why in told
+
+
+def test_a_named_folder_without_permission_is_refused_and_a_read_only_disk_is_not(nilo, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    become_nobody = (lambda: (os.setgid(65534), os.setuid(65534))) if os.getuid() == 0 else None
+    for parent in (nilo.folder, *nilo.folder.parents[:-1]):
+        if parent.stat().st_uid == os.getuid():
+            parent.chmod(parent.stat().st_mode | 0o055)
+    nilo.folder.chmod(0o777)
+    command = ("--", "sh", "-c", "echo ran")
+    for path in (closed, closed / "below"):
+        result = nilo("run", "--dir", path, *command, preexec_fn=become_nobody)
+        assert (result.returncode, result.stdout) == (2, "") and "no permission to create" in result.stderr, result
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", disk], capture_output=True).returncode:
+        unavailable("cannot mount a tmpfs")
+    try:
+        for path in (disk, disk / "runs"):
+            result = nilo("run", "--dir", path, *command)
+            assert (result.returncode, result.stdout) == (0, "ran\n") and "recording to" in result.stderr, result
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_runs_that_had_to_lie_elsewhere_are_mentioned(nilo, tmp_path):

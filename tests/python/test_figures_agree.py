@@ -84,8 +84,8 @@ def test_every_view_has_the_same_figures_of_a_run(nilo, folder, shape, below):
             assert ending["time_nanos"] / 1e9 == line["duration_secs"]
             assert len([table for table in exported["tables"] if table["subject"]["type"] == "tree"]) == 1
         # Nobody invents a code that is not known.
-        without_code = {"exited": "ended"}.get(line["status"], line["status"])
-        status = f"exited {line['exit_code']}" if line["exit_code"] is not None else without_code
+        assert (line["status"] == "exited") == (line["exit_code"] is not None), line
+        status = f"exited {line['exit_code']}" if line["exit_code"] is not None else line["status"]
         words = f"{status} after {in_words(line['duration_secs'])}"
         pictures = [nilo("plot", path, "-x", axis, "-o", "-").stdout for axis in ("time", "step") if axis == "time" or line["name"]]
         for picture in [*pictures, run.svg(width=2000)]:

@@ -102,7 +102,7 @@ def test_a_killed_run_ends_when_its_process_does(nilo, folder):
     told, job = nilo.show("killed"), nilo.show("job")
     # It was asleep for 0.6 s, the job for 2 s after it.
     assert 0.5 < told["duration_secs"] < job["duration_secs"] - 1.9
-    assert (told["status"], told["exit_code"]) == ("exited", None)
+    assert (told["status"], told["exit_code"]) == ("ended", None)
     listed = next(run for run in nilo.runs() if run["name"] == "killed")
     assert (listed["status"], listed["duration_secs"]) == (told["status"], told["duration_secs"])
     assert "only its parent can read it" in nilo("show", "killed").stdout

@@ -309,6 +309,24 @@ def test_ctrl_c_is_told_from_an_error(tmp_path):
         "with": (f"with nilometer.init(memory={{memory}}):\n    {interrupt}", -signal.SIGINT, ("killed", None, 2)),
         "handled": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    pass", 0, ("exited", 0, None)),
         "exits": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    sys.exit(130)", 130, ("exited", 130, None)),
+        "raised again": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    nilometer.finish()\n    raise", -signal.SIGINT, ("killed", None, 2)),
+        "finished": (f"try:\n    {interrupt}\nexcept KeyboardInterrupt:\n    nilometer.finish()", 0, ("exited", 130, None)),
+        "inside": (
+            f"with nilometer.init(memory={{memory}}):\n    try:\n        {interrupt}\n    except KeyboardInterrupt:\n        pass",
+            0,
+            ("exited", 0, None),
+        ),
+        # The program goes on: nothing was killed.
+        "after": (
+            f"try:\n    with nilometer.init(memory={{memory}}):\n        {interrupt}\nexcept KeyboardInterrupt:\n    pass",
+            0,
+            ("exited", 130, None),
+        ),
+        "another": (
+            f"try:\n    with nilometer.init(memory={{memory}}):\n        {interrupt}\nexcept KeyboardInterrupt:\n    pass\n{interrupt}",
+            -signal.SIGINT,
+            ("exited", 130, None),
+        ),
     }
     for name, (code, status, expected) in programs.items():
         for memory in (True, False):
@@ -317,6 +335,21 @@ def test_ctrl_c_is_told_from_an_error(tmp_path):
             run_program((first + code).format(memory=memory), folder, expect=status)
             end = nilometer.read_run("last", dir=folder / ".nilo").summary()
             assert (end["status"], end.get("exit_code"), end.get("signal")) == expected, name
+
+
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_a_run_below_nilo_run_that_ctrl_c_left_is_told_as_it_came_out(nilo, folder, ranks):
+    interrupt = "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
+    block = f"with nilometer.init(name='inner') as run:\n  run.log({{'a': 1.0}})\n  {interrupt}\n"
+    caught = "try:\n  " + block.replace("\n", "\n  ") + "\nexcept KeyboardInterrupt: pass\n"
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_PORT": "4711"} if ranks else {}
+    for code, status, expected in ((block, -signal.SIGINT, ("killed", None, 2)), (caught, 0, ("exited", 130, None))):
+        ended = nilo("run", "-q", "--name", "job", "--", *python("import nilometer, os, signal, time\n" + code), extra_env=environment)
+        assert ended.returncode == status, ended.stderr
+        end = nilo.show("inner")
+        assert (end["status"], end["exit_code"], end["signal"]) == expected
+        job = nilo.show("job")
+        assert (job["status"], job["exit_code"]) == (("exited", 0) if status == 0 else ("killed", None))
 
 
 def test_ctrl_c_ends_a_job_and_the_run_inside_it_alike(nilo, tmp_path):

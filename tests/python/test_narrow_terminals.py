@@ -98,7 +98,7 @@ def test_json_has_no_colour(recorded):
 
 
 @pytest.mark.parametrize("columns", [40, 60])
-@pytest.mark.parametrize("verb", ["show", "oom", "leak"])
+@pytest.mark.parametrize("verb", ["show", "oom", "leak", "optimize"])
 def test_sentences_wrap_between_words(recorded, verb, columns):
     # The run's folder is the only word that may be longer than a line.
     _, narrow = on_terminal(recorded, columns, verb, "base")

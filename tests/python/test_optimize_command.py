@@ -141,11 +141,26 @@ def test_without_a_run_there_is_a_hint(nilo):
         assert said.returncode == 2 and said.stdout == "" and "hint:" in said.stderr, said.stderr
 
 
-@pytest.mark.parametrize("name", ["report.txt", "report", "missing/report.md", "folder.md", "-"])
+REFUSED_REPORTS = {
+    "report.txt": "cannot tell what to write to report.txt",
+    "report": "cannot tell what to write to report",
+    "missing/deep/report.md": "cannot write the report missing/deep/report.md: the folder missing/deep does not exist",
+    "file/report.md": "cannot write the report file/report.md: file is not a folder",
+    "folder.md": "cannot write the report folder.md: it is a folder",
+    "/proc/report.md": "cannot write the report /proc/report.md: No such file or directory",
+    "-": "cannot be written to standard output",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_REPORTS)
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_recorded(nilo, name):
     (nilo.folder / "folder.md").mkdir()
+    (nilo.folder / "file").write_text("")
     said = nilo("optimize", "--report", name, "--", "touch", "begun")
-    assert said.returncode == 2 and said.stderr.startswith("error:") and "hint:" in said.stderr
+    first, hint = said.stderr.splitlines()
+    assert said.returncode == 2 and first.startswith("error:") and hint.startswith("hint:")
+    assert REFUSED_REPORTS[name] in first and ".nilo-" not in first
+    assert not (nilo.folder / "missing").exists()
     assert not (nilo.folder / "begun").exists() and not (nilo.folder / ".nilo").exists()
 
 

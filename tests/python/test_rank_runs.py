@@ -197,6 +197,8 @@ def test_an_ending_whose_exit_code_nobody_knows_is_not_called_an_exit(nilo, fold
     done = subprocess.run([NILO, "run", "-q", "--name", "job", "--", sys.executable, "launch.py", "0", "0", "exits"], env=QUIET)
     assert done.returncode == 1
     assert "First Failure" not in nilo("show", "ranks").stdout
+    told = nilo.show("ranks")
+    assert (told["status"], told["exit_code"]) == ("ended", None)
     listed = [line for line in nilo("runs").stdout.splitlines() if "ranks" in line]
     assert [("ended" in line.split(), "exited" in line.split()) for line in listed] == [(True, False)], listed
     assert nilo("plot", "ranks", "-o", "x.svg").returncode == 0

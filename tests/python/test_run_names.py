@@ -1,6 +1,7 @@
 """A run is found by its name, and what began without a name swallows no run that has one."""
 
 import json
+import shutil
 
 import pytest
 from package import run_program
@@ -81,3 +82,16 @@ def test_a_name_that_means_another_run_is_refused(nilo, folder, name):
     assert not (folder / "ran").exists() and not (folder / ".nilo").exists()
     nilometer.init(name="last-run", memory=False).finish()
     assert names(nilo) == ["last-run"]
+
+
+def test_a_copied_run_is_read_by_its_path_alone(folder):
+    run = nilometer.init(name="train", memory=False)
+    run.log({"loss": 1.0})
+    run.finish()
+    copy = run.path.parent / "copy"
+    shutil.copytree(run.path, copy)
+    for asked in (run.path.name, "train", "last"):
+        with pytest.raises(ValueError, match="2 folders hold the run") as refused:
+            nilometer.read_run(asked)
+        assert ".nilo/copy" in str(refused.value) and "by its path" in str(refused.value)
+    assert nilometer.read_run(copy).path == copy

@@ -66,7 +66,7 @@ pub fn judge_ending(recording: &Recording, aftermath: &EndingEvidence) -> Ending
         (_, Some(_), _) => RunStatus::Exited,
         (_, _, Some(_)) => RunStatus::Killed,
         _ if aftermath.detached => RunStatus::Detached,
-        _ if aftermath.gone => RunStatus::Exited,
+        _ if aftermath.gone => RunStatus::Ended,
         _ => RunStatus::Lost,
     };
     Ending {

@@ -264,7 +264,7 @@ fn a_kill_of_another_run_in_the_same_job_is_not_that_of_a_run_that_went_on() {
         judge_ending(&recording, &aftermath).status
     };
     assert_eq!(ended_at(1_400_000_000), RunStatus::OomKilled);
-    assert_eq!(ended_at(9_000_000_000), RunStatus::Exited);
+    assert_eq!(ended_at(9_000_000_000), RunStatus::Ended);
 }
 
 /// What is known of a recorder that was killed.

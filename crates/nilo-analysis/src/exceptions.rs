@@ -65,8 +65,8 @@ pub fn ending_exception<'a>(
     let is_root = |pid: u32| recording.description.root_pids.contains(&pid);
     let of_command = of_main_thread().rfind(|(_, exception)| is_root(exception.pid));
     let has_failed = match ending.status {
-        RunStatus::Exited => ending.exit_code.is_none_or(|code| code != 0),
-        RunStatus::Killed | RunStatus::Lost => true,
+        RunStatus::Exited => ending.exit_code != Some(0),
+        RunStatus::Ended | RunStatus::Killed | RunStatus::Lost => true,
         RunStatus::Running | RunStatus::OomKilled | RunStatus::Detached => false,
     };
     // The first process to fail takes the others with it.

@@ -47,7 +47,7 @@ pub fn with_failed_rank(recording: &Recording, ending: Ending) -> Ending {
     if recording.description.mode != RunMode::Python
         || !matches!(
             ending.status,
-            RunStatus::Exited | RunStatus::Killed | RunStatus::Lost
+            RunStatus::Exited | RunStatus::Ended | RunStatus::Killed | RunStatus::Lost
         )
     {
         return ending;
@@ -128,7 +128,7 @@ mod tests {
         let owners = [
             ending(RunStatus::Killed, None, Some(15)),
             ending(RunStatus::Exited, Some(0), None),
-            ending(RunStatus::Exited, None, None),
+            ending(RunStatus::Ended, None, None),
         ];
         for owner in owners {
             let ended = with_failed_rank(&failed, owner);

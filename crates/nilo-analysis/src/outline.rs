@@ -85,8 +85,6 @@ pub(crate) fn short_ending(
             format!("exited {code} (out of memory)")
         }
         (RunStatus::Exited, Some(code), _) => format!("exited {code}"),
-        // Only its parent knows how.
-        (RunStatus::Exited, None, _) => "ended".to_owned(),
         (RunStatus::Killed, _, Some(signal)) if has_run_out_of(oom) => {
             format!("killed {signal} (out of memory)")
         }

@@ -18,12 +18,15 @@ use crate::spans::{concurrency, union_nanos};
 /// "Recent" is the last minute, or the last tenth of a shorter run.
 const RECENT_NANOS: u64 = 60 * NANOS_PER_SEC;
 
+/// It is not less than so many batches, or all of them where there are fewer: of one alone, much of the time may have been left out.
+const RECENT_BATCHES: usize = 5;
+
 /// What a run got through.
 #[derive(Debug, Clone, PartialEq, JsonSchema, Serialize)]
 pub struct ThroughputSummary {
     /// Time during which at least one process counted, without pauses.
     pub counted_secs: f64,
-    /// Length of the stretch at the end that `recent_per_sec` is about.
+    /// Length of the stretch at the end that `recent_per_sec` is about, without pauses: a minute or a tenth of a shorter run, and five batches at least.
     pub recent_secs: f64,
     /// Batches: training steps, which the ranks of a distributed run take together. Absent when nobody counted them, like those below.
     pub batches: Option<CounterSummary>,
@@ -67,14 +70,20 @@ pub fn summarize_throughput(recording: &Recording) -> Option<ThroughputSummary> 
     let tables: Vec<&RecordedTable> = recording.tables.iter().filter(counted).collect();
     let all = CountedTime::of(&tables)?;
     let steps = of_rank_with_most_batches(&tables);
-    let summary = ThroughputSummary {
+    let batches = CountedTime::of(&steps).and_then(|time| summarize(&steps, "batches", time));
+    let samples = summarize(&tables, "samples", all);
+    let tokens = summarize(&tables, "tokens", all);
+    let found = [batches, samples, tokens];
+    let recent_nanos = found.iter().flatten().map(|counted| counted.recent_nanos);
+    let recent_nanos = recent_nanos.reduce(f64::max)?;
+    let [batches, samples, tokens] = found.map(|counted| counted.map(|counted| counted.summary));
+    Some(ThroughputSummary {
         counted_secs: to_secs(all.counted_nanos),
-        recent_secs: to_secs(all.recent_nanos),
-        batches: CountedTime::of(&steps).and_then(|time| summarize(&steps, "batches", time)),
-        samples: summarize(&tables, "samples", all),
-        tokens: summarize(&tables, "tokens", all),
-    };
-    summary.counters().next().is_some().then_some(summary)
+        recent_secs: to_secs(recent_nanos as u64),
+        batches,
+        samples,
+        tokens,
+    })
 }
 
 /// The time over which something was counted.
@@ -129,16 +138,23 @@ fn of_rank_with_most_batches<'a>(tables: &[&'a RecordedTable]) -> Vec<&'a Record
     tables.iter().filter(is_spoken_for).copied().collect()
 }
 
-fn summarize(tables: &[&RecordedTable], column: &str, time: CountedTime) -> Option<CounterSummary> {
-    let recent_from_nanos = time.end_nanos - time.recent_nanos;
+/// A counter, and how long the stretch at the end is that its recent rate is of.
+#[derive(Debug, Clone, Copy)]
+struct CounterWithRecent {
+    summary: CounterSummary,
+    recent_nanos: f64,
+}
+
+fn summarize(
+    tables: &[&RecordedTable],
+    column: &str,
+    time: CountedTime,
+) -> Option<CounterWithRecent> {
+    let readings = |table: &&RecordedTable| Some(readings_of(table, table.series(column)?));
+    let writers: Vec<Vec<CounterReading>> = tables.iter().filter_map(readings).collect();
     let mut total = None;
     let mut growth = None;
-    let mut recent = None;
-    for table in tables {
-        let Some(series) = table.series(column) else {
-            continue;
-        };
-        let readings = readings_of(table, series);
+    for readings in &writers {
         let Some(first) = readings.first().map(|reading| reading.count) else {
             continue;
         };
@@ -147,18 +163,22 @@ fn summarize(tables: &[&RecordedTable], column: &str, time: CountedTime) -> Opti
         if readings.len() > 1 {
             *growth.get_or_insert(0.0) += grown;
         }
-        if let Some(rate) = recent_rate(&readings, recent_from_nanos) {
-            *recent.get_or_insert(0.0) += rate;
-        }
     }
+    let recent = recent_growth(&writers, time);
+    let rates = recent.iter().map(|(nanos, grown)| grown / (nanos / 1e9));
     let per_sec = |count: f64| count / to_secs(time.counted_nanos);
     let finite = |value: &f64| value.is_finite();
-    Some(CounterSummary {
+    let summary = CounterSummary {
         // A program that counts batches alone writes zeros for the rest.
         total: total.filter(|total| *total > 0.0)?,
         timed: growth.unwrap_or(0.0),
         mean_per_sec: growth.map(per_sec).filter(finite),
-        recent_per_sec: recent.filter(finite),
+        recent_per_sec: rates.reduce(|sum, rate| sum + rate).filter(finite),
+    };
+    let recent_nanos = recent.iter().map(|(nanos, _)| *nanos);
+    Some(CounterWithRecent {
+        summary,
+        recent_nanos: recent_nanos.reduce(f64::max).unwrap_or(0.0),
     })
 }
 
@@ -235,16 +255,38 @@ fn growth_of(values: impl Iterator<Item = f64>) -> f64 {
     growth
 }
 
-/// The rate from the last reading at or before a time on; `None` for a writer that ended before.
-fn recent_rate(readings: &[CounterReading], from_nanos: u64) -> Option<f64> {
-    let after = readings.partition_point(|reading| reading.time_nanos <= from_nanos);
-    if after == readings.len() {
-        return None;
+/// The time that counted in the recent stretch, and what was counted in it, of each writer that counted until then.
+/// They are looked at over the same stretch, in which each has done enough batches.
+fn recent_growth(writers: &[Vec<CounterReading>], time: CountedTime) -> Vec<(f64, f64)> {
+    let from_nanos = time.end_nanos - time.recent_nanos;
+    let goes_on = |readings: &&Vec<CounterReading>| {
+        let last = readings.last();
+        last.is_some_and(|last| last.time_nanos > from_nanos)
+    };
+    let writers: Vec<&Vec<CounterReading>> = writers.iter().filter(goes_on).collect();
+    let begins = writers.iter().map(|readings| recent_start(readings, time));
+    let from_nanos = begins.min().unwrap_or(from_nanos);
+    let stretches = writers.iter().map(|readings| {
+        let after = readings.partition_point(|reading| reading.time_nanos <= from_nanos);
+        let recent = &readings[after.saturating_sub(1)..];
+        let nanos = growth_of(recent.iter().map(|reading| reading.counted_nanos));
+        (nanos, growth_of(recent.iter().map(|reading| reading.count)))
+    });
+    stretches.filter(|(nanos, _)| *nanos > 0.0).collect()
+}
+
+/// When the recent stretch of a writer begins.
+fn recent_start(readings: &[CounterReading], time: CountedTime) -> u64 {
+    let mut batches = 0;
+    let mut counted_nanos = 0.0;
+    for pair in readings.windows(2).rev() {
+        counted_nanos += growth_of(pair.iter().map(|reading| reading.counted_nanos));
+        batches += usize::from(pair[0].count != pair[1].count);
+        if batches >= RECENT_BATCHES && counted_nanos >= time.recent_nanos as f64 {
+            return pair[0].time_nanos;
+        }
     }
-    let recent = &readings[after.saturating_sub(1)..];
-    let nanos = growth_of(recent.iter().map(|reading| reading.counted_nanos));
-    let grown = growth_of(recent.iter().map(|reading| reading.count));
-    (nanos > 0.0).then(|| grown / to_secs(nanos as u64))
+    readings.first().map_or(0, |reading| reading.time_nanos)
 }
 
 #[cfg(test)]
@@ -342,7 +384,8 @@ mod tests {
             table
         };
         let found = summary_of(vec![paused("a")]).unwrap();
-        assert_eq!((found.counted_secs, found.recent_secs), (20.0, 2.0));
+        // Four batches are all recent.
+        assert_eq!((found.counted_secs, found.recent_secs), (20.0, 20.0));
         let samples = found.samples.unwrap();
         assert_eq!(samples.mean_per_sec, Some(10.0));
         assert_eq!(samples.recent_per_sec, Some(10.0));
@@ -403,6 +446,44 @@ mod tests {
         let batches = summary_of(first_ends).unwrap().batches.unwrap();
         assert_eq!((batches.total, batches.mean_per_sec), (10.0, Some(1.0)));
         assert_eq!(batches.recent_per_sec, Some(1.0));
+    }
+
+    /// A writer of batches: when each was done, and how much time had counted then, in milliseconds.
+    fn batches_at(rows: &[(u64, u64)]) -> RecordedTable {
+        let mut table = fixture::table(TableSpec::throughput(0));
+        for (done, (millis, counted_millis)) in (1..).zip(rows) {
+            let row = ThroughputRow {
+                batches: f64::from(done),
+                counted_nanos: *counted_millis as f64 * 1e6,
+                ..ThroughputRow::ABSENT
+            };
+            fixture::tick(&mut table, millis * 1_000_000, row);
+        }
+        table
+    }
+
+    #[test]
+    fn the_recent_rate_is_of_several_whole_batches_and_says_of_how_much_time() {
+        // A batch every 100 ms; an evaluation took nearly all of the time before the last one and is left out.
+        let mut rows: Vec<(u64, u64)> = (1..=20).map(|n| (n * 100, n * 100)).collect();
+        rows.push((9_000, 2_001));
+        let found = summary_of(vec![batches_at(&rows)]).unwrap();
+        let recent = found.batches.unwrap().recent_per_sec.unwrap();
+        assert_eq!(found.recent_secs, 0.401);
+        assert!((recent - 5.0 / 0.401).abs() < 1e-9, "{recent}");
+        // Fewer batches than that are looked at together.
+        let rows = [(1_000, 1_000), (2_000, 2_000), (2_001, 2_001)];
+        let found = summary_of(vec![batches_at(&rows)]).unwrap();
+        assert_eq!(found.recent_secs, 2.001);
+        let batches = found.batches.unwrap();
+        assert_eq!(batches.recent_per_sec, batches.mean_per_sec);
+    }
+
+    #[test]
+    fn a_recent_rate_of_no_time_is_unknown() {
+        let found = summary_of(vec![batches_at(&[(1_000, 0), (2_000, 0)])]).unwrap();
+        let batches = found.batches.unwrap();
+        assert_eq!((batches.total, batches.recent_per_sec), (2.0, None));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use clap::Args;
 use nilo_answer::damage::damage_warning_of;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
-use nilo_runfile::find::{self, DescribedRun};
-use nilo_sample::{Ending, Recording, TableSpec};
+use nilo_runfile::find::{self, DescribedRun, FindError, SameName};
+use nilo_sample::{Ending, Recording, RunId, TableSpec};
 
 use crate::failure::{Failure, warn};
 use crate::settings::Settings;
@@ -18,6 +18,14 @@ pub(crate) struct RunsDir {
     /// Folder that holds the runs [default: ./.nilo]
     #[arg(long, env = "NILO_DIR", value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+impl RunsDir {
+    /// Whether `--dir` names the folder. A variable may name one that the first recording will make, or that could not be made.
+    pub(crate) fn is_named(&self) -> bool {
+        let variable = std::env::var_os("NILO_DIR").map(PathBuf::from);
+        self.dir.is_some() && self.dir != variable
+    }
 }
 
 /// The folder that holds the runs.
@@ -41,9 +49,7 @@ pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<Path
             Failure::new(sentence).hint("its owner can share runs with `nilo run --shared`")
         );
     }
-    // A variable may name a folder that the first recording will make, or that could not be made.
-    let is_of_variable = std::env::var_os("NILO_DIR").is_some_and(|dir| root == Path::new(&dir));
-    if place.dir.is_none() || is_of_variable || root.symlink_metadata().is_ok() {
+    if !place.is_named() || root.symlink_metadata().is_ok() {
         return Ok(root);
     }
     let failure = Failure::new(format!("no such folder: {}", root.display()));
@@ -68,21 +74,33 @@ pub(crate) fn runs_elsewhere(root: &Path) -> Vec<(PathBuf, Vec<DescribedRun>)> {
 
 /// The run that the user means by an id, the beginning of one, a name, a path or `last`: the newest of several with one name.
 pub(crate) fn find_run(root: &Path, asked: Option<&str>) -> Result<RunFolder, Failure> {
-    let mut found = find_runs(root, asked.unwrap_or("last"))?;
-    let newest = found.pop();
-    newest.ok_or_else(|| Failure::new("no such run"))
+    let asked = Path::new(asked.unwrap_or("last"));
+    find::find_run(root, &fallback_folders(), asked, SameName::Newest).map_err(refused)
 }
 
-/// Every run that the user may mean, oldest first; there is at least one.
-pub(crate) fn find_runs(root: &Path, asked: &str) -> Result<Vec<RunFolder>, Failure> {
-    find::find_runs(root, &fallback_folders(), Path::new(asked)).map_err(|error| {
-        let hint = error.hint();
-        let failure = Failure::from(error);
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
-        }
-    })
+/// The one run that the user means: of several with one name, none.
+pub(crate) fn find_only_run(root: &Path, asked: &str) -> Result<RunFolder, Failure> {
+    let asked = Path::new(asked);
+    find::find_run(root, &fallback_folders(), asked, SameName::Refused).map_err(refused)
+}
+
+/// The run of an id, if it is there.
+pub(crate) fn find_by_id(root: &Path, id: &RunId) -> Result<Option<RunFolder>, Failure> {
+    let id = Path::new(id.as_str());
+    match find::find_run(root, &fallback_folders(), id, SameName::Newest) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. }) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn refused(error: FindError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 /// A run read whole, with its ending.

@@ -17,7 +17,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 6");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 7");
 
 /// What ended a recording that broke off is known by then.
 const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;

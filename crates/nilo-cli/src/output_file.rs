@@ -35,6 +35,20 @@ pub(crate) fn refuse_terminal(format: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether a file could be written, said before there is anything to write; nothing is left of the attempt.
+pub(crate) fn try_to_write(path: &Path) -> io::Result<()> {
+    let there = path.metadata().ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        return Ok(());
+    }
+    match WholeFile::create(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && there.is_some() => {
+            File::options().append(true).open(path).map(drop)
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
 /// Writes a file. When that fails, on a full disk for example, nothing is left of it, and a file that was there before stays.
 pub(crate) fn write_file(
     path: &Path,

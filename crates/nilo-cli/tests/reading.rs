@@ -448,3 +448,84 @@ fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
     let wrong = run("NILO_INTERVAL", "soon", &["run", "--", "true"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
+
+#[test]
+fn an_end_without_an_exit_code_is_the_same_word_in_text_json_and_csv() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let folder = create(&here.join(".nilo"), "watched", "watch", 4);
+    support::record_memory(&folder, 4);
+    // As earlier versions wrote it.
+    let path = folder.path().join("run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut description: serde_json::Value = serde_json::from_str(&text).unwrap();
+    description["ending"]
+        .as_object_mut()
+        .unwrap()
+        .remove("exit_code");
+    assert_eq!(description["ending"]["status"], "exited");
+    std::fs::write(&path, description.to_string()).unwrap();
+
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let arguments = [arguments, &["--format", "json"]].concat();
+        serde_json::from_str(&stdout(here, &arguments)).unwrap()
+    };
+    assert_eq!(json(&["show"])["status"], "ended");
+    assert_eq!(json(&["runs"])["runs"][0]["status"], "ended");
+    assert_eq!(json(&["export"])["run"]["ending"]["status"], "ended");
+    let compared = json(&["compare", "watched", "watched"]);
+    assert_eq!(compared["runs"][1]["status"], "ended");
+    for arguments in [
+        &["runs", "--format", "csv"][..],
+        &["compare", "watched", "watched", "--format", "csv"],
+        &["runs"],
+        &["show"],
+        &["oom"],
+    ] {
+        let told = stdout(here, arguments);
+        assert!(told.contains("ended"), "{arguments:?}: {told}");
+        assert!(!told.contains("exited"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_copied_run_is_refused_by_every_command_unless_its_path_is_given() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let root = here.join(".nilo");
+    training_run(&root, "train", 4.0);
+    let id = "20261115-075530-417-train";
+    let copied = Command::new("cp")
+        .args(["-r", id, "backup"])
+        .current_dir(&root)
+        .status();
+    assert!(copied.unwrap().success());
+    for command in [
+        &["show"][..],
+        &["plot", "-o", "-"],
+        &["export"],
+        &["verify"],
+        &["oom"],
+        &["leak"],
+        &["optimize"],
+        &["request"],
+        &["compare", ".nilo/backup"],
+        &["rm"],
+    ] {
+        for asked in [id, "train", "last", "20261115"] {
+            let told = refusal(here, &[command, &[asked]].concat());
+            let first = format!("error: 2 folders hold the run {id}:\n");
+            assert!(told.starts_with(&first), "{command:?} {asked}: {told}");
+            for path in [".nilo/backup\n", &format!(".nilo/{id}\n")] {
+                assert!(told.contains(path), "{command:?} {asked}: {told}");
+            }
+            let last = told.lines().last();
+            assert_eq!(last, Some("hint: name one by its path"), "{command:?}");
+        }
+    }
+    for command in [&["show"][..], &["plot", "-o", "-"], &["export"], &["rm"]] {
+        let output = nilo(here, &[command, &[".nilo/backup"]].concat());
+        assert!(output.status.success(), "{command:?}: {output:?}");
+    }
+    assert!(stdout(here, &["show"]).contains("train"));
+}

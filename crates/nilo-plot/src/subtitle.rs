@@ -73,7 +73,6 @@ fn status(ending: &Ending, ran_out: Option<RanOutMark>) -> String {
     };
     let how = match (ending.status, ending.exit_code, ending.signal) {
         (RunStatus::Exited, Some(code), _) => format!("exited {code}{why}"),
-        (RunStatus::Exited, None, _) => "ended".to_owned(),
         (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}{why}"),
         (status, _, _) => status.as_str().to_owned(),
     };

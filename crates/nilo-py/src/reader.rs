@@ -10,7 +10,7 @@ use nilo_answer::picture::RunPicture;
 use nilo_export::{ExportError, Format};
 use nilo_plot::{ChartOptions, memory_chart};
 use nilo_recorder::{after_the_fact, fallback_folders};
-use nilo_runfile::find::{FindError, find_runs};
+use nilo_runfile::find::{FindError, SameName};
 use nilo_runfile::{RunFolder, RunfileError};
 use nilo_sample::table::is_absent;
 use nilo_sample::{Event, NO_STEP, Recording, Subject, TableSpec};
@@ -37,15 +37,15 @@ pub(crate) fn refuse_name(name: Text) -> Option<String> {
 /// The folder of the run that is meant by a path, an id or the beginning of one, a name, `last` or `last~1`.
 #[pyfunction]
 pub(crate) fn find_run(root: PathBuf, asked: PathBuf) -> PyResult<PathBuf> {
-    let mut found = find_runs(&root, &fallback_folders(), &asked).map_err(|error| match error {
+    let found = nilo_runfile::find::find_run(&root, &fallback_folders(), &asked, SameName::Newest);
+    let folder = found.map_err(|error| match error {
         FindError::Open(RunfileError::NotFound { .. }) => not_found(error),
         FindError::Open(other) => os_error(other),
+        // It is there, more than once.
+        FindError::SeveralFolders { .. } => value_error(format!("{error}\nname one by its path")),
         _ => not_found(error),
     })?;
-    let newest = found.pop();
-    newest
-        .map(|run| run.path().to_owned())
-        .ok_or_else(|| value_error("no such run"))
+    Ok(folder.path().to_owned())
 }
 
 /// Steps, seconds since the run began, and values.

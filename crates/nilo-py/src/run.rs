@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use nilo_recorder::{
-    add_dirty_flag, describe_run, record_own_process, stand_by, stored_message, stored_settings,
+    RunsRoot, add_dirty_flag, describe_run, record_own_process, stand_by, stored_message,
+    stored_settings,
 };
 use nilo_runfile::RunFolder;
 use nilo_sample::rows::{PhaseRow, TorchMemoryRow};
@@ -24,7 +25,9 @@ use crate::phase_timer::nanos_of_phase;
 use crate::project::{decide_privacy, decide_privacy_once};
 use crate::rank_end::RankEnd;
 use crate::run_folder::begin_folder;
-use crate::shared::{METRICS, Ownership, QuickOutcome, SharedRun, Sink, Standby, lock};
+use crate::shared::{
+    METRICS, Ownership, QuickOutcome, RunEnd, SharedRun, Sink, Standby, correct_end, lock,
+};
 use crate::stream::{RowStep, Stream};
 use crate::termination::EndsBySigterm;
 use crate::text::Text;
@@ -101,7 +104,7 @@ impl Run {
     /// and the reason why it is not below `root` when it is not. With `inside` it becomes a run of that job;
     /// `started_by_job` is the id of the job that this process has outlived.
     #[staticmethod]
-    #[pyo3(signature = (root, name, command, tags, *, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
+    #[pyo3(signature = (root, name, command, tags, *, is_named=false, inside=None, started_by_job=None, resumes=None, ranks=None, program="{}"))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a private function"
@@ -112,6 +115,7 @@ impl Run {
         name: Option<Text>,
         command: Vec<Text>,
         tags: BTreeMap<Text, Text>,
+        is_named: bool,
         inside: Option<PathBuf>,
         started_by_job: Option<&str>,
         resumes: Option<&str>,
@@ -145,15 +149,22 @@ impl Run {
         if ranks.is_some() {
             provenance.rank = None;
         }
+        let root = match is_named {
+            true => RunsRoot::Named(&root),
+            false => RunsRoot::Configured(&root),
+        };
         let made = py.detach(|| {
             add_dirty_flag(&mut provenance);
             description.provenance = Some(provenance);
             let ranks = ranks
                 .as_ref()
                 .map(|(text, is_unique)| (&**text, *is_unique));
-            begin_folder(&root, inside.as_deref(), ranks, &mut description)
+            begin_folder(root, inside.as_deref(), ranks, &mut description)
         });
-        let (folder, is_new, refused) = made.map_err(os_error)?;
+        let (folder, is_new, refused) = made.map_err(|error| match root.refusal(&error) {
+            Some(why) => value_error(format!("dir cannot hold runs: {why}")),
+            None => os_error(error),
+        })?;
         let path = std::path::absolute(folder.path()).unwrap_or(folder.path().to_owned());
         Ok((path, is_new, refused.map(|error| sentence(&error))))
     }
@@ -420,13 +431,20 @@ impl Run {
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
         let part = self.shared.take_part();
-        py.detach(|| part.end(ProcessStatus::from_return_code(exit_code)));
+        py.detach(|| part.end(RunEnd::Told(ProcessStatus::from_return_code(exit_code))));
     }
 
     /// Ends this process's part of the run, and the run itself when this process made it. Waits for values still on a device.
     /// With `at_exit` the run ends with the process, whose exit status it is given.
-    #[pyo3(signature = (exit_code=None, *, at_exit=false))]
-    fn finish(&self, py: Python<'_>, exit_code: Option<i32>, at_exit: bool) -> PyResult<()> {
+    /// With `is_interrupted` somebody stopped it, and whether that ends the process is not known yet.
+    #[pyo3(signature = (exit_code=None, *, at_exit=false, is_interrupted=false))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        exit_code: Option<i32>,
+        at_exit: bool,
+        is_interrupted: bool,
+    ) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
@@ -434,13 +452,28 @@ impl Run {
         py.detach(|| {
             drop(sink);
             match at_exit && exit_code.is_none() && part.has_end() {
-                true => {
-                    with_exit_status(move |code| part.end(ProcessStatus::from_return_code(code)))
+                true => with_exit_status(move |code| {
+                    part.end(RunEnd::Told(ProcessStatus::from_return_code(code)));
+                }),
+                false => {
+                    let status = ProcessStatus::from_return_code(exit_code);
+                    part.end(match is_interrupted {
+                        true => RunEnd::Interrupted(status),
+                        false => RunEnd::Told(status),
+                    });
                 }
-                false => part.end(ProcessStatus::from_return_code(exit_code)),
             }
         });
         outcome
+    }
+
+    /// How the run ended after all, where this process ended it with that exit code before.
+    fn correct_end(&self, py: Python<'_>, exit_code_before: i32, exit_code: i32) {
+        let Some(path) = &self.shared.path else {
+            return;
+        };
+        let status = ProcessStatus::from_return_code(Some(exit_code));
+        py.detach(|| correct_end(path, exit_code_before, status));
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nilo_recorder::{CreatedFolder, create_run_folder, create_run_inside, recorder_is_alive};
+use nilo_recorder::{
+    CreatedFolder, RunsRoot, create_run_folder, create_run_inside, recorder_is_alive,
+};
 use nilo_runfile::{RunFolder, RunfileError, boot_id, check_root, unix_nanos};
 use nilo_sample::{ProcessId, RunDescription, RunMode};
 use nilo_source::{Roots, process_id};
@@ -15,21 +17,22 @@ type OpenedFolder = (RunFolder, bool, Option<RunfileError>);
 /// Makes the folder, or finds the one that another rank has made: `ranks` is a text that all ranks of one run have in common,
 /// and whether no later launch can have it.
 pub(crate) fn begin_folder(
-    root: &Path,
+    root: RunsRoot<'_>,
     inside: Option<&Path>,
     ranks: Option<(&str, bool)>,
     description: &mut RunDescription,
 ) -> Result<OpenedFolder, RunfileError> {
     let job = inside.map(RunFolder::open).transpose()?;
     // Behind a link that is not approved nothing is written, and nothing found there is joined.
-    let Some((ranks, is_unique)) = ranks.filter(|_| job.is_some() || check_root(root).is_ok())
+    let Some((ranks, is_unique)) =
+        ranks.filter(|_| job.is_some() || check_root(root.path()).is_ok())
     else {
         return make(root, job.as_ref(), description);
     };
     // Beside the runs, so that all ranks see it, on other machines too where the folder is shared.
     let base = match &job {
         Some(job) => job.job().unwrap_or_else(|| job.clone()).path().to_owned(),
-        None => root.to_owned(),
+        None => root.path().to_owned(),
     };
     let claim = base.join(format!(".ranks-{:016x}", fingerprint(ranks)));
     if let Some(folder) = claimed(&claim, is_unique) {
@@ -50,7 +53,7 @@ pub(crate) fn begin_folder(
 }
 
 fn make(
-    root: &Path,
+    root: RunsRoot<'_>,
     job: Option<&RunFolder>,
     description: &mut RunDescription,
 ) -> Result<OpenedFolder, RunfileError> {

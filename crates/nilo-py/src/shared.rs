@@ -3,7 +3,7 @@
 //! Locking: a lock here is never held while Python code may run, because Python code may wait for another thread that waits for the lock.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,6 +59,14 @@ pub(crate) struct Standby {
     pub(crate) by_sigterm: Arc<Mutex<Option<EndsBySigterm>>>,
 }
 
+/// How a process's part of a run ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunEnd {
+    Told(ProcessStatus),
+    /// Ctrl-C, of which the program may not have died: no failure that the other ranks have to know of.
+    Interrupted(ProcessStatus),
+}
+
 /// What this process has to do when its part of a run ends.
 pub(crate) struct RunRole {
     owned: Option<Ownership>,
@@ -72,7 +80,8 @@ impl RunRole {
         self.owned.is_some() || self.standby.is_some() || self.rank.is_some()
     }
 
-    pub(crate) fn end(self, status: ProcessStatus) {
+    pub(crate) fn end(self, end: RunEnd) {
+        let (RunEnd::Told(status) | RunEnd::Interrupted(status)) = end;
         if let Some(owned) = self.owned {
             owned.end(status);
         }
@@ -81,8 +90,29 @@ impl RunRole {
             drop(lock(&standby.by_sigterm).take());
         }
         if let Some(rank) = self.rank {
-            rank.end(status);
+            rank.end(match end {
+                RunEnd::Told(status) => status,
+                RunEnd::Interrupted(_) => ProcessStatus::default(),
+            });
         }
+    }
+}
+
+/// Writes down how a run ended that this process began or recorded, and ended with that exit code before.
+pub(crate) fn correct_end(path: &Path, exit_code_before: i32, status: ProcessStatus) {
+    let Ok(folder) = RunFolder::open(path) else {
+        return;
+    };
+    let Ok(mut description) = folder.describe() else {
+        return;
+    };
+    let is_ours = description.recorder_pid == std::process::id();
+    if let Some(ending) = description.ending.as_mut().filter(|ending| {
+        is_ours && ending.status == RunStatus::Exited && ending.exit_code == Some(exit_code_before)
+    }) {
+        ending.status = status.run_status();
+        (ending.exit_code, ending.signal) = (status.exit_code, status.signal);
+        folder.write_description(&description).ok();
     }
 }
 
@@ -407,10 +437,7 @@ impl Ownership {
                 let mut description = self.description;
                 let started = description.started_monotonic_nanos;
                 description.ending = Some(Ending {
-                    status: match status.signal {
-                        Some(_) => RunStatus::Killed,
-                        None => RunStatus::Exited,
-                    },
+                    status: status.run_status(),
                     exit_code: status.exit_code,
                     signal: status.signal,
                     time_nanos: monotonic_nanos().saturating_sub(started),

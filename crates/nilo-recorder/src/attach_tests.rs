@@ -80,7 +80,7 @@ fn watching_ends_when_every_process_is_gone() {
     let (outcome, recording) = watch(&mut script, vec![JOB], FUSE).unwrap();
     assert_eq!(outcome.end, WatchEnd::AllGone);
     // What became of processes that were not ours to wait for nobody knows.
-    assert_eq!(outcome.ending.status, RunStatus::Exited);
+    assert_eq!(outcome.ending.status, RunStatus::Ended);
     assert_eq!(script.seen[..5], [2; 5]);
     let tree = recording.table(&Subject::Tree).unwrap();
     let rss = fixture_rss(&tree.row(0));

@@ -81,13 +81,41 @@ pub struct CreatedFolder {
     pub refused: Option<RunfileError>,
 }
 
-/// Creates a run's folder below `root`, or in a folder of this user alone when `root` cannot be written: the job must run either way.
+/// Where runs are to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsRoot<'a> {
+    /// Named by whoever begins this run. What can never hold runs is a mistake that they want to hear of.
+    Named(&'a Path),
+    /// The default, or what a variable or a settings file says.
+    Configured(&'a Path),
+}
+
+impl<'a> RunsRoot<'a> {
+    /// The folder.
+    pub fn path(self) -> &'a Path {
+        match self {
+            RunsRoot::Named(path) | RunsRoot::Configured(path) => path,
+        }
+    }
+
+    /// Why no run begins here at all: no disk that has space again would change that.
+    pub fn refusal(self, error: &RunfileError) -> Option<String> {
+        match self {
+            RunsRoot::Named(_) => error.wrong_place(),
+            RunsRoot::Configured(_) => None,
+        }
+    }
+}
+
+/// Creates a run's folder below `root`, or in a folder of this user alone when `root` cannot be written: the job must run either way,
+/// unless the root was named and is refused.
 ///
 /// The description gets another id when the first is taken.
 pub fn create_run_folder(
-    root: &Path,
+    asked: RunsRoot<'_>,
     description: &mut RunDescription,
 ) -> Result<CreatedFolder, RunfileError> {
+    let root = asked.path();
     let first = match create_with_free_id(description, |told| {
         RunFolder::create_for(access(), root, told)
     }) {
@@ -97,6 +125,7 @@ pub fn create_run_folder(
                 refused: None,
             });
         }
+        Err(error) if asked.refusal(&error).is_some() => return Err(error),
         Err(error) => error,
     };
     let asked = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());

@@ -47,7 +47,7 @@ mod wait_for_ends;
 pub use aftermath::{after_the_fact, recorder_is_alive};
 pub use attach::{WatchEnd, WatchOutcome, WatchSettings, watch_processes};
 pub use begin::{
-    CreatedFolder, create_run_folder, create_run_inside, describe_run, fallback_folders,
+    CreatedFolder, RunsRoot, create_run_folder, create_run_inside, describe_run, fallback_folders,
     own_slurm_job,
 };
 pub use command::{CommandOutcome, CommandSettings, run_command};

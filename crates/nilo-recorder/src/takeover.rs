@@ -155,7 +155,9 @@ impl WaitingRank {
         let told = description.ending.take();
         let lost = match (told, &before) {
             (None, Some(before)) => Some(judge_lost(before)),
-            (told, _) => told.filter(|ending| ending.status != RunStatus::Exited),
+            (told, _) => {
+                told.filter(|ending| !matches!(ending.status, RunStatus::Exited | RunStatus::Ended))
+            }
         };
         let pid = std::process::id();
         description.recorder_pid = pid;

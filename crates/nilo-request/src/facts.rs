@@ -105,7 +105,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         (value.is_finite() && value >= 0.0).then_some(value as u64)
     };
     let completeness = match (status, summary.exit_code) {
-        (RunStatus::Exited, Some(0) | None) => Completeness::Whole,
+        (RunStatus::Exited, Some(0) | None) | (RunStatus::Ended, _) => Completeness::Whole,
         (RunStatus::Exited, Some(_)) => Completeness::Failed,
         (RunStatus::Killed, _) => Completeness::Killed,
         (RunStatus::OomKilled, _) => Completeness::OomKilled,

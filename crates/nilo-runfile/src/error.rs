@@ -38,6 +38,12 @@ pub enum RunfileError {
         /// Where.
         path: PathBuf,
     },
+    /// Something that is no folder stands where the folder of runs should be, or above it.
+    #[error("{path} is not a folder", path = path.display())]
+    NotAFolder {
+        /// What stands there.
+        path: PathBuf,
+    },
     /// The folder of runs is a link, which may lead anywhere.
     #[error("{path} is a symbolic link to {target}; `nilo trust {path}` approves it", path = path.display(), target = target.display())]
     LinkedRoot {
@@ -171,6 +177,24 @@ impl RunfileError {
             | RunfileError::TooLarge { .. }
             | RunfileError::LaterVersion { .. } => true,
             _ => false,
+        }
+    }
+
+    /// Why runs can never be stored at a path; `None` where they can once a disk has space or may be written again.
+    pub fn wrong_place(&self) -> Option<String> {
+        let RunfileError::Io { path, source, .. } = self else {
+            let is_wrong = matches!(self, RunfileError::NotAFolder { .. });
+            return is_wrong.then(|| self.to_string());
+        };
+        let path = path.display();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Some(format!("no permission to create {path}")),
+            io::ErrorKind::InvalidFilename => Some("its name is too long".to_owned()),
+            // What is missing above it was made before: file systems of the kernel have no folders of ours.
+            io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => {
+                Some(format!("{path} cannot be created"))
+            }
+            _ => None,
         }
     }
 

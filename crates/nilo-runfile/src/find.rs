@@ -1,6 +1,5 @@
 //! Which run the user means: the same answer for the command and for Python.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use nilo_sample::RunDescription;
@@ -53,6 +52,22 @@ pub enum FindError {
         /// The ids.
         ids: Vec<String>,
     },
+    /// Several folders hold the run, as after copying one: they may have become different since.
+    #[error("{} folders hold the run {id}:{}", paths.len(), lines(paths))]
+    SeveralFolders {
+        /// The run.
+        id: String,
+        /// Where it lies.
+        paths: Vec<PathBuf>,
+    },
+    /// Several runs have this name, and taking the newest would be a guess.
+    #[error("{} runs are called {asked:?}:{}", paths.len(), lines(paths))]
+    SeveralRuns {
+        /// What was asked for.
+        asked: String,
+        /// Where they lie.
+        paths: Vec<PathBuf>,
+    },
     /// A path that leads to no run.
     #[error(transparent)]
     Open(#[from] RunfileError),
@@ -72,6 +87,8 @@ impl FindError {
                 "`nilo verify --all`, with the same --dir if one was given, shows what is wrong; `nilo run -- COMMAND` records a new one",
             ),
             FindError::Ambiguous { .. } => Some("type more of the id"),
+            FindError::SeveralFolders { .. } => Some("name one by its path"),
+            FindError::SeveralRuns { .. } => Some("name one by its id or its path"),
             FindError::Open(error) => error.hint(),
         }
     }
@@ -123,29 +140,76 @@ pub fn with_runs_inside(mut runs: Vec<DescribedRun>) -> Vec<DescribedRun> {
     runs
 }
 
-/// The runs that the user may mean by a path, an id or the beginning of one, a name, or `last~N`, oldest first.
+/// What a name means that several runs have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SameName {
+    /// The newest of them.
+    Newest,
+    /// Nothing, where a guess could do harm.
+    Refused,
+}
+
+/// The run that the user means by a path, an id or the beginning of one, a name, or `last~N`.
 ///
-/// A text with a slash is a name where no run lies at that path.
-/// There is at least one; several have the same name, and the last of them is meant unless something is to be deleted.
-pub fn find_runs(
+/// A text with a slash is a name where no run lies at that path. Only a path says which of several copies of a run is meant.
+pub fn find_run(
     root: &Path,
     fallbacks: &[PathBuf],
     asked: &Path,
-) -> Result<Vec<RunFolder>, FindError> {
+    same_name: SameName,
+) -> Result<RunFolder, FindError> {
+    let found = match find_runs(root, fallbacks, asked)? {
+        FoundRuns::AtPath(folder) => return Ok(folder),
+        FoundRuns::Known(found) => found,
+    };
+    let Some((newest, told)) = found.last() else {
+        let asked = asked.to_string_lossy().into_owned();
+        return Err(FindError::NoSuchRun { asked });
+    };
+    let paths = |is_one: &dyn Fn(&RunDescription) -> bool| -> Vec<PathBuf> {
+        let those = found.iter().filter(|(_, run)| is_one(run));
+        those.map(|(folder, _)| folder.path().to_owned()).collect()
+    };
+    let copies = paths(&|run| run.id == told.id);
+    let all = paths(&|_| true);
+    if copies.len() > 1 && (copies.len() == all.len() || same_name == SameName::Newest) {
+        return Err(FindError::SeveralFolders {
+            id: told.id.to_string(),
+            paths: copies,
+        });
+    }
+    if all.len() > 1 && same_name == SameName::Refused {
+        return Err(FindError::SeveralRuns {
+            asked: asked.to_string_lossy().into_owned(),
+            paths: all,
+        });
+    }
+    Ok(newest.clone())
+}
+
+/// What fits the words of the user.
+enum FoundRuns {
+    /// The run at that path: nothing else is meant.
+    AtPath(RunFolder),
+    /// Runs of one id or one name, oldest first.
+    Known(Vec<DescribedRun>),
+}
+
+fn find_runs(root: &Path, fallbacks: &[PathBuf], asked: &Path) -> Result<FoundRuns, FindError> {
     let has_slash = asked.as_os_str().as_encoded_bytes().contains(&b'/');
     if has_slash || asked.join("run.json").is_file() {
         let no_run = match RunFolder::open(asked) {
-            Ok(folder) => return Ok(vec![folder]),
+            Ok(folder) => return Ok(FoundRuns::AtPath(folder)),
             Err(error) => error,
         };
         let mut runs = with_runs_inside(known_runs(root, fallbacks));
         runs.retain(|(_, run)| run.name.as_deref().map(Path::new) == Some(asked));
         return match runs.is_empty() {
             true => Err(no_run.into()),
-            false => Ok(runs.into_iter().map(|(folder, _)| folder).collect()),
+            false => Ok(FoundRuns::Known(runs)),
         };
     }
-    let mut runs = known_runs(root, fallbacks);
+    let runs = known_runs(root, fallbacks);
     if runs.is_empty() {
         return Err(nothing_in(root));
     }
@@ -153,33 +217,34 @@ pub fn find_runs(
     if let Some(back) = steps_back(&asked) {
         let count = runs.len();
         return match count.checked_sub(back).and_then(|it| it.checked_sub(1)) {
-            Some(index) => Ok(vec![runs.swap_remove(index).0]),
+            Some(index) => {
+                let id = runs[index].1.id.clone();
+                let copies = runs.into_iter().filter(|(_, run)| run.id == id);
+                Ok(FoundRuns::Known(copies.collect()))
+            }
             None => Err(FindError::TooFarBack { asked, count }),
         };
     }
     let runs = with_runs_inside(runs);
-    let those = |is_meant: &dyn Fn(&RunDescription) -> bool| -> Vec<RunFolder> {
+    let those = |is_meant: &dyn Fn(&RunDescription) -> bool| -> Vec<DescribedRun> {
         let meant = runs.iter().filter(|(_, run)| is_meant(run));
-        meant.map(|(folder, _)| folder.clone()).collect()
+        meant.cloned().collect()
     };
     let exact = those(&|run| run.id.as_str() == asked);
     if !exact.is_empty() {
-        return Ok(exact);
+        return Ok(FoundRuns::Known(exact));
     }
     let named = those(&|run| run.name.as_deref() == Some(&asked));
     if !named.is_empty() {
-        return Ok(named);
+        return Ok(FoundRuns::Known(named));
     }
     let begins = those(&|run| !asked.is_empty() && run.id.as_str().starts_with(&asked));
-    match begins.len() {
+    let mut ids: Vec<String> = begins.iter().map(|(_, run)| run.id.to_string()).collect();
+    ids.dedup();
+    match ids.len() {
         0 => Err(unusable_run(root, &asked).unwrap_or(FindError::NoSuchRun { asked })),
-        1 => Ok(begins),
-        _ => {
-            let ids = begins.iter().filter_map(|run| run.path().file_name());
-            let ids = ids.map(OsStr::to_string_lossy);
-            let ids = ids.map(|id| id.into_owned()).collect();
-            Err(FindError::Ambiguous { asked, ids })
-        }
+        1 => Ok(FoundRuns::Known(begins)),
+        _ => Err(FindError::Ambiguous { asked, ids }),
     }
 }
 
@@ -250,6 +315,12 @@ fn some_of(ids: &[String]) -> String {
     }
 }
 
+/// One path a line.
+fn lines(paths: &[PathBuf]) -> String {
+    let lines = paths.iter().map(|path| format!("\n  {}", path.display()));
+    lines.collect()
+}
+
 fn runs(count: usize) -> String {
     match count {
         1 => "1 run".to_owned(),
@@ -260,6 +331,61 @@ fn runs(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn newest(root: &Path, asked: &Path) -> Result<RunFolder, FindError> {
+        find_run(root, &[], asked, SameName::Newest)
+    }
+
+    #[test]
+    fn a_copied_run_is_meant_by_its_path_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let mut description = nilo_sample::fixture::recording().description;
+        description.name = Some("train".to_owned());
+        for id in ["20261115-1", "20261115-2"] {
+            description.id = id.parse().unwrap();
+            RunFolder::create(root, &description).unwrap();
+        }
+        let copy = root.join("copy");
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::copy(root.join("20261115-2/run.json"), copy.join("run.json")).unwrap();
+        for asked in ["20261115-2", "last", "last~1", "train"] {
+            let error = newest(root, Path::new(asked)).unwrap_err();
+            let FindError::SeveralFolders { id, mut paths } = error else {
+                panic!("{asked}: {error}");
+            };
+            paths.sort();
+            assert_eq!(id, "20261115-2");
+            assert_eq!(paths, [root.join("20261115-2"), copy.clone()]);
+        }
+        assert_eq!(newest(root, &copy).unwrap().path(), copy);
+        let only = newest(root, Path::new("20261115-1")).unwrap();
+        assert_eq!(only.path(), root.join("20261115-1"));
+        // The beginning of an id that two folders have is no more ambiguous than the id.
+        let error = newest(root, Path::new("20261115-")).unwrap_err();
+        assert!(matches!(error, FindError::Ambiguous { ids, .. } if ids.len() == 2));
+        std::fs::remove_dir_all(root.join("20261115-1")).unwrap();
+        let error = newest(root, Path::new("2026")).unwrap_err();
+        assert!(matches!(error, FindError::SeveralFolders { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_name_of_several_runs_is_refused_where_a_guess_could_do_harm() {
+        let root = tempfile::tempdir().unwrap();
+        let mut description = nilo_sample::fixture::recording().description;
+        description.name = Some("train".to_owned());
+        for id in ["a", "b"] {
+            description.id = id.parse().unwrap();
+            RunFolder::create(root.path(), &description).unwrap();
+        }
+        let find = |same_name| find_run(root.path(), &[], Path::new("train"), same_name);
+        assert_eq!(
+            find(SameName::Newest).unwrap().path(),
+            root.path().join("b")
+        );
+        let error = find(SameName::Refused).unwrap_err();
+        assert!(matches!(error, FindError::SeveralRuns { paths, .. } if paths.len() == 2));
+    }
 
     #[test]
     fn last_counts_backwards() {
@@ -282,7 +408,7 @@ mod tests {
     #[test]
     fn damaged_runs_are_not_called_no_runs() {
         let root = tempfile::tempdir().unwrap();
-        let find = |asked: &str| find_runs(root.path(), &[], Path::new(asked)).unwrap_err();
+        let find = |asked: &str| newest(root.path(), Path::new(asked)).unwrap_err();
         assert!(matches!(find("last"), FindError::NoRuns { .. }));
         for name in ["a", "b"] {
             std::fs::create_dir(root.path().join(name)).unwrap();
@@ -303,9 +429,9 @@ mod tests {
         let mut description = nilo_sample::fixture::recording().description;
         description.name = Some("sweep/lr0.1".to_owned());
         RunFolder::create(&runs, &description).unwrap();
-        let found = find_runs(&runs, &[], Path::new("sweep/lr0.1")).unwrap();
-        assert_eq!(found[0].describe().unwrap().id, description.id);
-        let missing = find_runs(&runs, &[], Path::new("sweep/lr0.2")).unwrap_err();
+        let found = newest(&runs, Path::new("sweep/lr0.1")).unwrap();
+        assert_eq!(found.describe().unwrap().id, description.id);
+        let missing = newest(&runs, Path::new("sweep/lr0.2")).unwrap_err();
         assert_eq!(missing.to_string(), "no such run: sweep/lr0.2");
 
         // A folder of that name is no run; a run at that path is the one that is meant.
@@ -314,11 +440,11 @@ mod tests {
         description.id = "named".parse().unwrap();
         RunFolder::create(&runs, &description).unwrap();
         std::fs::create_dir(&path).unwrap();
-        let found = find_runs(&runs, &[], &path).unwrap();
-        assert_eq!(found[0].path(), runs.join("named"));
+        let found = newest(&runs, &path).unwrap();
+        assert_eq!(found.path(), runs.join("named"));
         std::fs::copy(runs.join("named/run.json"), path.join("run.json")).unwrap();
-        let found = find_runs(&runs, &[], &path).unwrap();
-        assert_eq!(found[0].path(), path);
+        let found = newest(&runs, &path).unwrap();
+        assert_eq!(found.path(), path);
     }
 
     #[test]
@@ -329,7 +455,7 @@ mod tests {
             description.id = format!("run-{number}").parse().unwrap();
             RunFolder::create(root.path(), &description).unwrap();
         }
-        let find = |asked: &str| find_runs(root.path(), &[], Path::new(asked)).unwrap_err();
+        let find = |asked: &str| newest(root.path(), Path::new(asked)).unwrap_err();
         assert_eq!(
             find("run-").to_string(),
             "\"run-\" could be any of run-0, run-1, run-2, run-3, run-4 and 3 more"

@@ -64,7 +64,11 @@ impl RunFolder {
             builder.mode(0o700);
         }
         check_root(root)?;
-        if make_root(root, &builder).map_err(RunfileError::io("create the folder", root))? {
+        let is_new = make_root(root, &builder).map_err(|error| match in_the_way(root) {
+            Some(path) => RunfileError::NotAFolder { path },
+            None => RunfileError::io("create the folder", root)(error),
+        })?;
+        if is_new {
             write_gitignore(root);
         }
         let path = root.join(description.id.as_str());
@@ -274,6 +278,20 @@ fn make_root(root: &Path, builder: &DirBuilder) -> io::Result<bool> {
         true => Ok(false),
         false => Err(error),
     })
+}
+
+/// What stands at the path of a folder, or above it, and is none; a link that leads nowhere or in a circle is none either.
+fn in_the_way(root: &Path) -> Option<PathBuf> {
+    let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+    let lowest = root.ancestors().find(is_there)?;
+    let is_folder = match fs::metadata(lowest) {
+        Ok(found) => found.is_dir(),
+        Err(error) => {
+            let circle = rustix::io::Errno::LOOP.raw_os_error();
+            error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(circle)
+        }
+    };
+    (!is_folder).then(|| lowest.to_owned())
 }
 
 /// Keeps recordings out of the user's repository. A root that cannot hold it is no reason not to record.

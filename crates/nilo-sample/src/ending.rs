@@ -1,7 +1,7 @@
 //! How a run ended, and how sure we are.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limit::Limit;
 
@@ -11,8 +11,10 @@ use crate::limit::Limit;
 pub enum RunStatus {
     /// The recorder is at work.
     Running,
-    /// The command ended by itself.
+    /// The command ended by itself, with the exit code that is told beside it.
     Exited,
+    /// It is over, and its exit code is not known: only its parent can read it.
+    Ended,
     /// A signal ended it.
     Killed,
     /// The kernel killed it, or a process of its tree, for lack of memory.
@@ -29,6 +31,7 @@ impl RunStatus {
         match self {
             RunStatus::Running => "running",
             RunStatus::Exited => "exited",
+            RunStatus::Ended => "ended",
             RunStatus::Killed => "killed",
             RunStatus::OomKilled => "oom-killed",
             RunStatus::Lost => "lost",
@@ -121,6 +124,15 @@ pub struct ProcessStatus {
 }
 
 impl ProcessStatus {
+    /// The state of a run that ended so.
+    pub fn run_status(self) -> RunStatus {
+        match (self.exit_code, self.signal) {
+            (Some(_), _) => RunStatus::Exited,
+            (None, Some(_)) => RunStatus::Killed,
+            (None, None) => RunStatus::Ended,
+        }
+    }
+
     /// As Python's `subprocess` has it: -2 is an end by signal 2.
     pub fn from_return_code(code: Option<i32>) -> ProcessStatus {
         ProcessStatus {
@@ -142,6 +154,20 @@ pub struct RecorderDeath {
 }
 
 impl Ending {
+    /// Reads the ending in a run's description. Earlier versions wrote `exited` also where the code is not known.
+    pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ending>, D::Error> {
+        let ending: Option<Ending> = Option::deserialize(from)?;
+        Ok(
+            ending.map(|ending| match (ending.status, ending.exit_code) {
+                (RunStatus::Exited, None) => Ending {
+                    status: RunStatus::Ended,
+                    ..ending
+                },
+                _ => ending,
+            }),
+        )
+    }
+
     /// When the run was over for the job: at the kernel's kill where one ended it, which the recorder sees the end of a moment later.
     pub fn decisive_nanos(&self) -> u64 {
         self.kill_nanos().unwrap_or(self.time_nanos)

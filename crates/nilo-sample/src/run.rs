@@ -173,7 +173,11 @@ pub struct RunDescription {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// How it ended; absent while it runs and when nobody saw the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "Ending::read",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ending: Option<Ending>,
 }
 

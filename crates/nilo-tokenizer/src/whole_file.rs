@@ -38,7 +38,8 @@ impl WholeFile {
         };
         let file = tempfile::Builder::new()
             .prefix(".nilo-")
-            .make_in(folder, open)?;
+            .make_in(folder, open)
+            .map_err(without_name)?;
         Ok(Self { file, target })
     }
 
@@ -51,6 +52,16 @@ impl WholeFile {
     pub fn keep(self) -> io::Result<()> {
         let persisted = self.file.persist(&self.target);
         persisted.map(drop).map_err(|error| error.error)
+    }
+}
+
+/// What the system said, without the passing name that the error carries.
+fn without_name(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|error| error.source());
+    let said = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
+    match said.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::from(error.kind()),
     }
 }
 
@@ -67,6 +78,19 @@ impl Write for WholeFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_do_not_speak_of_the_passing_name() {
+        for path in ["/proc/x.md", "/no/such/folder/x.md"] {
+            let error = WholeFile::create(Path::new(path)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
+            let text = error.to_string();
+            assert!(
+                !text.contains(".nilo-") && !text.contains("at path"),
+                "{text}"
+            );
+        }
+    }
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(folder)

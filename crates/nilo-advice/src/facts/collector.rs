@@ -21,8 +21,6 @@ pub struct CollectorFacts {
     pub longest_pause_seconds: Option<f64>,
     /// Full collections that the program asked for by `gc.collect()`.
     pub full_collections_asked: Option<u64>,
-    /// By how much a step's time differs between ranks on steps with a collection, beyond other steps.
-    pub rank_skew_seconds: Option<f64>,
     /// Median time of a step.
     pub step_seconds: Option<f64>,
 }

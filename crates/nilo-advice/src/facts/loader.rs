@@ -33,7 +33,7 @@ pub struct LoaderFacts {
     pub shm_size_bytes: Option<f64>,
     /// Bytes in it at most.
     pub shm_peak_bytes: Option<f64>,
-    /// Share of the step that waits for data.
+    /// Share of the step that waits for data; of several ranks, on the one that waits longest.
     pub wait_ratio: Option<f64>,
     /// Standard deviation of sample lengths, divided by their mean.
     pub length_variation: Option<f64>,

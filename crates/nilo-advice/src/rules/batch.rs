@@ -2,7 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::step_time;
+use super::figures::{count, step_time, times};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{Low, Medium};
@@ -86,7 +86,7 @@ fn raise_micro_batch(facts: &Facts) -> Option<Found> {
     Some(
         found(
             "Run larger micro-batches and accumulate fewer",
-            format!("micro-batches of {size}, accumulated {accumulation} times: nilometer.optimize.AdaptiveBatches(..., micro_batch={size})"),
+            format!("micro-batches of {size}, accumulated {}: nilometer.optimize.AdaptiveBatches(..., micro_batch={size})", times(accumulation)),
         )
         .because(format!(
             "{accumulated} micro-batches of {now} are accumulated, and {fits} fit"
@@ -111,7 +111,10 @@ fn use_free_memory(facts: &Facts) -> Option<Found> {
             "A larger batch fits; it changes training, adapt the learning rate",
             format!("a batch of up to {fits} (nilometer.optimize.find_batch_size)"),
         )
-        .because(format!("batches have {now} samples, and {fits} fit"))
+        .because(format!(
+            "batches have {}, and {fits} fit",
+            count(now, "sample")
+        ))
         .saves(step_time(None))
         .with(Low),
     )
@@ -172,21 +175,23 @@ fn recover_outside_except(facts: &Facts) -> Option<Found> {
             "nilometer.optimize.AdaptiveBatches, or set a flag in `except torch.OutOfMemoryError` and act on it afterwards",
         )
         .because("the exception keeps the tensors of the step alive while the block runs")
-        .because_if(batch.recovered_ooms.filter(|times| *times > 0).map(|times| {
-            format!("memory ran out {times} times")
+        .because_if(batch.recovered_ooms.filter(|times| *times > 0).map(|number| {
+            format!("memory ran out {}", times(number))
         }))
     })
 }
 
 fn begin_with_what_fits(facts: &Facts) -> Option<Found> {
-    let (times, now) = (facts.batch.recovered_ooms?, facts.batch.micro_batch?);
-    (times >= LEAST_RECOVERED && now > 0).then(|| {
+    let (recovered, now) = (facts.batch.recovered_ooms?, facts.batch.micro_batch?);
+    (recovered >= LEAST_RECOVERED && now > 0).then(|| {
         found(
             "Begin with a micro-batch that fits",
             "micro_batch=nilometer.optimize.find_batch_size(step, model, optimizer, length=...).batch_size",
         )
         .because(format!(
-            "memory ran out {times} times; micro-batches have {now} samples"
+            "memory ran out {}; micro-batches have {}",
+            times(recovered),
+            count(now, "sample")
         ))
         .saves(step_time(None))
         .with(Medium)

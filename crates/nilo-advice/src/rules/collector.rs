@@ -2,7 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{percent, seconds, share, step_time};
+use super::figures::{count, percent, seconds, share, step_time};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{CollectorFacts, Facts};
 use crate::recommendation::AdviceConfidence::Medium;
@@ -19,8 +19,6 @@ const PAUSE_SAVED: f64 = 0.95;
 const TIME_SHARE: f64 = 0.03;
 /// What higher thresholds took off their time in our measurement: 269 ms became 42 ms.
 const TIME_SAVED: f64 = 0.85;
-/// Ranks wait for the one that collects; worth a word from this share of a step on.
-const SKEW_SHARE: f64 = 0.01;
 
 const SCHEDULE: &str = "with nilometer.optimize.GarbageCollector() as collector: around the loop, collector.step() after each step";
 
@@ -55,14 +53,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         look: raise_thresholds,
     },
     AdviceRule {
-        name: "collect-on-the-same-step",
-        subject: AdviceSubject::Collector,
-        condition: "steps with a collection differ between ranks by more than 1 % of a step",
-        needs: &["gc.rank_skew_seconds", "gc.step_seconds"],
-        source: "pytorch/torchtitan#148: collecting on the same step of all ranks",
-        look: collect_on_the_same_step,
-    },
-    AdviceRule {
         name: "collect-under-pressure",
         subject: AdviceSubject::Collector,
         condition: "automatic collection is off, nothing collects instead, and memory grows without end",
@@ -89,7 +79,12 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
             "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
         )
         .because(format!(
-            "{asked} full collections were asked for in {steps} steps"
+            "{} asked for in {}",
+            match asked {
+                1 => "1 full collection was".to_owned(),
+                _ => format!("{asked} full collections were"),
+            },
+            count(steps, "step")
         ))
         .because(format!("collections took {} of the time", percent(spent)))
         .saves(step_time(Some(spent)))
@@ -140,22 +135,6 @@ fn raise_thresholds(facts: &Facts) -> Option<Found> {
         .saves(step_time(Some(TIME_SAVED * spent)))
         .with(Medium),
     )
-}
-
-fn collect_on_the_same_step(facts: &Facts) -> Option<Found> {
-    let (skew, step) = (facts.gc.rank_skew_seconds?, facts.gc.step_seconds?);
-    let of_step = share(skew, step)?;
-    (of_step > SKEW_SHARE).then(|| {
-        found("Collect garbage on the same step of all ranks", SCHEDULE)
-            .because(format!(
-                "steps with a collection differ between ranks by {}, {} of a step of {}",
-                seconds(skew),
-                percent(of_step),
-                seconds(step)
-            ))
-            .saves(step_time(share(skew, step + skew)))
-            .with(Medium)
-    })
 }
 
 fn collect_under_pressure(facts: &Facts) -> Option<Found> {

@@ -22,6 +22,28 @@ pub(super) fn percent(ratio: f64) -> String {
     }
 }
 
+/// `1 sample`, `2 samples`.
+pub(super) fn count(number: u64, of: &str) -> String {
+    match number {
+        1 => format!("1 {of}"),
+        _ => format!("{number} {of}s"),
+    }
+}
+
+/// `once`, `5 times`.
+pub(super) fn times(number: u64) -> String {
+    match number {
+        1 => "once".to_owned(),
+        _ => format!("{number} times"),
+    }
+}
+
+/// A number of the user's with three decimals at most: 0.1 is not 0.10000000149011612.
+pub(super) fn decimal(number: f64) -> String {
+    let text = format!("{number:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// `250 ms`.
 pub(super) fn seconds(secs: f64) -> String {
     format_duration((secs * 1e9) as u64)
@@ -52,5 +74,25 @@ pub(super) fn step_time(ratio: Option<f64>) -> Saving {
         of: SavedResource::StepTime,
         bytes: None,
         ratio: ratio.map(|ratio| ratio.clamp(0.0, 1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural_and_decimals_are_few() {
+        assert_eq!(count(1, "sample"), "1 sample");
+        assert_eq!(
+            (count(0, "step"), count(2, "step")),
+            ("0 steps".into(), "2 steps".into())
+        );
+        assert_eq!((times(1), times(3)), ("once".into(), "3 times".into()));
+        assert_eq!(decimal(f64::from(0.1f32)), "0.1");
+        assert_eq!(
+            (decimal(0.98631), decimal(1.0)),
+            ("0.986".into(), "1".into())
+        );
     }
 }

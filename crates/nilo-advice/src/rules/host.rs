@@ -128,9 +128,9 @@ fn use_jemalloc(facts: &Facts) -> Option<Found> {
 
 fn save_in_pieces(facts: &Facts) -> Option<Found> {
     let save = &facts.host.checkpoint_save;
-    let (times, spike, before) = (save.times?, save.spike_bytes?, save.before_bytes?);
+    let (saves, spike, before) = (save.times?, save.spike_bytes?, save.before_bytes?);
     let rise = share(spike, before)?;
-    if times == 0 || spike < LEAST_SPIKE_BYTES || rise <= SPIKE_SHARE {
+    if saves == 0 || spike < LEAST_SPIKE_BYTES || rise <= SPIKE_SHARE {
         return None;
     }
     Some(
@@ -139,10 +139,14 @@ fn save_in_pieces(facts: &Facts) -> Option<Found> {
             "torch.distributed.checkpoint.save(state_dict, checkpoint_id=...), or safetensors.torch.save_file for one model after the other",
         )
         .because(format!(
-            "memory rose by {} above {} while saving ({}), at most of {times} times",
+            "memory rose by {} above {} while saving ({}){}",
             format_bytes(spike),
             format_bytes(before),
-            percent(rise)
+            percent(rise),
+            match saves {
+                1 => String::new(),
+                _ => format!(", at most of {saves} times"),
+            }
         ))
         .saves(host_memory(spike, Some(before + spike)))
         .with(Medium),

@@ -2,7 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{host_memory, percent, share, step_time};
+use super::figures::{count, host_memory, percent, share, step_time};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{High, Medium};
@@ -149,7 +149,8 @@ fn share_spawned_dataset(facts: &Facts) -> Option<Found> {
             "dataset.items = nilometer.optimize.SharedList(dataset.items)",
         )
         .because(format!(
-            "{workers} spawned workers hold a copy of {} each",
+            "{} hold a copy of {} each",
+            count(workers as u64, "spawned worker"),
             format_bytes(bytes)
         ))
         .saves(host_memory(copies, facts.host.peak_bytes))
@@ -186,7 +187,12 @@ fn prefetch_less(facts: &Facts) -> Option<Found> {
     Some(
         found("Prepare fewer batches in advance", change)
             .because(format!(
-                "{workers} workers prepare {prefetch} batches of {} each: {}, {} of the limit of {}",
+                "{} prepare {} of {} each: {}, {} of the limit of {}",
+                count(workers, "worker"),
+                match prefetch {
+                    1 => "1 batch".to_owned(),
+                    _ => format!("{prefetch} batches"),
+                },
                 format_bytes(batch),
                 format_bytes(waiting),
                 percent(of_limit),
@@ -248,7 +254,10 @@ fn load_data_faster(facts: &Facts) -> Option<Found> {
             ),
         )
         .because(format!("{} of the step waits for data", percent(waits)))
-        .because_if(workers.map(|workers| format!("{workers} workers load it")))
+        .because_if(workers.map(|workers| match workers {
+            1 => "1 worker loads it".to_owned(),
+            _ => format!("{workers} workers load it"),
+        }))
         .saves(step_time(Some(waits)))
         .with(Medium)
     })

@@ -46,7 +46,7 @@ impl AdviceSubject {
             AdviceSubject::Collector => "garbage collection",
             AdviceSubject::Buffers => "replay buffers and caches",
             AdviceSubject::Loader => "the data loader",
-            AdviceSubject::Host => "the C heap",
+            AdviceSubject::Host => "host memory",
             AdviceSubject::Torch => "GPU memory",
             AdviceSubject::Model => "the model",
             AdviceSubject::Batch => "batches",

@@ -2,7 +2,9 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{LEAST_BYTES, gpu_memory, host_memory, percent, share, step_time};
+use super::figures::{
+    LEAST_BYTES, count, decimal, gpu_memory, host_memory, percent, share, step_time,
+};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{Facts, ModelFacts};
 use crate::recommendation::AdviceConfidence::Medium;
@@ -186,7 +188,13 @@ fn checkpoint_blocks(facts: &Facts) -> Option<Found> {
             change,
         )
         .because(of_peak("activations are", kept, peak))
-        .because(format!("{blocks} blocks repeat and none is checkpointed"))
+        .because(format!(
+            "{} and none is checkpointed",
+            match blocks {
+                1 => "1 block repeats".to_owned(),
+                _ => format!("{blocks} blocks repeat"),
+            }
+        ))
         .because_if(
             budget
                 .filter(|budget| peak > *budget)
@@ -212,7 +220,9 @@ fn checkpoint_fewer_blocks(facts: &Facts) -> Option<Found> {
             format!("nilometer.optimize.checkpoint_model(model, batch, budget_bytes={budget:.0})"),
         )
         .because(format!(
-            "{checkpointed} of {blocks} blocks are checkpointed, and the peak of {} leaves {} of {} free",
+            "{checkpointed} of {} {} checkpointed, and the peak of {} leaves {} of {} free",
+            count(blocks, "block"),
+            if checkpointed == 1 { "is" } else { "are" },
             format_bytes(peak),
             percent(free),
             format_bytes(budget)
@@ -234,7 +244,8 @@ fn preserve_random_state(facts: &Facts) -> Option<Found> {
             "torch.utils.checkpoint.checkpoint(..., preserve_rng_state=True)",
         )
         .because(format!(
-            "dropout is {dropout}, and preserve_rng_state is False"
+            "dropout is {}, and preserve_rng_state is False",
+            decimal(dropout)
         )),
     )
 }

@@ -73,13 +73,6 @@ fn collector() -> Vec<RuleCase> {
             ],
         },
         RuleCase {
-            rule: "collect-on-the-same-step",
-            facts: json!({"gc": {"rank_skew_seconds": 0.1, "step_seconds": 0.4}}),
-            says: &["100 ms, 25 % of a step of 400 ms"],
-            saves: Some((None, Some(0.2))),
-            silent: vec![json!({"gc": {"rank_skew_seconds": 0.004}})],
-        },
-        RuleCase {
             rule: "collect-under-pressure",
             facts: json!({"gc": {"enabled": false}, "host": {"leak_bytes_per_second": MIB}}),
             says: &[

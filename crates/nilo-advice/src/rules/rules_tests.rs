@@ -269,3 +269,42 @@ fn a_model_on_the_cpu_saves_memory_of_the_machine() {
     facts.model.on_gpu = Some(false);
     assert_eq!(saved(&facts), SavedResource::HostMemory);
 }
+
+#[test]
+fn one_of_something_is_no_plural() {
+    let facts = facts_of(&json!({
+        "loader": {"wait_ratio": 0.4, "workers": 1},
+        "batch": {"micro_batch": 1, "largest_micro_batch": 4, "recovers_inside_except": true, "recovered_ooms": 1},
+        "torch": {"allocation_retries": 1, "cache_emptied": 1, "steps": 1},
+        "gc": {"full_collections_asked": 1, "steps": 1, "total_seconds": 5.0, "wall_seconds": 100.0},
+        "model": {"preserves_random_state": false, "dropout": f64::from(0.1f32)},
+    }));
+    let said = recommend(&facts);
+    let rules: BTreeSet<&str> = said.iter().map(|said| said.rule).collect();
+    for rule in [
+        "load-data-faster",
+        "use-free-memory",
+        "recover-outside-except",
+        "avoid-allocation-retries",
+        "keep-the-cache",
+        "collect-less-often",
+    ] {
+        assert!(rules.contains(rule), "{rule}: {rules:?}");
+    }
+    let evidence: Vec<&str> = said
+        .iter()
+        .flat_map(|said| &said.evidence)
+        .map(String::as_str)
+        .collect();
+    let told = evidence.join("; ");
+    for wrong in [
+        "1 workers",
+        "1 samples",
+        "1 times",
+        "1 steps",
+        "1 full collections",
+        "0.10000000149",
+    ] {
+        assert!(!told.contains(wrong), "{wrong}: {told}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{LEAST_BYTES, gpu_memory, percent, share, step_time};
+use super::figures::{LEAST_BYTES, count, gpu_memory, percent, share, step_time, times};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{High, Low, Medium};
@@ -153,7 +153,11 @@ fn keep_the_cache(facts: &Facts) -> Option<Found> {
             "Do not empty PyTorch's cache in the training loop",
             "remove torch.cuda.empty_cache() from the loop; call it once, before evaluation",
         )
-        .because(format!("it was emptied {emptied} times in {steps} steps"))
+        .because(format!(
+            "it was emptied {} in {}",
+            times(emptied),
+            count(steps, "step")
+        ))
         .saves(step_time(None))
         .with(Medium)
     })
@@ -176,8 +180,12 @@ fn avoid_allocation_retries(facts: &Facts) -> Option<Found> {
             format!("{smaller} (nilometer.optimize.find_batch_size){expandable}"),
         )
         .because(format!(
-            "memory ran out and was freed {retries} times{}",
-            steps.map_or(String::new(), |steps| format!(" in {steps} steps"))
+            "memory ran out and was freed {}{}",
+            times(retries),
+            steps.map_or(String::new(), |steps| format!(
+                " in {}",
+                count(steps, "step")
+            ))
         ))
         .saves(step_time(None))
         .with(Medium)

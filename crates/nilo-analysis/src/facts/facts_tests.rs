@@ -330,3 +330,43 @@ fn what_a_finding_has_told_is_not_told_again() {
     assert_eq!(finding.advice, [hint]);
     assert_eq!(summary.recommendations[0].text, hint.replacen('u', "U", 1));
 }
+
+/// The phases of one rank, as so many seconds of each of 20 steps.
+fn time_phases(recording: &mut Recording, rank: Option<u32>, phases: &[(&str, f64)]) {
+    for (name, secs) in phases {
+        let mut table = fixture::table(TableSpec::phase(name));
+        table.spec.rank = rank;
+        table.writer = format!("python-{rank:?}");
+        for step in 1..=20 {
+            let row = PhaseRow {
+                duration_nanos: secs * 1e9,
+            };
+            fixture::tick(&mut table, step * SECOND, row);
+        }
+        recording.tables.push(table);
+    }
+}
+
+#[test]
+fn the_rank_that_waits_longest_for_data_holds_up_all() {
+    let quick = [("data", 0.05), ("forward", 0.2), ("backward", 0.75)];
+    let slow = [("data", 0.6), ("forward", 0.2), ("backward", 0.2)];
+    let waits = |ranks: &[&[(&str, f64)]]| {
+        let mut recording = fixture::recording();
+        for (rank, phases) in (0..).zip(ranks) {
+            time_phases(&mut recording, (ranks.len() > 1).then_some(rank), phases);
+        }
+        let summary = summary_of(&recording);
+        (summary.facts.loader.wait_ratio, rules(&summary))
+    };
+    // The others are in the backward pass until the last one takes part in it.
+    let (share, rules) = waits(&[&quick, &slow]);
+    assert!(
+        share.is_some_and(|share| (share - 0.6).abs() < 1e-9),
+        "{share:?}"
+    );
+    assert_eq!(rules, ["load-data-faster"]);
+    assert_eq!(waits(&[&slow, &quick]).1, ["load-data-faster"]);
+    assert_eq!(waits(&[&slow]).1, ["load-data-faster"]);
+    assert_eq!(waits(&[&quick, &quick]), (None, Vec::new()));
+}

@@ -2,6 +2,7 @@
 //!
 //! Nothing is judged here a second time: a leak is that of the verdicts, copied pages and `/dev/shm` are those of the findings.
 
+mod data_waits;
 mod evaluation_peaks;
 mod told;
 
@@ -9,7 +10,7 @@ use nilo_advice::Facts;
 use nilo_forecast::GrowthKind;
 use nilo_sample::Recording;
 
-use crate::bottleneck::{Bottleneck, StepPart};
+use crate::bottleneck::Bottleneck;
 use crate::findings::{copied_pages, shared_memory_use};
 use crate::metrics::MetricSummary;
 use crate::phases::PhaseSummary;
@@ -17,6 +18,7 @@ use crate::summary::MemorySummary;
 use crate::throughput::ThroughputSummary;
 use crate::torch_memory::TorchMemorySummary;
 use crate::tracking::{Resource, ResourceVerdict};
+use data_waits::share_that_waits;
 use evaluation_peaks::evaluation_peaks;
 pub(crate) use told::optimizations;
 
@@ -81,10 +83,10 @@ fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<
         fill(&mut loader.shm_size_bytes, Some(shm.total_bytes));
         fill(&mut loader.shm_peak_bytes, Some(shm.peak_bytes));
     }
-    let slow = figures
-        .bottleneck
-        .filter(|slow| slow.part == StepPart::Data);
-    fill(&mut loader.wait_ratio, slow.map(|slow| slow.share_ratio));
+    fill(
+        &mut loader.wait_ratio,
+        share_that_waits(figures.phases, figures.bottleneck),
+    );
 }
 
 fn add_torch(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<'_>) {

@@ -195,7 +195,7 @@ fn how_serious_an_ending_is_and_what_it_is_called() {
         of(RunStatus::Exited, Some(3), None),
         named(warning, "exited 3")
     );
-    assert_eq!(of(RunStatus::Exited, None, None), named(None, "ended"));
+    assert_eq!(of(RunStatus::Ended, None, None), named(None, "ended"));
     assert_eq!(
         of(RunStatus::Killed, None, Some(9)),
         named(warning, "killed 9")

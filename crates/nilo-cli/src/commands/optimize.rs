@@ -14,7 +14,7 @@ use crate::commands::run::{RecordedCommand, record};
 use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
 use crate::folder::{existing_root, find_run, load, warn_of_damage};
-use crate::output_file::{refuse_stdout, write_file};
+use crate::output_file::{refuse_stdout, try_to_write, write_file};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::fresh_line::begin_output_line;
@@ -172,14 +172,23 @@ fn report_kind(path: &Path) -> Result<ReportKind, Failure> {
     };
     if path.is_dir() || !folder.is_dir() {
         let why = if path.is_dir() {
-            "it is a folder"
+            "it is a folder".to_owned()
+        } else if folder.exists() {
+            format!("{} is not a folder", folder.display())
         } else {
-            "its folder does not exist"
+            format!("the folder {} does not exist", folder.display())
         };
         return Err(
             Failure::new(format!("cannot write the report {}: {why}", path.display()))
                 .hint("name a file in a folder that exists"),
         );
     }
+    try_to_write(path).map_err(|error| {
+        Failure::new(format!(
+            "cannot write the report {}: {error}",
+            path.display()
+        ))
+        .hint("name a file in a folder that you can write to")
+    })?;
     Ok(kind)
 }

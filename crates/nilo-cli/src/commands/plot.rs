@@ -11,7 +11,7 @@ use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, PlotFormat, XAxisArg};
 use crate::failure::{Failure, note, warn};
-use crate::folder::{existing_root, find_run, load, load_where};
+use crate::folder::{existing_root, find_by_id, find_run, load, load_where};
 use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::recording::program_name;
 use crate::settings::Settings;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
             XAxisArg::Time => over_time(&folder)?,
             XAxisArg::Step => {
                 let mut picture = whole(&folder)?;
-                earlier_runs = add_chain(&root, &mut picture.recording);
+                earlier_runs = add_chain(&root, &mut picture.recording)?;
                 picture
             }
         });
@@ -135,20 +135,22 @@ fn whole(folder: &RunFolder) -> Result<RunPicture, Failure> {
 }
 
 /// Adds the metrics of the runs that this one resumes, as far back as they are there; returns how many they are.
-fn add_chain(root: &Path, recording: &mut Recording) -> usize {
+fn add_chain(root: &Path, recording: &mut Recording) -> Result<usize, Failure> {
     let mut seen = vec![recording.description.id.clone()];
     let mut next = recording.description.resumes.clone();
     while let Some(id) = next.filter(|id| !seen.contains(id)) {
-        let folder = find_run(root, Some(&id.to_string()));
+        let Some(folder) = find_by_id(root, &id)? else {
+            break;
+        };
         let is_metric = |spec: &TableSpec| metric_group(spec).is_some();
-        let Ok((earlier, _)) = folder.and_then(|folder| load_where(&folder, &is_metric)) else {
+        let Ok((earlier, _)) = load_where(&folder, &is_metric) else {
             break;
         };
         next = earlier.description.resumes.clone();
         add_resumed_metrics(recording, earlier);
         seen.push(id);
     }
-    seen.len() - 1
+    Ok(seen.len() - 1)
 }
 
 /// The metrics that were asked for; of a single run without a wish, its loss or its first metric.

@@ -12,7 +12,7 @@ use nilo_sample::units::format_bytes;
 
 use crate::args::{RmArgs, TextOrJson};
 use crate::failure::{Failure, warn};
-use crate::folder::{existing_root, find_runs};
+use crate::folder::{existing_root, find_only_run};
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
     // All or nothing: a name that is wrong is said before anything is gone. `last~1` is counted before, too.
     let mut folders: Vec<RunFolder> = Vec::new();
     for asked in &args.runs {
-        let folder = the_only(asked, find_runs(&root, without_slash(asked))?)?;
+        let folder = find_only_run(&root, without_slash(asked))?;
         check(&folder, args.force)?;
         if !folders.contains(&folder) {
             folders.push(folder);
@@ -56,26 +56,6 @@ pub(crate) fn run(args: RmArgs, settings: &Settings) -> Result<u8, Failure> {
         }
     }
     Ok(if failed { 2 } else { 0 })
-}
-
-/// The one run that a name means: deleting the newest of several would be a guess.
-fn the_only(asked: &str, mut found: Vec<RunFolder>) -> Result<RunFolder, Failure> {
-    match found.pop() {
-        Some(only) if found.is_empty() => Ok(only),
-        newest => {
-            found.extend(newest);
-            let paths: Vec<String> = found
-                .iter()
-                .map(|run| format!("\n  {}", run.path().display()))
-                .collect();
-            let sentence = format!(
-                "{} runs are called {asked:?}:{}",
-                found.len(),
-                paths.concat()
-            );
-            Err(Failure::new(sentence).hint("name one by its id or its path"))
-        }
-    }
 }
 
 /// Whether a folder may be deleted. Another program may have a `run.json`, too: it must be one of ours.

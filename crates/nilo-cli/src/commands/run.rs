@@ -11,7 +11,6 @@ use crate::alerts::settle_alerts;
 use crate::args::RunArgs;
 use crate::end_by_signal::end_by_signal;
 use crate::failure::{self, Failure};
-use crate::folder::runs_root;
 use crate::recording::{
     check_writable, create_folder, describe, explain, interval, open_log, program_name, report,
 };
@@ -77,7 +76,7 @@ pub(crate) fn record(args: RunArgs, settings: &Settings) -> Result<RecordedComma
     let mut description = describe(RunMode::Run, words, &name, sampling);
     description.name = given.as_deref().map(stored_message);
     description.interval_nanos = interval_nanos;
-    let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
+    let Some(folder) = create_folder(&args.place, settings, &mut description)? else {
         return Err(run_unrecorded(&args.command));
     };
 

@@ -11,7 +11,6 @@ use nilo_source::{ProcessListing, Roots, list_processes, process_id};
 use crate::alerts::settle_alerts;
 use crate::args::WatchArgs;
 use crate::failure::{Failure, note};
-use crate::folder::runs_root;
 use crate::recording::{
     check_writable, create_folder, describe, explain, interval, open_log, report,
 };
@@ -60,7 +59,7 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
     );
     description.name = given.as_deref().map(stored_message);
     description.interval_nanos = interval_nanos;
-    let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description) else {
+    let Some(folder) = create_folder(&args.place, settings, &mut description)? else {
         return Err(Failure::new("cannot record: no writable folder")
             .hint("name a writable folder with --dir"));
     };

@@ -1,6 +1,6 @@
 //! One time of looking: the recorder on this thread, the monitor on another, and the recording that both share.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -24,7 +24,7 @@ use super::monitor::{LiveMonitor, MonitorSettings};
 use super::target::WatchTarget;
 use crate::args::LiveArgs;
 use crate::failure::{Failure, note, warn};
-use crate::folder::{RunsDir, load, runs_root};
+use crate::folder::{RunsDir, load};
 use crate::recording::{create_folder, explain};
 use crate::settings::Settings;
 
@@ -76,7 +76,7 @@ impl Session<'_> {
         );
         description.interval_nanos = interval_nanos;
         let shelf = match is_kept {
-            true => RecordingFolder::kept(&runs_root(self.place, self.settings), &mut description)?,
+            true => RecordingFolder::kept(self.place, self.settings, &mut description)?,
             false => RecordingFolder::temporary(&description)?,
         };
         if !quiet {
@@ -261,8 +261,12 @@ struct RecordingFolder {
 }
 
 impl RecordingFolder {
-    fn kept(root: &Path, description: &mut RunDescription) -> Result<RecordingFolder, Failure> {
-        match create_folder(root, description) {
+    fn kept(
+        place: &RunsDir,
+        settings: &Settings,
+        description: &mut RunDescription,
+    ) -> Result<RecordingFolder, Failure> {
+        match create_folder(place, settings, description)? {
             Some(folder) => Ok(RecordingFolder {
                 folder,
                 scrap: None,

@@ -86,10 +86,7 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
 /// `exited after 78 seconds`, `exited with 1, out of memory after 78 seconds`; where the kernel killed a process of the job and the command went on, both.
 fn end_in_words(ending: &Ending, ran_out: Option<&RanOut>) -> String {
     let after = |nanos: u64| duration_in_words(to_secs(nanos));
-    let status = match (ending.status, ending.exit_code) {
-        (RunStatus::Exited, None) => "ended",
-        (status, _) => status.as_str(),
-    };
+    let status = ending.status.as_str();
     let decided = after(ending.decisive_nanos());
     match (ending.status, ending.exit_code) {
         (RunStatus::OomKilled, Some(code)) => {

@@ -303,7 +303,7 @@ fn ending_words(summary: &Summary) -> String {
             format!("exited with {code}, out of memory{at}")
         }
         (RunStatus::Exited, Some(code), _) => format!("exited with {code}"),
-        (RunStatus::Exited, None, _) => {
+        (RunStatus::Ended, _, _) => {
             "ended; exit code unknown (only its parent can read it)".to_owned()
         }
         (_, _, Some(signal)) if summary.has_run_out() => {

@@ -257,7 +257,10 @@ fn write_throughput(out: &mut dyn Write, screen: Screen, summary: &Summary) -> s
         return Ok(());
     };
     writeln!(out, "Throughput:")?;
-    let recent = format!("LAST {}", format_secs(Some(throughput.recent_secs)));
+    let recent = match throughput.recent_secs {
+        secs if secs > 0.0 => format!("LAST {}", format_secs(Some(secs))),
+        _ => "LAST".to_owned(),
+    };
     let columns = [
         left("  "),
         right("TOTAL").drops(2),

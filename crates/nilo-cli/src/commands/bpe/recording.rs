@@ -13,7 +13,6 @@ use nilo_sample::{Ending, ProcessStatus, RunMode};
 
 use crate::args::BpeTrainArgs;
 use crate::failure::{Failure, note, warn};
-use crate::folder::runs_root;
 use crate::recording::{create_folder, open_log, report};
 use crate::settings::Settings;
 
@@ -63,8 +62,7 @@ impl TrainingRecord {
         let mut description = describe_run(RunMode::Bpe, words.collect(), slug, tags);
         description.name.clone_from(&args.name);
         description.interval_nanos = interval;
-        let Some(folder) = create_folder(&runs_root(&args.place, settings), &mut description)
-        else {
+        let Some(folder) = create_folder(&args.place, settings, &mut description)? else {
             return Ok(TrainingRecord(None));
         };
         if !quiet && let Ok(mut memory) = OwnMemory::new() {
