@@ -83,11 +83,12 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
     let gc = &facts.gc;
     let (asked, steps) = (gc.full_collections_asked?, gc.steps?);
     let spent = share(gc.total_seconds?, gc.wall_seconds?)?;
+    let instead = match gc.managed {
+        Some(true) => "remove gc.collect() from the loop: the collector in use does it between steps",
+        _ => "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
+    };
     collects_too_often(gc).then(|| {
-        found(
-            "Do not collect all garbage in the training loop",
-            "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
-        )
+        found("Do not collect all garbage in the training loop", instead)
         .because(format!(
             "{asked} full collections were asked for in {steps} steps"
         ))
@@ -145,7 +146,7 @@ fn raise_thresholds(facts: &Facts) -> Option<Found> {
 fn collect_on_the_same_step(facts: &Facts) -> Option<Found> {
     let (skew, step) = (facts.gc.rank_skew_seconds?, facts.gc.step_seconds?);
     let of_step = share(skew, step)?;
-    (of_step > SKEW_SHARE).then(|| {
+    (of_step > SKEW_SHARE && facts.gc.managed != Some(true)).then(|| {
         found("Collect garbage on the same step of all ranks", SCHEDULE)
             .because(format!(
                 "steps with a collection differ between ranks by {}, {} of a step of {}",
