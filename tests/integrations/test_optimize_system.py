@@ -1,5 +1,7 @@
 """Models in the memory optimization system: every saving is measured, results stay what they were, and everything can be undone."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tiny import language_model
@@ -121,6 +123,39 @@ def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
     assert report["model"]["parameter_count"] > 0 and report["training"]["batch_size"]["largest"] == found["largest"]
     assert any(one["name"] == "bfloat16 autocast" for one in report["optimizations"])
     optimizer.undo()
+
+
+def test_the_batch_that_fits_leaves_room_for_what_the_program_holds(monkeypatch):
+    monkeypatch.setattr("nilometer._native.MemoryMonitor", lambda: SimpleNamespace(read=lambda: HELD))
+    model, sample = nn.Linear(1 << 20, 1), torch.randn(4, 1 << 20)
+    config = MemoryOptimizationConfig(max_memory_usage_gb=1.5, enable_memory_profiling=False)
+    batch = MemoryOptimizationSystem(config).optimize_training_pipeline(model, sample)["batch_size"]
+    # Of 1.5 GiB, 1 GiB is held, 20 MiB of it by the model and the sample.
+    assert batch["budget_mb"] == pytest.approx(512 + 20, abs=1)
+    # A sample takes 4 MiB; gradients and some of the room are left for others.
+    assert 100 < batch["largest"] < 132
+    of_limit = MemoryOptimizationSystem(QUIET).optimize_training_pipeline(model, sample)["batch_size"]
+    assert of_limit["budget_mb"] == pytest.approx(1024 + 20, abs=1), "2 GiB is the limit in force"
+
+
+HELD = {
+    "memory_bytes": 1 << 30,
+    "limit_bytes": 2 << 30,
+    "limit_source": "a cgroup",
+    "available_bytes": 100 << 30,
+    "children_bytes": 0,
+}
+
+
+def test_a_batch_of_millions_is_not_recommended(optimizer):
+    result = optimizer.optimize_training_pipeline(nn.Linear(4, 1), torch.randn(16, 4))
+    assert 8 * 16 < result["batch_size"]["largest"] <= 65_535
+    batch = optimizer.facts()["batch"]
+    assert (batch["micro_batch"], batch["measured_micro_batch"]) == (16, 16)
+    assert not [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "use-free-memory"]
+    optimizer.model_optimizations[-1].batch |= {"largest": 100}
+    [found] = [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "use-free-memory"]
+    assert "up to 100" in found["change"]
 
 
 def test_a_sample_that_does_not_fit_is_refused_in_one_sentence(optimizer):

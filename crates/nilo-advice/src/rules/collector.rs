@@ -84,16 +84,18 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
     let (asked, steps) = (gc.full_collections_asked?, gc.steps?);
     let spent = share(gc.total_seconds?, gc.wall_seconds?)?;
     let instead = match gc.managed {
-        Some(true) => "remove gc.collect() from the loop: the collector in use does it between steps",
+        Some(true) => {
+            "remove gc.collect() from the loop: the collector in use does it between steps"
+        }
         _ => "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
     };
     collects_too_often(gc).then(|| {
         found("Do not collect all garbage in the training loop", instead)
-        .because(format!(
-            "{asked} full collections were asked for in {steps} steps"
-        ))
-        .because(format!("collections took {} of the time", percent(spent)))
-        .saves(step_time(Some(spent)))
+            .because(format!(
+                "{asked} full collections were asked for in {steps} steps"
+            ))
+            .because(format!("collections took {} of the time", percent(spent)))
+            .saves(step_time(Some(spent)))
     })
 }
 

@@ -77,7 +77,10 @@ fn collector() -> Vec<RuleCase> {
             facts: json!({"gc": {"rank_skew_seconds": 0.1, "step_seconds": 0.4}}),
             says: &["100 ms, 25 % of a step of 400 ms"],
             saves: Some((None, Some(0.2))),
-            silent: vec![json!({"gc": {"rank_skew_seconds": 0.004}})],
+            silent: vec![
+                json!({"gc": {"rank_skew_seconds": 0.004}}),
+                json!({"gc": {"managed": true}}),
+            ],
         },
         RuleCase {
             rule: "collect-under-pressure",
@@ -609,6 +612,7 @@ fn batch() -> Vec<RuleCase> {
             saves: Some((None, None)),
             silent: vec![
                 json!({"batch": {"largest_micro_batch": 4}}),
+                json!({"batch": {"max_micro_batch": 4}}),
                 json!({"batch": {"accumulation": 1}}),
                 json!({"batch": {"micro_batch": 0}}),
             ],
@@ -620,6 +624,11 @@ fn batch() -> Vec<RuleCase> {
             saves: Some((None, None)),
             silent: vec![
                 json!({"batch": {"largest_micro_batch": 7}}),
+                json!({"batch": {"max_micro_batch": 7}}),
+                json!({"batch": {"dataset_samples": 11}}),
+                // A fit of steps of 4 samples says nothing about millions.
+                json!({"batch": {"largest_micro_batch": 33}}),
+                json!({"batch": {"largest_micro_batch": 5_000_000, "max_micro_batch": 16}}),
                 json!({"batch": {"accumulation": 2}}),
                 json!({"batch": {"micro_batch": 0}}),
             ],

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from ..batches.batch_size import NoBatchFits, find_batch_size
+from ..batches.batch_size import MOST, NoBatchFits, find_batch_size
 from ..batches.micro_batches import batch_length
 from ..batches.probes import free_device_bytes
 from ..batches.sample_inputs import declared_sample, resized
+from ..host.free_memory import free_host_bytes
 from ..in_run import tell_optimization
-from ..measuring.accounting import device_of
+from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.level_trace import SMALL, largest_within, step_levels
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import LossFunction, Trial, measure_step
@@ -103,17 +104,27 @@ def largest_batch(
     *,
     loss: LossFunction | None,
     optimizer: torch.optim.Optimizer | None,
-    budget_bytes: int,
+    budget_bytes: int | None,
     verify: bool,
+    host_budget_bytes: int | None = None,
 ) -> dict[str, Any]:
     """The largest batch within a budget: foretold from small steps, or with `verify` found by `find_batch_size`.
 
+    Never more than what is free counts, beside what is held already: of the GPU, or of the host's limit and of `host_budget_bytes`, which is for the whole program.
     The verified search runs the optimizer too; weights and optimizer are afterwards as they were.
     """
     device = device_of(model)
     rows = batch_length(sample)
     if device.type == "cuda":
-        budget_bytes = min(budget_bytes, free_device_bytes(device))
+        free: int | None = free_device_bytes(device)
+    else:
+        free = free_host_bytes(host_budget_bytes)
+        # A step's peak counts these, and they are there already.
+        free = None if free is None else free + tensor_bytes(*Trial(model, sample, loss, optimizer).held())
+    left = [size for size in (budget_bytes, free) if size is not None]
+    if not left:
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "nothing tells how much memory is free; pass budget_bytes"}
+    budget_bytes = min(left)
     if verify:
 
         def step(batch: int, _length: int) -> None:
@@ -130,7 +141,8 @@ def largest_batch(
     found_here = predicted_batch(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), MARGIN * budget_bytes)
     if found_here is None:
         return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; ask for verify_batch=True"}
-    return _batch_row(rows, *found_here, budget_bytes, is_verified=False)
+    largest, bytes_per_sample = found_here
+    return _batch_row(rows, min(largest, MOST), bytes_per_sample, budget_bytes, is_verified=False)
 
 
 def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tuple[int, float] | None:

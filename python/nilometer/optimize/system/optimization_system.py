@@ -188,18 +188,20 @@ class MemoryOptimizationSystem:
         """Everything that makes a training step smaller: the steps of `optimize_model_architecture`, chunked loss, bfloat16 autocast, and the largest batch.
 
         The batch is foretold from small steps on the CPU allocator's or the GPU's figures; `verify_batch=True` runs the steps that prove it.
-        `budget_bytes` is what a step may take; by default what this program may hold.
+        `budget_bytes` is what a step may take; it never takes more than what is free of the GPU, or of what this program may hold.
         """
-        from ..batches.probes import free_device_bytes
-        from ..measuring.accounting import device_of
         from ..model.optimization import largest_batch, optimize_model
 
         require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
         done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True)
-        device = device_of(model)
-        room = free_device_bytes(device) if device.type == "cuda" else self.limit_bytes
         done.batch = largest_batch(
-            model, sample_input, loss=loss, optimizer=optimizer, budget_bytes=budget_bytes or room, verify=verify_batch
+            model,
+            sample_input,
+            loss=loss,
+            optimizer=optimizer,
+            budget_bytes=budget_bytes,
+            verify=verify_batch,
+            host_budget_bytes=self.config.max_memory_bytes,
         )
         self.model_optimizations.append(done)
         return done.as_dict()

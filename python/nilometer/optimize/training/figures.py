@@ -73,13 +73,15 @@ class TrainingFigures:
         self._final_bytes, self._peak_bytes = self._memory()
         self._rows = [optimization_row(outcome) for outcome in self.outcomes]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, dataset: Any) -> dict[str, Any]:
         """For the rules of advice."""
         size = self.sizes[-1][1] if self.sizes else None
         effective = self.config.effective_batch_size or self.config.initial_batch_size
         return {
             "micro_batch": size,
             "accumulation": None if size is None else -(-effective // size),
+            "max_micro_batch": self.config.max_batch_size,
+            "dataset_samples": len(dataset) if hasattr(dataset, "__len__") else None,
             "weighs_by_targets": True,
             "recovered_ooms": self.recoveries or None,
             "recovers_inside_except": False,

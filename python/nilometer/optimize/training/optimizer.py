@@ -131,7 +131,7 @@ class TrainingMemoryOptimizer:
             raise
         finally:
             self._facts = {"model": facts_of_model(model, optimizer, outcomes=figures.outcomes), "torch": torch_facts()}
-            self._facts |= {"batch": figures.facts(), "loader": loader_facts(loader, batch_bytes)}
+            self._facts |= {"batch": figures.facts(loader.dataset), "loader": loader_facts(loader, batch_bytes)}
             figures.end()
             for subject, values in known_facts(self._facts).items():
                 tell_facts(subject, values)
