@@ -39,7 +39,7 @@ def peak_mb(model, sample):
 def test_with_a_sample_the_saving_is_that_of_a_step(optimizer):
     model, sample = blocks(), torch.randn(512, 64)
     before = peak_mb(model, sample)
-    result = optimizer.optimize_model_architecture(model, sample)
+    result = optimizer.optimize_model_architecture(model, sample, keep_all=True)
     assert result["optimizations_applied"] == ["checkpoint plan"] and result["measured_on"] == "sample"
     assert result["memory_before_mb"] == pytest.approx(before, rel=0.01)
     assert result["memory_after_mb"] == pytest.approx(peak_mb(model, sample), rel=0.01)
@@ -47,6 +47,14 @@ def test_with_a_sample_the_saving_is_that_of_a_step(optimizer):
     assert result["model"]["parameter_count"] == sum(parameter.numel() for parameter in model.parameters())
     optimizer.undo()
     assert peak_mb(model, sample) == pytest.approx(before, rel=0.01)
+
+
+def test_a_plan_that_is_on_is_not_recommended(optimizer):
+    model, sample = blocks(), torch.randn(512, 64)
+    optimizer.optimize_model_architecture(model, sample, keep_all=True)
+    facts = optimizer.facts()["model"]
+    assert facts["repeated_blocks"] == 8 and 0 < facts["checkpointed_blocks"] <= 8
+    assert not [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "checkpoint-blocks"]
 
 
 def test_without_a_sample_only_storage_is_looked_at_and_it_says_so(optimizer):
@@ -112,7 +120,7 @@ def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
     ids = torch.randint(3, 100, (8, 32))
     torch_optimizer = torch.optim.AdamW(model.parameters())
     budget = 64 << 20
-    arguments = {"optimizer": torch_optimizer, "budget_bytes": budget}
+    arguments = {"optimizer": torch_optimizer, "budget_bytes": budget, "keep_all": True}
     result = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments)
     assert result["memory_saved_mb"] > 0 and result["optimizations_applied"]
     verified = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments, verify_batch=True)
@@ -167,7 +175,7 @@ def test_a_sample_that_does_not_fit_is_refused_in_one_sentence(optimizer):
 def test_what_was_tried_is_in_the_run_and_in_the_report(optimizer, recorded, tmp_path):
     nilometer.init(name="optimized")
     model, sample = blocks(), torch.randn(512, 64)
-    result = optimizer.optimize_model_architecture(model, sample)
+    result = optimizer.optimize_model_architecture(model, sample, keep_all=True)
     cleanup = optimizer.optimize_memory_usage()
     optimizer.export_optimization_report(tmp_path / "report.md")
     rows = optimizer.get_comprehensive_report()["optimizations"]

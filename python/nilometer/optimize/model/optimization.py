@@ -74,6 +74,7 @@ def optimize_model(
     optimizer: torch.optim.Optimizer | None = None,
     tolerance: bool = False,
     steps: Iterable[ModelStep] = STEPS,
+    keep_all: bool = False,
 ) -> ModelOptimization:
     """Gives back what parameters do not need, then tries the steps on the sample, or on one that the model declares."""
     measured_on = "sample"
@@ -91,7 +92,7 @@ def optimize_model(
     if first.result is None:
         release()
         raise NoBatchFits(f"one step on the sample does not fit into memory ({first.oom}): pass a smaller sample")
-    outcomes = apply_steps(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, steps=steps)
+    outcomes = apply_steps(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, steps=steps, keep_all=keep_all)
     before = first.result.peak_bytes + saved
     after = first.result.peak_bytes - sum(outcome.saved_bytes for outcome in outcomes)
     facts = facts_of_model(model, optimizer, sample=sample, peak_bytes=after, outcomes=outcomes)
@@ -170,16 +171,17 @@ def _storage_row(saving: StorageSaving) -> dict[str, Any]:
 
 
 def optimization_row(outcome: StepOutcome) -> dict[str, Any]:
-    """A step that was tried, for reports."""
+    """A step for reports; one that was not tried or failed has no figures."""
+    known = outcome.has_figures
     return {
         "name": outcome.name,
         "applied": outcome.applied,
         "reason": outcome.reason,
         "tier": outcome.tier.value,
-        "saved_mb": round(outcome.saved_bytes / _MIB, 3),
-        "peak_before_mb": round(outcome.peak_before_bytes / _MIB, 3),
-        "peak_after_mb": round(outcome.peak_after_bytes / _MIB, 3),
-        "seconds_before": outcome.secs_before,
-        "seconds_after": outcome.secs_after,
-        "measured": "peak of a step",
+        "saved_mb": round(outcome.saved_bytes / _MIB, 3) if known else None,
+        "peak_before_mb": round(outcome.peak_before_bytes / _MIB, 3) if known else None,
+        "peak_after_mb": round(outcome.peak_after_bytes / _MIB, 3) if known else None,
+        "seconds_before": outcome.secs_before if known else None,
+        "seconds_after": outcome.secs_after if known else None,
+        "measured": outcome.measured,
     }

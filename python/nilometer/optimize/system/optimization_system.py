@@ -162,16 +162,17 @@ class MemoryOptimizationSystem:
         loss: LossFunction | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         tolerance: bool = False,
+        keep_all: bool = False,
     ) -> dict[str, Any]:
         """Makes a model leaner without changing its results: parameter storage, fused attention, a checkpoint plan.
 
-        Each step is measured on `sample`, a batch (a mapping is passed as keywords, a tuple as arguments), and taken back where it does not help.
+        Each step is measured on `sample`, a batch (a mapping is passed as keywords, a tuple as arguments), and taken back where its saving is not worth its time (see `apply_steps`); `keep_all=True` keeps whatever saves.
         Without one, an input that the model declares is taken (`dummy_inputs`, `example_input_array`); otherwise only parameter storage is looked at.
         `tolerance=True` also tries what changes results by rounding. `undo()` takes the steps back.
         """
         from ..model.optimization import optimize_model
 
-        done = optimize_model(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance)
+        done = optimize_model(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, keep_all=keep_all)
         self.model_optimizations.append(done)
         return done.as_dict()
 
@@ -184,6 +185,7 @@ class MemoryOptimizationSystem:
         optimizer: torch.optim.Optimizer | None = None,
         budget_bytes: int | None = None,
         verify_batch: bool = False,
+        keep_all: bool = False,
     ) -> dict[str, Any]:
         """Everything that makes a training step smaller: the steps of `optimize_model_architecture`, chunked loss, bfloat16 autocast, and the largest batch.
 
@@ -193,7 +195,7 @@ class MemoryOptimizationSystem:
         from ..model.optimization import largest_batch, optimize_model
 
         require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
-        done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True)
+        done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True, keep_all=keep_all)
         done.batch = largest_batch(
             model,
             sample_input,
