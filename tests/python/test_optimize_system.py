@@ -57,7 +57,7 @@ def test_what_is_saved_is_measured(tmp_path):
             second = optimizer.optimize_memory_usage()
         rows = {row["name"]: row["saved_mb"] for row in first["actions"]}
         assert first["memory_saved_mb"] > 150, first
-        assert rows["heap trim"] > 150 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
+        assert rows["heap trim"] > 150 and list(rows) == ["registered objects", "garbage collection", "GPU cache", "heap trim"], rows
         assert abs(first["memory_saved_mb"] - (first["memory_before_mb"] - first["memory_after_mb"])) < 0.01
         assert 0 <= second["memory_saved_mb"] < 20, second
         assert [row["saved_mb"] for row in optimizer.get_comprehensive_report()["optimizations"]] == [first["memory_saved_mb"], second["memory_saved_mb"]]
@@ -182,6 +182,53 @@ def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_pa
         assert "Objects that accumulate" in open("report.md").read()
     """
     run_program(code, tmp_path)
+
+
+def test_loading_is_no_leak_and_growth_beyond_a_baseline_that_was_set_is():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        loaded = bytearray(b"x") * (200 << 20)
+        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
+        assert leak["growth_mb"] > 150 and leak["kind"] == "baseline" and not leak["is_leak"]
+        optimizer.monitor.set_baseline()
+        more = bytearray(b"x") * (200 << 20)
+        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
+        assert leak["growth_mb"] > 150 and leak["is_leak"]
+        del loaded, more
+
+
+def test_a_leak_is_in_alerts_and_recommendations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = nilometer.init(name="leaks")
+    config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
+    kept = []
+    with MemoryOptimizationSystem(config) as optimizer:
+
+        def is_recommended():
+            kept.append(bytearray(b"x") * (256 << 10))
+            run.log({"loss": 1.0})
+            optimizer.step()
+            return any(one["rule"] == "stop-the-leak" for one in optimizer.generate_optimization_recommendations())
+
+        wait_until(is_recommended, "a leak that goes on", 120)
+        assert optimizer.facts()["host"]["leak_bytes_per_second"] > 0
+        wait_until(lambda: is_recommended() and optimizer.monitor.active_alerts(), "the alert", 120)
+        report = optimizer.get_comprehensive_report()
+    assert "memory_leak" in {alert["type"] for alert in report["alerts"]}
+    assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
+    run.finish(0)
+
+
+def test_the_report_of_objects_has_the_same_keys_whatever_is_switched_off():
+    def report(**switches):
+        with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=0.05, **switches)) as optimizer:
+            optimizer.step()
+            return optimizer.get_comprehensive_report()["object_leaks"]
+
+    traced, counted, off = report(), report(enable_memory_profiling=False), report(enable_object_counting=False)
+    assert set(traced) == set(counted) == set(off)
+    assert traced["counted"] == counted["counted"] is not None and counted["steps"] == 1
+    assert off["counted"] is None and off["growing"] == [] and off["steps"] == 0 and off["text"] == "objects are not counted"
+    assert set(traced) == set(MemoryOptimizationSystem(QUIET).get_comprehensive_report()["object_leaks"]), "before its start too"
 
 
 def test_trends_are_named():

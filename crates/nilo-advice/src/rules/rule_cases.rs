@@ -445,7 +445,8 @@ fn torch() -> Vec<RuleCase> {
             facts: json!({"torch": {"graph_tensors_per_step": 1.0, "retained_bytes_per_step": 3.0 * MIB}}),
             says: &[
                 "1.0 tensors with a graph are left by every step",
-                "3.00 MiB a step",
+                "the tensors themselves are 3.00 MiB a step",
+                "what their graphs keep comes on top and is not known",
                 "loss.item()",
             ],
             saves: None,

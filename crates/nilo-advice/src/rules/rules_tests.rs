@@ -269,3 +269,18 @@ fn a_model_on_the_cpu_saves_memory_of_the_machine() {
     facts.model.on_gpu = Some(false);
     assert_eq!(saved(&facts), SavedResource::HostMemory);
 }
+
+#[test]
+fn a_loss_that_is_kept_weighs_as_much_as_its_graph() {
+    let facts = facts_of(
+        &json!({"torch": {"graph_tensors_per_step": 1.0, "retained_bytes_per_step": 4.0, "graph_bytes_per_step": 3e6}}),
+    );
+    let said = rule("detach-losses").apply(&facts).unwrap();
+    assert_eq!(
+        said.evidence[1..],
+        [
+            "the tensors themselves are 4 B a step",
+            "their graphs keep 2.86 MiB a step for a backward pass"
+        ]
+    );
+}

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
     """Everything that was measured so far."""
     config = system.config
-    facts: dict[str, Any] = {"host": host_facts(system.monitor.profiler.read(), system.limit_bytes), "torch": torch_facts()}
+    host = host_facts(system.monitor.profiler.read(), system.limit_bytes) | system.monitor.leak_detector.leak_facts()
+    facts: dict[str, Any] = {"host": host, "torch": torch_facts()}
     if system.collector is not None:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}

@@ -56,7 +56,7 @@ class MemoryOptimizationSystem:
             critical_percent=_percent(config.memory_critical_threshold),
             gpu_warning_percent=_percent(config.gpu_warning_threshold),
             gpu_critical_percent=_percent(config.gpu_critical_threshold),
-            count_objects=config.enable_memory_profiling,
+            count_objects=config.enable_object_counting,
             max_memory_bytes=config.max_memory_bytes,
         )
         self.buffers: BufferManager | None = _buffer_manager(config)
@@ -92,7 +92,8 @@ class MemoryOptimizationSystem:
         self._steps_collector = self._owns_collector
         if config.enable_memory_profiling:
             self.lines.start()
-            self.leaks = ObjectLeaks(top_n=config.profile_top_n, trace_lines=True)
+        if config.enable_object_counting:
+            self.leaks = ObjectLeaks(top_n=config.profile_top_n, trace_lines=config.enable_memory_profiling)
         self.monitor.start_monitoring()
         self._housekeeping = Housekeeping(self.collector, self.buffers, config.monitoring_interval, config.auto_gc_interval)
         self._housekeeping.start()
