@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import sys
+import textwrap
 import threading
 import tracemalloc
 
@@ -383,3 +385,54 @@ def test_nothing_of_it_imports_torch(tmp_path):
         assert "torch" not in sys.modules
     """
     run_program(code, tmp_path)
+
+
+OPTIMIZED = """
+    import threading, numpy, nilometer
+    from nilometer.optimize import GarbageCollector, MemoryOptimizationConfig, MemoryOptimizationSystem
+    from nilometer.optimize.in_run import tell_optimization
+    with MemoryOptimizationSystem(MemoryOptimizationConfig(enable_memory_profiling=False)) as optimizer:
+        for _ in range(20):
+            optimizer.step()
+        optimizer.collector.boundary()
+        optimizer.buffers.put("zeros", numpy.zeros(1000))
+        thread = threading.Thread(target=optimizer.collector.emergency)
+        thread.start()
+        thread.join()
+        tell_optimization("made up", applied=True, before_bytes=2.0, after_bytes=1.0)
+"""
+
+
+def test_a_recorded_program_tells_its_job_without_init(nilo):
+    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(OPTIMIZED))
+    assert done.returncode == 0, done.stderr
+    folder = nilo.run_folder()
+    read = nilometer.read_run(folder)
+    assert not (folder / "runs").exists(), "the job itself is the run"
+    assert [text for _, text in read.marks if text.startswith("emergency cleanup")]
+    assert len(read.series("gc/collections").value) >= 1 and len(read.series("buffer/cache/memory_mb").value) == 1
+    assert [one["name"] for one in read.summary()["optimizations"]] == ["made up"]
+    told = json.loads(nilo("optimize", "job", "--format", "json").stdout)
+    [missing] = [one["missing_facts"] for one in told["not_looked_at"] if one["subject"] == "garbage collection"]
+    assert missing == ["gc.rank_skew_seconds", "host.leak_bytes_per_second"], "what the collector measured was told"
+
+
+def test_what_comes_before_init_goes_to_the_job_and_what_comes_after_to_the_run(nilo):
+    code = OPTIMIZED + """
+    run = nilometer.init(name="inner")
+    marked = threading.Thread(target=lambda: GarbageCollector().emergency())
+    marked.start()
+    marked.join()
+    nilometer.finish()
+    GarbageCollector().emergency()
+    assert nilometer._open_runs.all_open() == []
+    """
+    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
+    [inner] = [path.parent for path in nilo.run_folder().glob("runs/*/run.json")]
+    assert len([text for _, text in nilometer.read_run(inner).marks if text.startswith("emergency")]) == 1
+
+
+def test_a_program_that_nobody_records_makes_no_run(nilo):
+    run_program(OPTIMIZED, nilo.folder)
+    assert not (nilo.folder / ".nilo").exists()
