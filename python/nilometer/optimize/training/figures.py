@@ -130,8 +130,8 @@ def failure_of(error: BaseException) -> dict[str, str | None]:
     frames = traceback.extract_tb(error.__traceback__)
     libraries = (_OUR_FILES, *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
     of_program = [frame for frame in frames if not frame.filename.startswith((*libraries, "<"))]
-    frame = (of_program or frames or [None])[-1]
-    where = None if frame is None else f"{frame.filename}:{frame.lineno} in {frame.name}"
+    innermost = (of_program or frames)[-1:]
+    where = f"{innermost[0].filename}:{innermost[0].lineno} in {innermost[0].name}" if innermost else None
     return {"type": type(error).__name__, "message": str(error), "where": where}
 
 
