@@ -134,7 +134,8 @@ def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
 
 
 def test_the_batch_that_fits_leaves_room_for_what_the_program_holds(monkeypatch):
-    monkeypatch.setattr("nilometer._native.MemoryMonitor", lambda: SimpleNamespace(read=lambda: HELD))
+    monitor = SimpleNamespace(read=lambda: HELD)
+    monkeypatch.setattr("nilometer.optimize.host.free_memory._native", SimpleNamespace(MemoryMonitor=lambda: monitor))
     model, sample = nn.Linear(1 << 20, 1), torch.randn(4, 1 << 20)
     config = MemoryOptimizationConfig(max_memory_usage_gb=1.5, enable_memory_profiling=False)
     batch = MemoryOptimizationSystem(config).optimize_training_pipeline(model, sample)["batch_size"]
