@@ -40,6 +40,14 @@ def add(run: Run, *, beside: bool = False) -> None:
     _note_current()
 
 
+def add_for_main_thread(run: Run) -> None:
+    """As if the main thread had opened it: no thread of ours holds on to it once that begins another."""
+    run._opened_by, run._is_beside = os.getpid(), False
+    run._thread, run._task = threading.main_thread(), None
+    _open.append(run)
+    _note_current()
+
+
 def remove(run: Run) -> None:
     """A run has ended. Processes that are started from here on join the one that is still open, or what was around it."""
     global _last_finished

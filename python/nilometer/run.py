@@ -456,6 +456,32 @@ def active_run() -> Run | None:
     return current_run() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
 
 
+def joined_run() -> Run | None:
+    """The current run, or the job that this process was started under. Never begins one: None where nobody records, after the job's end, and after the program has finished its run.
+
+    For what is measured beside the program's own logging, from whatever thread: the job is joined for the main thread, whose `init()` takes its place.
+    """
+    run = _open_runs.current()
+    if run is not None:
+        return run
+    path = os.environ.get("NILO_RUN_DIR")
+    if not path or _is_disabled():
+        return None
+    with _open_runs.lock:
+        run = _open_runs.current()
+        if run is not None or _open_runs.last_finished() is not None or _native.run_is_abandoned(path):
+            return run
+        try:
+            run = Run(path)
+        except OSError as error:
+            report(f"cannot join the run of NILO_RUN_DIR: {error}")
+            return None
+        run._is_implicit = True
+        _open_runs.add_for_main_thread(run)
+        _watch_end()
+        return run
+
+
 def current_step() -> int | None:
     """The step that the current run has come to; none is made or joined for it."""
     run = _open_runs.current()

@@ -6,7 +6,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+import nilometer
 from nilometer.optimize import Tier, apply_steps, chunked_cross_entropy
+from nilometer.optimize.model.optimization import optimization_row
 from nilometer.optimize.model.steps import AUTOCAST, CHECKPOINTS, CHUNKED_LOSS, SDPA, ZERO_GRAD, ModelStep
 
 
@@ -24,8 +26,8 @@ def llama(attention="sdpa", vocabulary=2000):
     return LlamaForCausalLM(config).train(), {"input_ids": ids, "labels": ids}
 
 
-def one(model, sample, step, **options):
-    (outcome,) = apply_steps(model, sample, steps=[step], **options)[:1]
+def one(model, sample, step, keep_all=True, **options):
+    (outcome,) = apply_steps(model, sample, steps=[step], keep_all=keep_all, **options)[:1]
     return outcome
 
 
@@ -164,7 +166,7 @@ def test_a_step_that_breaks_the_model_is_taken_back():
 
     model = nn.Linear(4, 4)
     outcome = one(model, torch.randn(2, 4), ModelStep("breaks", Tier.SAFE, breaks))
-    assert not outcome.applied and "ZeroDivisionError" in outcome.reason
+    assert not outcome.applied and "ZeroDivisionError" in outcome.reason and outcome.measured == "failed"
     assert "forward" not in vars(model)
 
 
@@ -173,7 +175,7 @@ def test_steps_add_up_and_come_off_in_reverse():
     optimizer = torch.optim.AdamW(model.parameters())
     gradients = loss_and_gradients(model, sample)[1]
     model.zero_grad(set_to_none=True)
-    outcomes = apply_steps(model, sample, optimizer=optimizer, tolerance=True)
+    outcomes = apply_steps(model, sample, optimizer=optimizer, tolerance=True, keep_all=True)
     applied = [outcome for outcome in outcomes if outcome.applied]
     assert {outcome.name for outcome in applied} >= {SDPA.name, CHUNKED_LOSS.name, CHECKPOINTS.name}
     assert applied[-1].peak_after_bytes < 0.6 * applied[0].peak_before_bytes
@@ -207,6 +209,85 @@ def test_models_without_a_language_head_have_no_chunked_loss():
     assert "not that of a causal language model" in outcome.reason
 
 
+def frees(mib):
+    """A step that keeps less by so many MiB of what the model holds over a step."""
+
+    def apply(trial):
+        held = trial.model.held
+        trial.model.held = held[: len(held) - (mib << 18)]
+        return lambda: setattr(trial.model, "held", held)
+
+    return ModelStep("frees", Tier.SAFE, apply)
+
+
+class Holder(nn.Module):
+    """A step makes a tensor as large as `held`, 40 MiB, beside a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.held = torch.zeros(0).new_empty(40 << 18, device="meta")
+
+    def forward(self, x):
+        made = torch.zeros(self.held.shape)
+        return (self.weight * x).sum() + made[0]
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Steps take the times that a test says, one a measurement."""
+    times = []
+    monkeypatch.setattr("nilometer.optimize.measuring.trial._timed", lambda trial: times.pop(0))
+    return times
+
+
+@pytest.mark.parametrize(
+    ("mib", "after", "reason"),
+    [
+        (10, 1.2, ""),
+        (10, 1.3, "not worth it: it saves 10.00 MiB (25.0%) of the peak and takes 30% more time"),
+        (3, 1.14, ""),
+        (3, 1.16, "not worth it: it saves 3.00 MiB (7.5%) of the peak and takes 16% more time"),
+        (1, 0.5, "not worth it: it saves 1.00 MiB (2.5%) of the peak and takes 50% less time"),
+    ],
+)
+def test_a_step_is_kept_where_its_saving_is_worth_its_time(timed, mib, after, reason):
+    model = Holder()
+    timed += [1.0, after]
+    outcome = one(model, torch.ones(4), frees(mib), keep_all=False)
+    assert (outcome.applied, outcome.reason) == (not reason, reason)
+    assert len(model.held) == ((40 - mib) << 18 if outcome.applied else 40 << 18)
+    assert outcome.peak_before_bytes - outcome.peak_after_bytes == mib << 20 and outcome.secs_after == after
+    timed += [1.0, after]
+    assert one(model, torch.ones(4), frees(mib)).applied, "it was asked for"
+
+
+def test_kilobytes_are_not_worth_a_change(timed):
+    timed += [1.0] * 8
+    blocks = [nn.Sequential(nn.Linear(8, 64), nn.GELU(), nn.Linear(64, 8)) for _ in range(8)]
+    outcome = one(nn.Sequential(*blocks), torch.randn(64, 8), CHECKPOINTS, keep_all=False)
+    assert not outcome.applied and outcome.reason.startswith("not worth it: it saves 0.")
+
+
+def test_with_a_budget_a_step_is_kept_where_it_is_needed(timed):
+    model = Holder()
+    timed += [1.0, 5.0, 5.0, 5.1]
+    needed, further = apply_steps(model, torch.ones(4), steps=[frees(1), frees(10)], budget_bytes=(39 << 20) + 1024)
+    assert needed.applied and needed.saved_bytes == 1 << 20, "slow, and needed"
+    assert not further.applied and further.reason.endswith("takes 2% more time, and the peak is within the budget already")
+
+
+def test_what_was_refused_was_not_tried_and_has_no_figures(recorded):
+    nilometer.init(name="refused")
+    outcome = one(nn.Linear(4, 4), torch.randn(2, 4), SDPA)
+    assert not outcome.has_figures and outcome.peak_before_bytes == outcome.secs_before == 0
+    row = optimization_row(outcome)
+    assert row["measured"] == "not tried" and "chosen by name" in row["reason"]
+    assert {row[key] for key in ("saved_mb", "peak_before_mb", "peak_after_mb", "seconds_before", "seconds_after")} == {None}
+    one(nn.Linear(4, 4), torch.randn(2, 4), ModelStep("idle", Tier.SAFE, lambda trial: lambda: None))
+    assert [tried["name"] for tried in recorded().summary()["optimizations"]] == ["idle"]
+
+
 @pytest.mark.parametrize("module", ["measuring.accounting", "checkpoints.checkpointing", "model.chunked_loss", "model.steps"])
 def test_the_examples_are_right(module):
     import doctest
@@ -219,7 +300,7 @@ def test_the_examples_are_right(module):
 def test_checkpoints_come_on_top_of_autocast_where_blocks_hand_on_half_precision():
     torch.manual_seed(6)
     blocks = [nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)]
-    outcomes = apply_steps(nn.Sequential(*blocks), torch.randn(512, 64), tolerance=True, steps=[AUTOCAST, CHECKPOINTS])
+    outcomes = apply_steps(nn.Sequential(*blocks), torch.randn(512, 64), tolerance=True, keep_all=True, steps=[AUTOCAST, CHECKPOINTS])
     assert [(outcome.name, outcome.applied) for outcome in outcomes] == [("bfloat16 autocast", True), ("checkpoint plan", True)], outcomes
     assert outcomes[1].peak_after_bytes < outcomes[0].peak_after_bytes < outcomes[0].peak_before_bytes
 
@@ -231,5 +312,5 @@ def test_a_loss_that_is_computed_from_the_output_is_computed_in_32_bits():
         seen.append(output.dtype)
         return output.square().mean()
 
-    [outcome] = apply_steps(nn.Linear(64, 512), torch.randn(512, 64), loss=loss, tolerance=True, steps=[AUTOCAST])
+    [outcome] = apply_steps(nn.Linear(64, 512), torch.randn(512, 64), loss=loss, tolerance=True, keep_all=True, steps=[AUTOCAST])
     assert set(seen) == {torch.float32} and outcome.loss_error < 1e-2

@@ -1,5 +1,7 @@
 """Models in the memory optimization system: every saving is measured, results stay what they were, and everything can be undone."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tiny import language_model
@@ -37,7 +39,7 @@ def peak_mb(model, sample):
 def test_with_a_sample_the_saving_is_that_of_a_step(optimizer):
     model, sample = blocks(), torch.randn(512, 64)
     before = peak_mb(model, sample)
-    result = optimizer.optimize_model_architecture(model, sample)
+    result = optimizer.optimize_model_architecture(model, sample, keep_all=True)
     assert result["optimizations_applied"] == ["checkpoint plan"] and result["measured_on"] == "sample"
     assert result["memory_before_mb"] == pytest.approx(before, rel=0.01)
     assert result["memory_after_mb"] == pytest.approx(peak_mb(model, sample), rel=0.01)
@@ -45,6 +47,14 @@ def test_with_a_sample_the_saving_is_that_of_a_step(optimizer):
     assert result["model"]["parameter_count"] == sum(parameter.numel() for parameter in model.parameters())
     optimizer.undo()
     assert peak_mb(model, sample) == pytest.approx(before, rel=0.01)
+
+
+def test_a_plan_that_is_on_is_not_recommended(optimizer):
+    model, sample = blocks(), torch.randn(512, 64)
+    optimizer.optimize_model_architecture(model, sample, keep_all=True)
+    facts = optimizer.facts()["model"]
+    assert facts["repeated_blocks"] == 8 and 0 < facts["checkpointed_blocks"] <= 8
+    assert not [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "checkpoint-blocks"]
 
 
 def test_without_a_sample_only_storage_is_looked_at_and_it_says_so(optimizer):
@@ -110,7 +120,7 @@ def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
     ids = torch.randint(3, 100, (8, 32))
     torch_optimizer = torch.optim.AdamW(model.parameters())
     budget = 64 << 20
-    arguments = {"optimizer": torch_optimizer, "budget_bytes": budget}
+    arguments = {"optimizer": torch_optimizer, "budget_bytes": budget, "keep_all": True}
     result = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments)
     assert result["memory_saved_mb"] > 0 and result["optimizations_applied"]
     verified = optimizer.optimize_training_pipeline(model, {"input_ids": ids, "labels": ids}, **arguments, verify_batch=True)
@@ -123,6 +133,40 @@ def test_the_training_pipeline_finds_the_batch_that_fits(optimizer):
     optimizer.undo()
 
 
+def test_the_batch_that_fits_leaves_room_for_what_the_program_holds(monkeypatch):
+    monitor = SimpleNamespace(read=lambda: HELD)
+    monkeypatch.setattr("nilometer.optimize.host.free_memory._native", SimpleNamespace(MemoryMonitor=lambda: monitor))
+    model, sample = nn.Linear(1 << 20, 1), torch.randn(4, 1 << 20)
+    config = MemoryOptimizationConfig(max_memory_usage_gb=1.5, enable_memory_profiling=False)
+    batch = MemoryOptimizationSystem(config).optimize_training_pipeline(model, sample)["batch_size"]
+    # Of 1.5 GiB, 1 GiB is held, 20 MiB of it by the model and the sample.
+    assert batch["budget_mb"] == pytest.approx(512 + 20, abs=1)
+    # A sample takes 4 MiB; gradients and some of the room are left for others.
+    assert 100 < batch["largest"] < 132
+    of_limit = MemoryOptimizationSystem(QUIET).optimize_training_pipeline(model, sample)["batch_size"]
+    assert of_limit["budget_mb"] == pytest.approx(1024 + 20, abs=1), "2 GiB is the limit in force"
+
+
+HELD = {
+    "memory_bytes": 1 << 30,
+    "limit_bytes": 2 << 30,
+    "limit_source": "a cgroup",
+    "available_bytes": 100 << 30,
+    "children_bytes": 0,
+}
+
+
+def test_a_batch_of_millions_is_not_recommended(optimizer):
+    result = optimizer.optimize_training_pipeline(nn.Linear(4, 1), torch.randn(16, 4))
+    assert 8 * 16 < result["batch_size"]["largest"] <= 65_535
+    batch = optimizer.facts()["batch"]
+    assert (batch["micro_batch"], batch["measured_micro_batch"]) == (16, 16)
+    assert not [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "use-free-memory"]
+    optimizer.model_optimizations[-1].batch |= {"largest": 100}
+    [found] = [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "use-free-memory"]
+    assert "up to 100" in found["change"]
+
+
 def test_a_sample_that_does_not_fit_is_refused_in_one_sentence(optimizer):
     meter = TensorMeter(limit_bytes=4 << 20)
     with meter, pytest.raises(nilometer.optimize.NoBatchFits, match="pass a smaller sample"):
@@ -132,7 +176,7 @@ def test_a_sample_that_does_not_fit_is_refused_in_one_sentence(optimizer):
 def test_what_was_tried_is_in_the_run_and_in_the_report(optimizer, recorded, tmp_path):
     nilometer.init(name="optimized")
     model, sample = blocks(), torch.randn(512, 64)
-    result = optimizer.optimize_model_architecture(model, sample)
+    result = optimizer.optimize_model_architecture(model, sample, keep_all=True)
     cleanup = optimizer.optimize_memory_usage()
     optimizer.export_optimization_report(tmp_path / "report.md")
     rows = optimizer.get_comprehensive_report()["optimizations"]

@@ -8,6 +8,7 @@ import torch
 import nilometer
 from nilometer import _native
 from nilometer.optimize import GarbageCollector, ObjectLeaks
+from nilometer.optimize.live_facts import recommendations
 
 HISTORY = []
 
@@ -47,6 +48,28 @@ def test_losses_that_keep_their_graph(leaks, model):
     assert leaks.facts()["torch"]["graph_tensors_per_step"] == pytest.approx(1.0)
 
 
+def test_what_a_graph_keeps_is_measured_until_a_backward_pass_gives_it_back(leaks, model):
+    def evaluate(loss):
+        HISTORY.append(loss)
+
+    for _ in range(60):
+        evaluate(model(torch.randn(1000, 16)).square().mean())
+        leaks.step()
+    report = leaks.report()
+    # Inputs, what ReLU gives and what is squared: 1000 rows of 16, 16 and 1.
+    assert 1000 * (16 + 16 + 1) * 4 <= report.graph_bytes_per_step < 1000 * (16 + 16 + 16 + 2) * 4
+    assert "for a backward pass" in str(report)
+    said = [one for one in recommendations(leaks.facts()) if one["rule"] == "detach-losses"]
+    assert any("their graphs keep" in evidence for evidence in said[0]["evidence"])
+    HISTORY.clear()
+    after = ObjectLeaks(every_steps=5)
+    after.time_share = float("inf")
+    trained = train(model, after, HISTORY.append)
+    assert trained.graph_tensors_per_step > 0 and not trained.graph_bytes_per_step
+    said = [one for one in recommendations(after.facts()) if one["rule"] == "detach-losses"]
+    assert "what their graphs keep comes on top and is not known" in said[0]["evidence"]
+
+
 def test_a_sum_of_losses_that_keeps_all_their_graphs(leaks, model):
     total = [0.0]
 
@@ -66,7 +89,7 @@ def test_a_loop_that_keeps_numbers_accumulates_no_tensors(leaks, model, keep):
     assert report.is_established
     assert not [one for one in report.growing if one.is_tensor]
     assert report.retained_bytes_per_step == report.graph_tensors_per_step == report.graph_nodes_per_step == 0
-    assert leaks.facts() == {"torch": {"retained_bytes_per_step": None, "graph_tensors_per_step": None}}
+    assert leaks.facts() == {"torch": {"retained_bytes_per_step": None, "graph_tensors_per_step": None, "graph_bytes_per_step": None}}
 
 
 def test_outputs_that_accumulate_are_counted_in_bytes(leaks, model):

@@ -116,7 +116,26 @@ def test_memory_that_no_batch_fits_into_is_refused_and_reported(tmp_path):
         with pytest.raises(NoBatchFits, match="8 is the least"):
             training.optimize_training_loop(model, labelled(), torch.optim.SGD(model.parameters()), 1, nn.CrossEntropyLoss(), meter=meter)
         report = training.export_report(tmp_path / "report.md")
-    assert "8 is the least" in report["trainings"][0]["failure"] and "Failed: " in (tmp_path / "report.md").read_text()
+    failure = report["trainings"][0]["failure"]
+    assert failure["type"] == "NoBatchFits" and "8 is the least" in failure["message"]
+    assert "Failed: NoBatchFits: " in (tmp_path / "report.md").read_text()
+
+
+def test_what_ended_a_training_is_in_its_report():
+    def loss_fn(output, target):
+        if target.sum() >= 0:
+            raise KeyError("no such class")
+
+    with TrainingMemoryOptimizer(TrainingMemoryConfig(**PLAIN)) as training:
+        model = blocks()
+        with pytest.raises(KeyError):
+            training.optimize_training_loop(model, labelled(), torch.optim.SGD(model.parameters()), 1, loss_fn)
+        good = nn.Linear(64, 10)
+        results = training.optimize_training_loop(good, labelled(), torch.optim.SGD(good.parameters()), 1, nn.CrossEntropyLoss())
+        failed, fine = training.get_optimization_report()["trainings"]
+    assert (failed["failure"]["type"], failed["failure"]["message"]) == ("KeyError", "'no such class'")
+    assert failed["failure"]["where"].startswith(f"{__file__}:") and failed["failure"]["where"].endswith(" in loss_fn")
+    assert fine["failure"] is results["failure"] is None
 
 
 def test_a_larger_effective_batch_runs_in_micro_batches_that_grow():
@@ -130,7 +149,13 @@ def test_a_larger_effective_batch_runs_in_micro_batches_that_grow():
         torch.testing.assert_close(a, b, atol=2e-3, rtol=2e-2)
 
 
-def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off_at_the_end():
+@pytest.fixture
+def equally_fast(monkeypatch):
+    """Every step takes the same time, however busy the machine is."""
+    monkeypatch.setattr("nilometer.optimize.measuring.trial._timed", lambda trial: 1.0)
+
+
+def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off_at_the_end(equally_fast):
     model = blocks(count=8)
     config = TrainingMemoryConfig(initial_batch_size=512, num_workers=0)
     results = trained(model, labelled(1024), config, rate=1e-3)
@@ -141,15 +166,28 @@ def test_checkpoints_and_precision_are_measured_on_the_first_batch_and_taken_off
     assert results["epoch_losses"][1] < results["epoch_losses"][0]
 
 
-def test_blocks_that_differ_are_checkpointed_in_segments():
+def test_what_is_slow_is_kept_only_where_memory_is_short(monkeypatch):
+    times = iter(range(1, 1000))
+    monkeypatch.setattr("nilometer.optimize.measuring.trial._timed", lambda trial: float(2 ** next(times)))
+    config = TrainingMemoryConfig(initial_batch_size=512, num_workers=0, enable_mixed_precision=False)
+    with_room = trained(blocks(count=8), labelled(512), config, num_epochs=1)
+    assert with_room["optimizations_applied"] == [] and "not worth it" in with_room["optimizations"][0]["reason"]
+    model = blocks(count=8)
+    meter = TensorMeter(limit_bytes=10 << 20)
+    meter.adopt(list(model.parameters()))
+    short = trained(model, labelled(512), config, num_epochs=1, meter=meter)
+    assert short["optimizations_applied"] == ["checkpoint plan"], short["optimizations"]
+
+
+def test_blocks_that_differ_are_checkpointed_in_segments(equally_fast):
     torch.manual_seed(4)
     parts = [nn.Linear(32, 512), nn.GELU(), nn.Linear(512, 384), nn.Tanh(), nn.Dropout(0.2), nn.Linear(384, 256), nn.ReLU(), nn.Linear(256, 10)]
-    config = TrainingMemoryConfig(initial_batch_size=256, checkpoint_segments=3, num_workers=0, enable_mixed_precision=False, shuffle=False)
-    results = trained(nn.Sequential(*parts), labelled(256, width=32), config, num_epochs=1)
+    config = TrainingMemoryConfig(initial_batch_size=1024, max_batch_size=1024, checkpoint_segments=3, num_workers=0, enable_mixed_precision=False, shuffle=False)
+    results = trained(nn.Sequential(*parts), labelled(1024, width=32), config, num_epochs=1)
     assert results["optimizations_applied"] == ["checkpoint plan"], results["optimizations"]
     model = nn.Sequential(nn.Linear(32, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, 10))
     with pytest.warns(nilometer.NilometerWarning, match="batch normalization"):
-        results = trained(model, labelled(256, width=32), config, num_epochs=1)
+        results = trained(model, labelled(1024, width=32), config, num_epochs=1)
     assert results["optimizations_applied"] == [] and "batch normalization" in results["optimizations"][0]["reason"]
 
 

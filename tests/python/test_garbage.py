@@ -16,6 +16,7 @@ import nilometer
 from nilometer import NilometerError, _native
 from nilometer.optimize import GarbageCollector
 from nilometer.optimize.host import garbage, memory_pressure, process_heap
+from nilometer.optimize.live_facts import recommendations
 
 MIB = 1 << 20
 
@@ -125,11 +126,11 @@ def test_where_nothing_is_left_behind_collections_become_rare():
         collector._young_ration = AlwaysAllows()
         for _ in range(10 + 64):
             collector.step()
-        quiet = collector.stats()["own"] - 1  # without that of the warm-up
+        quiet = collector.stats()["own"]
         for _ in range(64):
             Cycle.leave()
             collector.step()
-        busy = collector.stats()["own"] - 1 - quiet
+        busy = collector.stats()["own"] - quiet
     assert 4 <= quiet <= 16 and busy >= 40
 
 
@@ -193,7 +194,7 @@ def test_a_limit_that_is_near_brings_a_full_collection():
 
         def happened():
             collector.step()
-            return collector.stats()["collections"][2] > before + 1  # one belongs to the warm-up
+            return collector.stats()["collections"][2] > before
 
         wait_until(happened, "a full collection under pressure")
         full = collector.stats()["collections"][2]
@@ -268,6 +269,39 @@ def test_pauses_are_those_of_the_collections():
     # After its end it counts no more.
     gc.collect()
     assert collector.stats() == stats | {"time_share": stats["time_share"]}
+
+
+def test_what_is_collected_to_begin_with_is_no_pause_of_the_loop():
+    with GarbageCollector(every_steps=1_000_000, max_time_share=0.0001) as collector:
+        at_the_start = collector.stats()["startup_seconds"]
+        for _ in range(9):
+            collector.step()
+        frozen = gc.get_freeze_count()
+        made = [[] for _ in range(1000)]
+        collector.step()
+        assert gc.get_freeze_count() >= frozen + len(made)  # the warm-up's collection took place
+        stats, facts = collector.stats(), collector.facts()["gc"]
+        # A first epoch that ends here has nothing new to look at.
+        collector.boundary()
+        assert collector.stats()["collections"][2] == 0
+    assert stats["startup_seconds"] > at_the_start > 0
+    assert (stats["pause_count"], stats["own"], stats["time_share"], stats["pause_max_seconds"]) == (0, 0, 0.0, 0.0)
+    assert facts["total_seconds"] == facts["longest_pause_seconds"] == 0.0
+    assert collector.stats()["own"] == 0
+
+
+def test_a_collector_that_was_in_use_is_not_recommended():
+    collector = GarbageCollector()
+    assert not collector.facts()["gc"]["managed"]
+    with collector:
+        collector._pauses.total_secs = collector._pauses.longest_secs = 1000.0
+        for _ in range(20):
+            collector.step()
+    facts = collector.facts()
+    assert facts["gc"]["managed"]
+    assert recommendations({"gc": facts["gc"] | {"rank_skew_seconds": 1000.0}}) == []
+    named = recommendations({"gc": facts["gc"] | {"managed": False, "rank_skew_seconds": 1000.0}})
+    assert {one["rule"] for one in named} == {"schedule-collections", "raise-collection-thresholds", "collect-on-the-same-step"}
 
 
 def test_only_one_collector_at_a_time():
@@ -452,7 +486,7 @@ def test_facts_are_those_that_the_rules_know():
     assert {subject: set(values) - known[subject] for subject, values in facts.items()} == {"gc": set(), "host": set()}
     assert facts["gc"]["managed"] and facts["gc"]["steps"] == 20 and facts["gc"]["full_collections_asked"] == 1
     assert 0 < facts["gc"]["step_seconds"] and facts["gc"]["longest_pause_seconds"] <= facts["gc"]["total_seconds"]
-    assert not collector.facts()["gc"]["managed"]
+    assert collector.facts()["gc"]["managed"], "its figures are of the time in which it collected"
     json.loads(_native.recommendations(json.dumps(facts)))
 
 

@@ -265,3 +265,15 @@ def test_uncollected_garbage_is_named_by_its_type_alone(leaks):
         gc.enable()
         gc.collect()
     assert named(report, "Record")[0].holder is None
+
+
+def test_the_share_of_time_is_a_share_whoever_looks_and_when():
+    leaks = ObjectLeaks(every_steps=1)
+    leaks.time_share = float("inf")
+    assert 0 <= leaks.report().time_share <= 1, "before the first step"
+    for _ in range(3):
+        leaks.step()
+        assert 0 < leaks.report().time_share <= 1
+    # As if several threads had looked for longer than there was time.
+    leaks._sampling_secs = 1e6
+    assert leaks.report().time_share == 1

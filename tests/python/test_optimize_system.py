@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import sys
+import textwrap
 import threading
 import tracemalloc
 
@@ -57,7 +59,7 @@ def test_what_is_saved_is_measured(tmp_path):
             second = optimizer.optimize_memory_usage()
         rows = {row["name"]: row["saved_mb"] for row in first["actions"]}
         assert first["memory_saved_mb"] > 150, first
-        assert rows["heap trim"] > 150 and list(rows) == ["garbage collection", "GPU cache", "heap trim"], rows
+        assert rows["heap trim"] > 150 and list(rows) == ["registered objects", "garbage collection", "GPU cache", "heap trim"], rows
         assert abs(first["memory_saved_mb"] - (first["memory_before_mb"] - first["memory_after_mb"])) < 0.01
         assert 0 <= second["memory_saved_mb"] < 20, second
         assert [row["saved_mb"] for row in optimizer.get_comprehensive_report()["optimizations"]] == [first["memory_saved_mb"], second["memory_saved_mb"]]
@@ -182,6 +184,53 @@ def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_pa
         assert "Objects that accumulate" in open("report.md").read()
     """
     run_program(code, tmp_path)
+
+
+def test_loading_is_no_leak_and_growth_beyond_a_baseline_that_was_set_is():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        loaded = bytearray(b"x") * (200 << 20)
+        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
+        assert leak["growth_mb"] > 150 and leak["kind"] == "baseline" and not leak["is_leak"]
+        optimizer.monitor.set_baseline()
+        more = bytearray(b"x") * (200 << 20)
+        [leak] = optimizer.get_comprehensive_report()["memory_leaks"]
+        assert leak["growth_mb"] > 150 and leak["is_leak"]
+        del loaded, more
+
+
+def test_a_leak_is_in_alerts_and_recommendations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = nilometer.init(name="leaks")
+    config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
+    kept = []
+    with MemoryOptimizationSystem(config) as optimizer:
+
+        def is_recommended():
+            kept.append(bytearray(b"x") * (256 << 10))
+            run.log({"loss": 1.0})
+            optimizer.step()
+            return any(one["rule"] == "stop-the-leak" for one in optimizer.generate_optimization_recommendations())
+
+        wait_until(is_recommended, "a leak that goes on", 120)
+        assert optimizer.facts()["host"]["leak_bytes_per_second"] > 0
+        wait_until(lambda: is_recommended() and optimizer.monitor.active_alerts(), "the alert", 120)
+        report = optimizer.get_comprehensive_report()
+    assert "memory_leak" in {alert["type"] for alert in report["alerts"]}
+    assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
+    run.finish(0)
+
+
+def test_the_report_of_objects_has_the_same_keys_whatever_is_switched_off():
+    def report(**switches):
+        with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=0.05, **switches)) as optimizer:
+            optimizer.step()
+            return optimizer.get_comprehensive_report()["object_leaks"]
+
+    traced, counted, off = report(), report(enable_memory_profiling=False), report(enable_object_counting=False)
+    assert set(traced) == set(counted) == set(off)
+    assert traced["counted"] == counted["counted"] is not None and counted["steps"] == 1
+    assert off["counted"] is None and off["growing"] == [] and off["steps"] == 0 and off["text"] == "objects are not counted"
+    assert set(traced) == set(MemoryOptimizationSystem(QUIET).get_comprehensive_report()["object_leaks"]), "before its start too"
 
 
 def test_trends_are_named():
@@ -336,3 +385,54 @@ def test_nothing_of_it_imports_torch(tmp_path):
         assert "torch" not in sys.modules
     """
     run_program(code, tmp_path)
+
+
+OPTIMIZED = """
+    import threading, numpy, nilometer
+    from nilometer.optimize import GarbageCollector, MemoryOptimizationConfig, MemoryOptimizationSystem
+    from nilometer.optimize.in_run import tell_optimization
+    with MemoryOptimizationSystem(MemoryOptimizationConfig(enable_memory_profiling=False)) as optimizer:
+        for _ in range(20):
+            optimizer.step()
+        optimizer.collector.boundary()
+        optimizer.buffers.put("zeros", numpy.zeros(1000))
+        thread = threading.Thread(target=optimizer.collector.emergency)
+        thread.start()
+        thread.join()
+        tell_optimization("made up", applied=True, before_bytes=2.0, after_bytes=1.0)
+"""
+
+
+def test_a_recorded_program_tells_its_job_without_init(nilo):
+    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(OPTIMIZED))
+    assert done.returncode == 0, done.stderr
+    folder = nilo.run_folder()
+    read = nilometer.read_run(folder)
+    assert not (folder / "runs").exists(), "the job itself is the run"
+    assert [text for _, text in read.marks if text.startswith("emergency cleanup")]
+    assert len(read.series("gc/collections").value) >= 1 and len(read.series("buffer/cache/memory_mb").value) == 1
+    assert [one["name"] for one in read.summary()["optimizations"]] == ["made up"]
+    told = json.loads(nilo("optimize", "job", "--format", "json").stdout)
+    [missing] = [one["missing_facts"] for one in told["not_looked_at"] if one["subject"] == "garbage collection"]
+    assert missing == ["gc.rank_skew_seconds", "host.leak_bytes_per_second"], "what the collector measured was told"
+
+
+def test_what_comes_before_init_goes_to_the_job_and_what_comes_after_to_the_run(nilo):
+    code = OPTIMIZED + """
+    run = nilometer.init(name="inner")
+    marked = threading.Thread(target=lambda: GarbageCollector().emergency())
+    marked.start()
+    marked.join()
+    nilometer.finish()
+    GarbageCollector().emergency()
+    assert nilometer._open_runs.all_open() == []
+    """
+    done = nilo("run", "--name", "job", "--", sys.executable, "-c", textwrap.dedent(code))
+    assert done.returncode == 0, done.stderr
+    [inner] = [path.parent for path in nilo.run_folder().glob("runs/*/run.json")]
+    assert len([text for _, text in nilometer.read_run(inner).marks if text.startswith("emergency")]) == 1
+
+
+def test_a_program_that_nobody_records_makes_no_run(nilo):
+    run_program(OPTIMIZED, nilo.folder)
+    assert not (nilo.folder / ".nilo").exists()

@@ -26,6 +26,7 @@ class LeakDetector(Watcher):
     """Finds memory that is kept: more than at the baseline, or more and more.
 
     `set_baseline()` after warm-up, then `check()` whenever you like, tells what grew by more than `threshold_mb`.
+    Beyond the level at the start of monitoring lies every model that is loaded: without a baseline that somebody set, only a trend is a leak.
     While monitoring (and with every `check()`) it also follows the trend, as `nilo leak` does: a rise that lasts and gives nothing back is a leak
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
     within `warm_up_secs` of the start or the baseline, and before fifty logged steps, it is called growth only.
@@ -78,6 +79,7 @@ class LeakDetector(Watcher):
     def _join(self, sampler: Sampler) -> None:
         self._watch = _native.LeakWatch(sampler.monitor, self.warm_up_secs, self._wants_host)
         self._baseline: dict[str, int] | None = None
+        self._is_chosen = False
         self._objects: collections.Counter[str] | None = None
         # Devices that were told to have grown beyond the baseline.
         self._told: set[str] = set()
@@ -86,6 +88,7 @@ class LeakDetector(Watcher):
         """Takes the present level as the one that should stay; trends begin here too."""
         gc.collect()
         self._set_baseline(self.read())
+        self._is_chosen = True
 
     def _set_baseline(self, readings: list[DeviceReading]) -> None:
         objects = count_by_name() if self.counts_objects else None
@@ -93,6 +96,7 @@ class LeakDetector(Watcher):
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
             self._told.clear()
+            self._is_chosen = False
             self._watch.restart()
 
     def start_monitoring(self) -> None:
@@ -113,6 +117,14 @@ class LeakDetector(Watcher):
         with self._lock:
             growth = self._growth(readings)
             return [self._report(reading, growth, objects) for reading in readings]
+
+    def leak_facts(self) -> dict[str, Any]:
+        """The leak of this program's processes as the rules of advice take it under `host`, judged as that of a recorded run; empty where there is none."""
+        self._own_sampler()
+        readings = self.read()
+        with self._lock:
+            found = self._watch.leak_of_program(readings, current_step())
+        return {} if found is None else {"leak_bytes_per_second": found[0], "leak_may_be_loading": found[1]}
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         found = self._watch.look(readings, current_step())
@@ -148,7 +160,7 @@ class LeakDetector(Watcher):
         baseline, threshold = self._begin(reading), self.threshold_bytes
         said = growth.get(reading.device)
         if said is None:
-            return LeakReport(reading.device, baseline, _held(reading), threshold, objects)
+            return LeakReport(reading.device, baseline, _held(reading), threshold, objects, baseline_was_set=self._is_chosen)
         mb_per_minute = said["bytes_per_sec"] * 60 / _MB
         return LeakReport(
             reading.device,
@@ -159,6 +171,7 @@ class LeakDetector(Watcher):
             said["kind"],
             mb_per_minute,
             said["lasted_secs"],
+            self._is_chosen,
         )
 
     def _begin(self, reading: DeviceReading) -> int:

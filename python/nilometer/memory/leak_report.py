@@ -23,6 +23,8 @@ class LeakReport:
     """The trend's rate in MiB a minute; None without a trend."""
     lasted_secs: float | None = None
     """How long the trend has lasted."""
+    baseline_was_set: bool = True
+    """Whether somebody chose the baseline; one that monitoring began with lies before everything that is loaded."""
 
     @property
     def growth_bytes(self) -> int:
@@ -34,8 +36,8 @@ class LeakReport:
 
     @property
     def is_leak(self) -> bool:
-        """Whether it grew beyond its baseline by more than the threshold, or has the trend of a leak."""
-        return self.growth_bytes > self.threshold_bytes or self.kind == "leak"
+        """Whether it has the trend of a leak, or grew by more than the threshold beyond a baseline that was set."""
+        return self.kind == "leak" or (self.baseline_was_set and self.growth_bytes > self.threshold_bytes)
 
     def __str__(self) -> str:
         beyond = self.growth_bytes > self.threshold_bytes

@@ -1,4 +1,4 @@
-"""What the optimizer measures and changes is told to the current run; without one, nothing is stored.
+"""What the optimizer measures and changes is told to the current run, or to the job that records this program; without one, nothing is stored.
 
 Metrics are named by subject (`gc/…`, `buffer/NAME/…`, `batch/…`), facts go to the rules of advice, and each optimization that was tried is stored
 with what was measured before and after.
@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _open_runs
+from ..run import joined_run
 
 
 def tell_metrics(values: Mapping[str, float], step: int | None = None) -> None:
     """Logs figures of the optimizer at this moment."""
-    run = _open_runs.current()
+    run = joined_run()
     if run is not None:
         run.log(dict(values), step=step)
 
@@ -30,14 +31,14 @@ def newest_step(otherwise: int | None = None) -> int | None:
 
 def tell_mark(text: str) -> None:
     """Marks this moment."""
-    run = _open_runs.current()
+    run = joined_run()
     if run is not None:
         run.mark(text)
 
 
 def tell_facts(subject: str, values: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
     """Stores what is known of one subject, such as `gc` or `model`: the fields of `docs/schema/facts.json`. What is not known is left out."""
-    run = _open_runs.current()
+    run = joined_run()
     if run is not None:
         known = [_known(one) for one in values] if isinstance(values, list) else _known(values)
         run.add_facts(json.dumps({subject: known}))
@@ -55,7 +56,7 @@ def tell_optimization(
     note: str = "",
 ) -> None:
     """Stores an optimization that was tried, with what was measured before and after it."""
-    run = _open_runs.current()
+    run = joined_run()
     if run is not None:
         tried = {
             "name": name,

@@ -13,6 +13,12 @@ pub struct BatchFacts {
     pub accumulation: Option<u64>,
     /// The largest micro-batch that fits, foretold and verified.
     pub largest_micro_batch: Option<u64>,
+    /// The largest micro-batch that a step was measured with; where it is not told, the one in use.
+    pub measured_micro_batch: Option<u64>,
+    /// The largest micro-batch that the settings allow (`max_batch_size`).
+    pub max_micro_batch: Option<u64>,
+    /// Samples of the dataset.
+    pub dataset_samples: Option<u64>,
     /// The peak that was foretold for the longest sample.
     pub longest_sample_peak_bytes: Option<f64>,
     /// What a step may hold.

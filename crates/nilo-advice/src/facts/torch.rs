@@ -31,6 +31,8 @@ pub struct TorchFacts {
     pub retained_bytes_per_step: Option<f64>,
     /// Tensors with a graph (`grad_fn`) that accumulate in each step.
     pub graph_tensors_per_step: Option<f64>,
+    /// Bytes that the graphs of these keep for a backward pass; retained tensors may be among them.
+    pub graph_bytes_per_step: Option<f64>,
     /// Calls of `torch.cuda.empty_cache()`.
     pub cache_emptied: Option<u64>,
 }

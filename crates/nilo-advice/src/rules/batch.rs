@@ -4,11 +4,13 @@ use nilo_sample::units::format_bytes;
 
 use super::figures::{count, step_time, times};
 use super::{AdviceRule, AdviceSubject, Found, found};
-use crate::facts::Facts;
+use crate::facts::{BatchFacts, Facts};
 use crate::recommendation::AdviceConfidence::{Low, Medium};
 
 /// Memory that ran out less often than this may have been chance.
 const LEAST_RECOVERED: u64 = 3;
+/// A fit is not trusted beyond this many times the largest batch that was measured.
+const FARTHEST: u64 = 8;
 
 pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
@@ -26,7 +28,7 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "use-free-memory",
         subject: AdviceSubject::Batch,
-        condition: "a batch at least twice as large fits",
+        condition: "a batch at least twice as large fits, is allowed and smaller than the dataset, and at most 8 times as large as one that was measured",
         needs: &["batch.micro_batch", "batch.largest_micro_batch"],
         source: "a fit of memory over batches; a larger batch changes training",
         look: use_free_memory,
@@ -73,9 +75,15 @@ pub(super) const RULES: &[AdviceRule] = &[
     },
 ];
 
+/// The largest batch that fits and that the settings allow.
+fn allowed_batch(batch: &BatchFacts) -> Option<u64> {
+    let fits = batch.largest_micro_batch?;
+    Some(batch.max_micro_batch.map_or(fits, |most| fits.min(most)))
+}
+
 fn raise_micro_batch(facts: &Facts) -> Option<Found> {
     let batch = &facts.batch;
-    let (now, fits) = (batch.micro_batch?, batch.largest_micro_batch?);
+    let (now, fits) = (batch.micro_batch?, allowed_batch(batch)?);
     let accumulated = batch.accumulation?;
     if accumulated <= 1 || now == 0 || fits <= now {
         return None;
@@ -101,9 +109,12 @@ fn raise_micro_batch(facts: &Facts) -> Option<Found> {
 
 fn use_free_memory(facts: &Facts) -> Option<Found> {
     let batch = &facts.batch;
-    let (now, fits) = (batch.micro_batch?, batch.largest_micro_batch?);
+    let (now, fits) = (batch.micro_batch?, allowed_batch(batch)?);
     let accumulates = batch.accumulation.is_some_and(|times| times > 1);
-    if accumulates || now == 0 || fits / now < 2 {
+    let measured = batch.measured_micro_batch.unwrap_or(now).max(now);
+    let is_far = batch.largest_micro_batch? > measured.saturating_mul(FARTHEST);
+    let has_fewer = batch.dataset_samples.is_some_and(|samples| fits > samples);
+    if accumulates || now == 0 || fits / now < 2 || is_far || has_fewer {
         return None;
     }
     Some(

@@ -73,21 +73,24 @@ fn collect_less_often(facts: &Facts) -> Option<Found> {
     let gc = &facts.gc;
     let (asked, steps) = (gc.full_collections_asked?, gc.steps?);
     let spent = share(gc.total_seconds?, gc.wall_seconds?)?;
+    let instead = match gc.managed {
+        Some(true) => {
+            "remove gc.collect() from the loop: the collector in use does it between steps"
+        }
+        _ => "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
+    };
     collects_too_often(gc).then(|| {
-        found(
-            "Do not collect all garbage in the training loop",
-            "remove gc.collect() from the loop, or use nilometer.optimize.GarbageCollector",
-        )
-        .because(format!(
-            "{} asked for in {}",
-            match asked {
-                1 => "1 full collection was".to_owned(),
-                _ => format!("{asked} full collections were"),
-            },
-            count(steps, "step")
-        ))
-        .because(format!("collections took {} of the time", percent(spent)))
-        .saves(step_time(Some(spent)))
+        found("Do not collect all garbage in the training loop", instead)
+            .because(format!(
+                "{} asked for in {}",
+                match asked {
+                    1 => "1 full collection was".to_owned(),
+                    _ => format!("{asked} full collections were"),
+                },
+                count(steps, "step")
+            ))
+            .because(format!("collections took {} of the time", percent(spent)))
+            .saves(step_time(Some(spent)))
     })
 }
 

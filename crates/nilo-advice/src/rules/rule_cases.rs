@@ -435,7 +435,8 @@ fn torch() -> Vec<RuleCase> {
             facts: json!({"torch": {"graph_tensors_per_step": 1.0, "retained_bytes_per_step": 3.0 * MIB}}),
             says: &[
                 "1.0 tensors with a graph are left by every step",
-                "3.00 MiB a step",
+                "the tensors themselves are 3.00 MiB a step",
+                "what their graphs keep comes on top and is not known",
                 "loss.item()",
             ],
             saves: None,
@@ -602,6 +603,7 @@ fn batch() -> Vec<RuleCase> {
             saves: Some((None, None)),
             silent: vec![
                 json!({"batch": {"largest_micro_batch": 4}}),
+                json!({"batch": {"max_micro_batch": 4}}),
                 json!({"batch": {"accumulation": 1}}),
                 json!({"batch": {"micro_batch": 0}}),
             ],
@@ -613,6 +615,11 @@ fn batch() -> Vec<RuleCase> {
             saves: Some((None, None)),
             silent: vec![
                 json!({"batch": {"largest_micro_batch": 7}}),
+                json!({"batch": {"max_micro_batch": 7}}),
+                json!({"batch": {"dataset_samples": 11}}),
+                // A fit of steps of 4 samples says nothing about millions.
+                json!({"batch": {"largest_micro_batch": 33}}),
+                json!({"batch": {"largest_micro_batch": 5_000_000, "max_micro_batch": 16}}),
                 json!({"batch": {"accumulation": 2}}),
                 json!({"batch": {"micro_batch": 0}}),
             ],

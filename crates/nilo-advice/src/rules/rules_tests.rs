@@ -308,3 +308,18 @@ fn one_of_something_is_no_plural() {
         assert!(!told.contains(wrong), "{wrong}: {told}");
     }
 }
+
+#[test]
+fn a_loss_that_is_kept_weighs_as_much_as_its_graph() {
+    let facts = facts_of(
+        &json!({"torch": {"graph_tensors_per_step": 1.0, "retained_bytes_per_step": 4.0, "graph_bytes_per_step": 3e6}}),
+    );
+    let said = rule("detach-losses").apply(&facts).unwrap();
+    assert_eq!(
+        said.evidence[1..],
+        [
+            "the tensors themselves are 4 B a step",
+            "their graphs keep 2.86 MiB a step for a backward pass"
+        ]
+    );
+}

@@ -259,7 +259,18 @@ pub(super) fn keeps_tensors(facts: &Facts) -> bool {
 
 fn detach_losses(facts: &Facts) -> Option<Found> {
     let tensors = facts.torch.graph_tensors_per_step?;
-    let bytes = facts.torch.retained_bytes_per_step;
+    let (own, kept) = (
+        facts.torch.retained_bytes_per_step,
+        facts.torch.graph_bytes_per_step,
+    );
+    // A loss is four bytes; what it was computed from is what fills the memory.
+    let graphs = match kept.filter(|bytes| *bytes > 0.0) {
+        Some(bytes) => format!(
+            "their graphs keep {} a step for a backward pass",
+            format_bytes(bytes)
+        ),
+        None => "what their graphs keep comes on top and is not known".to_owned(),
+    };
     (tensors >= LEAST_TENSORS).then(|| {
         found(
             "Keep numbers instead of tensors with their graph",
@@ -268,7 +279,10 @@ fn detach_losses(facts: &Facts) -> Option<Found> {
         .because(format!(
             "{tensors:.1} tensors with a graph are left by every step"
         ))
-        .because_if(bytes.map(|bytes| format!("{} a step", format_bytes(bytes))))
+        .because_if(
+            own.map(|bytes| format!("the tensors themselves are {} a step", format_bytes(bytes))),
+        )
+        .because(graphs)
     })
 }
 

@@ -7,7 +7,6 @@ mod evaluation_peaks;
 mod told;
 
 use nilo_advice::Facts;
-use nilo_forecast::GrowthKind;
 use nilo_sample::Recording;
 
 use crate::bottleneck::Bottleneck;
@@ -17,7 +16,7 @@ use crate::phases::PhaseSummary;
 use crate::summary::MemorySummary;
 use crate::throughput::ThroughputSummary;
 use crate::torch_memory::TorchMemorySummary;
-use crate::tracking::{Resource, ResourceVerdict};
+use crate::tracking::{ResourceVerdict, job_leak};
 use data_waits::share_that_waits;
 use evaluation_peaks::evaluation_peaks;
 pub(crate) use told::optimizations;
@@ -57,20 +56,12 @@ fn fill<T>(fact: &mut Option<T>, measured: Option<T>) {
 
 fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
     let bytes = |value: Option<u64>| value.map(|bytes| bytes as f64);
-    let mut verdicts = figures.verdicts.iter();
-    let leak = verdicts.find_map(|verdict| {
-        let growth = verdict.growth.as_ref()?;
-        // Files in tmpfs are kept by nobody in the program.
-        let leaks = growth.kind == GrowthKind::Leak && !verdict.grows_in_tmpfs();
-        let is_early = verdict.growth_may_be_loading();
-        let is_job = verdict.resource == Resource::Job;
-        (leaks && is_job).then_some((growth.bytes_per_sec, is_early))
-    });
+    let leak = job_leak(figures.verdicts);
     let host = &mut facts.host;
     host.peak_bytes = bytes(figures.memory.peak_bytes).or(host.peak_bytes);
     host.limit_bytes = bytes(figures.memory.limit_bytes).or(host.limit_bytes);
-    host.leak_bytes_per_second = leak.map(|(rate, _)| rate);
-    host.leak_may_be_loading = leak.map(|(_, is_early)| is_early);
+    host.leak_bytes_per_second = leak.map(|leak| leak.bytes_per_second);
+    host.leak_may_be_loading = leak.map(|leak| leak.may_be_loading);
 }
 
 fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<'_>) {

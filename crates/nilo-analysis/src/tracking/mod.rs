@@ -2,8 +2,9 @@
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
 //! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `tracker.rs` keeps a forecaster for each resource,
-//! `processes.rs` one for each process, `own_cgroups.rs` knows what the job has in tmpfs, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, and `peers.rs` compares processes that do the same work.
+//! `processes.rs` one for each process, `own_cgroups.rs` knows what the job has in tmpfs, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, `job_leak.rs` picks the leak that advice is given on, and `peers.rs` compares processes that do the same work.
 
+mod job_leak;
 mod own_cgroups;
 mod peers;
 mod processes;
@@ -13,6 +14,7 @@ mod rows;
 mod tear_down;
 mod tracker;
 
+pub use job_leak::{JobLeak, job_leak};
 pub use peers::GrowingPeer;
 pub use processes::over_processes;
 pub use program_gpu::ProgramGpu;

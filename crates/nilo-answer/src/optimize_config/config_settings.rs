@@ -38,6 +38,7 @@ pub(super) fn settings() -> Vec<(&'static str, &'static str, Allowed, Value)> {
         (MEMORY, "enable_buffer_compression", Flag, json!(true)),
         (MEMORY, "monitoring_interval", Number(3600.0), json!(5.0)),
         (MEMORY, "enable_memory_profiling", Flag, json!(true)),
+        (MEMORY, "enable_object_counting", Flag, json!(true)),
         (MEMORY, "profile_top_n", Count(1), json!(10)),
         (TRAINING, "initial_batch_size", Count(1), json!(32)),
         (TRAINING, "max_batch_size", Count(1), json!(512)),

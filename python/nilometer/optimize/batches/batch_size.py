@@ -105,8 +105,8 @@ def find_batch_size(
     fit = fit_memory(search.points)
     peak = search.peaks.get(agreed, int(fit.peak(agreed, length)))
     tell_mark(f"largest batch: {agreed} samples, {peak} of {prober.budget_bytes} bytes, found in {len(search.points) + search.ooms} steps")
-    found = {"largest_micro_batch": agreed, "budget_bytes": prober.budget_bytes, "bytes_per_sample": fit.per_sample(length)}
-    tell_facts("batch", found)
+    found = {"largest_micro_batch": agreed, "measured_micro_batch": agreed}
+    tell_facts("batch", found | {"budget_bytes": prober.budget_bytes, "bytes_per_sample": fit.per_sample(length)})
     return BatchSize(agreed, peak, prober.budget_bytes, fit, search.points, search.ooms)
 
 

@@ -19,10 +19,12 @@ class PauseRecorder:
     The callback runs within each collection of any thread: it keeps no new objects, and writes numbers into arrays that exist already.
     A collection is automatic when more objects are waiting than the threshold says; the others were asked for by `gc.collect()`,
     by us (`own_thread` is set meanwhile) or by the program.
+    What we collect to begin with (`is_start_up`) is no pause of the loop: its time is kept apart.
     """
 
     def __init__(self) -> None:
         self.own_thread = 0
+        self.is_start_up = False
         self.forget()
 
     def forget(self) -> None:
@@ -31,7 +33,7 @@ class PauseRecorder:
         self.by_generation = [0, 0, 0]
         self.automatic = self.own = self.asked = self.full_asked = 0
         self.collected = self.uncollectable = 0
-        self.total_secs = self.own_secs = self.longest_secs = 0.0
+        self.total_secs = self.own_secs = self.longest_secs = self.start_up_secs = 0.0
         # Since it was read last, for metrics.
         self.recent_longest_secs = 0.0
         self._count = 0
@@ -60,7 +62,7 @@ class PauseRecorder:
         if phase == "start":
             generation = info["generation"]
             if self.own_thread == get_ident():
-                self.own += 1
+                self.own += not self.is_start_up
             elif gc.isenabled() and gc.get_count()[0] > gc.get_threshold()[0]:
                 self.automatic += 1
             else:
@@ -72,6 +74,9 @@ class PauseRecorder:
         if started is None:
             return  # installed within a collection
         seconds = perf_counter() - started
+        if self.is_start_up and self.own_thread == get_ident():
+            self.start_up_secs += seconds
+            return
         self.by_generation[min(info["generation"], _OLDEST)] += 1
         self.collected += info["collected"]
         self.uncollectable += info["uncollectable"]

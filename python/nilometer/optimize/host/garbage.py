@@ -107,7 +107,7 @@ class GarbageCollector:
         self._pauses = PauseRecorder()
         self._lock = threading.RLock()
         self._is_started = self._is_scheduling = self._freezes = self._has_frozen = False
-        self._is_child = False
+        self._was_started = self._is_child = False
         self._watch: StepWatch | None = None
         self._begin()
 
@@ -126,9 +126,14 @@ class GarbageCollector:
         self._before = (gc.isenabled(), gc.get_threshold())
         self._freezes = self.freeze and gc.get_freeze_count() < _FROZEN_BY_PYTHON
         self._is_started = True
+        self._was_started = True
         atexit.register(self.stop)
+        begun = perf_counter()
         self._collect_all()
+        ended = perf_counter()
         self._begin()
+        self._boundary_ration.spend(begun, ended)
+        self._pauses.start_up_secs = ended - begun
         self._pauses.install()
         self._take_over()
 
@@ -168,7 +173,11 @@ class GarbageCollector:
         if not self._is_scheduling:
             self._take_over()
         if self._times.count == _WARM_UP_STEPS and self._freezes:
-            self._collect_all(again=False)
+            self._pauses.is_start_up = True
+            try:
+                self._collect_all(again=False)
+            finally:
+                self._pauses.is_start_up = False
         elif self._is_due(now):
             found = self.collect(1)
             # Where nothing is left behind, looking for it becomes rare.
@@ -183,7 +192,7 @@ class GarbageCollector:
         if not self._is_started:
             return
         now = perf_counter()
-        if self._full_ration.allows(now):
+        if self._full_ration.allows(now) and self._boundary_ration.allows(now):
             self._collect_all()
         unused = process_heap.unused_bytes()
         if unused is not None and unused > max(_TRIM_LEAST, _TRIM_SHARE * process_heap.rss_bytes()) and self._trim_ration.allows(now):
@@ -237,7 +246,7 @@ class GarbageCollector:
         return not self._is_scheduling or not self._has_schedule
 
     def stats(self) -> dict[str, Any]:
-        """Collections of the whole program since `start()`, its own collection there left out."""
+        """Collections of the whole program since `start()`. What is collected and frozen to begin with, there and after ten steps, is in `startup_seconds` alone."""
         pauses = self._pauses
         return {
             "collections": dict(enumerate(pauses.by_generation)),
@@ -248,6 +257,7 @@ class GarbageCollector:
             "pause_count": pauses.count,
             "pause_total_seconds": pauses.total_secs,
             "pause_max_seconds": pauses.longest_secs,
+            "startup_seconds": pauses.start_up_secs,
             "pause_p50_seconds": pauses.percentile(0.5),
             "pause_p99_seconds": pauses.percentile(0.99),
             "collected": pauses.collected,
@@ -269,7 +279,8 @@ class GarbageCollector:
         return {
             "gc": {
                 "enabled": gc.isenabled(),
-                "managed": self._is_started,
+                # Of the stretch that the figures are of: a collector that was stopped was in use all the same.
+                "managed": self._was_started,
                 "wall_seconds": self._wall_secs(),
                 "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
@@ -298,6 +309,8 @@ class GarbageCollector:
         self._wait_steps = self.every_steps
         # Half of the time for young collections by schedule, half for full ones.
         self._young_ration, self._full_ration = TimeRation(self.max_time_share / 2), TimeRation(self.max_time_share / 2)
+        # What was looked at in `start()` is not looked at again at the end of a first short epoch; memory that gets short does not wait for it.
+        self._boundary_ration = TimeRation(self.max_time_share / 2)
         self._trim_ration = TimeRation(self.max_time_share)
 
     @property

@@ -22,6 +22,7 @@ def facts_of_model(
     outcomes: Iterable[StepOutcome] = (),
 ) -> dict[str, Any]:
     """The fields of `model` in `docs/schema/facts.json` that are known; what a step takes only where one was measured."""
+    outcomes = list(outcomes)
     parameters = list(model.parameters())
     weights = tensor_bytes(parameters, list(model.buffers()))
     trained = tensor_bytes([parameter for parameter in parameters if parameter.requires_grad])
@@ -43,6 +44,9 @@ def facts_of_model(
     chain = find_chain(model)
     if chain is not None:
         facts["repeated_blocks"] = len(chain.blocks)
+        if any(outcome.applied and outcome.name == "checkpoint plan" for outcome in outcomes):
+            # A plan replaces the forward of the blocks that it checkpoints.
+            facts["checkpointed_blocks"] = sum("forward" in vars(block) for block in chain.blocks)
     if peak_bytes is not None:
         # Weights, gradients, state and the batch are there for certain; what is left of the peak is kept for the backward pass.
         activations = peak_bytes - weights - trained - state - tensor_bytes(sample)

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from ..batches.batch_size import NoBatchFits, find_batch_size
+from ..batches.batch_size import MOST, NoBatchFits, find_batch_size
 from ..batches.micro_batches import batch_length
 from ..batches.probes import free_device_bytes
 from ..batches.sample_inputs import declared_sample, resized
+from ..host.free_memory import free_host_bytes
 from ..in_run import tell_optimization
-from ..measuring.accounting import device_of
+from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.level_trace import SMALL, largest_within, step_levels
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import LossFunction, Trial, measure_step
@@ -73,6 +74,7 @@ def optimize_model(
     optimizer: torch.optim.Optimizer | None = None,
     tolerance: bool = False,
     steps: Iterable[ModelStep] = STEPS,
+    keep_all: bool = False,
 ) -> ModelOptimization:
     """Gives back what parameters do not need, then tries the steps on the sample, or on one that the model declares."""
     measured_on = "sample"
@@ -90,7 +92,7 @@ def optimize_model(
     if first.result is None:
         release()
         raise NoBatchFits(f"one step on the sample does not fit into memory ({first.oom}): pass a smaller sample")
-    outcomes = apply_steps(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, steps=steps)
+    outcomes = apply_steps(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, steps=steps, keep_all=keep_all)
     before = first.result.peak_bytes + saved
     after = first.result.peak_bytes - sum(outcome.saved_bytes for outcome in outcomes)
     facts = facts_of_model(model, optimizer, sample=sample, peak_bytes=after, outcomes=outcomes)
@@ -103,17 +105,27 @@ def largest_batch(
     *,
     loss: LossFunction | None,
     optimizer: torch.optim.Optimizer | None,
-    budget_bytes: int,
+    budget_bytes: int | None,
     verify: bool,
+    host_budget_bytes: int | None = None,
 ) -> dict[str, Any]:
     """The largest batch within a budget: foretold from small steps, or with `verify` found by `find_batch_size`.
 
+    Never more than what is free counts, beside what is held already: of the GPU, or of the host's limit and of `host_budget_bytes`, which is for the whole program.
     The verified search runs the optimizer too; weights and optimizer are afterwards as they were.
     """
     device = device_of(model)
     rows = batch_length(sample)
     if device.type == "cuda":
-        budget_bytes = min(budget_bytes, free_device_bytes(device))
+        free: int | None = free_device_bytes(device)
+    else:
+        free = free_host_bytes(host_budget_bytes)
+        # A step's peak counts these, and they are there already.
+        free = None if free is None else free + tensor_bytes(*Trial(model, sample, loss, optimizer).held())
+    left = [size for size in (budget_bytes, free) if size is not None]
+    if not left:
+        return {"sample": rows, "largest": None, "is_verified": False, "reason": "nothing tells how much memory is free; pass budget_bytes"}
+    budget_bytes = min(left)
     if verify:
 
         def step(batch: int, _length: int) -> None:
@@ -130,7 +142,8 @@ def largest_batch(
     found_here = predicted_batch(lambda batch: Trial(model, resized(sample, batch), loss, optimizer), MARGIN * budget_bytes)
     if found_here is None:
         return {"sample": rows, "largest": None, "is_verified": False, "reason": "operations of the model depend on the batch; ask for verify_batch=True"}
-    return _batch_row(rows, *found_here, budget_bytes, is_verified=False)
+    largest, bytes_per_sample = found_here
+    return _batch_row(rows, min(largest, MOST), bytes_per_sample, budget_bytes, is_verified=False)
 
 
 def predicted_batch(trial_of: Callable[[int], Trial], budget_bytes: float) -> tuple[int, float] | None:
@@ -158,16 +171,17 @@ def _storage_row(saving: StorageSaving) -> dict[str, Any]:
 
 
 def optimization_row(outcome: StepOutcome) -> dict[str, Any]:
-    """A step that was tried, for reports."""
+    """A step for reports; one that was not tried or failed has no figures."""
+    known = outcome.has_figures
     return {
         "name": outcome.name,
         "applied": outcome.applied,
         "reason": outcome.reason,
         "tier": outcome.tier.value,
-        "saved_mb": round(outcome.saved_bytes / _MIB, 3),
-        "peak_before_mb": round(outcome.peak_before_bytes / _MIB, 3),
-        "peak_after_mb": round(outcome.peak_after_bytes / _MIB, 3),
-        "seconds_before": outcome.secs_before,
-        "seconds_after": outcome.secs_after,
-        "measured": "peak of a step",
+        "saved_mb": round(outcome.saved_bytes / _MIB, 3) if known else None,
+        "peak_before_mb": round(outcome.peak_before_bytes / _MIB, 3) if known else None,
+        "peak_after_mb": round(outcome.peak_after_bytes / _MIB, 3) if known else None,
+        "seconds_before": outcome.secs_before if known else None,
+        "seconds_after": outcome.secs_after if known else None,
+        "measured": outcome.measured,
     }

@@ -32,12 +32,19 @@ class StepOutcome:
     secs_after: float = 0.0
     loss_error: float = 0.0
     gradient_cosine: float = 1.0
+    measured: str = "not tried"
+    """What the figures are of: `peak of a step`. There are none where it was `not tried` or `failed`; `reason` says why."""
     _undo: Callable[[], None] | None = field(default=None, repr=False)
 
     @property
     def saved_bytes(self) -> int:
         """How much lower the peak of a step is."""
         return self.peak_before_bytes - self.peak_after_bytes if self.applied else 0
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether a step ran with the change and was measured."""
+        return self.measured not in ("not tried", "failed")
 
     def undo(self) -> None:
         """Takes the change back."""

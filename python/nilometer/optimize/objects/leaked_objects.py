@@ -73,9 +73,12 @@ class ObjectReport:
     graph_tensors_per_step: float
     graph_nodes_per_step: float
     """Operations of autograd graphs that accumulate, also those of one tensor, such as a running sum of losses."""
+    graph_bytes_per_step: float | None
+    """Bytes that these graphs keep for a backward pass, at least; retained tensors may be among them. None where they do not tell, as after a backward pass."""
     seconds: float = field(compare=False)
-    """What looking took."""
+    """What looking took, samples and reports."""
     time_share: float = field(compare=False)
+    """Of the time since it was made, the share that looking took: from 0 to 1."""
 
     def __str__(self) -> str:
         if not self.is_established:
@@ -83,7 +86,14 @@ class ObjectReport:
         lines = [str(one) for one in self.growing] + [str(one) for one in self.lines]
         if self.graph_nodes_per_step and not any(one.has_graph for one in self.growing):
             lines.append(f"a graph grows by {self.graph_nodes_per_step:.3g} operations a step: add up loss.item() instead of loss")
+        if self.graph_bytes_per_step:
+            lines.append(f"graphs of tensors that are kept hold {_bytes(self.graph_bytes_per_step)} a step for a backward pass")
         return "\n".join(lines or [f"nothing accumulates in {self.steps} steps"])
+
+
+def nothing_counted() -> ObjectReport:
+    """The report where objects are not counted: the same fields."""
+    return ObjectReport([], [], 0, 0, False, 0.0, 0.0, 0.0, None, 0.0, 0.0)
 
 
 def object_bytes(thing: Any) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 from ..._trouble import refuse_pickling, report, require, require_type
 from .. import in_run
 from ..host import process_heap
+from .graph_bytes import kept_by_graphs
 from .holders import find_holders
 from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
 from .object_samples import INCREMENTS, GrowthJudge, Kind, take_sample, tensor_kind
@@ -60,6 +61,7 @@ class ObjectLeaks:
         self._judge = GrowthJudge()
         self._steps = self._samples = 0
         self._sampling_secs = 0.0
+        self._made_at = perf_counter()
         self._begun_at: float | None = None
         self._not_before = 0.0
         self._started_tracing = False
@@ -101,8 +103,12 @@ class ObjectLeaks:
         newest = _newest_of(set(growing))
         holders = find_holders(list(newest.values()))
         found = [self._described(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()]
+        # Tensors of several kinds may be parts of one graph, which counts once: by the kind that keeps the most.
+        kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1]}
+        graph_bytes = max((size * growing[kind][0] for kind, size in kept.items() if size is not None), default=None)
         newest.clear()
-        self._sampling_secs += perf_counter() - begun
+        ended = perf_counter()
+        self._sampling_secs += ended - begun
         found.sort(key=lambda one: (one.has_graph, one.bytes_per_step, one.count_per_step), reverse=True)
         tensors = [one for one in found if one.is_tensor]
         result = ObjectReport(
@@ -114,8 +120,10 @@ class ObjectLeaks:
             retained_bytes_per_step=sum(one.bytes_per_step for one in tensors),
             graph_tensors_per_step=graph_tensors,
             graph_nodes_per_step=nodes,
+            graph_bytes_per_step=graph_bytes,
             seconds=self._sampling_secs,
-            time_share=self._sampling_secs / max(perf_counter() - (self._begun_at or begun), 1e-9),
+            # Threads may look at the same time.
+            time_share=self._sampling_secs / max(ended - self._made_at, self._sampling_secs, 1e-9),
         )
         in_run.tell_facts("torch", self._facts_of(result)["torch"])
         return result
@@ -216,6 +224,7 @@ class ObjectLeaks:
             "torch": {
                 "retained_bytes_per_step": result.retained_bytes_per_step or None,
                 "graph_tensors_per_step": result.graph_tensors_per_step or (1.0 if result.graph_nodes_per_step else None),
+                "graph_bytes_per_step": result.graph_bytes_per_step or None,
             }
         }
 

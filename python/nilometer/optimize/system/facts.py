@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
     """Everything that was measured so far."""
     config = system.config
-    facts: dict[str, Any] = {"host": host_facts(system.monitor.profiler.read(), system.limit_bytes), "torch": torch_facts()}
+    host = host_facts(system.monitor.profiler.read(), system.limit_bytes) | system.monitor.leak_detector.leak_facts()
+    facts: dict[str, Any] = {"host": host, "torch": torch_facts()}
     if system.collector is not None:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}
@@ -26,7 +27,9 @@ def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
         latest = system.model_optimizations[-1]
         facts["model"] = latest.facts
         if latest.batch is not None and latest.batch.get("largest"):
-            facts["batch"] = {"micro_batch": latest.batch["sample"], "largest_micro_batch": latest.batch["largest"]}
+            largest, sample = latest.batch["largest"], latest.batch["sample"]
+            measured = largest if latest.batch["is_verified"] else sample
+            facts["batch"] = {"micro_batch": sample, "largest_micro_batch": largest, "measured_micro_batch": measured}
     facts["thresholds"] = {
         "host_budget_bytes": config.max_memory_bytes,
         "warning_ratio": config.memory_warning_threshold,

@@ -56,7 +56,7 @@ class MemoryOptimizationSystem:
             critical_percent=_percent(config.memory_critical_threshold),
             gpu_warning_percent=_percent(config.gpu_warning_threshold),
             gpu_critical_percent=_percent(config.gpu_critical_threshold),
-            count_objects=config.enable_memory_profiling,
+            count_objects=config.enable_object_counting,
             max_memory_bytes=config.max_memory_bytes,
         )
         self.buffers: BufferManager | None = _buffer_manager(config)
@@ -92,7 +92,8 @@ class MemoryOptimizationSystem:
         self._steps_collector = self._owns_collector
         if config.enable_memory_profiling:
             self.lines.start()
-            self.leaks = ObjectLeaks(top_n=config.profile_top_n, trace_lines=True)
+        if config.enable_object_counting:
+            self.leaks = ObjectLeaks(top_n=config.profile_top_n, trace_lines=config.enable_memory_profiling)
         self.monitor.start_monitoring()
         self._housekeeping = Housekeeping(self.collector, self.buffers, config.monitoring_interval, config.auto_gc_interval)
         self._housekeeping.start()
@@ -162,16 +163,17 @@ class MemoryOptimizationSystem:
         loss: LossFunction | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         tolerance: bool = False,
+        keep_all: bool = False,
     ) -> dict[str, Any]:
         """Makes a model leaner without changing its results: parameter storage, fused attention, a checkpoint plan.
 
-        Each step is measured on `sample`, a batch (a mapping is passed as keywords, a tuple as arguments), and taken back where it does not help.
+        Each step is measured on `sample`, a batch (a mapping is passed as keywords, a tuple as arguments), and taken back where its saving is not worth its time (see `apply_steps`); `keep_all=True` keeps whatever saves.
         Without one, an input that the model declares is taken (`dummy_inputs`, `example_input_array`); otherwise only parameter storage is looked at.
         `tolerance=True` also tries what changes results by rounding. `undo()` takes the steps back.
         """
         from ..model.optimization import optimize_model
 
-        done = optimize_model(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance)
+        done = optimize_model(model, sample, loss=loss, optimizer=optimizer, tolerance=tolerance, keep_all=keep_all)
         self.model_optimizations.append(done)
         return done.as_dict()
 
@@ -184,22 +186,25 @@ class MemoryOptimizationSystem:
         optimizer: torch.optim.Optimizer | None = None,
         budget_bytes: int | None = None,
         verify_batch: bool = False,
+        keep_all: bool = False,
     ) -> dict[str, Any]:
         """Everything that makes a training step smaller: the steps of `optimize_model_architecture`, chunked loss, bfloat16 autocast, and the largest batch.
 
         The batch is foretold from small steps on the CPU allocator's or the GPU's figures; `verify_batch=True` runs the steps that prove it.
-        `budget_bytes` is what a step may take; by default what this program may hold.
+        `budget_bytes` is what a step may take; it never takes more than what is free of the GPU, or of what this program may hold.
         """
-        from ..batches.probes import free_device_bytes
-        from ..measuring.accounting import device_of
         from ..model.optimization import largest_batch, optimize_model
 
         require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
-        done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True)
-        device = device_of(model)
-        room = free_device_bytes(device) if device.type == "cuda" else self.limit_bytes
+        done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True, keep_all=keep_all)
         done.batch = largest_batch(
-            model, sample_input, loss=loss, optimizer=optimizer, budget_bytes=budget_bytes or room, verify=verify_batch
+            model,
+            sample_input,
+            loss=loss,
+            optimizer=optimizer,
+            budget_bytes=budget_bytes,
+            verify=verify_batch,
+            host_budget_bytes=self.config.max_memory_bytes,
         )
         self.model_optimizations.append(done)
         return done.as_dict()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _native
 from ..host import process_heap
+from ..objects.leaked_objects import nothing_counted
 from ..report_files import bullet_points, table
 
 if TYPE_CHECKING:
@@ -87,11 +88,11 @@ def _system_memory() -> dict[str, Any] | None:
 
 
 def _object_leaks(system: MemoryOptimizationSystem, status: dict[str, Any]) -> dict[str, Any]:
+    """The same keys also where nothing is counted."""
+    grown = nothing_counted() if system.leaks is None else system.leaks.report()
+    text = "objects are not counted" if system.leaks is None else str(grown)
     found: dict[str, Any] = {"growth_by_type": status["python_objects"], "counted": status["python_objects_counted"]}
-    if system.leaks is not None:
-        grown = system.leaks.report()
-        found |= dataclasses.asdict(grown) | {"text": str(grown)}
-    return found
+    return found | dataclasses.asdict(grown) | {"text": text}
 
 
 def _buffers(statistics: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +172,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         lines += ["## Buffers", table(["buffer", "hit rate", "compression ratio", "MiB"], rows), ""]
     if report["model"] is not None:
         lines += ["## Model", f"{report['model']['parameter_count']} parameters, {report['model']['footprint_mb']:.1f} MiB", ""]
-    if report["object_leaks"].get("growing"):
+    if report["object_leaks"]["growing"]:
         lines += ["## Objects that accumulate", "```", report["object_leaks"]["text"], "```", ""]
     if report["top_allocations"]:
         rows = [[one["location"], one["size_mb"], one["count"]] for one in report["top_allocations"]]

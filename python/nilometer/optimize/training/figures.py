@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 import time
+import traceback
 from typing import Any
 
 import torch
@@ -18,6 +21,7 @@ from ..model.steps import StepOutcome
 from ..report_files import bullet_points, table
 
 _GIB = 1 << 30
+_OUR_FILES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
 class TrainingFigures:
@@ -28,7 +32,7 @@ class TrainingFigures:
         self.device = device
         self.outcomes: list[StepOutcome] = []
         self.epoch_losses: list[float] = []
-        self.failure = ""
+        self.failure: dict[str, str | None] | None = None
         self.steps = self.samples = self.ooms = self.recoveries = 0
         self.sizes: list[tuple[int, int]] = []
         """Steps at which the micro-batch changed, with its new size."""
@@ -73,13 +77,15 @@ class TrainingFigures:
         self._final_bytes, self._peak_bytes = self._memory()
         self._rows = [optimization_row(outcome) for outcome in self.outcomes]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, dataset: Any) -> dict[str, Any]:
         """For the rules of advice."""
         size = self.sizes[-1][1] if self.sizes else None
         effective = self.config.effective_batch_size or self.config.initial_batch_size
         return {
             "micro_batch": size,
             "accumulation": None if size is None else -(-effective // size),
+            "max_micro_batch": self.config.max_batch_size,
+            "dataset_samples": len(dataset) if hasattr(dataset, "__len__") else None,
             "weighs_by_targets": True,
             "recovered_ooms": self.recoveries or None,
             "recovers_inside_except": False,
@@ -110,13 +116,23 @@ class TrainingFigures:
             "device": str(self.device),
             "ranks": world_size(),
             "gc": None if collector is None else collector.stats(),
-            "failure": self.failure or None,
+            "failure": self.failure,
         }
 
     def _memory(self) -> tuple[int, int]:
         if self.device.type == "cuda":
             return torch.cuda.memory_allocated(self.device), torch.cuda.max_memory_allocated(self.device)
         return process_heap.rss_bytes(), _native.peak_rss()
+
+
+def failure_of(error: BaseException) -> dict[str, str | None]:
+    """What ended a training: `type`, `message`, and `where`, the innermost line that is neither ours nor an installed library's, or the innermost there is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    libraries = (_OUR_FILES, *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
+    of_program = [frame for frame in frames if not frame.filename.startswith((*libraries, "<"))]
+    innermost = (of_program or frames)[-1:]
+    where = f"{innermost[0].filename}:{innermost[0].lineno} in {innermost[0].name}" if innermost else None
+    return {"type": type(error).__name__, "message": str(error), "where": where}
 
 
 def as_markdown(report: dict[str, Any]) -> str:
@@ -135,6 +151,8 @@ def as_markdown(report: dict[str, Any]) -> str:
         rows = [[row["name"], "yes" if row["applied"] else "no", row["saved_mb"], row["reason"]] for row in one["optimizations"]]
         lines += [table(["what", "applied", "saved MiB (measured)", "why"], rows), ""] if rows else []
         lines += [table(["epoch", "loss"], [[epoch, f"{loss:.6g}"] for epoch, loss in enumerate(one["epoch_losses"], 1)]), ""]
-        lines += [f"Failed: {one['failure']}", ""] if one["failure"] else []
+        failure = one["failure"]
+        if failure:
+            lines += [f"Failed: {failure['type']}: {failure['message']} (at {failure['where']})", ""]
     lines += ["## Recommendations", "Savings here are expected, not measured.", "", *bullet_points(report["recommendations"]), ""]
     return "\n".join(lines)

@@ -12,7 +12,6 @@ import torch
 from ... import _native
 from ..._trouble import refuse_pickling, require, require_type
 from ..batches.adaptive_batches import AdaptiveBatches
-from ..batches.batch_size import NoBatchFits
 from ..batches.micro_batches import batch_length, split_batch
 from ..batches.probes import at_most
 from ..batches.rank_agreement import least, sum_of_all
@@ -30,14 +29,15 @@ from ..model.segments import checkpoint_step
 from ..model.steps import AUTOCAST, CHUNKED_LOSS, ModelStep, StepOutcome, apply_steps
 from ..report_files import write_report
 from .data import epochs, loader_facts, make_loader, same_weights
-from .figures import TrainingFigures, as_markdown
+from .figures import TrainingFigures, as_markdown, failure_of
 from .loss import BatchLoss
 
 
 class TrainingMemoryOptimizer:
     """Trains a model within the memory that there is.
 
-    Of the settings, mixed precision and gradient checkpointing are tried on the first batch and kept where they lower its peak and leave loss and gradients as they are (to rounding);
+    Of the settings, mixed precision and gradient checkpointing are tried on the first batch and kept where they leave loss and gradients as they are (to rounding)
+    and lower its peak by enough for the time that they cost (see `apply_steps`), or by anything where the batch does not fit without;
     the batch runs in micro-batches that shrink when memory runs out and grow again.
     With both switched off and enough memory, the weights are those of a plain loop over the same batches, to the last bit.
     Under `torch.distributed` every rank calls it with its own model: gradients are summed by the optimizer itself, so the model is not wrapped.
@@ -126,12 +126,12 @@ class TrainingMemoryOptimizer:
                         if self.collector is not None and self._owns_collector:
                             self.collector.step()
                     self._end_epoch(figures, epoch, on_epoch)
-        except NoBatchFits as refusal:
-            figures.failure = str(refusal)
+        except BaseException as error:
+            figures.failure = failure_of(error)
             raise
         finally:
             self._facts = {"model": facts_of_model(model, optimizer, outcomes=figures.outcomes), "torch": torch_facts()}
-            self._facts |= {"batch": figures.facts(), "loader": loader_facts(loader, batch_bytes)}
+            self._facts |= {"batch": figures.facts(loader.dataset), "loader": loader_facts(loader, batch_bytes)}
             figures.end()
             for subject, values in known_facts(self._facts).items():
                 tell_facts(subject, values)
@@ -181,15 +181,19 @@ class TrainingMemoryOptimizer:
         if not steps:
             return []
         outcomes: list[StepOutcome] = []
+        has_run_out = False
         size = min(self.config.initial_batch_size, batch_length(batch))
         while size:
             trial = loss.trial(model, next(split_batch(batch, size)), optimizer)
-            tried = attempt(lambda trial=trial: apply_steps(model, trial.sample, loss=trial.loss, optimizer=optimizer, tolerance=True, steps=steps, advice=False))  # type: ignore[misc]
+            # Where a whole micro-batch did not fit, memory is short: whatever lowers the peak is needed.
+            settings = {"tolerance": True, "steps": steps, "advice": False, "keep_all": has_run_out}
+            tried = attempt(lambda trial=trial: apply_steps(model, trial.sample, loss=trial.loss, optimizer=optimizer, **settings))  # type: ignore[misc]
             if tried.result is not None:
                 outcomes = tried.result
                 break
             release(model)
             size //= 2
+            has_run_out = True
         kept = least(*[int(outcome.applied) for outcome in outcomes] or [0] * len(steps))
         for outcome, by_all in zip(reversed(outcomes), reversed(kept), strict=False):
             if outcome.applied and not by_all:
