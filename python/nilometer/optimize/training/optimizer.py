@@ -125,6 +125,8 @@ class TrainingMemoryOptimizer:
                             scheduler.step()
                         if self.collector is not None and self._owns_collector:
                             self.collector.step()
+                    # Ranks stop together, so that all of them see it.
+                    require(figures.steps > 0, "the dataset gave no batch: nothing was trained")
                     self._end_epoch(figures, epoch, on_epoch)
         except NoBatchFits as refusal:
             figures.failure = str(refusal)
