@@ -241,8 +241,11 @@ def test_what_cannot_be_recovered_is_refused():
     module.automatic_optimization = False
     with pytest.raises(ValueError, match="optimizes by hand"):
         recover_lightning(module)
-    with pytest.raises(ValueError, match="minimum must be positive"):
-        recover_lightning(Module(), minimum=0)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(ValueError, match="minimum is .*; it must be a whole number, 1 or more"):
+            recover_lightning(Module(), minimum=wrong)
+    with pytest.raises(ValueError, match="the batch is empty: it has no samples"):
+        BatchRecovery().run(nn.Linear(2, 1), torch.ones(0, 2), lambda part, share: 0.0)
 
 
 def test_collections_of_the_recovery_are_not_the_programs():
