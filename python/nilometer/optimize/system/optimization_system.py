@@ -20,6 +20,7 @@ from ..live_facts import recommendations
 from ..objects.allocation_lines import AllocationLines
 from ..objects.object_leaks import ObjectLeaks
 from .facts import asked_collections, facts_of_system
+from .step_rate import StepRate
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +71,7 @@ class MemoryOptimizationSystem:
         self._owns_collector = self._is_started = False
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
+        self.rate = StepRate()
         self.own_full_collections = 0
         self._steps_collector = False
         self.monitor.add_alert_callback(self._on_alert)
@@ -136,6 +138,8 @@ class MemoryOptimizationSystem:
 
     def step(self, samples: int = 0) -> None:
         """Once per training step, after `optimizer.step()`: garbage is collected here, objects that stay are counted, throughput is measured."""
+        require(samples >= 0, f"samples must not be negative, not {samples}")
+        self.rate.add(samples)
         self.steps += 1
         self.samples += samples
         if self.collector is not None and self._steps_collector:
