@@ -202,8 +202,9 @@ def test_throughput_is_that_of_the_steps_and_not_of_what_came_before(monkeypatch
             optimizer.step(samples=samples)
             clock[0] += 0.5
         report = optimizer.get_comprehensive_report()
-        with pytest.raises(ValueError, match="samples must not be negative, not -1"):
-            optimizer.step(samples=-1)
+        for wrong in (-1, 2.5, "8", True):
+            with pytest.raises(ValueError, match="samples is .*; it must be a whole number, 0 or more"):
+                optimizer.step(samples=wrong)
     figures = {name: report["training"][name] for name in ("steps", "steps_per_second", "seconds_per_step", "samples_per_second", "samples_per_step")}
     assert figures == {"steps": 4, "steps_per_second": 2.0, "seconds_per_step": 0.5, "samples_per_second": 16.0, "samples_per_step": 31.0}
     assert "## Training\n4 steps, 500.0 ms each, 31.0 samples each, 16.0 samples/s" in as_markdown(report)
@@ -307,6 +308,14 @@ def test_contexts_and_functions_leave_no_garbage(no_gc):
 
     small()
     assert Kept.alive == 1, "a call that grew by little is not worth a collection"
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), "16", None, True])
+def test_thresholds_that_are_no_size_are_refused_at_once(wrong):
+    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"):
+        memory_efficient_decorator(threshold_mb=wrong)
+    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"), memory_efficient_context(threshold_mb=wrong):
+        pass
 
 
 def test_async_functions_and_generators(no_gc):

@@ -22,7 +22,8 @@ def check_type(value: Any, kind: str, name: str) -> Any:
         kind = kind.removesuffix(" | None")
     if kind == "int" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, _KINDS[kind]) or isinstance(value, bool) != (kind == "bool"):
+    expected: Any = _KINDS[kind]
+    if not isinstance(value, expected) or isinstance(value, bool) != (kind == "bool"):
         raise TypeError(f"{name} must be {_WORDS[kind]}, not {reprlib.repr(value)}")
     if kind == "bool":
         return value

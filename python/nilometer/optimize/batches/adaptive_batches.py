@@ -90,6 +90,9 @@ class AdaptiveBatches:
         wrapped = getattr(model, "module", None)
         is_wrapper = isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel))
         self.model: torch.nn.Module = wrapped if is_wrapper and isinstance(wrapped, torch.nn.Module) else model
+        own = {id(parameter) for parameter in self.model.parameters()}
+        theirs = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        require(bool(own & theirs), "the optimizer has none of the model's parameters: make it from model.parameters(), after the model is on its device")
         self.optimizer = optimizer
         self.micro_batch = micro_batch
         self.ooms = 0

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ... import _native
-from ..._trouble import refuse_pickling, require, require_type
+from ..._trouble import refuse_pickling, require_type, whole_number
 from ...memory import MemoryDebugger
 from ..config import MemoryOptimizationConfig
 from ..host import process_heap
@@ -138,7 +138,7 @@ class MemoryOptimizationSystem:
 
     def step(self, samples: int = 0) -> None:
         """Once per training step, after `optimizer.step()`: garbage is collected here, objects that stay are counted, throughput is measured."""
-        require(samples >= 0, f"samples must not be negative, not {samples}")
+        samples = whole_number(samples, "samples", least=0)
         self.rate.add(samples)
         self.steps += 1
         self.samples += samples
@@ -196,9 +196,10 @@ class MemoryOptimizationSystem:
         """
         from ..batches.probes import free_device_bytes
         from ..measuring.accounting import device_of
+        from ..measuring.trial import check_trial
         from ..model.optimization import largest_batch, optimize_model
 
-        require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+        check_trial(model, sample_input, budget_bytes)
         done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True)
         device = device_of(model)
         room = free_device_bytes(device) if device.type == "cuda" else self.limit_bytes

@@ -97,6 +97,7 @@ class TrainingMemoryOptimizer:
         require_type(optimizer, torch.optim.Optimizer, "optimizer")
         require_type(num_epochs, int, "num_epochs")
         require(num_epochs >= 1, f"num_epochs must be at least 1, not {num_epochs}")
+        require(scheduler is None or hasattr(scheduler, "step"), f"scheduler must have step(), which {type(scheduler).__name__} has not")
         if device is not None:
             model.to(device)
         place = device_of(model)
