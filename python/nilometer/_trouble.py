@@ -95,3 +95,10 @@ def whole_number(value: object, name: str, *, least: int, expected: str | None =
     if isinstance(value, bool) or not least <= number < 1 << 63:
         raise ValueError(f"{name} is {value!r}; it must be {expected or f'a whole number, {least} or more'}")
     return number
+
+
+def byte_count(value: float, name: str) -> int:
+    """For budgets: bytes, of which people write a share such as `0.8 * total`; a fraction of a byte is left out."""
+    require_type(value, (int, float), name)
+    require(1 <= value < float("inf"), f"{name} must be positive, not {value}")
+    return int(value)

@@ -152,7 +152,11 @@ def test_bounds_are_kept_and_wrong_ones_refused():
     assert found.batch_size == 24 and max(size for size, _ in step.calls) == 24
     with pytest.raises(ValueError, match="below minimum"):
         find_batch_size(step, model, optimizer, budget_bytes=1, minimum=4, maximum=2)
-    for name in ("minimum", "maximum", "length", "budget_bytes"):
+    assert find_batch_size(step, model, optimizer, length=16, budget_bytes=0.3 * 50_000_001, maximum=2).budget_bytes == 15_000_000
+    for wrong in (0, -1.0, "8 GB", True, float("nan"), float("inf")):
+        with pytest.raises((ValueError, TypeError), match="budget_bytes must be"):
+            find_batch_size(step, model, optimizer, budget_bytes=wrong)
+    for name in ("minimum", "maximum", "length"):
         for wrong in (0, 2.5, True, "8", float("nan")):
             with pytest.raises(ValueError, match=f"{name} is .*; it must be a whole number, 1 or more"):
                 find_batch_size(step, model, optimizer, **({"budget_bytes": 1} | {name: wrong}))

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..._trouble import whole_number
+from ..._trouble import byte_count
 
 
 class Meter(Protocol):
@@ -41,7 +41,7 @@ class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.limit_bytes = None if limit_bytes is None else whole_number(limit_bytes, "limit_bytes", least=0)
+        self.limit_bytes = None if limit_bytes is None else byte_count(limit_bytes, "limit_bytes")
         self.level = 0
         self.peak = 0
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ..._trouble import require, require_type
+from ..._trouble import byte_count, require, require_type
 from .accounting import device_of, meter_for
 from .model_snapshot import attributes_of
 from .without_dropout import WithoutDropout
@@ -64,8 +64,7 @@ def check_trial(model: Any, sample: Any, budget_bytes: Any = None) -> None:
     tensors = [leaf for leaf in tree_leaves(sample) if isinstance(leaf, torch.Tensor)]
     require(not tensors or any(tensor.numel() for tensor in tensors), "the sample is empty: its tensors have no elements")
     if budget_bytes is not None:
-        require_type(budget_bytes, (int, float), "budget_bytes")
-        require(budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+        byte_count(budget_bytes, "budget_bytes")
 
 
 def loss_of(output: Any, loss: LossFunction | None) -> torch.Tensor:
