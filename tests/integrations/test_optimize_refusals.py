@@ -44,6 +44,17 @@ def test_budgets_that_are_no_bytes_are_refused(measure, wrong):
         measure(small(), torch.ones(4, 8), budget_bytes=wrong)
 
 
+def test_a_budget_may_be_a_share_of_a_whole():
+    def blocks():
+        return nn.Sequential(*[nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(6)])
+
+    share, sample = 0.7 * 12_000_001, torch.randn(512, 64)
+    assert checkpoint_model(blocks(), sample, budget_bytes=share).applied
+    assert [outcome.name for outcome in apply_steps(blocks(), sample, budget_bytes=share) if outcome.applied] == ["checkpoint plan"]
+    found = MemoryOptimizationSystem().optimize_training_pipeline(blocks(), sample, budget_bytes=share)["batch_size"]
+    assert found["budget_mb"] == pytest.approx(8.01, abs=0.01)
+
+
 def test_a_limit_that_is_no_bytes_is_refused():
     for wrong in (-1, "8 GB", True, float("nan")):
         with pytest.raises((ValueError, TypeError), match="^limit_bytes must be"):

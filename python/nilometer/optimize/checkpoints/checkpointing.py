@@ -106,7 +106,7 @@ def checkpoint_model(
     (True, True)
     >>> outcome.undo()
     """
-    check_trial(model, sample, budget_bytes)
+    budget_bytes = check_trial(model, sample, budget_bytes)
     outcome = plan_and_apply(Trial(model, sample, loss, optimizer), budget_bytes=budget_bytes, nested=nested)
     tell_optimization(
         "checkpoint plan",

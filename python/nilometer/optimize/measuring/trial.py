@@ -58,13 +58,12 @@ class Trial:
         return [list(self.model.parameters()), list(self.model.buffers()), list(state.values()), self.sample]
 
 
-def check_trial(model: Any, sample: Any, budget_bytes: Any = None) -> None:
-    """Raises for what nothing can be measured on: no model, a sample without elements, a budget that is no number of bytes."""
+def check_trial(model: Any, sample: Any, budget_bytes: float | None = None) -> int | None:
+    """Raises for what nothing can be measured on: no model, a sample without elements, a budget that is no number of bytes. Gives the budget."""
     require_type(model, torch.nn.Module, "model")
     tensors = [leaf for leaf in tree_leaves(sample) if isinstance(leaf, torch.Tensor)]
     require(not tensors or any(tensor.numel() for tensor in tensors), "the sample is empty: its tensors have no elements")
-    if budget_bytes is not None:
-        byte_count(budget_bytes, "budget_bytes")
+    return None if budget_bytes is None else byte_count(budget_bytes, "budget_bytes")
 
 
 def loss_of(output: Any, loss: LossFunction | None) -> torch.Tensor:

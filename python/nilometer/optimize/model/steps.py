@@ -173,7 +173,7 @@ def apply_steps(
     >>> [outcome.name for outcome in apply_steps(model, torch.randn(512, 64)) if outcome.applied]
     ['checkpoint plan']
     """
-    check_trial(model, sample, budget_bytes)
+    budget_bytes = check_trial(model, sample, budget_bytes)
     trial = Trial(model, sample, loss, optimizer, budget_bytes)
     outcomes: list[StepOutcome] = []
     try:

@@ -199,7 +199,7 @@ class MemoryOptimizationSystem:
         from ..measuring.trial import check_trial
         from ..model.optimization import largest_batch, optimize_model
 
-        check_trial(model, sample_input, budget_bytes)
+        budget_bytes = check_trial(model, sample_input, budget_bytes)
         done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True)
         device = device_of(model)
         room = free_device_bytes(device) if device.type == "cuda" else self.limit_bytes
