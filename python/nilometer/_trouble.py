@@ -5,6 +5,7 @@ Training is worth more than its record. With `NILO_STRICT=1` the same troubles r
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -83,3 +84,21 @@ def require_type(value: object, kinds: type | tuple[type, ...], name: str) -> No
         wanted = kinds if isinstance(kinds, tuple) else (kinds,)
         words = " or ".join(kind.__name__ for kind in wanted)
         raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
+
+
+def whole_number(value: object, name: str, *, least: int, expected: str | None = None) -> int:
+    """For settings: an integer, or a float such as 1.5e6 that is one."""
+    try:
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or not least <= number < 1 << 63:
+        raise ValueError(f"{name} is {value!r}; it must be {expected or f'a whole number, {least} or more'}")
+    return number
+
+
+def byte_count(value: float, name: str) -> int:
+    """For budgets: bytes, of which people write a share such as `0.8 * total`; a fraction of a byte is left out."""
+    require_type(value, (int, float), name)
+    require(1 <= value < float("inf"), f"{name} must be positive, not {value}")
+    return int(value)

@@ -1,6 +1,7 @@
 """Steps that survive running out of memory: the same samples, the same gradients, the sizes that were promised."""
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -188,14 +189,39 @@ def test_a_resumed_training_has_its_size():
     assert small.micro_batch == 8
 
 
-def test_batch_normalization_and_wrong_sizes_are_told():
-    model = nn.Sequential(nn.Linear(16, 4), nn.BatchNorm1d(4))
-    with pytest.warns(NilometerWarning, match="batch normalization"):
-        batches(model)
+def test_batch_normalization_is_told_of_where_a_batch_is_split():
+    def normalized():
+        return nn.Sequential(nn.Linear(16, 4), nn.BatchNorm1d(4))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batches(normalized(), micro_batch=8).step(torch.randn(8, 16))
+        # It normalizes by what it has learned, however many samples there are.
+        batches(normalized().eval(), micro_batch=4).step(torch.randn(8, 16))
+    whole = batches(normalized(), micro_batch=4)
+    with pytest.warns(NilometerWarning, match="batch normalization depends on the size of micro-batches") as told:
+        whole.step(torch.randn(8, 16))
+        whole.step(torch.randn(8, 16))
+    assert len(told) == 1 and told[0].filename == __file__
+
+
+def test_wrong_sizes_are_refused():
     with pytest.raises(ValueError, match="below minimum"):
         batches(mlp(), micro_batch=1, minimum=2)
+    for name in ("micro_batch", "minimum", "maximum", "grow_after", "retry_after"):
+        for wrong in (2.5, 0, -1, True, "8", float("nan"), float("inf")):
+            with pytest.raises(ValueError, match=f"{name} is .*; it must be a whole number, 1 or more"):
+                batches(mlp(), **{name: wrong})
+    assert batches(mlp(), micro_batch=4.0).micro_batch == 4
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="max_grad_norm must be positive"):
+            batches(mlp(), max_grad_norm=wrong)
     with pytest.raises(ValueError, match="one first dimension"):
         batches(mlp()).step((torch.zeros(4, 16), torch.zeros(5)))
+    with pytest.raises(ValueError, match="the batch is empty: it has no samples"):
+        batches(mlp()).step(torch.zeros(0, 16))
+    with pytest.raises(ValueError, match="the batch has no tensors"):
+        batches(mlp()).step({"text": ["a"]})
 
 
 def test_nothing_of_a_failed_step_is_held():
@@ -266,6 +292,12 @@ def test_token_batches_differ_by_epoch_and_resume():
         TokenBudgetBatches(lengths, max_tokens=50)
     with pytest.raises(ValueError, match="rank 2 of 2"):
         TokenBudgetBatches(lengths, max_tokens=300, rank=2, world_size=2)
+    with pytest.raises(ValueError, match="lengths is empty: there are no samples"):
+        TokenBudgetBatches([], max_tokens=300)
+    with pytest.raises(ValueError, match=r"max_tokens is 2.5; it must be a whole number, 1 or more"):
+        TokenBudgetBatches([1], max_tokens=2.5)
+    with pytest.raises(ValueError, match="4 ranks have 1 batches: some would have none"):
+        TokenBudgetBatches([1, 2, 3], max_tokens=300, world_size=4)
 
 
 def test_token_batches_drive_a_data_loader():

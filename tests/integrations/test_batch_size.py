@@ -6,6 +6,7 @@ from torch import nn
 
 from nilometer.optimize import NoBatchFits, TensorMeter, find_batch_size
 from nilometer.optimize.batches.memory_fit import fit_memory
+from nilometer.optimize.batches.sample_inputs import resized
 
 
 class Attention(nn.Module):
@@ -151,6 +152,18 @@ def test_bounds_are_kept_and_wrong_ones_refused():
     assert found.batch_size == 24 and max(size for size, _ in step.calls) == 24
     with pytest.raises(ValueError, match="below minimum"):
         find_batch_size(step, model, optimizer, budget_bytes=1, minimum=4, maximum=2)
+    assert find_batch_size(step, model, optimizer, length=16, budget_bytes=0.3 * 50_000_001, maximum=2).budget_bytes == 15_000_000
+    for wrong in (0, -1.0, "8 GB", True, float("nan"), float("inf")):
+        with pytest.raises((ValueError, TypeError), match="budget_bytes must be"):
+            find_batch_size(step, model, optimizer, budget_bytes=wrong)
+    for name in ("minimum", "maximum", "length"):
+        for wrong in (0, 2.5, True, "8", float("nan")):
+            with pytest.raises(ValueError, match=f"{name} is .*; it must be a whole number, 1 or more"):
+                find_batch_size(step, model, optimizer, **({"budget_bytes": 1} | {name: wrong}))
+    with pytest.raises(ValueError, match="step must be a function"):
+        find_batch_size(None, model, optimizer, budget_bytes=1)
+    with pytest.raises(ValueError, match="the sample is empty: it has no rows"):
+        resized(torch.zeros(0, 3), 4)
     with pytest.raises(ValueError, match="budget_bytes is needed"):
         find_batch_size(step, model, optimizer)
 

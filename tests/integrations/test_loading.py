@@ -183,6 +183,8 @@ def test_facts_are_those_that_the_rules_know_and_go_into_the_run(recorded):
         (([1, 2],), "loader must be a torch.utils.data.DataLoader, not list"),
         ((DataLoader([1, 2]), 1), "batches must be at least 2, not 1"),
         ((DataLoader([1, 2]), "all"), "batches must be int, not str"),
+        ((DataLoader([]),), "the loader gave no batch: its dataset is empty, or smaller than a batch"),
+        ((DataLoader([1, 2], batch_size=4, drop_last=True),), "the loader gave no batch"),
     ],
 )
 def test_wrong_arguments_raise_at_once(arguments, said):

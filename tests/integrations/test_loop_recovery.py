@@ -1,6 +1,7 @@
 """Loops of Hugging Face and Lightning go on after running out of memory, with the weights that they would have had."""
 
 import gc
+import warnings
 
 import lightning
 import pytest
@@ -236,13 +237,35 @@ def test_gradients_that_were_there_are_added_to_and_survive_a_failure():
     assert torch.equal(model.weight.grad, torch.tensor([[7.0, 9.0]]))
 
 
+def test_batch_normalization_is_told_of_once_a_batch_is_split():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    full = Full(8)
+
+    def run_part(part, share):
+        full(len(part))
+        loss = model(part).square().mean() * share
+        loss.backward()
+        return loss.item()
+
+    recovery = BatchRecovery()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recovery.run(model, torch.randn(8, 2), run_part)
+    full.most = 4
+    with pytest.warns(nilometer.NilometerWarning, match="batch normalization depends on the size of micro-batches"):
+        recovery.run(model, torch.randn(8, 2), run_part)
+
+
 def test_what_cannot_be_recovered_is_refused():
     module = Module()
     module.automatic_optimization = False
     with pytest.raises(ValueError, match="optimizes by hand"):
         recover_lightning(module)
-    with pytest.raises(ValueError, match="minimum must be positive"):
-        recover_lightning(Module(), minimum=0)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(ValueError, match="minimum is .*; it must be a whole number, 1 or more"):
+            recover_lightning(Module(), minimum=wrong)
+    with pytest.raises(ValueError, match="the batch is empty: it has no samples"):
+        BatchRecovery().run(nn.Linear(2, 1), torch.ones(0, 2), lambda part, share: 0.0)
 
 
 def test_collections_of_the_recovery_are_not_the_programs():

@@ -186,7 +186,9 @@ def test_blocks_that_differ_are_checkpointed_in_segments(equally_fast):
     results = trained(nn.Sequential(*parts), labelled(1024, width=32), config, num_epochs=1)
     assert results["optimizations_applied"] == ["checkpoint plan"], results["optimizations"]
     model = nn.Sequential(nn.Linear(32, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, 10))
-    with pytest.warns(nilometer.NilometerWarning, match="batch normalization"):
+    with warnings.catch_warnings():
+        # Its batches are not split, so that there is nothing to warn of.
+        warnings.simplefilter("error", nilometer.NilometerWarning)
         results = trained(model, labelled(1024, width=32), config, num_epochs=1)
     assert results["optimizations_applied"] == [] and "batch normalization" in results["optimizations"][0]["reason"]
 
@@ -264,6 +266,24 @@ def test_streams_loaders_and_mappings_are_taken():
         trained(model, rows, config, 1, nn.MSELoss(reduction="none"))
     with pytest.raises(ValueError, match="num_epochs must be at least 1"):
         trained(model, rows, config, 0, nn.MSELoss())
+
+
+class Nothing(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+def test_a_dataset_without_samples_is_refused():
+    config = TrainingMemoryConfig(initial_batch_size=4, min_batch_size=1, **PLAIN)
+    model = nn.Linear(4, 1)
+    with pytest.raises(ValueError, match="the dataset is empty: it has no samples"):
+        trained(model, [], config, 1, nn.MSELoss())
+    for nothing in (Nothing(), DataLoader([torch.ones(4)], batch_size=2, drop_last=True)):
+        with pytest.raises(ValueError, match="the dataset gave no batch: nothing was trained"):
+            trained(model, nothing, config, 1, nn.MSELoss())
+    empty = DataLoader([0], collate_fn=lambda _: (torch.zeros(0, 4), torch.zeros(0, 1)))
+    with pytest.raises(ValueError, match="the batch is empty: it has no samples"):
+        trained(model, empty, config, 1, nn.MSELoss())
 
 
 def test_workers_serve_the_loader_and_schedulers_and_callbacks_are_called():

@@ -164,6 +164,8 @@ def test_priorities_decide_and_weights_make_up():
     often = batch.indices < 60
     assert 880 <= often.sum() <= 920
     assert np.allclose(batch.weights[:, 0], np.where(often, 1 / 9, 1.0))
+    with pytest.raises(ValueError, match="priorities has values that float32 cannot hold"):
+        buffer.update_priorities([0], [1e300])
     with pytest.raises(ValueError, match="priority -1 is not a positive"):
         buffer.update_priorities([100], [-1])
 
@@ -287,6 +289,11 @@ def test_a_buffer_beyond_the_memory_limit_says_so():
     [
         ((1, VECTOR, VECTOR), {"n_envs": 2}, "at least one for each environment"),
         ((0, VECTOR, VECTOR), {}, "buffer_size is 0; it must be a whole number, 1 or more"),
+        ((True, VECTOR, VECTOR), {}, "buffer_size is True; it must be a whole number"),
+        ((10, VECTOR, VECTOR), {"gamma": float("nan")}, "gamma is nan; it must be a number from 0 to 1"),
+        ((10, VECTOR, VECTOR), {"gamma": "high"}, "gamma is 'high'; it must be a number from 0 to 1"),
+        ((10, VECTOR, VECTOR), {"beta": -1.0, "prioritized": True}, "beta is -1.0; it must be a number, 0 or more"),
+        ((10, VECTOR, VECTOR), {"alpha": float("inf"), "prioritized": True}, "alpha is inf; it must be a number, 0 or more"),
         ((10, VECTOR, VECTOR), {"max_bytes": -5}, 'max_bytes is -5; it must be a positive number of bytes or "auto"'),
         ((10, VECTOR, VECTOR), {"max_bytes": 1.5}, "max_bytes is 1.5; it must be"),
         ((10, VECTOR, VECTOR), {"cache_bytes": -1}, "cache_bytes is -1; it must be a whole number, 0 or more"),
@@ -314,6 +321,12 @@ def test_wrong_arrays_are_refused_and_nothing_is_stored():
     images = ReplayBuffer(10, ((2, 3), np.uint8), ((1,), np.int64))
     with pytest.raises(ValueError, match=re.escape("observation has shape (3, 2); (2, 3) is expected")):
         images.add(np.zeros((3, 2), np.uint8), np.zeros((2, 3), np.uint8), 0, 0.0, False)
+    # It would be infinite as float32.
+    for reward in (1e300, -1e39, np.float64(1e300), 10**400):
+        with pytest.raises(ValueError, match="reward has values that float32 cannot hold; convert them before adding"):
+            buffer.add(np.zeros(17), np.zeros(17), 0, reward, False)
+    with pytest.raises(ValueError, match="observation has values that float32 cannot hold"):
+        buffer.add(np.full(17, 1e300), np.zeros(17), 0, 0.0, False)
     with pytest.raises(IndexError, match="transition 3 is not stored"):
         buffer.get([3])
     assert len(buffer) == 0

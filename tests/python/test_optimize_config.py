@@ -1,6 +1,9 @@
 """Settings of the optimizer: the documents' fields and defaults, files, presets, and one sentence for what is wrong."""
 
+import dataclasses
 import json
+import math
+import numbers
 
 import pytest
 
@@ -80,29 +83,99 @@ def test_troubleshooting_settings_of_the_document_are_taken():
         (TrainingMemoryConfig, {"num_workers": -1}, ValueError, "num_workers must be at least 0, not -1"),
         (TrainingMemoryConfig, {"pin_memory": 1}, TypeError, "pin_memory must be true or false, not 1"),
         (TrainingMemoryConfig, {"effective_batch_size": 0}, ValueError, "effective_batch_size must be at least 1"),
+        (
+            TrainingMemoryConfig,
+            {"effective_batch_size": 16},
+            ValueError,
+            r"initial_batch_size \(32\) must be at most effective_batch_size \(16\): lower initial_batch_size or raise",
+        ),
+        (MemoryOptimizationConfig, {"gc_threshold_0": 10**400}, ValueError, "gc_threshold_0 must be at most 2147483647"),
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": 10**400}, ValueError, "max_memory_usage_gb must be a finite number"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(kind, values, error, sentence):
     with pytest.raises(error, match=sentence) as raised:
         kind(**values)
     assert "\n" not in str(raised.value)
-    with pytest.raises(error, match=sentence):
+    # JSON has no NaN, and no number of 400 digits.
+    with pytest.raises(ValueError, match=f"{next(iter(values))}|not JSON"):
         kind.from_json(json.dumps(values))
 
 
 def test_unknown_keys_of_a_file_name_what_was_meant(tmp_path):
-    with pytest.raises(ValueError, match="did you mean 'monitoring_interval'?"):
+    with pytest.raises(ValueError, match='the JSON text: unknown setting "monitor_interval"; did you mean "monitoring_interval"?'):
         MemoryOptimizationConfig.from_json('{"monitor_interval": 1}')
+    with pytest.raises(ValueError, match="did you mean 'monitoring_interval'?"):
+        MemoryOptimizationConfig.from_mapping({"monitor_interval": 1})
     with pytest.raises(ValueError, match="num_workers is a setting of TrainingMemoryConfig, not of MemoryOptimizationConfig: put it under 'training'"):
         MemoryOptimizationConfig.from_json('{"num_workers": 1}')
-    with pytest.raises(ValueError, match="unknown key 'num_workers' beside 'memory' and 'training'"):
+    with pytest.raises(ValueError, match='the setting "num_workers" is in the wrong place; put it under "training"'):
         load_configs('{"memory": {}, "num_workers": 2}')
     broken = tmp_path / "settings.json"
     broken.write_text("{,}")
-    with pytest.raises(ValueError, match=r"settings\.json is not JSON"):
+    with pytest.raises(ValueError, match=r"settings\.json: the configuration is not JSON"):
         load_configs(broken)
     with pytest.raises(ValueError, match="JSON object"):
         TrainingMemoryConfig.from_json("[1]")
+
+
+ODD = [float("nan"), float("inf"), -float("inf"), -1, -0.5, 0, 0.5, 1, 1.5, 8, 8.0, 1e6, 2**31, 1e13, 1e300, 10**400, True, False, None, "8", "", [], {}, [8]]
+FIELDS = [(kind, field) for kind in (MemoryOptimizationConfig, TrainingMemoryConfig) for field in dataclasses.fields(kind)]
+
+
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda value: getattr(value, "name", ""))
+def test_every_field_takes_what_its_type_says_and_files_agree(kind, field):
+    allowed = {"int": numbers.Real, "float": numbers.Real, "bool": bool}[field.type.removesuffix(" | None")]
+    taken = []
+    for value in ODD:
+        try:
+            config = kind(**{field.name: value})
+        except (ValueError, TypeError) as error:
+            assert field.name in str(error) and "\n" not in str(error) and len(str(error)) < 300, error
+            config = None
+        else:
+            kept = getattr(config, field.name)
+            assert kept == value and type(kept).__name__ in (*field.type.split(" | "), "NoneType")
+            assert value is None and "None" in field.type or isinstance(value, allowed) and isinstance(value, bool) == (allowed is bool)
+            assert isinstance(value, bool) or value is None or math.isfinite(value) and value >= 0
+            taken.append(value)
+        try:
+            from_file = kind.from_json(json.dumps({field.name: value}))
+        except ValueError as error:
+            assert field.name in str(error) or "not JSON" in str(error)
+            from_file = None
+        assert from_file == config, value
+    assert taken, "a field that takes nothing is not tested"
+
+
+def test_numbers_of_numpy_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    assert TrainingMemoryConfig(initial_batch_size=numpy.int64(16)).to_dict()["initial_batch_size"] == 16
+    assert MemoryOptimizationConfig(max_memory_usage_gb=numpy.float32(4)).to_json()
+    with pytest.raises(TypeError, match="pin_memory must be true or false"):
+        TrainingMemoryConfig(pin_memory=numpy.int64(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"profile_top_n": 3, "profile_top_n": 4}', "profile_top_n"),
+        ('{"memory": {"profile_top_n": 3, "profile_top_n": 3}}', "profile_top_n"),
+        ('{"training": {}, "training": {}}', "training"),
+    ],
+)
+def test_a_setting_given_twice_is_refused_by_name_also_by_the_command(nilo, text, key):
+    (nilo.folder / "twice.json").write_text(text)
+    for read in (MemoryOptimizationConfig.from_json, TrainingMemoryConfig.from_json, load_configs):
+        with pytest.raises(ValueError, match=f'twice.json: the setting "{key}" is given twice; remove one of the two'):
+            read(nilo.folder / "twice.json")
+    refused = nilo("optimize", "--config", "twice.json")
+    assert refused.returncode == 2 and f'the setting "{key}" is given twice' in refused.stderr
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "marked.json").write_text('{"profile_top_n": 3}', encoding="utf-8-sig")
+    assert MemoryOptimizationConfig.from_json(tmp_path / "marked.json").profile_top_n == 3
 
 
 def test_files_come_back_as_they_were_written(tmp_path):
@@ -120,7 +193,7 @@ def test_a_file_has_one_part_or_both(tmp_path):
     assert TrainingMemoryConfig.from_json(both).num_workers == 1
     memory, training = load_configs('{"profile_top_n": 4, "num_workers": 2}')
     assert (memory.profile_top_n, training.num_workers) == (4, 2)
-    with pytest.raises(ValueError, match="has no setting 'workers'"):
+    with pytest.raises(ValueError, match='unknown setting "workers"'):
         load_configs('{"workers": 2}')
     write_config_template(tmp_path / "memory_optimization_config.json")
     assert load_configs(tmp_path / "memory_optimization_config.json") == (MemoryOptimizationConfig(), TrainingMemoryConfig())
@@ -132,6 +205,10 @@ def test_presets_fit_the_machine_and_heed_what_is_given():
     assert config.max_memory_usage_gb == pytest.approx(0.9 * limit / 2**30, abs=1e-3)
     assert config.buffer_size_limit_mb <= limit / 8 / 2**20 + 1
     assert create_memory_optimized_config(max_memory_usage_gb=2, gc_threshold_0=900).gc_thresholds == (900, 20, 10)
+    assert create_memory_optimized_config(max_memory_usage_gb=0.25).buffer_size_limit_mb <= 32
+    assert create_memory_efficient_config(effective_batch_size=4).initial_batch_size == 4
+    with pytest.raises(TypeError, match="max_memory_usage_gb must be a number, not '8'"):
+        create_memory_optimized_config(max_memory_usage_gb="8")
     training = create_memory_efficient_config(max_batch_size=8)
     assert (training.initial_batch_size, training.max_batch_size, training.min_batch_size) == (8, 8, 1)
     assert training.pin_memory == training.enable_mixed_precision == bool(nilometer._native.gpu_readings())
@@ -153,7 +230,7 @@ def test_the_command_has_the_same_settings_and_refuses_the_same(nilo):
     assert nilo("run", "--", "true").returncode == 0
     write_config_template(nilo.folder / "settings.json")
     assert nilo("optimize", "--config", "settings.json").returncode in (0, 1)
-    for wrong in ({"memory_warning_threshold": 0.9}, {"min_batch_size": 64}, {"monitor_interval": 1}, {"pin_memory": 1}, {"memory": {"num_workers": 1}}):
+    for wrong in ({"memory_warning_threshold": 0.9}, {"min_batch_size": 64}, {"monitor_interval": 1}, {"pin_memory": 1}, {"effective_batch_size": 1}, {"memory": {"num_workers": 1}}):
         (nilo.folder / "wrong.json").write_text(json.dumps(wrong))
         assert nilo("optimize", "--config", "wrong.json").returncode == 2, wrong
         with pytest.raises((ValueError, TypeError)):

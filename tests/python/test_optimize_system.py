@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import tracemalloc
+import types
 
 import numpy
 import pytest
@@ -16,6 +17,8 @@ from package import run_program
 import nilometer
 from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
 from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
+from nilometer.optimize.system import step_rate
+from nilometer.optimize.system.report import as_markdown
 
 QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
 
@@ -239,13 +242,39 @@ def test_trends_are_named():
         assert optimizer.get_comprehensive_report()["memory_trend"] in ("increasing", "decreasing", "stable")
 
 
-def test_reports_are_files_by_their_name(tmp_path):
+def test_throughput_is_that_of_the_steps_and_not_of_what_came_before(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(step_rate, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        assert optimizer.get_comprehensive_report()["training"]["seconds_per_step"] is None
+        for samples in (100, 8, 8, 8):
+            optimizer.step(samples=samples)
+            clock[0] += 0.5
+        report = optimizer.get_comprehensive_report()
+        for wrong in (-1, 2.5, "8", True):
+            with pytest.raises(ValueError, match="samples is .*; it must be a whole number, 0 or more"):
+                optimizer.step(samples=wrong)
+    figures = {name: report["training"][name] for name in ("steps", "steps_per_second", "seconds_per_step", "samples_per_second", "samples_per_step")}
+    assert figures == {"steps": 4, "steps_per_second": 2.0, "seconds_per_step": 0.5, "samples_per_second": 16.0, "samples_per_step": 31.0}
+    assert "## Training\n4 steps, 500.0 ms each, 31.0 samples each, 16.0 samples/s" in as_markdown(report)
+
+
+def test_reports_are_files_by_their_name(tmp_path, monkeypatch):
     with MemoryOptimizationSystem(QUIET) as optimizer:
         optimizer.optimize_memory_usage()
         optimizer.export_optimization_report(tmp_path / "report.json")
         optimizer.export_optimization_report(str(tmp_path / "report.md"))
         with pytest.raises(ValueError, match=r"must end in \.json or \.md"):
             optimizer.export_optimization_report(tmp_path / "report.txt")
+        with pytest.raises(FileNotFoundError, match=r"^cannot write the report .*/resluts/report\.json: the folder .*/resluts does not exist$"):
+            optimizer.export_optimization_report(tmp_path / "resluts" / "report.json")
+        (tmp_path / "folder.md").mkdir()
+        with pytest.raises(IsADirectoryError, match=r"^cannot write the report .*/folder\.md: it is a folder$"):
+            optimizer.export_optimization_report(tmp_path / "folder.md")
+        (tmp_path / "folder.md").rmdir()
+        monkeypatch.chdir(tmp_path)
+        optimizer.export_optimization_report("here.json")
+        (tmp_path / "here.json").unlink()
     report = json.loads((tmp_path / "report.json").read_text())
     expected = {"current_memory_usage", "memory_trend", "alerts", "buffers", "gc", "model", "recommendations", "optimizations", "config"}
     assert expected <= set(report)
@@ -276,7 +305,9 @@ def test_quick_optimization_measures(tmp_path):
         assert nilometer.quick_memory_optimization()["memory_saved_mb"] < 10
     """
     run_program(code, tmp_path)
-    assert set(quick_memory_optimization()) >= {"memory_saved_mb", "gpu_memory_saved_mb", "actions"}
+    quick = quick_memory_optimization()
+    assert set(quick) >= {"memory_saved_mb", "gpu_memory_saved_mb", "actions"}
+    assert quick["optimizations_applied"] == [row["name"] for row in quick["actions"] if row["saved_mb"] > 0]
 
 
 class Kept:
@@ -326,6 +357,14 @@ def test_contexts_and_functions_leave_no_garbage(no_gc):
 
     small()
     assert Kept.alive == 1, "a call that grew by little is not worth a collection"
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), "16", None, True])
+def test_thresholds_that_are_no_size_are_refused_at_once(wrong):
+    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"):
+        memory_efficient_decorator(threshold_mb=wrong)
+    with pytest.raises((ValueError, TypeError), match="^threshold_mb must"), memory_efficient_context(threshold_mb=wrong):
+        pass
 
 
 def test_async_functions_and_generators(no_gc):

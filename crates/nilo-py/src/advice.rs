@@ -1,6 +1,7 @@
-//! The rules of `nilo-advice` for Python.
+//! The rules of `nilo-advice` for Python, and the judge of the settings that `nilo optimize --config` reads too.
 
 use nilo_advice::{Facts, recommend};
+use nilo_answer::optimize_config::OptimizeConfig;
 use pyo3::prelude::*;
 
 use crate::errors::value_error;
@@ -11,4 +12,13 @@ pub(crate) fn recommendations(facts: &str) -> PyResult<String> {
     let facts: Facts =
         serde_json::from_str(facts).map_err(|error| value_error(error.to_string()))?;
     serde_json::to_string(&recommend(&facts)).map_err(|error| value_error(error.to_string()))
+}
+
+/// Raises ValueError for the text of a settings file that `nilo optimize --config` would refuse.
+#[pyfunction]
+pub(crate) fn check_settings(text: &str) -> PyResult<()> {
+    match OptimizeConfig::parse(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(value_error(format!("{error}; {}", error.hint()))),
+    }
 }

@@ -53,7 +53,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::advice::recommendations;
+    use super::advice::{check_settings, recommendations};
     #[pymodule_export]
     use super::bpe::{BpeCounts, BpeModel};
     #[pymodule_export]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import os
-from typing import TYPE_CHECKING
 
 from .. import _native
-from .._trouble import warn_once
-
-if TYPE_CHECKING:
-    from typing import Any
+from .._trouble import warn_once, whole_number
 
 _GIB = 1 << 30
 # Beyond this share of the memory limit a buffer is likely to end the job.
@@ -25,17 +20,6 @@ def budget(max_bytes: int | str | None) -> int | None:
     if max_bytes is None:
         return None
     return whole_number(max_bytes, "max_bytes", least=1, expected='a positive number of bytes or "auto"')
-
-
-def whole_number(value: Any, name: str, *, least: int, expected: str | None = None) -> int:
-    """For settings: an integer, or a float such as 1.5e6 that is one."""
-    try:
-        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if not least <= number < 1 << 63:
-        raise ValueError(f"{name} is {value!r}; it must be {expected or f'a whole number, {least} or more'}")
-    return number
 
 
 def folder_path(spill_dir: str | os.PathLike[str] | None) -> str | None:

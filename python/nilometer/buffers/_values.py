@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,16 +22,12 @@ def row(value: Any, spec: ArraySpec, environments: int = 1) -> np.ndarray:
         raise ValueError(f"{spec.name} has shape {given.shape}; {expected} is expected")
     if given.dtype == spec.dtype:
         return np.ascontiguousarray(given)
-    try:
-        with np.errstate(over="raise", invalid="ignore"):
-            stored = np.ascontiguousarray(given, dtype=spec.dtype)
-    except (FloatingPointError, OverflowError):
-        raise _unfit(given, None, spec) from None
+    stored = _converted(given, spec.dtype, spec.name)
     # Floats may be rounded, as everywhere in numpy; a whole number or a bool has to stay what it was.
     if spec.dtype.kind != "f" and not np.can_cast(given.dtype, spec.dtype, "safe"):
         is_kept = stored.reshape(given.shape) == given
         if not np.all(is_kept):
-            raise _unfit(given, is_kept, spec)
+            raise _unfit(spec.dtype, spec.name, f", {given[~is_kept].flat[0]} for example")
     return stored
 
 
@@ -38,9 +36,34 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(length for length in shape if length != 1)
 
 
-def _unfit(given: np.ndarray, is_kept: np.ndarray | None, spec: ArraySpec) -> ValueError:
-    example = "" if is_kept is None else f", {given[~is_kept].flat[0]} for example"
-    return ValueError(f"{spec.name} has values that {spec.dtype} cannot hold{example}; convert them before adding")
+def float32s(value: Any, name: str) -> np.ndarray:
+    """Rewards and priorities, which are stored as float32. A number that would become infinite raises ValueError."""
+    given = np.asarray(to_numpy(value))
+    return np.ascontiguousarray(given) if given.dtype == np.float32 else _converted(given, np.dtype(np.float32), name)
+
+
+def _converted(given: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
+    try:
+        with np.errstate(over="raise", invalid="ignore"):
+            return np.ascontiguousarray(given, dtype=dtype)
+    except (FloatingPointError, OverflowError):
+        raise _unfit(dtype, name) from None
+
+
+def _unfit(dtype: np.dtype[Any], name: str, example: str = "") -> ValueError:
+    return ValueError(f"{name} has values that {dtype} cannot hold{example}; convert them before adding")
+
+
+def check_shares(gamma: Any, alpha: Any, beta: Any) -> None:
+    """For the settings of returns and priorities."""
+    for name, value, most, words in (
+        ("gamma", gamma, 1.0, "a number from 0 to 1"),
+        ("alpha", alpha, math.inf, "a number, 0 or more"),
+        ("beta", beta, math.inf, "a number, 0 or more"),
+    ):
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= most or math.isinf(value):
+            raise ValueError(f"{name} is {value!r}; it must be {words}")
 
 
 def transition_numbers(indices: Any) -> np.ndarray:

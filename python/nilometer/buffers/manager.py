@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _native
-from ._memory import folder_path, whole_number
+from .._trouble import whole_number
+from ._memory import folder_path
 from ._specs import check_array_dtype
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _native
+from .._trouble import whole_number
 from ._batch import BatchPool, ReplayBatch, normalized, on_device
-from ._memory import budget, check_projection, folder_path, warn_of_drops, whole_number
+from ._memory import budget, check_projection, folder_path, warn_of_drops
 from ._specs import ArraySpec, action_spec, guess_stack, observation_specs, spec_of
-from ._values import device_of, row, to_numpy, transition_numbers
+from ._values import check_shares, device_of, float32s, row, transition_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +97,7 @@ class ReplayBuffer:
             raise ValueError(f"stack_axis is {stack_axis!r}; it must be first or last")
         n_envs = whole_number(n_envs, "n_envs", least=1)
         n_steps = whole_number(n_steps, "n_steps", least=1)
+        check_shares(gamma, alpha, beta)
         if seed is not None:
             seed = whole_number(seed, "seed", least=0)
         is_dict, observations = observation_specs(observation_space)
@@ -220,7 +222,7 @@ class ReplayBuffer:
             pairs = [(row(obs, spec, self.n_envs), row(next_obs, spec, self.n_envs))]
         values = {"action": action} if extra is None else {"action": action, **extra}
         columns = [row(values[spec.name], spec, self.n_envs) for spec in self._columns]
-        rewards = np.ascontiguousarray(reward, dtype=np.float32)
+        rewards = float32s(reward, "reward")
         dropped = self._store.add(pairs, columns, rewards, is_over & ~is_cut, is_cut)
         if dropped and not self._has_warned_of_drops:
             self._has_warned_of_drops = True
@@ -251,7 +253,7 @@ class ReplayBuffer:
     def update_priorities(self, indices: Any, priorities: Any) -> None:
         """Sets the priorities of transitions that were sampled; those dropped in the meantime are passed over."""
         rows = transition_numbers(indices)
-        self._store.set_priorities(rows, np.ascontiguousarray(to_numpy(priorities), dtype=np.float32).reshape(-1))
+        self._store.set_priorities(rows, float32s(priorities, "priorities").reshape(-1))
 
     def _filled(self, rows: np.ndarray, env: Any, is_drawn: bool) -> ReplayBatch:
         arrays = self._pool.take(len(rows))

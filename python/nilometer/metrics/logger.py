@@ -17,8 +17,8 @@ from typing import Any
 from .. import _native
 from .._files import write_json
 from .._trouble import refuse_pickling, report, require, require_type
-from ..reading import RecordedRun, Series
 from ..integrations._find_run import run_of_training
+from ..reading import RecordedRun, Series
 from ..run import Run, continue_run
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from .. import _native
 from .._files import write_text
-from .config_checks import at_least, check_type, fraction, in_order
+from .config_checks import at_least, at_most, check_type, fraction, in_order
 
 _Config = TypeVar("_Config", bound="_Settings")
 _GIB = 1 << 30
@@ -114,6 +114,7 @@ class MemoryOptimizationConfig(_Settings):
 
     def check(self) -> None:
         at_least(self.max_memory_usage_gb, 0, "max_memory_usage_gb", above=True)
+        at_most(self.max_memory_usage_gb, 1e9, "max_memory_usage_gb")
         for name in ("memory_warning_threshold", "memory_critical_threshold", "gpu_warning_threshold", "gpu_critical_threshold"):
             fraction(getattr(self, name), name)
         in_order(self, "memory_warning_threshold", "memory_critical_threshold", may_be_equal=False)
@@ -121,7 +122,9 @@ class MemoryOptimizationConfig(_Settings):
         for name in ("gc_threshold_0", "gc_threshold_1", "gc_threshold_2", "profile_top_n"):
             at_least(getattr(self, name), 1, name)
         at_least(self.auto_gc_interval, 0, "auto_gc_interval", above=True)
+        at_most(self.auto_gc_interval, 1e9, "auto_gc_interval")
         at_least(self.buffer_size_limit_mb, 0, "buffer_size_limit_mb", above=True)
+        at_most(self.buffer_size_limit_mb, 1e12, "buffer_size_limit_mb")
         at_least(self.monitoring_interval, 0.01, "monitoring_interval")
         if self.monitoring_interval > 3600:
             raise ValueError(f"monitoring_interval must be at most 3600 seconds, not {self.monitoring_interval:g}")
@@ -173,6 +176,8 @@ class TrainingMemoryConfig(_Settings):
         at_least(self.num_workers, 0, "num_workers")
         if self.effective_batch_size is not None:
             at_least(self.effective_batch_size, 1, "effective_batch_size")
+            # A micro-batch is a part of the batch.
+            in_order(self, "initial_batch_size", "effective_batch_size", may_be_equal=True)
         if self.max_grad_norm is not None:
             at_least(self.max_grad_norm, 0, "max_grad_norm", above=True)
 
@@ -211,7 +216,9 @@ def create_memory_optimized_config(**settings: Any) -> MemoryOptimizationConfig:
     limit = _native.memory_limit()
     if limit is not None:
         chosen["max_memory_usage_gb"] = round(0.9 * limit[0] / _GIB, 3)
-        chosen["buffer_size_limit_mb"] = min(1024.0, round(limit[0] / 8 / _MIB, 1))
+        # Of a smaller maximum that is given, buffers have an eighth.
+        eighth_mb = 128 * _least_number(limit[0] / _GIB, settings.get("max_memory_usage_gb"))
+        chosen["buffer_size_limit_mb"] = min(1024.0, round(eighth_mb, 1) or eighth_mb)
     return MemoryOptimizationConfig.from_mapping(chosen | settings)
 
 
@@ -225,7 +232,7 @@ def create_memory_efficient_config(**settings: Any) -> TrainingMemoryConfig:
     cpus = len(os.sched_getaffinity(0))
     has_gpu = bool(_native.gpu_readings())
     chosen: dict[str, Any] = {
-        "initial_batch_size": min(16, settings.get("max_batch_size", 16)),
+        "initial_batch_size": _least_number(16, settings.get("max_batch_size"), settings.get("effective_batch_size")),
         "min_batch_size": 1,
         "memory_threshold": 0.8,
         "num_workers": min(4, max(0, cpus - 1)),
@@ -235,18 +242,24 @@ def create_memory_efficient_config(**settings: Any) -> TrainingMemoryConfig:
     return TrainingMemoryConfig.from_mapping(chosen | settings)
 
 
+def _least_number(*values: Any) -> Any:
+    """The least of those that are numbers; what is none is refused later, by its name."""
+    return min(value for value in values if isinstance(value, (int, float)) and value > 0)
+
+
 def _read(source: str | os.PathLike[str]) -> Any:
-    is_text = isinstance(source, str) and source.lstrip().startswith(("{", "["))
-    where = "the JSON text" if is_text else os.fspath(source)
+    is_text = isinstance(source, str) and source.lstrip("\ufeff \n\r\t").startswith(("{", "["))
     if is_text:
         text = str(source)
     else:
-        with open(source, encoding="utf-8") as file:
+        with open(source, encoding="utf-8", errors="replace") as file:
             text = file.read()
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where} is not JSON: {error}") from error
+        # One judge for files: what `nilo optimize --config` refuses is refused here, with the same sentence.
+        _native.check_settings(text)
+    except ValueError as error:
+        raise ValueError(f"{'the JSON text' if is_text else os.fspath(source)}: {error}") from None
+    return json.loads(text.lstrip("\ufeff"))
 
 
 def _section(values: dict[str, Any], section: str) -> Any:

@@ -11,8 +11,13 @@ from .._files import write_json, write_text
 
 
 def write_report(path: str | os.PathLike[str], report: dict[str, Any], as_markdown: Callable[[dict[str, Any]], str]) -> None:
-    """Writes a report, JSON or Markdown, whole or not at all."""
-    kind = pathlib.Path(path).suffix.lower()
+    """Writes a report, JSON or Markdown, whole or not at all. As of the command, its folder has to be there: a name with a mistake makes no folders."""
+    target = pathlib.Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write the report {target}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write the report {target}: it is a folder")
+    kind = target.suffix.lower()
     if kind == ".json":
         write_json(path, report)
     elif kind in (".md", ".markdown"):

@@ -11,6 +11,12 @@ pub enum OptimizeConfigError {
         /// What is wrong with it.
         reason: String,
     },
+    /// One setting with two values.
+    #[error("the setting {key:?} is given twice")]
+    GivenTwice {
+        /// Its name.
+        key: String,
+    },
     /// JSON, but no object where one has to be.
     #[error("{what} is {found}, not a JSON object of settings")]
     NotAnObject {
@@ -71,6 +77,7 @@ impl OptimizeConfigError {
             } => {
                 format!("did you mean {similar:?}? `nilo optimize --template` prints all settings")
             }
+            OptimizeConfigError::GivenTwice { .. } => "remove one of the two".to_owned(),
             OptimizeConfigError::Misplaced { part, .. } => format!("put it under {part:?}"),
             OptimizeConfigError::Contradiction { lower, upper, .. } => {
                 format!(

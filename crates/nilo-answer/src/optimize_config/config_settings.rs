@@ -5,11 +5,18 @@ use serde_json::{Value, json};
 pub(super) const MEMORY: &str = "memory";
 pub(super) const TRAINING: &str = "training";
 
+/// What buffers may take where nobody says.
+pub(super) const DEFAULT_BUFFER_MB: f64 = 1024.0;
+/// The garbage collector's thresholds are C integers, and nothing else is counted higher.
+const LARGEST_COUNT: u64 = i32::MAX as u64;
+
 /// What a setting may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Allowed {
     /// A number above zero, up to this.
     Number(f64),
+    /// Seconds between two looks, from the first to the second.
+    Seconds(f64, f64),
     /// A number above 0 and up to 1.
     Ratio,
     /// A whole number from this on.
@@ -23,7 +30,7 @@ pub(super) enum Allowed {
 
 /// Every setting with its part, what it may be, and its default.
 pub(super) fn settings() -> Vec<(&'static str, &'static str, Allowed, Value)> {
-    use Allowed::{Count, Flag, Number, OptionalCount, OptionalNumber, Ratio};
+    use Allowed::{Count, Flag, Number, OptionalCount, OptionalNumber, Ratio, Seconds};
     vec![
         (MEMORY, "max_memory_usage_gb", Number(1e9), json!(8.0)),
         (MEMORY, "memory_warning_threshold", Ratio, json!(0.75)),
@@ -36,7 +43,12 @@ pub(super) fn settings() -> Vec<(&'static str, &'static str, Allowed, Value)> {
         (MEMORY, "auto_gc_interval", Number(1e9), json!(60.0)),
         (MEMORY, "buffer_size_limit_mb", Number(1e12), json!(1024)),
         (MEMORY, "enable_buffer_compression", Flag, json!(true)),
-        (MEMORY, "monitoring_interval", Number(3600.0), json!(5.0)),
+        (
+            MEMORY,
+            "monitoring_interval",
+            Seconds(0.01, 3600.0),
+            json!(5.0),
+        ),
         (MEMORY, "enable_memory_profiling", Flag, json!(true)),
         (MEMORY, "enable_object_counting", Flag, json!(true)),
         (MEMORY, "profile_top_n", Count(1), json!(10)),
@@ -67,7 +79,13 @@ impl Allowed {
         match self {
             Allowed::Number(most) => number.is_some_and(|number| number > 0.0 && number <= most),
             Allowed::Ratio => number.is_some_and(|number| number > 0.0 && number <= 1.0),
-            Allowed::Count(least) => value.as_u64().is_some_and(|count| count >= least),
+            Allowed::Seconds(least, most) => {
+                number.is_some_and(|number| number >= least && number <= most)
+            }
+            // Written 8.0 it is the same number.
+            Allowed::Count(least) => number.is_some_and(|number| {
+                number.fract() == 0.0 && number >= least as f64 && number <= LARGEST_COUNT as f64
+            }),
             Allowed::OptionalCount(least) => value.is_null() || Allowed::Count(least).takes(value),
             Allowed::OptionalNumber => value.is_null() || Allowed::Number(f64::MAX).takes(value),
             Allowed::Flag => value.is_boolean(),
@@ -76,10 +94,13 @@ impl Allowed {
 
     pub(super) fn in_words(self) -> String {
         match self {
-            Allowed::Number(_) => "a number above 0".to_owned(),
+            Allowed::Number(most) => format!("a number above 0 and at most {most}"),
+            Allowed::Seconds(least, most) => format!("a number from {least} to {most}"),
             Allowed::Ratio => "a number above 0 and at most 1".to_owned(),
-            Allowed::Count(least) => format!("a whole number from {least} on"),
-            Allowed::OptionalCount(least) => format!("a whole number from {least} on, or null"),
+            Allowed::Count(least) => format!("a whole number from {least} to {LARGEST_COUNT}"),
+            Allowed::OptionalCount(least) => {
+                format!("a whole number from {least} to {LARGEST_COUNT}, or null")
+            }
             Allowed::OptionalNumber => "a number above 0, or null".to_owned(),
             Allowed::Flag => "true or false".to_owned(),
         }

@@ -68,6 +68,41 @@ fn each_mistake_is_one_sentence_with_a_hint() {
             "",
         ),
         (
+            r#"{"max_memory_usage_gb": 8, "max_memory_usage_gb": 9}"#,
+            "the setting \"max_memory_usage_gb\" is given twice",
+            "remove one",
+        ),
+        (
+            r#"{"training": {"num_workers": 1, "num_workers": 1}}"#,
+            "the setting \"num_workers\" is given twice",
+            "remove one",
+        ),
+        (
+            r#"{"memory": {}, "training": {}, "memory": {}}"#,
+            "the setting \"memory\" is given twice",
+            "remove one",
+        ),
+        (
+            r#"{"effective_batch_size": 16}"#,
+            "initial_batch_size (32 by default) is not at most effective_batch_size (16)",
+            "lower initial_batch_size",
+        ),
+        (
+            r#"{"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}"#,
+            "buffer_size_limit_mb (2000 MB) is not at most max_memory_usage_gb (1 GB)",
+            "lower buffer_size_limit_mb",
+        ),
+        (
+            r#"{"monitoring_interval": 0.001}"#,
+            "monitoring_interval is 0.001; it must be a number from 0.01 to 3600",
+            "",
+        ),
+        (
+            r#"{"gc_threshold_0": 3000000000}"#,
+            "gc_threshold_0 is 3000000000; it must be a whole number from 1 to 2147483647",
+            "",
+        ),
+        (
             r#"{"memory_threshold": 1.5}"#,
             "memory_threshold is 1.5; it must be a number above 0 and at most 1",
             "",
@@ -79,12 +114,12 @@ fn each_mistake_is_one_sentence_with_a_hint() {
         ),
         (
             r#"{"gc_threshold_1": 2.5}"#,
-            "gc_threshold_1 is 2.5; it must be a whole number from 1 on",
+            "gc_threshold_1 is 2.5; it must be a whole number from 1 to 2147483647",
             "",
         ),
         (
             r#"{"min_batch_size": -1}"#,
-            "min_batch_size is -1; it must be a whole number from 1 on",
+            "min_batch_size is -1; it must be a whole number from 1 to 2147483647",
             "",
         ),
         (
@@ -125,10 +160,22 @@ fn each_mistake_is_one_sentence_with_a_hint() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_with_a_point() {
+    let mut facts = Facts::default();
+    facts.batch.largest_micro_batch = Some(1000);
+    let config = OptimizeConfig::parse(r#"{"max_batch_size": 64.0, "effective_batch_size": null}"#);
+    config.unwrap().apply(&mut facts);
+    assert_eq!(facts.batch.largest_micro_batch, Some(64));
+    // The default for buffers gives way to a small maximum.
+    assert!(OptimizeConfig::parse(r#"{"max_memory_usage_gb": 0.5}"#).is_ok());
+}
+
+#[test]
 fn a_long_name_or_value_is_cut() {
     let long = "x".repeat(5000);
     assert!(refused(&format!(r#"{{"{long}": 1}}"#)).0.len() < 200);
     assert!(refused(&format!(r#"{{"pin_memory": "{long}"}}"#)).0.len() < 200);
+    assert!(refused(&format!(r#"{{"{long}": 1, "{long}": 2}}"#)).0.len() < 200);
 }
 
 #[test]

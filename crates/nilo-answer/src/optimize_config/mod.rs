@@ -5,6 +5,7 @@
 
 mod config_error;
 mod config_settings;
+mod unique_keys;
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,11 @@ use nilo_sample::units::{GIB, MIB};
 use serde_json::{Map, Value, json};
 
 pub use config_error::OptimizeConfigError;
-use config_settings::{MEMORY, TRAINING, settings};
+use config_settings::{DEFAULT_BUFFER_MB, MEMORY, TRAINING, settings};
+use unique_keys::parse_unique;
 
 /// Pairs of which the first has to be below the second, or at most equal to it.
-const ORDERED: [(&str, &str, bool); 4] = [
+const ORDERED: [(&str, &str, bool); 5] = [
     (
         "memory_warning_threshold",
         "memory_critical_threshold",
@@ -25,6 +27,8 @@ const ORDERED: [(&str, &str, bool); 4] = [
     ("gpu_warning_threshold", "gpu_critical_threshold", false),
     ("min_batch_size", "initial_batch_size", true),
     ("initial_batch_size", "max_batch_size", true),
+    // A micro-batch is a part of the batch.
+    ("initial_batch_size", "effective_batch_size", true),
 ];
 
 /// Rules that a setting turns off.
@@ -44,12 +48,7 @@ pub struct OptimizeConfig {
 impl OptimizeConfig {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<OptimizeConfig, OptimizeConfigError> {
-        let value: Value =
-            serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
-                OptimizeConfigError::NotJson {
-                    reason: error.to_string(),
-                }
-            })?;
+        let value = parse_unique(text.trim_start_matches('\u{feff}'))?;
         let file = object(&value, "the configuration")?;
         let mut config = OptimizeConfig::default();
         let has_parts = file.contains_key(MEMORY) || file.contains_key(TRAINING);
@@ -81,8 +80,8 @@ impl OptimizeConfig {
         let number = |key: &str| self.given.get(key).and_then(Value::as_f64);
         if let Some(budget) = number("max_memory_usage_gb").map(|gb| gb * GIB as f64) {
             facts.thresholds.host_budget_bytes = Some(budget);
-            facts.thresholds.warning_ratio = Some(self.value("memory_warning_threshold"));
-            facts.thresholds.critical_ratio = Some(self.value("memory_critical_threshold"));
+            facts.thresholds.warning_ratio = self.value("memory_warning_threshold");
+            facts.thresholds.critical_ratio = self.value("memory_critical_threshold");
             let limit = facts.host.limit_bytes.unwrap_or(budget);
             facts.host.limit_bytes = Some(limit.min(budget));
         }
@@ -90,8 +89,8 @@ impl OptimizeConfig {
             .iter()
             .any(|key| self.given.contains_key(key))
         {
-            facts.thresholds.gpu_warning_ratio = Some(self.value("gpu_warning_threshold"));
-            facts.thresholds.gpu_critical_ratio = Some(self.value("gpu_critical_threshold"));
+            facts.thresholds.gpu_warning_ratio = self.value("gpu_warning_threshold");
+            facts.thresholds.gpu_critical_ratio = self.value("gpu_critical_threshold");
         }
         facts.thresholds.buffer_limit_bytes =
             number("buffer_size_limit_mb").map(|mb| mb * MIB as f64);
@@ -100,9 +99,9 @@ impl OptimizeConfig {
             facts.model.budget_bytes = Some(facts.model.budget_bytes.unwrap_or(budget).min(budget));
             facts.batch.budget_bytes = Some(facts.batch.budget_bytes.unwrap_or(budget).min(budget));
         }
-        if let Some(most) = self.given.get("max_batch_size").and_then(Value::as_u64) {
+        if let Some(most) = number("max_batch_size") {
             let fits = &mut facts.batch.largest_micro_batch;
-            *fits = fits.map(|fits| fits.min(most));
+            *fits = fits.map(|fits| fits.min(most as u64));
         }
     }
 
@@ -152,31 +151,47 @@ impl OptimizeConfig {
         Ok(())
     }
 
-    /// What is not given has its default.
-    fn value(&self, key: &'static str) -> f64 {
+    /// What is not given has its default; `None` is null.
+    fn value(&self, key: &'static str) -> Option<f64> {
         let default = || settings().into_iter().find(|(_, name, _, _)| *name == key);
         let given = self.given.get(key).cloned();
         let value = given.or_else(|| default().map(|(_, _, _, value)| value));
-        value.and_then(|value| value.as_f64()).unwrap_or(0.0)
+        value.and_then(|value| value.as_f64())
     }
 
     fn check_order(&self) -> Result<(), OptimizeConfigError> {
+        // Two defaults do not contradict each other.
+        let told = |key: &str, value: f64, unit: &str| match self.given.contains_key(key) {
+            true => format!("{value}{unit}"),
+            false => format!("{value}{unit} by default"),
+        };
         for (lower, upper, may_be_equal) in ORDERED {
-            let (low, high) = (self.value(lower), self.value(upper));
+            let Some((low, high)) = self.value(lower).zip(self.value(upper)) else {
+                continue;
+            };
             if low < high || may_be_equal && low == high {
                 continue;
             }
-            // Two defaults do not contradict each other.
-            let told = |key: &str, value: f64| match self.given.contains_key(key) {
-                true => format!("{value}"),
-                false => format!("{value} by default"),
-            };
             return Err(OptimizeConfigError::Contradiction {
                 lower,
-                lower_value: told(lower, low),
+                lower_value: told(lower, low, ""),
                 relation: if may_be_equal { "at most" } else { "below" },
                 upper,
-                upper_value: told(upper, high),
+                upper_value: told(upper, high, ""),
+            });
+        }
+        let (lower, upper) = ("buffer_size_limit_mb", "max_memory_usage_gb");
+        let pair = self.value(lower).zip(self.value(upper));
+        // The default gives way to a small maximum; what was written down does not.
+        if let Some((buffers, whole)) = pair.filter(|(buffers, whole)| {
+            *buffers != DEFAULT_BUFFER_MB && buffers * MIB as f64 > whole * GIB as f64
+        }) {
+            return Err(OptimizeConfigError::Contradiction {
+                lower,
+                lower_value: told(lower, buffers, " MB"),
+                relation: "at most",
+                upper,
+                upper_value: told(upper, whole, " GB"),
             });
         }
         Ok(())

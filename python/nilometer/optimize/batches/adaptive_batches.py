@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ..._trouble import NilometerWarning, require
+from ..._trouble import require, require_type, whole_number
 from ..in_run import newest_step, tell_mark, tell_metrics
 from ..measuring.accounting import TensorMeter, device_of
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import random_state, set_random_state
+from .batch_normalization import NormalizationWarning
 from .batch_size import NoBatchFits
 from .language_model_loss import LanguageModelLoss
 from .micro_batches import LossSum, accumulate, batch_length, count_targets
 from .probes import free_device_bytes
-from .rank_agreement import add_gradients, least_and_sum, sum_of_all
+from .rank_agreement import add_gradients, least_and_sum, sum_of_all, world_size
 
 # A larger size is tried only where one and a half times what it adds is free.
 HEADROOM = 1.5
@@ -75,13 +75,24 @@ class AdaptiveBatches:
         meter: TensorMeter | None = None,
         tell_size: bool = True,
     ) -> None:
-        require(minimum >= 1, f"minimum must be positive, not {minimum}")
+        require_type(model, torch.nn.Module, "model")
+        require_type(optimizer, torch.optim.Optimizer, "optimizer")
+        minimum = whole_number(minimum, "minimum", least=1)
+        micro_batch = whole_number(micro_batch, "micro_batch", least=1)
+        maximum = None if maximum is None else whole_number(maximum, "maximum", least=1)
+        grow_after = whole_number(grow_after, "grow_after", least=1)
+        retry_after = whole_number(retry_after, "retry_after", least=1)
         require(micro_batch >= minimum, f"micro_batch is {micro_batch}, below minimum, {minimum}")
         require(maximum is None or maximum >= micro_batch, f"maximum is {maximum}, below micro_batch, {micro_batch}")
-        require(grow_after >= 1 and retry_after >= 1, "grow_after and retry_after must be positive")
+        if max_grad_norm is not None:
+            require_type(max_grad_norm, (int, float), "max_grad_norm")
+            require(max_grad_norm > 0, f"max_grad_norm must be positive, not {max_grad_norm}")
         wrapped = getattr(model, "module", None)
         is_wrapper = isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel))
         self.model: torch.nn.Module = wrapped if is_wrapper and isinstance(wrapped, torch.nn.Module) else model
+        own = {id(parameter) for parameter in self.model.parameters()}
+        theirs = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        require(bool(own & theirs), "the optimizer has none of the model's parameters: make it from model.parameters(), after the model is on its device")
         self.optimizer = optimizer
         self.micro_batch = micro_batch
         self.ooms = 0
@@ -102,21 +113,20 @@ class AdaptiveBatches:
         self._told_size: int | None = None
         self._tells_size = tell_size
         self._steps = 0
-        if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self.model.modules()):
-            warnings.warn(
-                "batch normalization depends on the size of micro-batches: gradients will not equal those of the whole batch",
-                NilometerWarning,
-                stacklevel=2,
-            )
+        self._normalization = NormalizationWarning()
 
     def step(self, batch: Any) -> BatchStep:
         """One training step on this rank's samples, optimizer included. Every rank has to call it."""
         samples = batch_length(batch)
+        # Of several ranks one may have nothing to add; it waits for the others all the same.
+        require(samples > 0 or world_size() > 1, "the batch is empty: it has no samples")
         targets = sum_of_all(self._count(batch)) or 1
         states = random_state(self._device)
         retries = 0
         while True:
             size = min(self.micro_batch, samples)
+            if size < samples:
+                self._normalization.on_split(self.model, stacklevel=2)
             self.optimizer.zero_grad(set_to_none=True)
             self._reset_peak()
             tried = attempt(lambda: accumulate(self.model, batch, self._loss_sum, size=self.micro_batch, targets=targets))

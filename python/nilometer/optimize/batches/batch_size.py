@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ..._trouble import require, require_type
+from ..._trouble import byte_count, require, require_type, whole_number
 from ..in_run import tell_facts, tell_mark
 from ..measuring.accounting import device_of
 from .memory_fit import MemoryFit, Point, fit_memory
@@ -90,9 +90,12 @@ def find_batch_size(
     (True, 0)
     """
     require_type(model, torch.nn.Module, "model")
-    require(minimum >= 1, f"minimum must be positive, not {minimum}")
+    require(callable(step), f"step must be a function of batch size and length, not {type(step).__name__}")
+    minimum = whole_number(minimum, "minimum", least=1)
+    maximum = whole_number(maximum, "maximum", least=1)
+    length = whole_number(length, "length", least=1)
+    budget_bytes = None if budget_bytes is None else byte_count(budget_bytes, "budget_bytes")
     require(maximum >= minimum, f"maximum is {maximum}, below minimum, {minimum}")
-    require(length >= 1, f"length must be positive, not {length}")
     device = device_of(model)
     prober = Prober(step, model=model, optimizer=optimizer, device=device, budget_bytes=budget_bytes)
     with restored(model, optimizer, device):

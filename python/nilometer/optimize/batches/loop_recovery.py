@@ -8,14 +8,19 @@ from typing import Any
 
 import torch
 
-from ..._trouble import require
+from ..._trouble import require, whole_number
 from ..in_run import newest_step, tell_mark, tell_metrics
 from ..measuring.accounting import device_of
 from ..measuring.oom_recovery import attempt, release
 from ..measuring.trial import random_state, set_random_state
+from .batch_normalization import NormalizationWarning
 from .batch_size import NoBatchFits
+from .gradient_exchange import GradientExchange
 from .micro_batches import batch_length, count_targets, split_batch
-from .rank_agreement import world_size
+from .rank_agreement import smallest_of_all
+
+# In an exchange of smallest numbers: no size failed here.
+_NEVER = 1 << 62
 
 RunPart = Callable[[Any, float], float]
 """Forward and backward of a part of a batch that counts with this share; gives its loss."""
@@ -24,12 +29,12 @@ RunPart = Callable[[Any, float], float]
 class BatchRecovery:
     """Runs batches whole while they fit, and in parts of half the size once memory has run out; after `grow_after` clean steps it tries more.
 
-    Gradients are those of the whole batch. One process only: ranks would have to agree, as `AdaptiveBatches` and `TrainingMemoryOptimizer` do.
+    Gradients are those of the whole batch. Where memory runs out on one of several ranks, all of them run their batches again, in parts of one size.
     """
 
     def __init__(self, minimum: int = 1, grow_after: int = 100) -> None:
-        require(minimum >= 1, f"minimum must be positive, not {minimum}")
-        require(grow_after >= 1, f"grow_after must be positive, not {grow_after}")
+        minimum = whole_number(minimum, "minimum", least=1)
+        grow_after = whole_number(grow_after, "grow_after", least=1)
         self.ooms = 0
         self.micro_batch: int | None = None
         """Samples at a time; None while batches run whole."""
@@ -37,6 +42,7 @@ class BatchRecovery:
         self._grow_after = grow_after
         self._clean_steps = 0
         self._failed: int | None = None
+        self._normalization = NormalizationWarning()
         self._undo: list[Callable[[], None]] = []
 
     def undo(self) -> None:
@@ -45,10 +51,12 @@ class BatchRecovery:
             self._undo.pop()()
 
     def run(self, model: torch.nn.Module, batch: Any, run_part: RunPart) -> float:
-        """Forward and backward of a batch; gives its loss. Gradients are added to those that are there, as backward does."""
-        if world_size() > 1:
-            raise ValueError("recovery in this loop works in one process; with several, use TrainingMemoryOptimizer or AdaptiveBatches")
+        """Forward and backward of a batch; gives its loss. Gradients are added to those that are there, as backward does.
+
+        Every rank has to call it, with a model that exchanges nothing while it runs: who ran out could not join.
+        """
         device, rows = device_of(model), batch_length(batch)
+        require(rows > 0, "the batch is empty: it has no samples")
         targets = count_targets(batch) or 1
         earlier = [(parameter, parameter.grad) for parameter in model.parameters()]
         for parameter, _ in earlier:
@@ -61,18 +69,21 @@ class BatchRecovery:
         try:
             while True:
                 size = min(self.micro_batch or rows, rows)
+                if size < rows:
+                    self._normalization.on_split(model, stacklevel=3)
                 tried = attempt(lambda size=size: all_parts(size))  # type: ignore[misc]
-                if tried.result is not None:
+                failed_size = smallest_of_all(size if tried.oom else _NEVER)
+                if failed_size == _NEVER:
                     break
                 release(model)
                 set_random_state(device, states)
-                self._shrink(size, tried.oom)
+                self._shrink(failed_size, tried.oom or "on another rank")
         finally:
             for parameter, gradient in earlier:
                 if gradient is not None:
                     parameter.grad = gradient if parameter.grad is None else gradient.add_(parameter.grad)
         self._note_success(rows)
-        return tried.result
+        return tried.result or 0.0
 
     def _shrink(self, size: int, oom: str) -> None:
         self.ooms += 1
@@ -99,10 +110,13 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
     """Lets a Hugging Face `Trainer` survive running out of memory in `training_step`: call it before `trainer.train()`.
 
     A batch that does not fit is run again in halves, weighted by their labels, down to `minimum` samples; the trainer's batches and steps stay what they are.
+    Under torchrun every rank has to call it: they run their batches again together, and gradients are averaged once all of them went well.
     """
     arguments = trainer.args
     if getattr(arguments, "deepspeed", None) or getattr(arguments, "fsdp", None) or arguments.n_gpu > 1:
-        raise ValueError("the trainer uses DeepSpeed, FSDP or several GPUs in one process, where a step cannot be run again by one rank alone")
+        raise ValueError(
+            "the trainer uses DeepSpeed, FSDP or several GPUs in one process, where a step cannot be run again: start one process for each GPU with torchrun"
+        )
     recovery = BatchRecovery(minimum, grow_after)
     training_step, compute_loss = trainer.training_step, trainer.compute_loss
 
@@ -118,16 +132,22 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
 
     @functools.wraps(training_step)
     def step(model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        exchange = GradientExchange(model)
+        own = exchange.model
+
         def run_part(part: Any, share: float) -> float:
             # Losses over the items of the whole batch add up; means have to be weighted.
-            if share != 1.0 and not adds_up(model, part, num_items_in_batch):
+            if share != 1.0 and not adds_up(own, part, num_items_in_batch):
                 trainer.compute_loss = lambda *args, **kwargs: share * compute_loss(*args, **kwargs)
             try:
-                return float(training_step(model, part, num_items_in_batch))
+                return float(training_step(own, part, num_items_in_batch))
             finally:
                 trainer.compute_loss = compute_loss
 
-        return torch.tensor(recovery.run(model, dict(inputs), run_part), device=arguments.device)
+        exchange.share_buffers()
+        loss = recovery.run(own, dict(inputs), run_part)
+        exchange.average()
+        return torch.tensor(loss, device=arguments.device)
 
     trainer.training_step = step
     recovery._undo.append(lambda: setattr(trainer, "training_step", training_step))
@@ -150,13 +170,15 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
     """Lets a Lightning module survive running out of memory in `training_step` and its backward pass: call it before `trainer.fit(module)`.
 
     A batch that does not fit is run again in halves, weighted by their samples (by `labels` where a batch has them), down to `minimum` samples. `training_step` is then called once for each part.
-    For automatic optimization without a gradient scaler (precision `16-mixed`), in one process.
+    With the strategy `ddp` all ranks run their batches again together, and gradients are averaged once all of them went well. `training_step` must not exchange anything itself then, as `self.log(..., sync_dist=True)` does: a rank that ran out could not join.
+    For automatic optimization without a gradient scaler (precision `16-mixed`).
     """
     if not module.automatic_optimization:
         raise ValueError("the module optimizes by hand (automatic_optimization=False): use AdaptiveBatches in its training_step")
     recovery = BatchRecovery(minimum, grow_after)
     training_step, backward = module.training_step, module.backward
     computed: list[tuple[torch.nn.Parameter, torch.Tensor]] = []
+    pending: list[GradientExchange] = []
 
     @functools.wraps(training_step)
     def step(batch: Any, *args: Any, **kwargs: Any) -> Any:
@@ -176,7 +198,11 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
         kept = [(parameter, parameter.grad) for parameter in module.parameters()]
         for parameter, _ in kept:
             parameter.grad = None
+        exchange = GradientExchange(module.trainer.strategy.model)
         total = recovery.run(module, batch, run_part)
+        # DistributedDataParallel, inside of whose forward we are, would wait for gradients that are there already.
+        exchange.hold()
+        pending[:] = [exchange]
         # Lightning empties gradients after training_step and calls backward then: they are handed over there.
         computed[:] = [(parameter, parameter.grad) for parameter, _ in kept if parameter.grad is not None]
         for parameter, gradient in kept:
@@ -189,6 +215,8 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
         for parameter, gradient in computed:
             parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
         computed.clear()
+        while pending:
+            pending.pop().average()
 
     module.training_step, module.backward = step, hand_over
     recovery._undo += [lambda: delattr(module, "training_step"), lambda: delattr(module, "backward")]

@@ -19,6 +19,8 @@ def batch_length(batch: Any) -> int:
     6
     """
     sizes = {leaf.shape[0] for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim()}
+    if not sizes:
+        raise ValueError("the batch has no tensors whose first dimension counts samples")
     if len(sizes) != 1:
         raise ValueError(f"the tensors of a batch must have one first dimension in common, not {sorted(sizes)}")
     return int(sizes.pop())

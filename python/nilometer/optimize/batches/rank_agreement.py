@@ -91,6 +91,14 @@ def add_gradients(model: torch.nn.Module) -> None:
         _add(bucket)
 
 
+def average_gradients(model: torch.nn.Module) -> None:
+    """The mean of the gradients of all ranks, as DistributedDataParallel leaves them. Every rank has to call it."""
+    add_gradients(model)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.div_(world_size())
+
+
 def _bytes(tensors: list[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..._trouble import require
 from ..measuring.accounting import device_of
 from .micro_batches import batch_length
 
@@ -50,6 +51,7 @@ def resized(sample: Any, batch: int) -> Any:
     [0, 1, 2, 0, 1]
     """
     rows = batch_length(sample)
+    require(rows > 0, "the sample is empty: it has no rows")
     index = torch.arange(batch) % rows
 
     def resize(leaf: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from ..._trouble import require
+from ..._trouble import require, whole_number
 
 
 class TokenBudgetBatches:
@@ -33,11 +33,14 @@ class TokenBudgetBatches:
         seed: int = 0,
         shuffle: bool = True,
     ) -> None:
-        require(len(lengths) > 0, "lengths is empty")
+        require(len(lengths) > 0, "lengths is empty: there are no samples")
+        max_tokens = whole_number(max_tokens, "max_tokens", least=1)
+        max_batch = None if max_batch is None else whole_number(max_batch, "max_batch", least=1)
         require(min(lengths) >= 0, f"a length is {min(lengths)}; lengths must not be negative")
         require(max(lengths) <= max_tokens, f"a sample has {max(lengths)} tokens, more than max_tokens, {max_tokens}")
-        require(max_batch is None or max_batch >= 1, f"max_batch must be positive, not {max_batch}")
-        require(world_size >= 1 and 0 <= rank < world_size, f"rank {rank} of {world_size} does not exist")
+        world_size = whole_number(world_size, "world_size", least=1)
+        rank = whole_number(rank, "rank", least=0)
+        require(0 <= rank < world_size, f"rank {rank} of {world_size} does not exist")
         self._lengths = list(lengths)
         self._max_tokens = max_tokens
         self._max_batch = max_batch
@@ -47,6 +50,9 @@ class TokenBudgetBatches:
         self._shuffle = shuffle
         self._epoch = 0
         self._done = 0
+        # Which samples are drawn together changes with the epoch, how many batches there are does not.
+        batches = len(self._plan())
+        require(batches >= world_size, f"{world_size} ranks have {batches} batches: some would have none; lower max_tokens or max_batch, or use fewer ranks")
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch whose batches come next: another order, the same on every rank."""

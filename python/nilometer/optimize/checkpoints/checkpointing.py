@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from ..._native import CheckpointCurve
-from ..._trouble import require, require_type
 from ..in_run import tell_optimization
 from ..measuring.oom_recovery import attempt, release
-from ..measuring.trial import LossFunction, StepFigures, Trial, measure_step
+from ..measuring.trial import LossFunction, StepFigures, Trial, check_trial, measure_step
 from ..measuring.verification import compare
 from .block_chain import ObservedChain, find_chain, observe
 from .block_costs import ChainCosts, measure_costs
@@ -107,9 +106,7 @@ def checkpoint_model(
     (True, True)
     >>> outcome.undo()
     """
-    require_type(model, torch.nn.Module, "model")
-    if budget_bytes is not None:
-        require(budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+    budget_bytes = check_trial(model, sample, budget_bytes)
     outcome = plan_and_apply(Trial(model, sample, loss, optimizer), budget_bytes=budget_bytes, nested=nested)
     tell_optimization(
         "checkpoint plan",
@@ -162,6 +159,7 @@ def checkpoint_plans(
     Peaks are foretold from what each block was measured to take, mostly to a few per cent; `checkpoint_model` measures the plan that it applies.
     Nothing is changed. A model that cannot be checkpointed raises a ValueError that says why.
     """
+    check_trial(model, sample)
     trial = Trial(model, sample, loss, optimizer)
     with _without_cache(model):
         chain, refusal = _checkable_chain(trial)

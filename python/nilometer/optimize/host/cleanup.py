@@ -22,7 +22,7 @@ def quick_memory_optimization() -> dict[str, Any]:
     What was saved is measured: the resident memory of this process and the memory that PyTorch holds on GPUs, before and after. It may be 0.
 
     >>> sorted(quick_memory_optimization())
-    ['actions', 'gpu_memory_saved_mb', 'memory_after_mb', 'memory_before_mb', 'memory_saved_mb', 'objects_collected', 'seconds']
+    ['actions', 'gpu_memory_saved_mb', 'memory_after_mb', 'memory_before_mb', 'memory_saved_mb', 'objects_collected', 'optimizations_applied', 'seconds']
     """
     return clean_up([("garbage collection", gc.collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)])
 
@@ -48,6 +48,7 @@ def clean_up(actions: list[Action]) -> dict[str, Any]:
         "memory_before_mb": round(before / _MIB, 3),
         "memory_after_mb": round(level / _MIB, 3),
         "objects_collected": collected,
+        "optimizations_applied": [row["name"] for row in rows if row["saved_mb"] or row["gpu_saved_mb"]],
         "actions": rows,
         "seconds": time.perf_counter() - begun,
     }

@@ -90,6 +90,7 @@ def inspect_loader(loader: Any, *, batches: int = 8) -> LoaderReport:
     require(loader._iterator is None, "the loader is in use already: call inspect_loader before the first epoch")
     with _random_state_kept(loader):
         seen = _load(loader, batches)
+    require(len(seen.batch_bytes) > 0, "the loader gave no batch: its dataset is empty, or smaller than a batch that may not be left incomplete (drop_last)")
     objects, serialized = count_objects(loader.dataset)
     workers = loader.num_workers
     prefetch = (loader.prefetch_factor or 0) if workers else 0

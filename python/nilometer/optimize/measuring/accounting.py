@@ -10,6 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..._trouble import byte_count
+
 
 class Meter(Protocol):
     """Bytes held now and at most, between entering and leaving it."""
@@ -39,7 +41,7 @@ class TensorMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, *, limit_bytes: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.limit_bytes = limit_bytes
+        self.limit_bytes = None if limit_bytes is None else byte_count(limit_bytes, "limit_bytes")
         self.level = 0
         self.peak = 0
         self._live: dict[int, tuple[weakref.ref[Any], int]] = {}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from ..._trouble import byte_count, require, require_type
 from .accounting import device_of, meter_for
 from .model_snapshot import attributes_of
 from .without_dropout import WithoutDropout
@@ -57,6 +58,14 @@ class Trial:
         """Tensors that exist already and count towards the peak."""
         state = dict(self.optimizer.state) if self.optimizer is not None else {}
         return [list(self.model.parameters()), list(self.model.buffers()), list(state.values()), self.sample]
+
+
+def check_trial(model: Any, sample: Any, budget_bytes: float | None = None) -> int | None:
+    """Raises for what nothing can be measured on: no model, a sample without elements, a budget that is no number of bytes. Gives the budget."""
+    require_type(model, torch.nn.Module, "model")
+    tensors = [leaf for leaf in tree_leaves(sample) if isinstance(leaf, torch.Tensor)]
+    require(not tensors or any(tensor.numel() for tensor in tensors), "the sample is empty: its tensors have no elements")
+    return None if budget_bytes is None else byte_count(budget_bytes, "budget_bytes")
 
 
 def loss_of(output: Any, loss: LossFunction | None) -> torch.Tensor:

@@ -44,6 +44,7 @@ def estimate_memory_requirements(
     """
     require_type(model, torch.nn.Module, "model")
     require_type(batch_size, int, "batch_size")
+    require_type(seq_len, (int, type(None)), "seq_len")
     require(batch_size >= 1, f"batch_size must be at least 1, not {batch_size}")
     require(seq_len is None or seq_len >= 1, f"seq_len must be at least 1, not {seq_len}")
     parameters = list(model.parameters())

@@ -17,7 +17,7 @@ from ..in_run import tell_optimization
 from ..measuring.accounting import device_of, tensor_bytes
 from ..measuring.level_trace import SMALL, largest_within, step_levels
 from ..measuring.oom_recovery import attempt, release
-from ..measuring.trial import LossFunction, Trial, measure_step
+from ..measuring.trial import LossFunction, Trial, check_trial, measure_step
 from .facts import facts_of_model
 from .parameter_storage import StorageSaving, compact_parameters, model_bytes
 from .steps import STEPS, ModelStep, StepOutcome, apply_steps
@@ -77,6 +77,7 @@ def optimize_model(
     keep_all: bool = False,
 ) -> ModelOptimization:
     """Gives back what parameters do not need, then tries the steps on the sample, or on one that the model declares."""
+    check_trial(model, sample)
     measured_on = "sample"
     if sample is None:
         sample, measured_on = declared_sample(model)

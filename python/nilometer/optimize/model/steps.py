@@ -11,12 +11,11 @@ import torch
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointError
 
-from ..._trouble import require
 from ..checkpoints.checkpointing import plan_and_apply
 from ..in_run import tell_optimization
 from ..measuring.model_snapshot import whole_of
 from ..measuring.oom_recovery import is_out_of_memory, release
-from ..measuring.trial import LossFunction, StepFigures, Trial, measure_step, own_loss, step_without_dropout
+from ..measuring.trial import LossFunction, StepFigures, Trial, check_trial, measure_step, own_loss, step_without_dropout
 from ..measuring.verification import Comparison, compare
 from .chunked_loss import ChunkedHead
 from .optimizer_advice import optimizer_advice
@@ -178,7 +177,7 @@ def apply_steps(
     >>> [outcome.name for outcome in apply_steps(model, torch.randn(512, 64), keep_all=True) if outcome.applied]
     ['checkpoint plan']
     """
-    require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+    budget_bytes = check_trial(model, sample, budget_bytes)
     trial = Trial(model, sample, loss, optimizer, budget_bytes)
     outcomes: list[StepOutcome] = []
     try:

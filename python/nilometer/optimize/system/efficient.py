@@ -9,6 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar, overload
 
+from ..._trouble import require, require_type
 from ..config import MemoryOptimizationConfig
 from ..host import process_heap
 from ..host.cleanup import clean_up, empty_gpu_cache
@@ -33,6 +34,7 @@ def memory_efficient_context(*, threshold_mb: float = 0.0) -> Iterator[dict[str,
     >>> figures["memory_saved_mb"] >= 0, "growth_mb" in figures
     (True, True)
     """
+    _check_threshold(threshold_mb)
     figures: dict[str, Any] = {}
     before = process_heap.rss_bytes()
     try:
@@ -42,6 +44,11 @@ def memory_efficient_context(*, threshold_mb: float = 0.0) -> Iterator[dict[str,
         figures["growth_mb"] = round(growth, 3)
         if growth >= threshold_mb or threshold_mb <= 0:
             figures |= clean_up([("garbage collection", gc.collect), ("GPU cache", empty_gpu_cache), ("heap trim", process_heap.trim)])
+
+
+def _check_threshold(threshold_mb: float) -> None:
+    require_type(threshold_mb, (int, float), "threshold_mb")
+    require(threshold_mb >= 0, f"threshold_mb must not be negative, not {threshold_mb}")
 
 
 @overload
@@ -59,6 +66,7 @@ def memory_efficient_decorator(function: Any = None, *, threshold_mb: float = _L
     >>> squares(3)
     [0, 1, 4]
     """
+    _check_threshold(threshold_mb)
     if function is None:
         return functools.partial(memory_efficient_decorator, threshold_mb=threshold_mb)
     if isinstance(function, (int, float)) or not callable(function):

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ... import _native
-from ..._trouble import refuse_pickling, require, require_type
+from ..._trouble import refuse_pickling, require_type, whole_number
 from ...memory import MemoryDebugger
 from ..config import MemoryOptimizationConfig
 from ..host import process_heap
@@ -20,6 +20,7 @@ from ..live_facts import recommendations
 from ..objects.allocation_lines import AllocationLines
 from ..objects.object_leaks import ObjectLeaks
 from .facts import asked_collections, facts_of_system
+from .step_rate import StepRate
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +71,7 @@ class MemoryOptimizationSystem:
         self._owns_collector = self._is_started = False
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
+        self.rate = StepRate()
         self.own_full_collections = 0
         self._steps_collector = False
         self.monitor.add_alert_callback(self._on_alert)
@@ -137,6 +139,8 @@ class MemoryOptimizationSystem:
 
     def step(self, samples: int = 0) -> None:
         """Once per training step, after `optimizer.step()`: garbage is collected here, objects that stay are counted, throughput is measured."""
+        samples = whole_number(samples, "samples", least=0)
+        self.rate.add(samples)
         self.steps += 1
         self.samples += samples
         if self.collector is not None and self._steps_collector:
@@ -193,9 +197,10 @@ class MemoryOptimizationSystem:
         The batch is foretold from small steps on the CPU allocator's or the GPU's figures; `verify_batch=True` runs the steps that prove it.
         `budget_bytes` is what a step may take; it never takes more than what is free of the GPU, or of what this program may hold.
         """
+        from ..measuring.trial import check_trial
         from ..model.optimization import largest_batch, optimize_model
 
-        require(budget_bytes is None or budget_bytes > 0, f"budget_bytes must be positive, not {budget_bytes}")
+        budget_bytes = check_trial(model, sample_input, budget_bytes)
         done = optimize_model(model, sample_input, loss=loss, optimizer=optimizer, tolerance=True, keep_all=keep_all)
         done.batch = largest_batch(
             model,

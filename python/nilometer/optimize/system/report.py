@@ -120,12 +120,13 @@ def _collector(system: MemoryOptimizationSystem) -> dict[str, Any] | None:
 
 
 def _training(system: MemoryOptimizationSystem, latest: dict[str, Any] | None) -> dict[str, Any]:
-    seconds = system.seconds
+    rate = system.rate
     return {
         "steps": system.steps,
-        "steps_per_second": system.steps / seconds if seconds and system.steps else None,
-        "seconds_per_step": seconds / system.steps if system.steps else None,
-        "samples_per_second": system.samples / seconds if seconds and system.samples else None,
+        "steps_per_second": rate.steps_per_second,
+        "seconds_per_step": rate.seconds_per_step,
+        "samples_per_second": rate.samples_per_second,
+        "samples_per_step": system.samples / system.steps if system.samples else None,
         "batch_size": None if latest is None else latest.get("batch_size"),
     }
 
@@ -170,6 +171,14 @@ def as_markdown(report: dict[str, Any]) -> str:
         rows = [["cache", buffers["hit_rate"], buffers["compression_ratio"], buffers["memory_mb"]]]
         rows += [[name, one["hit_rate"], one["compression_ratio"], one["memory_mb"]] for name, one in buffers["replay_buffers"].items()]
         lines += ["## Buffers", table(["buffer", "hit rate", "compression ratio", "MiB"], rows), ""]
+    training = report["training"]
+    if training["steps"]:
+        rates = [
+            "" if training["seconds_per_step"] is None else f", {1e3 * training['seconds_per_step']:.1f} ms each",
+            "" if training["samples_per_step"] is None else f", {training['samples_per_step']:.1f} samples each",
+            "" if training["samples_per_second"] is None else f", {training['samples_per_second']:.1f} samples/s",
+        ]
+        lines += ["## Training", f"{training['steps']} steps{''.join(rates)}", ""]
     if report["model"] is not None:
         lines += ["## Model", f"{report['model']['parameter_count']} parameters, {report['model']['footprint_mb']:.1f} MiB", ""]
     if report["object_leaks"]["growing"]:

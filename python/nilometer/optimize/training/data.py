@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
+from ..._trouble import require
 from ..batches.rank_agreement import smallest_of_all, world_size
 from ..config import TrainingMemoryConfig
 
@@ -23,6 +24,7 @@ def make_loader(
     is_stream = isinstance(dataset, IterableDataset)
     if not is_stream and not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise TypeError(f"dataset must be a dataset, a sequence of samples or a DataLoader, not {type(dataset).__name__}")
+    require(is_stream or len(dataset) > 0, "the dataset is empty: it has no samples")
     sampler: DistributedSampler[Any] | None = None
     if world_size() > 1 and not is_stream:
         sampler = DistributedSampler(dataset, shuffle=config.shuffle)

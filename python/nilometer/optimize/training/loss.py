@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..._trouble import NilometerWarning
+from ..._trouble import NilometerWarning, require
 from ..batches.micro_batches import batch_length
 from ..batches.sample_inputs import is_causal
 from ..measuring.trial import Trial, loss_of
@@ -27,6 +27,7 @@ class BatchLoss:
     """
 
     def __init__(self, loss_fn: Callable[..., torch.Tensor] | None, model: torch.nn.Module) -> None:
+        require(loss_fn is None or callable(loss_fn), f"loss_fn must be a function of output and target, not {type(loss_fn).__name__}")
         self.loss_fn = loss_fn
         self.reduction = getattr(loss_fn, "reduction", "mean")
         if self.reduction not in ("mean", "sum"):

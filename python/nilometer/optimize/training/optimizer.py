@@ -97,6 +97,7 @@ class TrainingMemoryOptimizer:
         require_type(optimizer, torch.optim.Optimizer, "optimizer")
         require_type(num_epochs, int, "num_epochs")
         require(num_epochs >= 1, f"num_epochs must be at least 1, not {num_epochs}")
+        require(scheduler is None or hasattr(scheduler, "step"), f"scheduler must have step(), which {type(scheduler).__name__} has not")
         if device is not None:
             model.to(device)
         place = device_of(model)
@@ -125,6 +126,8 @@ class TrainingMemoryOptimizer:
                             scheduler.step()
                         if self.collector is not None and self._owns_collector:
                             self.collector.step()
+                    # Ranks stop together, so that all of them see it.
+                    require(figures.steps > 0, "the dataset gave no batch: nothing was trained")
                     self._end_epoch(figures, epoch, on_epoch)
         except BaseException as error:
             figures.failure = failure_of(error)
