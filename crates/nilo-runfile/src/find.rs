@@ -1,5 +1,6 @@
 //! Which run the user means: the same answer for the command and for Python.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use nilo_sample::RunDescription;
