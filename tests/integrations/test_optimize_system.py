@@ -185,6 +185,7 @@ def test_what_was_tried_is_in_the_run_and_in_the_report(optimizer, recorded, tmp
     plan = next(row for row in rows if row["name"] == "checkpoint plan")
     assert plan["applied"] and plan["saved_mb"] == result["memory_saved_mb"]
     assert f"| checkpoint plan | yes | {plan['saved_mb']} |" in (tmp_path / "report.md").read_text()
+    assert "| sdpa attention | not tried | – | not tried | the model has no attention" in (tmp_path / "report.md").read_text()
     told = recorded().summary()["optimizations"]
     plans = [one for one in told if one["name"] == "checkpoint plan"]
     assert [one["applied"] for one in plans] == [True, True], "one for each, though steps are made of others"

@@ -40,6 +40,15 @@ def table(headings: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(lines)
 
 
+def is_applied(row: dict[str, Any]) -> str:
+    """Whether an optimization of a report stayed, in words.
+
+    >>> is_applied({"applied": False, "measured": "not tried"})
+    'not tried'
+    """
+    return "yes" if row["applied"] else "not tried" if row["measured"] == "not tried" else "no"
+
+
 def bullet_points(recommendations: list[dict[str, Any]]) -> list[str]:
     """Recommendations as lines of Markdown, with what they rest on."""
     if not recommendations:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _native
 from ..host import process_heap
 from ..objects.leaked_objects import nothing_counted
-from ..report_files import bullet_points, table
+from ..report_files import bullet_points, is_applied, table
 
 if TYPE_CHECKING:
     from .optimization_system import MemoryOptimizationSystem
@@ -156,7 +156,7 @@ def as_markdown(report: dict[str, Any]) -> str:
     ]
     lines += [f"- GPU {gpu['device']} ({gpu['name']}): {gpu['used_mb']:.1f} of {gpu['total_mb']:.1f} MiB" for gpu in usage["gpus"]]
     lines += ["## Alerts", *([f"- {alert['type']}: {alert['message']}" for alert in report["alerts"]] or ["None."]), ""]
-    rows = [[one["name"], "yes" if one["applied"] else "no", one["saved_mb"], one["measured"], one.get("reason", "")] for one in report["optimizations"]]
+    rows = [[one["name"], is_applied(one), one["saved_mb"], one["measured"], one.get("reason", "")] for one in report["optimizations"]]
     lines += ["## Optimizations", table(["what", "applied", "saved MiB (measured)", "by", "why"], rows) if rows else "None was tried.", ""]
     lines += ["## Recommendations", "Savings here are expected, not measured.", "", *bullet_points(report["recommendations"]), ""]
     collector, buffers = report["gc"], report["buffers"]

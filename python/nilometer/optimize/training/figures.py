@@ -18,7 +18,7 @@ from ..host import process_heap
 from ..in_run import newest_step, tell_metrics
 from ..model.optimization import optimization_row
 from ..model.steps import StepOutcome
-from ..report_files import bullet_points, table
+from ..report_files import bullet_points, is_applied, table
 
 _GIB = 1 << 30
 _OUR_FILES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -148,7 +148,7 @@ def as_markdown(report: dict[str, Any]) -> str:
             f"Memory: {one['final_memory_usage']:.3f} GiB at the end, {one['peak_memory_usage']:.3f} GiB at the peak ({one['memory_measured']})",
             "",
         ]
-        rows = [[row["name"], "yes" if row["applied"] else "no", row["saved_mb"], row["reason"]] for row in one["optimizations"]]
+        rows = [[row["name"], is_applied(row), row["saved_mb"], row["reason"]] for row in one["optimizations"]]
         lines += [table(["what", "applied", "saved MiB (measured)", "why"], rows), ""] if rows else []
         lines += [table(["epoch", "loss"], [[epoch, f"{loss:.6g}"] for epoch, loss in enumerate(one["epoch_losses"], 1)]), ""]
         failure = one["failure"]
