@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nilo_answer::damage::damage_warning_of;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::{self, DescribedRun, FindError, SameName};
 use nilo_sample::{Ending, Recording, RunId, TableSpec};
 
-use crate::failure::{Failure, warn};
+use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// Where runs are kept.
@@ -116,11 +115,4 @@ pub(crate) fn load_where(
     let recording = folder.load_where(keep)?;
     let ending = after_the_fact(&recording);
     Ok((recording, ending))
-}
-
-/// Says that what follows may be incomplete, where the files of a run are damaged.
-pub(crate) fn warn_of_damage(recording: &Recording) {
-    if let Some(warning) = damage_warning_of(recording) {
-        warn(&warning);
-    }
 }
