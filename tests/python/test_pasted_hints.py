@@ -66,6 +66,17 @@ def test_the_hint_about_several_damaged_runs(nilo, damaged):
     assert pasted.returncode == 1 and second.name in pasted.stdout, (hint, pasted)
 
 
+def test_a_copy_of_a_damaged_run(nilo, damaged):
+    run, options, variables = damaged
+    copy = run.with_name("copy of " + run.name)
+    subprocess.run(["cp", "-r", run, copy], check=True)
+    for path in (run, copy):
+        told = nilo("leak", path, extra_env=variables)
+        (hint,) = re.findall(r"figures may be incomplete: (.*)", told.stderr)
+        pasted = paste(nilo, hint, variables)
+        assert pasted.returncode == 1 and f"/{path.name}:" in pasted.stdout, (hint, pasted)
+
+
 def test_a_run_that_is_named_by_its_path(nilo, damaged):
     run, _, variables = damaged
     told = nilo("leak", run, extra_env=variables)

@@ -83,12 +83,14 @@ pub(crate) fn find_only_run(root: &Path, asked: &str) -> Result<RunFolder, Failu
     find::find_run(root, &fallback_folders(), asked, SameName::Refused).map_err(refused)
 }
 
-/// The run of an id, if it is there.
+/// The run of an id, if it is there and can be opened.
 pub(crate) fn find_by_id(root: &Path, id: &RunId) -> Result<Option<RunFolder>, Failure> {
     let id = Path::new(id.as_str());
     match find::find_run(root, &fallback_folders(), id, SameName::Newest) {
         Ok(folder) => Ok(Some(folder)),
-        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. }) => Ok(None),
+        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. } | FindError::Open(_)) => {
+            Ok(None)
+        }
         Err(error) => Err(refused(error)),
     }
 }

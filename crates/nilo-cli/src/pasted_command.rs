@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 
 use nilo_runfile::RunFolder;
 
-use crate::folder::{RunsDir, runs_root};
+use crate::folder::{RunsDir, find_run, runs_root};
 use crate::settings::Settings;
 
-/// A command about a run, such as `nilo verify ID` for `verify`.
+/// A command about a run, such as `nilo verify ID` for `verify`; of a run that its id does not find, such as a copy, with its path.
 pub(crate) fn command_for_run(verb: &str, folder: &RunFolder, settings: &Settings) -> String {
     let root = root_of(folder.path());
     let id = folder.path().file_name().unwrap_or_default();
-    command_in(verb, &root, &id.to_string_lossy(), settings)
+    let id = id.to_string_lossy();
+    match find_run(&root, Some(&id)) {
+        Ok(found) if found == *folder => command_in(verb, &root, &id, settings),
+        _ => format!("nilo {verb} {}", quoted(&with_slash(folder.path()))),
+    }
 }
 
 /// A command about runs of a folder, such as `nilo verify --all`.
@@ -19,6 +23,14 @@ pub(crate) fn command_in(verb: &str, root: &Path, runs: &str, settings: &Setting
     match is_usual(root, settings) {
         true => format!("nilo {verb} {runs}"),
         false => format!("nilo {verb} --dir {} {runs}", quoted(root)),
+    }
+}
+
+/// A path that is known as one.
+fn with_slash(path: &Path) -> PathBuf {
+    match path.components().count() {
+        1 => Path::new(".").join(path),
+        _ => path.to_owned(),
     }
 }
 
