@@ -1,10 +1,8 @@
 //! What a picture of a run is made of: its recording, thinned where it is large, and the figures of its summary.
 
-use nilo_analysis::{ChartFigures, written_ending};
+use nilo_analysis::{ChartFigures, damage, written_ending};
 use nilo_runfile::{RunFolder, RunfileError};
 use nilo_sample::{Ending, Recording, Subject, TableSpec};
-
-use crate::damage::damage_warning_of;
 
 /// A large run is thinned to this many pixels: four for each of the finest picture, so that nobody can see the difference.
 const PIXELS: usize = 8192;
@@ -16,8 +14,8 @@ pub struct RunPicture {
     pub recording: Recording,
     /// The same figures as in its summary.
     pub figures: ChartFigures,
-    /// What to say first, where files of the run are damaged.
-    pub damage_warning: Option<String>,
+    /// Whether files of the run are damaged.
+    pub is_damaged: bool,
 }
 
 impl RunPicture {
@@ -25,12 +23,12 @@ impl RunPicture {
     pub fn of(mut recording: Recording, ending: Ending) -> RunPicture {
         let figures = ChartFigures::of(&recording, &ending);
         // Before the judged ending is written into it: a finished run's files are judged more strictly.
-        let damage_warning = damage_warning_of(&recording);
+        let is_damaged = !damage(&recording).is_empty();
         recording.description.ending = Some(ending);
         RunPicture {
             recording,
             figures,
-            damage_warning,
+            is_damaged,
         }
     }
 

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nilo_answer::damage::damage_warning_of;
 use nilo_recorder::{after_the_fact, fallback_folders};
 use nilo_runfile::RunFolder;
 use nilo_runfile::find::{self, DescribedRun, FindError, SameName};
 use nilo_sample::{Ending, Recording, RunId, TableSpec};
 
-use crate::failure::{Failure, warn};
+use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// Where runs are kept.
@@ -84,12 +83,14 @@ pub(crate) fn find_only_run(root: &Path, asked: &str) -> Result<RunFolder, Failu
     find::find_run(root, &fallback_folders(), asked, SameName::Refused).map_err(refused)
 }
 
-/// The run of an id, if it is there.
+/// The run of an id, if it is there and can be opened.
 pub(crate) fn find_by_id(root: &Path, id: &RunId) -> Result<Option<RunFolder>, Failure> {
     let id = Path::new(id.as_str());
     match find::find_run(root, &fallback_folders(), id, SameName::Newest) {
         Ok(folder) => Ok(Some(folder)),
-        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. }) => Ok(None),
+        Err(FindError::NoSuchRun { .. } | FindError::NoRuns { .. } | FindError::Open(_)) => {
+            Ok(None)
+        }
         Err(error) => Err(refused(error)),
     }
 }
@@ -116,11 +117,4 @@ pub(crate) fn load_where(
     let recording = folder.load_where(keep)?;
     let ending = after_the_fact(&recording);
     Ok((recording, ending))
-}
-
-/// Says that what follows may be incomplete, where the files of a run are damaged.
-pub(crate) fn warn_of_damage(recording: &Recording) {
-    if let Some(warning) = damage_warning_of(recording) {
-        warn(&warning);
-    }
 }

@@ -10,8 +10,9 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::args::{CompareArgs, OutputFormat};
+use crate::damaged_run::warn_of_damage;
 use crate::failure::{Failure, warn};
-use crate::folder::{existing_root, find_run, load, warn_of_damage};
+use crate::folder::{existing_root, find_run, load};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::compared::write_compared;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure>
             ));
         }
         let (recording, ending) = load(&folder)?;
-        warn_of_damage(&recording);
+        warn_of_damage(&recording, &folder, settings);
         folders.push(folder);
         summaries.push(summarize(&recording, &ending));
     }

@@ -10,8 +10,9 @@ use nilo_export::{
 use nilo_sample::{RecordedTable, Recording, Subject};
 
 use crate::args::{ExportArgs, ExportFormat};
+use crate::damaged_run::warn_of_damage;
 use crate::failure::{Failure, note};
-use crate::folder::{existing_root, find_run, load, warn_of_damage};
+use crate::folder::{existing_root, find_run, load};
 use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::settings::Settings;
 
@@ -22,7 +23,7 @@ pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> 
         .unwrap_or(ExportFormat::Csv);
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (mut recording, ending) = load(&folder)?;
-    warn_of_damage(&recording);
+    warn_of_damage(&recording, &folder, settings);
     recording.description.ending = Some(ending);
     if format == ExportFormat::Csv && !args.long {
         say_what_is_missing(&recording);

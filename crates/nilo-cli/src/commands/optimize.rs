@@ -11,9 +11,10 @@ use crate::args::{
     WEBHOOK_VARIABLE,
 };
 use crate::commands::run::{RecordedCommand, record};
+use crate::damaged_run::warn_of_damage;
 use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load, warn_of_damage};
+use crate::folder::{existing_root, find_run, load};
 use crate::output_file::{refuse_stdout, try_to_write, write_file};
 use crate::screen::Screen;
 use crate::settings::Settings;
@@ -42,8 +43,9 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
     let report = args.report.as_deref().map(report_kind).transpose()?;
     if args.command.is_empty() {
         let root = existing_root(&args.place, settings)?;
-        let (recording, ending) = load(&find_run(&root, args.run.as_deref())?)?;
-        warn_of_damage(&recording);
+        let folder = find_run(&root, args.run.as_deref())?;
+        let (recording, ending) = load(&folder)?;
+        warn_of_damage(&recording, &folder, settings);
         let summary = summarize(&recording, &ending);
         answer(&args, report, config.as_ref(), &summary)?;
         return Ok(0);

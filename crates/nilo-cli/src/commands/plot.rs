@@ -10,7 +10,8 @@ use nilo_runfile::RunFolder;
 use nilo_sample::{Recording, TableSpec};
 
 use crate::args::{PlotArgs, PlotFormat, XAxisArg};
-use crate::failure::{Failure, note, warn};
+use crate::damaged_run::warn_of_damaged_run;
+use crate::failure::{Failure, note};
 use crate::folder::{existing_root, find_by_id, find_run, load, load_where};
 use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::recording::program_name;
@@ -30,17 +31,18 @@ pub(crate) fn run(args: PlotArgs, settings: &Settings) -> Result<u8, Failure> {
     let mut earlier_runs = 0;
     for run in asked {
         let folder = find_run(&root, run)?;
-        runs.push(match args.x_axis {
+        let picture = match args.x_axis {
             XAxisArg::Time => over_time(&folder)?,
             XAxisArg::Step => {
                 let mut picture = whole(&folder)?;
                 earlier_runs = add_chain(&root, &mut picture.recording)?;
                 picture
             }
-        });
-    }
-    for warning in runs.iter().filter_map(|run| run.damage_warning.as_ref()) {
-        warn(warning);
+        };
+        if picture.is_damaged {
+            warn_of_damaged_run(&folder, settings);
+        }
+        runs.push(picture);
     }
     let RunPicture {
         recording, figures, ..

@@ -15,8 +15,9 @@ use nilo_sample::units::to_secs;
 use nilo_sample::{RunDescription, Subject, TableSpec};
 
 use crate::args::{RequestArgs, TextOrJson};
+use crate::damaged_run::warn_of_damage;
 use crate::failure::{Failure, note, warn};
-use crate::folder::{existing_root, find_run, load_where, warn_of_damage};
+use crate::folder::{existing_root, find_run, load_where};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
     let jobs = args.sacct.as_deref().map(read_listing).transpose()?;
     let mut runs = Vec::new();
     for folder in named_runs(&args, &root)? {
-        add_facts(&mut runs, &folder)?;
+        add_facts(&mut runs, &folder, settings)?;
     }
     let others = match args.all && args.mix {
         true => others(&root, &runs),
@@ -41,7 +42,7 @@ pub(crate) fn run(args: RequestArgs, settings: &Settings) -> Result<u8, Failure>
         let job = runs.first().map(|first: &RunFacts| first.job.clone());
         let named = runs.len();
         for (folder, _) in &others {
-            add_facts(&mut runs, folder)?;
+            add_facts(&mut runs, folder, settings)?;
         }
         // The settings that a program logged are known only from here on. What was named stays: of several jobs it is refused.
         let found = runs.split_off(named);
@@ -133,7 +134,11 @@ fn last_of_own_slurm_job(root: &Path) -> Option<RunFolder> {
 }
 
 /// Reads a run and adds what it tells, unless it is among them already.
-fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure> {
+fn add_facts(
+    runs: &mut Vec<RunFacts>,
+    folder: &RunFolder,
+    settings: &Settings,
+) -> Result<(), Failure> {
     let needed = |spec: &TableSpec| {
         matches!(
             spec.subject,
@@ -147,7 +152,7 @@ fn add_facts(runs: &mut Vec<RunFacts>, folder: &RunFolder) -> Result<(), Failure
     let (recording, ending) = load_where(folder, &needed)?;
     let facts = facts_of(&recording, ending.status, &summarize(&recording, &ending));
     if !runs.iter().any(|known| known.run == facts.run) {
-        warn_of_damage(&recording);
+        warn_of_damage(&recording, folder, settings);
         runs.push(facts);
     }
     Ok(())

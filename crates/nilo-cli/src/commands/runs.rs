@@ -14,6 +14,7 @@ use crate::args::{OutputFormat, RunsArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{existing_root, runs_elsewhere};
 use crate::listed_runs::{RunLine, list_jobs};
+use crate::pasted_command::command_in;
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
@@ -65,7 +66,7 @@ pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
         }
         OutputFormat::Text => {
             write_text(&mut out, &listed)?;
-            mention_damaged(&listed);
+            mention_damaged(&listed, &root, settings);
         }
     }
     if args.format == OutputFormat::Text {
@@ -81,14 +82,18 @@ fn age(figures: &ListedRun) -> (&str, bool, &str) {
 }
 
 /// Says how to find out more of runs whose figures may be wrong.
-fn mention_damaged(listed: &[RunLine]) {
+fn mention_damaged(listed: &[RunLine], root: &Path, settings: &Settings) {
     let mut damaged = listed.iter().filter(|listed| listed.figures.damaged);
     match (damaged.next(), damaged.count()) {
         (None, _) => {}
-        (Some(only), 0) => warn(&damage_warning(&only.figures.run)),
+        (Some(only), 0) => {
+            let run = &only.figures.run;
+            warn(&damage_warning(&command_in("verify", root, run, settings)));
+        }
         (Some(_), more) => warn(&format!(
-            "{} runs are damaged, and their figures may be incomplete: nilo verify --all",
-            more + 1
+            "{} runs are damaged, and their figures may be incomplete: {}",
+            more + 1,
+            command_in("verify", root, "--all", settings)
         )),
     }
 }

@@ -11,6 +11,7 @@ use nilo_sample::units::{format_bytes, format_duration};
 use crate::args::{OutputFormat, ShowArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{existing_root, find_run, load};
+use crate::pasted_command::command_for_run;
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_json;
@@ -37,8 +38,8 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
             write_csv(&mut out, &summary)?;
             if !summary.metrics.is_empty() {
                 note(&format!(
-                    "CSV lists the processes only; for the metrics use `nilo export {} --long`",
-                    summary.run
+                    "CSV lists the processes only; for the metrics use `{} --long`",
+                    command_for_run("export", &folder, settings)
                 ));
             }
         }

@@ -67,7 +67,13 @@ fn one_run(root: &Path, asked: Option<&str>) -> Result<Result<RunFolder, Runfile
         }
     });
     if let Some(path) = id.and_then(|id| folder_of_id(root, id)) {
-        return Ok(RunFolder::open(&path));
+        let folder = RunFolder::open(&path);
+        let is_described = folder
+            .as_ref()
+            .is_ok_and(|folder| folder.describe().is_ok());
+        if !is_described {
+            return Ok(folder);
+        }
     }
     if asked.is_none_or(|asked| asked == "last")
         && known_runs(root).is_empty()

@@ -9,8 +9,9 @@ use nilo_answer::resource_filter::ResourceFilter;
 use nilo_sample::{Subject, TableSpec};
 
 use crate::args::DiagnosisInput;
+use crate::damaged_run::warn_of_damage;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load_where, warn_of_damage};
+use crate::folder::{existing_root, find_run, load_where};
 use crate::settings::Settings;
 
 /// Reads what the user asked for.
@@ -33,7 +34,7 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
         )
     };
     let (recording, ending) = load_where(&folder, &needed)?;
-    warn_of_damage(&recording);
+    warn_of_damage(&recording, &folder, settings);
     let (mut tracker, changes) = ResourceTracker::over(&recording, Some(&ending));
     let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
