@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod model;
 pub mod pickle;
 pub mod snapshot;
 
