@@ -9,6 +9,7 @@
 pub mod model;
 pub mod pickle;
 pub mod snapshot;
+pub mod usage;
 
 pub use pickle::PickleError;
 pub use snapshot::{GpuSnapshot, ReadOptions, SnapshotError};
