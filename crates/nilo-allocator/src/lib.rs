@@ -8,6 +8,7 @@
 
 pub mod model;
 pub mod pickle;
+pub mod replay;
 pub mod snapshot;
 pub mod usage;
 
