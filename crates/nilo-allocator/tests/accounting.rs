@@ -121,7 +121,7 @@ fn the_stacks_at_the_peak_hold_all_of_it() {
 
 #[test]
 fn a_fragmentation_oom_is_told_from_a_full_device() {
-    let fragmented = explain_ooms(&snapshot("full-fragmentation-oom"), 0);
+    let fragmented = explain_ooms(&snapshot("full-fragmentation-oom"), 0, 10);
     let [oom] = &fragmented[..] else {
         panic!("one OOM")
     };
@@ -146,9 +146,10 @@ fn a_fragmentation_oom_is_told_from_a_full_device() {
         oom.eligible_free_bytes >= oom.largest_eligible_bytes && oom.largest_eligible_bytes > 0
     );
 
-    let full = explain_ooms(&snapshot("window-retain-graph"), 0);
+    let full = explain_ooms(&snapshot("window-retain-graph"), 0, 10);
     let [oom] = &full[..] else { panic!("one OOM") };
     assert_eq!(oom.block_bytes, 98_304_000);
+    assert_eq!(explain_ooms(&snapshot("window-retain-graph"), 0, 0), []);
     assert!(oom.largest_eligible_bytes < oom.block_bytes);
 }
 

@@ -6,7 +6,7 @@ use nilo_allocator::{PickleError, SnapshotError};
 use support::{Object, event, made_up, pickled, read};
 
 fn refusal(bytes: &[u8]) -> String {
-    let error = read(bytes).map(|_| ()).unwrap_err().to_string();
+    let error = read(bytes).map(|_| ()).expect_err("refused").to_string();
     assert!(!error.contains('\n'), "one sentence: {error}");
     error
 }

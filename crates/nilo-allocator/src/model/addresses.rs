@@ -18,6 +18,8 @@ pub struct SegmentAddresses {
 
 /// Made-up addresses begin above those that drivers hand out.
 const FIRST_MADE_UP: u64 = 1 << 60;
+/// Then they begin again: what was released is free.
+const LAST_MADE_UP: u64 = 1 << 63;
 
 impl Default for SegmentAddresses {
     fn default() -> Self {
@@ -71,26 +73,29 @@ impl SegmentAddresses {
     }
 
     fn choose(&mut self, list: usize, recorded: Option<u64>, bytes: u64) -> u64 {
-        let address = match recorded.filter(|address| self.is_vacant(list, *address, bytes)) {
-            Some(address) => address,
-            None => {
-                let address = self.next;
-                self.next = address + bytes.next_multiple_of(2 << 20) + (2 << 20);
-                address
+        let from_record = recorded.filter(|address| {
+            address
+                .checked_add(bytes)
+                .is_some_and(|end| end <= FIRST_MADE_UP)
+        });
+        let mut address = from_record.filter(|address| self.is_vacant(list, *address, bytes));
+        while address.is_none() {
+            address = Some(self.next).filter(|address| self.is_vacant(list, *address, bytes));
+            self.next += bytes.next_multiple_of(2 << 20) + (2 << 20);
+            if self.next >= LAST_MADE_UP {
+                self.next = FIRST_MADE_UP;
             }
-        };
+        }
+        let address = address.expect("the loop ends with one");
         self.live.insert((list, address), address + bytes);
         address
     }
 
     fn is_vacant(&self, list: usize, address: u64, bytes: u64) -> bool {
-        let Some(end) = address
-            .checked_add(bytes)
-            .filter(|end| *end <= FIRST_MADE_UP)
-        else {
-            return false;
-        };
-        let before = self.live.range((list, 0)..(list, end)).next_back();
-        before.is_none_or(|(_, before_end)| *before_end <= address)
+        let before = self
+            .live
+            .range((list, 0)..(list, address + bytes))
+            .next_back();
+        before.is_none_or(|(_, end)| *end <= address)
     }
 }

@@ -18,6 +18,9 @@ pub struct ModelOutOfMemory {
     pub reserved_bytes: u64,
 }
 
+/// Far beyond any device, so that addresses and sums of a damaged record stay in bounds.
+const MOST_RESERVED_BYTES: u64 = 1 << 58;
+
 /// The allocator of one device.
 #[derive(Debug)]
 pub struct CachingAllocator {
@@ -26,7 +29,10 @@ pub struct CachingAllocator {
     pub(crate) blocks: BlockArena,
     pub(crate) lists: Vec<FreeList>,
     /// Blocks another stream may still use, in the order in which they were given back.
+    /// Some may have become free since.
     pub(crate) pending: Vec<BlockIndex>,
+    /// How many of them have not.
+    pub(crate) pending_count: usize,
     pub(crate) totals: MemoryTotals,
     pub(crate) calls: Vec<DriverCall>,
 }
@@ -49,6 +55,7 @@ impl CachingAllocator {
             blocks: BlockArena::default(),
             lists: Vec::new(),
             pending: Vec::new(),
+            pending_count: 0,
             totals: MemoryTotals::default(),
             calls: Vec::new(),
         }
@@ -97,15 +104,23 @@ impl CachingAllocator {
             block.state = ModelState::Pending;
             self.totals.allocated_bytes -= block.size;
             self.pending.push(index);
+            self.pending_count += 1;
         }
     }
 
     /// No stream uses the block any more. Does nothing where the allocator had to wait for that already.
     pub fn complete_free(&mut self, index: BlockIndex) {
-        // Nearly always the one that was given back last.
-        if let Some(place) = self.pending.iter().rposition(|pending| *pending == index) {
-            self.pending.remove(place);
-            self.make_free(index);
+        if self.blocks.get(index).state != ModelState::Pending {
+            return;
+        }
+        if self.pending.last() == Some(&index) {
+            self.pending.pop();
+        }
+        self.make_free(index);
+        if self.pending.len() > 2 * self.pending_count + 64 {
+            let blocks = &self.blocks;
+            self.pending
+                .retain(|index| blocks.get(*index).state == ModelState::Pending);
         }
     }
 
@@ -232,6 +247,9 @@ impl CachingAllocator {
             .totals
             .reserved_bytes
             .saturating_add(wanted.segment_bytes);
+        if after > MOST_RESERVED_BYTES {
+            return None;
+        }
         if self
             .settings
             .allowed_bytes
@@ -307,6 +325,7 @@ impl CachingAllocator {
     pub(crate) fn make_free(&mut self, index: BlockIndex) {
         let block = self.blocks.get_mut(index);
         block.state = ModelState::Free;
+        self.pending_count -= 1;
         let (size, requested) = (block.size, block.requested);
         self.totals.active_bytes -= size;
         self.totals.requested_bytes -= requested;

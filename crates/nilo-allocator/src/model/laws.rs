@@ -117,7 +117,7 @@ proptest! {
                             prop_assert_eq!(allocator.totals().ooms, before + 1);
                         }
                     }
-                    if allocator.pending.is_empty() {
+                    if allocator.pending_count == 0 {
                         pending.clear();
                     }
                 }

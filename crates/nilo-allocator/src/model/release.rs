@@ -1,14 +1,16 @@
 //! Giving cached segments back to the driver when it has no more memory.
 
 use super::allocator::{CachingAllocator, Wanted};
-use super::blocks::BlockIndex;
+use super::blocks::{BlockIndex, ModelState};
 use super::totals::DriverAction;
 
 impl CachingAllocator {
     /// Waits for pending frees and gives back every segment that is wholly free, as `torch.cuda.empty_cache` does. Private pools keep theirs.
     pub fn release_cached(&mut self) {
         for index in std::mem::take(&mut self.pending) {
-            self.make_free(index);
+            if self.blocks.get(index).state == ModelState::Pending {
+                self.make_free(index);
+            }
         }
         for list in 0..self.lists.len() {
             if self.lists[list].is_default {

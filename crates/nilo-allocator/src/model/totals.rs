@@ -53,9 +53,9 @@ pub struct MemoryTotals {
 
 impl MemoryTotals {
     pub(crate) fn allocate(&mut self, block_bytes: u64, requested: u64) {
-        self.allocated_bytes += block_bytes;
-        self.active_bytes += block_bytes;
-        self.requested_bytes += requested;
+        self.allocated_bytes = self.allocated_bytes.saturating_add(block_bytes);
+        self.active_bytes = self.active_bytes.saturating_add(block_bytes);
+        self.requested_bytes = self.requested_bytes.saturating_add(requested);
         self.peak_allocated_bytes = self.peak_allocated_bytes.max(self.allocated_bytes);
         self.peak_active_bytes = self.peak_active_bytes.max(self.active_bytes);
         self.peak_requested_bytes = self.peak_requested_bytes.max(self.requested_bytes);

@@ -7,8 +7,8 @@ use super::stacks::{CodeFrame, NO_STACK};
 use super::{StageMark, keys};
 use crate::pickle::{PickleKind, PickleValue};
 
-/// No device has 16 TiB; larger sizes only come from damaged files, and sums of these cannot overflow in practice.
-const MOST_BYTES: u64 = 1 << 44;
+/// No device has 4 TiB; larger sizes only come from damaged files.
+const MOST_BYTES: u64 = 1 << 42;
 
 /// The keys and values of a dict whose keys are known texts.
 fn known_pairs(pairs: &[PickleValue]) -> impl Iterator<Item = (u32, PickleValue)> + '_ {

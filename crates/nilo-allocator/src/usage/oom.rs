@@ -43,17 +43,27 @@ pub struct PinnedSegment {
     pub pinned_bytes: u64,
 }
 
-/// All failed allocations of a device, oldest first.
-pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize) -> Vec<OomReport> {
+/// The last failed allocations of a device, at most so many, oldest first.
+pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<OomReport> {
     let settings = AllocatorSettings::from(&snapshot.settings);
     let mut layout = MemoryLayout::new(snapshot, TraceStart::of(snapshot, device));
+    let ooms = snapshot.events.actions()[snapshot.trace(device)]
+        .iter()
+        .filter(|action| **action == TraceAction::Oom);
+    let mut skipped = ooms.count().saturating_sub(most);
     let mut reports = Vec::new();
+
     for index in snapshot.trace(device) {
         let row = snapshot.events.row(index);
         if row.action != TraceAction::Oom {
             layout.apply(row);
             continue;
         }
+        if skipped > 0 {
+            skipped -= 1;
+            continue;
+        }
+
         let block_bytes = settings.rounded_bytes(row.size);
         let segment_bytes = settings.segment_bytes(block_bytes);
         let is_small = segment_bytes == settings.segment_bytes(1);

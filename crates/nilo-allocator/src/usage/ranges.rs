@@ -114,6 +114,9 @@ impl ReservedRanges {
     /// Removes addresses, and cuts the ranges that reach into them.
     pub(crate) fn remove(&mut self, address: u64, size: u64) {
         let end = address.saturating_add(size);
+        if end == address {
+            return;
+        }
         let first = self
             .containing(address)
             .map_or(address, |range| range.address);
