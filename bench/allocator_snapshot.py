@@ -3,8 +3,8 @@
     cargo build --release -p nilo-allocator --example snapshot_figures
     python3 bench/allocator_snapshot.py target/release/examples/snapshot_figures [EVENTS]
 
-The made-up snapshot shares its objects as torch does: one dict a frame, one list of frames an allocation,
-which its free events name again. A million events are about 190 MB.
+The made-up snapshot shares its objects as torch does: one dict a frame, a list of them for each allocation and each free,
+whose two events name the same list; the text of the compile context is written with each event. A million events are about 190 MB.
 """
 
 import os
@@ -36,7 +36,7 @@ def made_up(events):
         nonlocal time
         time += 7
         trace.append({"action": action, "addr": address, "size": size, "stream": 0, "time_us": time,
-                      "compile_context": "N/A", "user_metadata": "", "frames": stack})
+                      "compile_context": "".join(("N", "/A")), "user_metadata": "", "frames": stack})
 
     block = SEGMENT_BYTES // 4
     vacant, live = [], {}
@@ -52,7 +52,7 @@ def made_up(events):
             record("alloc", address, *live[address])
         else:
             address = draw.choice(list(live)[:50])
-            size, stack = live.pop(address)
+            size, stack = live.pop(address)[0], list(draw.choice(stacks))
             record("free_requested", address, size, stack)
             record("free_completed", address, size, stack)
             vacant.append(address)

@@ -58,15 +58,7 @@ fn a_replay_under_the_recorded_settings_gives_the_recorded_peaks() {
     for name in COMPLETE {
         let snapshot = snapshot(name);
         let estimate = estimate_limit(&snapshot, 0, &settings(&snapshot));
-        let allowed_bytes = estimate.below_bytes.map(|_| estimate.at_least_bytes);
-        let outcome = replay_under(
-            &snapshot,
-            0,
-            &AllocatorSettings {
-                allowed_bytes,
-                ..settings(&snapshot)
-            },
-        );
+        let outcome = replay_under(&snapshot, 0, &estimate.limited(&settings(&snapshot)));
         assert!(
             !outcome.starts_late && outcome.new_ooms.is_empty(),
             "{name}: {outcome:?}"
@@ -213,19 +205,45 @@ fn a_smaller_limit_makes_new_ooms() {
 }
 
 #[test]
-fn a_window_is_replayed_with_what_was_alive_before_it() {
+fn a_window_is_replayed_exactly_from_what_was_alive_before_it() {
+    for name in ["window-retain-graph", "window-steady"] {
+        let snapshot = snapshot(name);
+        let replay = replay_faithfully(&snapshot, 0, &settings(&snapshot));
+        assert_eq!(replay.replayed_calls, replay.recorded_calls, "{name}");
+        assert_eq!(replay.misplaced_blocks, 0, "{name}");
+        assert!(replay.is_exact(), "{name}");
+    }
     let snapshot = snapshot("window-retain-graph");
-    let whatif = replay_under(&snapshot, 0, &settings(&snapshot));
-    assert!(whatif.starts_late);
-    // Without a limit the request that failed is served.
-    assert_eq!(whatif.avoided_ooms.len(), 1);
-    let reserved: u64 = snapshot
-        .segments
-        .iter()
-        .map(|segment| segment.total_size)
-        .sum();
-    assert!(
-        whatif.peak_reserved_bytes > reserved * 9 / 10,
-        "{whatif:?} of {reserved}"
+    let limited = estimate_limit(&snapshot, 0, &settings(&snapshot)).limited(&settings(&snapshot));
+    let replayed = replay_under(&snapshot, 0, &limited);
+    assert!(replayed.starts_late && replayed.new_ooms.is_empty());
+    assert_eq!(
+        (replayed.avoided_ooms.len(), replayed.remaining_ooms.len()),
+        (0, 1)
     );
+    let peak = nilo_allocator::usage::TracePeaks::of(&snapshot, 0)
+        .reserved
+        .reserved_bytes;
+    assert_eq!(replayed.peak_reserved_bytes, peak);
+    // Without a limit the request that failed is served.
+    let unlimited = replay_under(&snapshot, 0, &settings(&snapshot));
+    assert_eq!(unlimited.avoided_ooms.len(), 1);
+}
+
+#[test]
+fn a_full_device_is_told_by_what_it_had_left() {
+    let events = vec![
+        event("segment_alloc", 1 << 40, 100 << 20),
+        event("alloc", 1 << 40, 100 << 20),
+        event("oom", 30 << 20, 60 << 20),
+    ];
+    let snapshot = read(&pickled(&made_up(vec![], events))).unwrap();
+    let estimate = estimate_limit(&snapshot, 0, &AllocatorSettings::default());
+    assert_eq!(estimate.device_bytes, Some(130 << 20));
+    let limited = estimate.limited(&AllocatorSettings::default());
+    assert_eq!(
+        (limited.allowed_bytes, limited.device_bytes),
+        (None, Some(130 << 20))
+    );
+    assert_eq!(replay_under(&snapshot, 0, &limited).remaining_ooms, [2]);
 }

@@ -67,6 +67,12 @@ impl SegmentAddresses {
         self.mappings.pop_front();
     }
 
+    /// A segment is there already.
+    pub(crate) fn adopted(&mut self, list: usize, address: u64, bytes: u64) {
+        self.live
+            .insert((list, address), address.saturating_add(bytes));
+    }
+
     /// A segment is no more.
     pub(crate) fn released(&mut self, list: usize, address: u64) {
         self.live.remove(&(list, address));

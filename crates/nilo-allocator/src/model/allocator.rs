@@ -124,6 +124,11 @@ impl CachingAllocator {
         }
     }
 
+    /// Its settings.
+    pub fn settings(&self) -> &AllocatorSettings {
+        &self.settings
+    }
+
     /// Where a block lies.
     pub fn address(&self, index: BlockIndex) -> u64 {
         self.blocks.get(index).address
@@ -176,7 +181,7 @@ impl CachingAllocator {
             .flat_map(|list| list.free.values().copied())
     }
 
-    fn list_of(&mut self, pool: u16, is_small: bool) -> usize {
+    pub(crate) fn list_of(&mut self, pool: u16, is_small: bool) -> usize {
         let list = usize::from(pool) * 2 + usize::from(is_small);
         while self.lists.len() <= list {
             let next = self.lists.len();

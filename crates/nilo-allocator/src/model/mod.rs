@@ -4,6 +4,7 @@
 //! best fit by stream, size and address, splitting, merging, release of cached segments when the driver has no more, expandable segments.
 
 mod addresses;
+mod adoption;
 mod allocator;
 mod blocks;
 mod collection;
@@ -17,6 +18,7 @@ mod totals;
 mod laws;
 
 pub use addresses::SegmentAddresses;
+pub use adoption::{AdoptedBlock, AdoptedSegment};
 pub use allocator::{CachingAllocator, ModelOutOfMemory};
 pub use blocks::{BlockIndex, BlockView};
 pub use settings::AllocatorSettings;

@@ -1,10 +1,11 @@
-//! Replays a complete trace under the settings it was recorded with, and compares the calls to the driver one by one.
+//! Replays a trace under the settings it was recorded with, and compares the calls to the driver one by one.
 
 use super::requests::RequestPlayer;
 use crate::model::{
     AllocatorSettings, CachingAllocator, DriverAction, DriverCall, MemoryTotals, SegmentAddresses,
 };
 use crate::snapshot::{BlockUse, GpuSnapshot, TraceAction, TraceRow};
+use crate::usage::TraceStart;
 
 /// How far the model and the record agree.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,7 @@ pub fn replay_faithfully(
     let recorded_calls = recorded_calls(snapshot, device);
     let addresses = SegmentAddresses::recorded(&recorded_calls);
     let mut allocator = CachingAllocator::new(settings, addresses);
+    player.start(TraceStart::of(snapshot, device), &mut allocator);
     let mut calls_seen = 0;
     for index in rows {
         let row = player.row(index);

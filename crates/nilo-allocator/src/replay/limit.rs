@@ -15,6 +15,20 @@ pub struct LimitEstimate {
     pub device_bytes: Option<u64>,
 }
 
+impl LimitEstimate {
+    /// These settings with the lowest limit that agrees with the record: what it cannot do without, the real one could not do either.
+    pub fn limited(&self, settings: &AllocatorSettings) -> AllocatorSettings {
+        let fraction = self.below_bytes.filter(|_| self.device_bytes.is_none());
+        AllocatorSettings {
+            allowed_bytes: fraction.map(|_| self.at_least_bytes),
+            device_bytes: self
+                .device_bytes
+                .map(|bytes| bytes.max(self.at_least_bytes)),
+            ..settings.clone()
+        }
+    }
+}
+
 /// Estimates the limit of a device from its trace.
 pub fn estimate_limit(
     snapshot: &GpuSnapshot,

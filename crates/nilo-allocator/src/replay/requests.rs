@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use crate::model::{BlockIndex, CachingAllocator, ModelOutOfMemory};
+use crate::model::{AdoptedBlock, AdoptedSegment, BlockIndex, CachingAllocator, ModelOutOfMemory};
 use crate::snapshot::{GpuSnapshot, TraceAction, TraceRow};
-use crate::usage::TraceStart;
+use crate::usage::{MemoryLayout, TraceStart};
 
 /// Sends the requests of a trace to an allocator.
 pub(crate) struct RequestPlayer<'a> {
@@ -39,11 +39,39 @@ impl<'a> RequestPlayer<'a> {
         self.snapshot.events.row(index)
     }
 
-    /// Allocates what was alive before the trace begins, by address.
-    pub(crate) fn start(&mut self, start: &TraceStart, allocator: &mut CachingAllocator) {
-        for block in start.blocks() {
-            let stream = self.snapshot.streams.get(block.stream).unwrap_or(0);
-            if let Ok(index) = allocator.allocate(block.requested, stream, block.pool) {
+    /// Puts what was alive before the trace begins into the allocator: where it was, or by address into segments that work differently.
+    pub(crate) fn start(&mut self, start: TraceStart, allocator: &mut CachingAllocator) {
+        let layout = MemoryLayout::new(self.snapshot, start);
+        let stream_of = |stream: u16| self.snapshot.streams.get(stream).unwrap_or(0);
+        if allocator.settings().expandable_segments
+            || layout.ranges().any(|range| range.is_expandable)
+        {
+            for block in layout.blocks() {
+                if let Ok(index) =
+                    allocator.allocate(block.requested, stream_of(block.stream), block.pool)
+                {
+                    self.held.insert(block.address, index);
+                }
+            }
+            return;
+        }
+        for range in layout.ranges() {
+            let segment = AdoptedSegment {
+                address: range.address,
+                size: range.size,
+                stream: stream_of(range.stream),
+                pool: range.pool,
+                is_small: range.is_small,
+            };
+            let live = layout.blocks_in(range).filter(|block| block.size > 0);
+            let blocks: Vec<AdoptedBlock> = live
+                .map(|block| AdoptedBlock {
+                    address: block.address,
+                    size: block.size,
+                    requested: block.requested,
+                })
+                .collect();
+            for (index, block) in allocator.adopt(segment, &blocks).into_iter().zip(&blocks) {
                 self.held.insert(block.address, index);
             }
         }

@@ -23,7 +23,7 @@ pub struct WhatIfOutcome {
     pub remaining_ooms: Vec<usize>,
     /// Recorded allocations that the replay could not serve.
     pub new_ooms: Vec<usize>,
-    /// Whether the trace begins late, so that what was alive then had to be laid out anew.
+    /// Whether the trace begins late. What was alive then is where it was, but laid out anew for expandable segments.
     pub starts_late: bool,
 }
 
@@ -38,7 +38,8 @@ pub fn replay_under(
     // Ties are broken by address: the same segments lie where they lay.
     let addresses = SegmentAddresses::recorded(&recorded_calls(snapshot, device));
     let mut allocator = CachingAllocator::new(settings.clone(), addresses);
-    player.start(&start, &mut allocator);
+    let starts_late = !start.is_empty();
+    player.start(start, &mut allocator);
     let (mut avoided_ooms, mut remaining_ooms) = (Vec::new(), Vec::new());
     for index in player.rows() {
         let row = player.row(index);
@@ -65,6 +66,6 @@ pub fn replay_under(
         avoided_ooms,
         remaining_ooms,
         new_ooms: player.failed_rows,
-        starts_late: !start.is_empty(),
+        starts_late,
     }
 }
