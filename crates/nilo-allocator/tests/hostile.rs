@@ -198,3 +198,17 @@ fn wrong_types_are_named() {
     let top = Object::Dict(vec![("segments", Object::Text("x"))]);
     assert!(refusal(&pickled(&top)).contains("\"segments\" is not a list"));
 }
+
+#[test]
+fn memory_is_bounded_by_the_length_of_the_file() {
+    // A byte each that would cost eight or more: open values, open marks, lists of one item.
+    let open = [&b"\x80\x02"[..], &b"N".repeat(100_000)].concat();
+    assert_eq!(
+        refusal(&open),
+        "damaged pickle: too many unfinished objects at byte 71789"
+    );
+    let marks = [&b"\x80\x02"[..], &b"(".repeat(100_000)].concat();
+    assert!(refusal(&marks).contains("too many unfinished objects"));
+    let lists = [&b"\x80\x02"[..], &b"]Na0".repeat(100_000)].concat();
+    assert!(refusal(&lists).contains("too many objects that no snapshot has"));
+}

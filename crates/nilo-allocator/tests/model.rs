@@ -1,7 +1,8 @@
 //! Known answers of the allocator model, one rule each.
 
 use nilo_allocator::model::{
-    AllocatorSettings, BlockIndex, CachingAllocator, DriverAction, SegmentAddresses,
+    AdoptedBlock, AdoptedSegment, AllocatorSettings, BlockIndex, CachingAllocator, DriverAction,
+    SegmentAddresses,
 };
 
 const MIB: u64 = 1 << 20;
@@ -274,4 +275,47 @@ fn small_requests_of_expandable_segments_map_two_mebibytes() {
         ]
     );
     assert_eq!(allocator.totals().allocated_bytes, 2048 + 3 * MIB);
+}
+
+#[test]
+fn a_part_of_an_adopted_segment_is_never_released_alone() {
+    let settings = AllocatorSettings {
+        max_split_bytes: Some(64 * MIB),
+        allowed_bytes: Some(150 * MIB),
+        ..AllocatorSettings::default()
+    };
+    let mut allocator = allocator(settings);
+    let segment = AdoptedSegment {
+        address: 1 << 40,
+        size: 100 * MIB,
+        stream: 0,
+        pool: 0,
+        is_small: false,
+    };
+    let block = AdoptedBlock {
+        address: 1 << 40,
+        size: 4 * MIB,
+        requested: 4 * MIB,
+    };
+    let held = allocator.adopt(segment, &[block]);
+    assert_eq!(
+        (
+            allocator.totals().reserved_bytes,
+            allocator.totals().allocated_bytes
+        ),
+        (100 * MIB, 4 * MIB)
+    );
+    // 96 MiB are free, but of a segment in use, and too large to be split for less than 64 MiB.
+    assert!(allocator.allocate(60 * MIB, 0, 0).is_err());
+    assert_eq!(allocator.totals().reserved_bytes, 100 * MIB);
+    held.into_iter()
+        .for_each(|block| free(&mut allocator, block));
+    allocator.allocate(60 * MIB, 0, 0).unwrap();
+    assert_eq!(
+        calls(&allocator),
+        [
+            (DriverAction::SegmentFree, 100),
+            (DriverAction::SegmentAlloc, 60)
+        ]
+    );
 }

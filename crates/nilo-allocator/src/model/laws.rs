@@ -25,7 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn settings() -> impl Strategy<Value = AllocatorSettings> {
     let limit = prop_oneof![Just(None), (50_000_000..400_000_000_u64).prop_map(Some)];
-    let max_split = prop_oneof![Just(None), (20_000_000..50_000_000_u64).prop_map(Some)];
+    let max_split = prop_oneof![Just(None), (5_000_000..50_000_000_u64).prop_map(Some)];
     let divisions = prop_oneof![Just(vec![]), Just(vec![4; 16])];
     let collection = prop_oneof![Just(0.0), Just(0.6)];
     (

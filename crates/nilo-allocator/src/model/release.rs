@@ -56,30 +56,25 @@ impl CachingAllocator {
         };
         let target = wanted.size.max(max_split);
         let list = &self.lists[wanted.list];
-        let first = list.at_least(wanted.stream, target).next();
-        if let Some(index) = first
-            && self.blocks.get(index).expandable_base.is_none()
-        {
+        // Torch never splits such blocks; a trace that begins late may have been recorded without this setting.
+        let is_whole = |index: &BlockIndex| {
+            self.blocks.get(*index).expandable_base.is_none() && !self.blocks.is_split(*index)
+        };
+        let large_enough = list.at_least(wanted.stream, target).find(is_whole);
+        let below = (wanted.stream, max_split, 0)..(wanted.stream, target, 0);
+        let largest_first = list.free.range(below).rev().map(|(_, index)| *index);
+        let whole: Vec<BlockIndex> = largest_first.filter(is_whole).collect();
+        if let Some(index) = large_enough {
             self.release(index);
             return true;
         }
-        let below = (wanted.stream, max_split, 0)..(wanted.stream, target, 0);
-        let largest_first: Vec<BlockIndex> = list
-            .free
-            .range(below)
-            .rev()
-            .map(|(_, index)| *index)
-            .collect();
         let mut released = 0;
-        for index in largest_first {
+        for index in whole {
             if released >= target {
                 break;
             }
-            let block = self.blocks.get(index);
-            if block.expandable_base.is_none() {
-                released += block.size;
-                self.release(index);
-            }
+            released += self.blocks.get(index).size;
+            self.release(index);
         }
         released >= target
     }

@@ -44,6 +44,12 @@ pub enum PickleError {
         /// Where it is.
         offset: usize,
     },
+    /// More objects under construction than a file of that length has.
+    #[error("damaged pickle: too many unfinished objects at byte {offset}")]
+    TooManyOpen {
+        /// Where it is.
+        offset: usize,
+    },
     /// A memo index nothing was stored under.
     #[error("damaged pickle: memo entry {index} at byte {offset} does not exist")]
     MissingMemo {

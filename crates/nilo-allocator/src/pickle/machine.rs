@@ -6,6 +6,11 @@ use super::memo::PickleMemo;
 use super::opcode as op;
 use super::value::{PickleKind, PickleValue};
 
+/// Stacks up to this are never too large: Python writes a thousand items at a time, and call stacks are deep.
+const SMALL_STACK: usize = 1 << 16;
+/// The C++ writer puts all events on the stack before it makes a list of them; each is far longer than this in the file.
+const BYTES_AN_OPEN_VALUE: usize = 16;
+
 /// Keeps the objects of a pickle. An error is one sentence; the machine adds the place.
 pub trait ObjectBuilder {
     /// A text, as the bytes of the file.
@@ -41,6 +46,7 @@ pub fn run_pickle<B: ObjectBuilder>(
         marks: Vec::new(),
         memo: PickleMemo::default(),
         opcode_offset: 0,
+        most_open: SMALL_STACK + bytes.len() / BYTES_AN_OPEN_VALUE,
     };
     machine.run()
 }
@@ -53,12 +59,19 @@ struct PickleMachine<'a, B> {
     marks: Vec<usize>,
     memo: PickleMemo,
     opcode_offset: usize,
+    /// The most values and marks that may be on the stack.
+    most_open: usize,
 }
 
 impl<B: ObjectBuilder> PickleMachine<'_, B> {
     fn run(mut self) -> Result<PickleValue, PickleError> {
         loop {
             self.opcode_offset = self.input.position();
+            if self.stack.len() + self.marks.len() > self.most_open {
+                return Err(PickleError::TooManyOpen {
+                    offset: self.opcode_offset,
+                });
+            }
             let opcode = self.input.byte()?;
             match opcode {
                 op::BINGET => {

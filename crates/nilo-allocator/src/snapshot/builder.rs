@@ -75,6 +75,8 @@ pub(crate) struct SnapshotBuilder {
     frame_ids: Vec<u32>,
     /// How many frames may still be copied because a list of them grew after it was complete.
     copies_left: usize,
+    /// How many bytes of memory objects may still take that are no rows.
+    other_bytes_left: usize,
 }
 
 impl SnapshotBuilder {
@@ -101,6 +103,7 @@ impl SnapshotBuilder {
             tuple_ends: Vec::new(),
             frame_ids: Vec::new(),
             copies_left: pickle_bytes,
+            other_bytes_left: pickle_bytes.saturating_mul(2).saturating_add(1 << 20),
         }
     }
 
@@ -124,9 +127,28 @@ impl SnapshotBuilder {
                 _ => {}
             }
         }
+        self.keep(pairs).map(DictCell::Other)
+    }
+
+    /// Keeps the items of an object that is no row. Snapshots have few of them.
+    fn keep(&mut self, items: &[PickleValue]) -> Result<u32, String> {
         let id = number_of(self.others.len())?;
-        self.others.push(pairs.to_vec());
-        Ok(DictCell::Other(id))
+        self.others.push(Vec::new());
+        self.spend(size_of::<Vec<PickleValue>>())?;
+        self.keep_more(id, items)?;
+        Ok(id)
+    }
+
+    fn keep_more(&mut self, id: u32, items: &[PickleValue]) -> Result<(), String> {
+        self.spend(size_of_val(items))?;
+        self.others[id as usize].extend_from_slice(items);
+        Ok(())
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.other_bytes_left.checked_sub(bytes);
+        self.other_bytes_left = left.ok_or("too many objects that no snapshot has")?;
+        Ok(())
     }
 
     /// The numbers of the frames, if the items are nothing but frames.
@@ -196,9 +218,7 @@ impl SnapshotBuilder {
             let stack = self.stacks.intern_stack(&self.frame_ids);
             return stack.map(ListCell::Stack).ok_or_else(too_many);
         }
-        let id = number_of(self.others.len())?;
-        self.others.push(items.to_vec());
-        Ok(ListCell::Other(id))
+        self.keep(items).map(ListCell::Other)
     }
 
     fn grow_stack(&mut self, stack: u32, items: &[PickleValue]) -> Result<ListCell, String> {
@@ -251,7 +271,7 @@ impl ObjectBuilder for SnapshotBuilder {
                 let cell = self.classify(pairs)?;
                 self.dicts[dict as usize] = cell;
             }
-            DictCell::Other(id) => self.others[id as usize].extend_from_slice(pairs),
+            DictCell::Other(id) => self.keep_more(id, pairs)?,
             _ => return Err("an object changes after it was complete".to_owned()),
         }
         Ok(())
@@ -283,7 +303,7 @@ impl ObjectBuilder for SnapshotBuilder {
                 let rows = self.extend_rows(*table, rows.clone(), items)?;
                 self.row_ranges[id as usize].rows = rows;
             }
-            ListCell::Other(id) => self.others[id as usize].extend_from_slice(items),
+            ListCell::Other(id) => self.keep_more(id, items)?,
         }
         Ok(())
     }
