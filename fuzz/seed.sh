@@ -2,7 +2,7 @@
 # Puts real files into the corpora: golden runs for `run_folder`, one of each for `stacks_and_attachments`, recordings of other tools for `import` (the first byte
 # chooses the file or the options), listings of a real Slurm for `sacct`, a counts file for `counts_file`, small ones for
 # `merged_counts`, small files
-# of each form for `tokenizer_files`, payloads of a buffer for `buffer_file`.
+# of each form for `tokenizer_files`, payloads of a buffer for `buffer_file`, snapshots for `allocator_snapshot`.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p corpus/run_folder
@@ -52,3 +52,7 @@ mkdir -p corpus/buffer_file
 # A buffer of ten transitions whose latest sections are replaced, and one with priorities.
 printf '\001\123\003{"first_chunk":0,"chunk_rows":16,"chunks":[]}\356' > corpus/buffer_file/rows
 printf '\001\127\001{"first_segment":0,"segment_frames":16,"segments":1,"codec":"patch"}\356%s' aaaa > corpus/buffer_file/frames
+mkdir -p corpus/allocator_snapshot
+for file in ../crates/nilo-allocator/testdata/seeds/*; do
+    cp "$file" corpus/allocator_snapshot/
+done

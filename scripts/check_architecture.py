@@ -41,6 +41,7 @@ ALLOWED = {
     "nilo-tokenizer": set(),
     "nilo-buffer": set(),
     "nilo-model": set(),
+    "nilo-allocator": set(),
     "nilo-cli": None,  # everything
     "nilo-py": None,  # everything
     "nilo-truth-bench": {"nilo-sample", "nilo-runfile"},

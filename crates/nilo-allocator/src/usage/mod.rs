@@ -1,0 +1,17 @@
+//! Where the reserved bytes are, at any event of a trace: followed from the recorded events alone, without the allocator model.
+//!
+//! A trace may begin late: what was there before it is found by going backwards from the segments at its end.
+
+mod breakdown;
+mod layout;
+mod oom;
+mod peaks;
+mod ranges;
+mod start;
+
+pub use breakdown::ReservedBreakdown;
+pub use layout::{LiveBlock, MemoryLayout};
+pub use oom::{OomReport, PinnedSegment, explain_ooms};
+pub use peaks::{PeakMoment, StackUsage, TracePeaks, usage_by_stack};
+pub use ranges::ReservedRange;
+pub use start::TraceStart;
