@@ -92,7 +92,7 @@ def page(found: dict, date: str) -> str:
             "inference latency −16 %",
             f"{percent(latency['percent'])}: {latency['before_ms']:.1f} → {latency['after_ms']:.1f} ms",
             judged(latency["percent"] <= -16),
-            f"one sequence; SDPA, bfloat16 and `inference_mode` against `no_grad`. A single small sequence waits for kernels to be launched, not for memory",
+            f"one sequence; SDPA, bfloat16 and `inference_mode` against `no_grad`. A single small sequence waits for kernels to be launched, so that runs differ: two on 2026-11-17 gave −6 % and −33 %",
         ),
         row(
             "memory efficiency +25 %",
