@@ -8,8 +8,8 @@ mod recommendation;
 mod rules;
 
 pub use facts::{
-    BatchFacts, BufferFacts, CheckpointSaveFacts, CollectorFacts, Facts, HostFacts, LoaderFacts,
-    ModelFacts, ThresholdFacts, TorchFacts,
+    BatchFacts, BufferFacts, CollectorFacts, Facts, HostFacts, LoaderFacts, ModelFacts,
+    ThresholdFacts, TorchFacts,
 };
 pub use recommendation::{AdviceConfidence, Recommendation, SavedResource, Saving};
 pub use rules::{AdviceRule, AdviceSubject, all_rules, recommend};

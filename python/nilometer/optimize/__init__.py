@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .config import create_memory_optimized_config as create_memory_optimized_config
     from .config import load_configs as load_configs
     from .config import write_config_template as write_config_template
+    from .buffer_inspection import inspect_buffer as inspect_buffer
     from .host.cleanup import quick_memory_optimization as quick_memory_optimization
     from .host.garbage import GarbageCollector as GarbageCollector
     from .loading.loader_report import LoaderReport as LoaderReport
@@ -89,6 +90,7 @@ _HOMES = {
     "find_batch_size": "batches.batch_size",
     "fit_lightning_batch": "batches.trainer_batches",
     "fit_trainer_batch": "batches.trainer_batches",
+    "inspect_buffer": "buffer_inspection",
     "inspect_loader": "loading.loader_report",
     "language_model_loss_sum": "batches.language_model_loss",
     "load_configs": "config",

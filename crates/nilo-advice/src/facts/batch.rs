@@ -19,18 +19,10 @@ pub struct BatchFacts {
     pub max_micro_batch: Option<u64>,
     /// Samples of the dataset.
     pub dataset_samples: Option<u64>,
-    /// The peak that was foretold for the longest sample.
-    pub longest_sample_peak_bytes: Option<f64>,
     /// What a step may hold.
     pub budget_bytes: Option<f64>,
     /// Bytes of one more sample.
     pub bytes_per_sample: Option<f64>,
-    /// Whether micro-batches of one step have different numbers of targets.
-    pub target_counts_vary: Option<bool>,
-    /// Whether losses are weighted by their targets.
-    pub weighs_by_targets: Option<bool>,
     /// Out-of-memory errors that were recovered from.
     pub recovered_ooms: Option<u64>,
-    /// Whether recovery happened inside of the `except` block, which keeps the step's tensors alive.
-    pub recovers_inside_except: Option<bool>,
 }

@@ -15,7 +15,7 @@ pub struct BufferFacts {
     pub bytes: Option<f64>,
     /// Bytes that it will take when it is full.
     pub projected_bytes: Option<f64>,
-    /// How many times smaller LZ4 makes its frames, in a sample.
+    /// How many times smaller compression makes its frames, one by one, in a sample.
     pub image_compression_ratio: Option<f64>,
     /// Bytes in frames of images.
     pub image_bytes: Option<f64>,
@@ -25,12 +25,6 @@ pub struct BufferFacts {
     pub next_observation_bytes: Option<f64>,
     /// Frames in a stack, where neighbouring stacks share all but one.
     pub stacked_frames: Option<u64>,
-    /// How many times smaller compression makes its rows of floats; below 1 they grow.
-    pub float_compression_ratio: Option<f64>,
-    /// Whether rows of floats are compressed.
-    pub compresses_floats: Option<bool>,
-    /// Bytes of rows of floats.
-    pub float_bytes: Option<f64>,
     /// Bytes in float64 whose values are float32 values, or come from an environment.
     pub float64_bytes: Option<f64>,
     /// Bytes in 64-bit integers.
@@ -41,8 +35,4 @@ pub struct BufferFacts {
     pub policy: Option<String>,
     /// Share of requests that it answered.
     pub hit_ratio: Option<f64>,
-    /// Share of all keys that fit.
-    pub fitting_ratio: Option<f64>,
-    /// Whether each key is asked for once a pass.
-    pub is_epoch_scan: Option<bool>,
 }

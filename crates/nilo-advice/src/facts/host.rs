@@ -25,18 +25,4 @@ pub struct HostFacts {
     pub trimmed_bytes: Option<f64>,
     /// Share of the trimmed memory that was taken again since.
     pub regrown_ratio: Option<f64>,
-    /// Saving checkpoints.
-    pub checkpoint_save: CheckpointSaveFacts,
-}
-
-/// What saving a checkpoint does to host memory.
-#[derive(Debug, Clone, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CheckpointSaveFacts {
-    /// How often it was measured.
-    pub times: Option<u64>,
-    /// By how much memory rose while saving, at most.
-    pub spike_bytes: Option<f64>,
-    /// Memory before.
-    pub before_bytes: Option<f64>,
 }

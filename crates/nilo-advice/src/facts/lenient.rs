@@ -119,7 +119,7 @@ mod tests {
     fn what_is_malformed_is_left_out_and_the_rest_counts() {
         let facts = of(json!({
             "gc": {"steps": "many", "wall_seconds": 4.0, "total_seconds": -1, "later": {"x": 1}},
-            "host": {"peak_bytes": 1e300, "checkpoint_save": {"times": 2, "spike_bytes": []}},
+            "host": {"peak_bytes": 1e300, "limit_bytes": [], "rss_bytes": 2},
             "buffers": [{"name": "a", "bytes": 5}, 7, {"name": 3, "bytes": 6.0, "int64_largest": -2}],
             "torch": {"rank_peak_bytes": [1.0, -1, "x", 2.0], "steps": 1.5},
             "model": [1, 2],
@@ -128,7 +128,7 @@ mod tests {
         }));
         let mut expected = Facts::default();
         expected.gc.wall_seconds = Some(4.0);
-        expected.host.checkpoint_save.times = Some(2);
+        expected.host.rss_bytes = Some(2.0);
         expected.torch.rank_peak_bytes = vec![1.0, 2.0];
         for (name, bytes) in [("a", 5.0), ("", 6.0)] {
             expected.buffers.push(crate::BufferFacts {
@@ -156,10 +156,9 @@ mod tests {
 
     #[test]
     fn a_fact_is_known_by_its_path() {
-        let facts = of(
-            json!({"gc": {"steps": 3}, "buffers": [{"bytes": 5}], "host": {"checkpoint_save": {"times": 0}}}),
-        );
-        for path in ["gc.steps", "buffers.bytes", "host.checkpoint_save.times"] {
+        let facts =
+            of(json!({"gc": {"steps": 3}, "buffers": [{"bytes": 5}], "host": {"rss_bytes": 0}}));
+        for path in ["gc.steps", "buffers.bytes", "host.rss_bytes"] {
             assert!(facts.knows(path), "{path}");
         }
         for path in [
@@ -201,7 +200,6 @@ mod tests {
             "peak_bytes",
             "limit_bytes",
             "rank_peak_bytes",
-            "checkpoint_save",
             "workers",
             "wait_ratio",
             "x",

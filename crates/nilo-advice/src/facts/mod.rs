@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use batch::BatchFacts;
 pub use buffer::BufferFacts;
 pub use collector::CollectorFacts;
-pub use host::{CheckpointSaveFacts, HostFacts};
+pub use host::HostFacts;
 pub use loader::LoaderFacts;
 pub use model::ModelFacts;
 pub use thresholds::ThresholdFacts;

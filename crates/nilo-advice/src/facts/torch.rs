@@ -33,6 +33,4 @@ pub struct TorchFacts {
     pub graph_tensors_per_step: Option<f64>,
     /// Bytes that the graphs of these keep for a backward pass; retained tensors may be among them.
     pub graph_bytes_per_step: Option<f64>,
-    /// Calls of `torch.cuda.empty_cache()`.
-    pub cache_emptied: Option<u64>,
 }

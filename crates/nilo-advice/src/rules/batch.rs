@@ -5,7 +5,7 @@ use nilo_sample::units::format_bytes;
 use super::figures::{count, step_time, times};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{BatchFacts, Facts};
-use crate::recommendation::AdviceConfidence::{Low, Medium};
+use crate::recommendation::AdviceConfidence::{High, Low, Medium};
 
 /// Memory that ran out less often than this may have been chance.
 const LEAST_RECOVERED: u64 = 3;
@@ -36,34 +36,10 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "lower-micro-batch",
         subject: AdviceSubject::Batch,
-        condition: "the longest sample is foretold to exceed the budget",
-        needs: &[
-            "batch.longest_sample_peak_bytes",
-            "batch.budget_bytes",
-            "batch.micro_batch",
-        ],
+        condition: "micro-batches are larger than the largest that fits",
+        needs: &["batch.micro_batch", "batch.largest_micro_batch"],
         source: "a fit of memory over batches and lengths",
         look: lower_micro_batch,
-    },
-    AdviceRule {
-        name: "weigh-by-targets",
-        subject: AdviceSubject::Batch,
-        condition: "means of micro-batches with different numbers of targets are averaged",
-        needs: &[
-            "batch.accumulation",
-            "batch.target_counts_vary",
-            "batch.weighs_by_targets",
-        ],
-        source: "pytorch/torchtune#1875; gradients were off by 66 % in our measurement, and by 1e-7 when weighted",
-        look: weigh_by_targets,
-    },
-    AdviceRule {
-        name: "recover-outside-except",
-        subject: AdviceSubject::Batch,
-        condition: "an out-of-memory error is recovered from inside of the except block",
-        needs: &["batch.recovers_inside_except"],
-        source: "pytorch/pytorch#18853: the exception keeps the tensors of the step alive",
-        look: recover_outside_except,
     },
     AdviceRule {
         name: "begin-with-what-fits",
@@ -133,63 +109,24 @@ fn use_free_memory(facts: &Facts) -> Option<Found> {
 
 fn lower_micro_batch(facts: &Facts) -> Option<Found> {
     let batch = &facts.batch;
-    let (peak, budget) = (batch.longest_sample_peak_bytes?, batch.budget_bytes?);
-    let now = batch.micro_batch?;
-    if peak <= budget {
+    let (now, fits) = (batch.micro_batch?, batch.largest_micro_batch?);
+    if fits == 0 || now <= fits {
         return None;
     }
-    let per_sample = batch.bytes_per_sample.filter(|bytes| *bytes > 0.0);
-    let fewer = per_sample.map(|bytes| ((peak - budget) / bytes).ceil() as u64);
-    let fits = fewer
-        .and_then(|fewer| now.checked_sub(fewer))
-        .filter(|fits| *fits > 0);
-    let change = match fits {
-        Some(fits) => format!("micro-batches of {fits} instead of {now}"),
-        None => "nilometer.optimize.find_batch_size(step, model, optimizer, length=...)".to_owned(),
-    };
+    let is_measured = batch.measured_micro_batch == Some(fits);
     Some(
         found(
-            "Lower the micro-batch before the longest sample comes",
-            format!("{change}, or nilometer.optimize.TokenBudgetBatches(lengths, max_tokens=...)"),
+            "Lower the micro-batch before the longest samples come",
+            format!("micro-batches of {fits} instead of {now}, or nilometer.optimize.TokenBudgetBatches(lengths, max_tokens=...)"),
         )
         .because(format!(
-            "{now} of the longest sample are foretold to take {}, and a step may hold {}",
-            format_bytes(peak),
-            format_bytes(budget)
+            "micro-batches have {}, and {fits} fit",
+            count(now, "sample")
         ))
-        .because_if(per_sample.map(|bytes| format!("one sample takes {}", format_bytes(bytes)))),
+        .because_if(batch.budget_bytes.map(|bytes| format!("a step may hold {}", format_bytes(bytes))))
+        .because_if(batch.bytes_per_sample.map(|bytes| format!("one more sample takes {}", format_bytes(bytes))))
+        .with(if is_measured { High } else { Medium }),
     )
-}
-
-fn weigh_by_targets(facts: &Facts) -> Option<Found> {
-    let batch = &facts.batch;
-    let accumulated = batch.accumulation?;
-    if accumulated <= 1 || !batch.target_counts_vary? || batch.weighs_by_targets? {
-        return None;
-    }
-    Some(
-        found(
-            "Weigh the losses of micro-batches by their targets: the mean of means has other gradients",
-            "nilometer.optimize.AdaptiveBatches with a sum of losses, or loss.sum() / targets of the whole batch",
-        )
-        .because(format!(
-            "{accumulated} micro-batches with different numbers of targets are averaged alike"
-        )),
-    )
-}
-
-fn recover_outside_except(facts: &Facts) -> Option<Found> {
-    let batch = &facts.batch;
-    batch.recovers_inside_except?.then(|| {
-        found(
-            "Recover from running out of memory after the except block, not in it",
-            "nilometer.optimize.AdaptiveBatches, or set a flag in `except torch.OutOfMemoryError` and act on it afterwards",
-        )
-        .because("the exception keeps the tensors of the step alive while the block runs")
-        .because_if(batch.recovered_ooms.filter(|times| *times > 0).map(|number| {
-            format!("memory ran out {}", times(number))
-        }))
-    })
 }
 
 fn begin_with_what_fits(facts: &Facts) -> Option<Found> {

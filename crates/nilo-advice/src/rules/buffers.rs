@@ -2,26 +2,22 @@
 
 use nilo_sample::units::format_bytes;
 
-use super::figures::{LEAST_BYTES, host_memory, percent, share, step_time};
+use super::figures::{LEAST_BYTES, host_memory, percent};
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::{BufferFacts, Facts};
 
-/// Frames are worth compressing where LZ4 makes them this many times smaller ...
+/// Frames are worth compressing where compression makes them this many times smaller.
 const FRAMES_COMPRESS: f64 = 1.5;
-/// ... and rows of floats are not where it is less than this.
-const FLOATS_COMPRESS: f64 = 1.1;
 /// Next observations are the following observations where that held for this share of a sample.
 const REPEATS: f64 = 0.9;
 /// A buffer that will take more than this share of the memory limit leaves too little for everything else.
 const MOST_OF_LIMIT: f64 = 0.8;
-/// A cache that reads in epochs answers as many requests as fit; below this share of that, its policy works against it.
-const POLICY_WORKS: f64 = 0.9;
 
 pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "compress-frames",
         subject: AdviceSubject::Buffers,
-        condition: "LZ4 makes the frames of a buffer more than 1.5 times smaller",
+        condition: "compression makes the frames of a buffer more than 1.5 times smaller",
         needs: &["buffers.image_compression_ratio", "buffers.image_bytes"],
         source: "frames of Atari games took 74 to 97 % less in our measurement",
         look: |facts| of_largest(facts, compress_frames),
@@ -44,18 +40,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         needs: &["buffers.stacked_frames", "buffers.image_bytes"],
         source: "each frame once: 57 kB a transition became 7.2 kB in our measurement, before compression",
         look: |facts| of_largest(facts, store_single_frames),
-    },
-    AdviceRule {
-        name: "keep-floats-raw",
-        subject: AdviceSubject::Buffers,
-        condition: "rows of floats are compressed and become less than 1.1 times smaller",
-        needs: &[
-            "buffers.float_compression_ratio",
-            "buffers.compresses_floats",
-            "buffers.float_bytes",
-        ],
-        source: "single rows of floats grew by 9 to 47 % with common compressors in our measurement",
-        look: |facts| of_largest(facts, keep_floats_raw),
     },
     AdviceRule {
         name: "store-float32",
@@ -83,18 +67,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         ],
         source: "DLR-RM/stable-baselines3#37, #1936: memory ran out hours later, when the buffer had filled",
         look: |facts| of_largest(facts, bound_buffer),
-    },
-    AdviceRule {
-        name: "pin-epochs",
-        subject: AdviceSubject::Buffers,
-        condition: "each key is asked for once a pass, and the cache answers fewer requests than fit",
-        needs: &[
-            "buffers.is_epoch_scan",
-            "buffers.hit_ratio",
-            "buffers.fitting_ratio",
-        ],
-        source: "over shuffled epochs with room for half, LRU answered 15 % of the requests and never evicting 47 % in our simulation",
-        look: |facts| of_largest(facts, pin_epochs),
     },
 ];
 
@@ -136,7 +108,7 @@ fn compress_frames(facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Found)> 
         return None;
     }
     let found = found("Store the frames of the replay buffer compressed", OURS).because(format!(
-        "{} holds {} of frames, which LZ4 makes {ratio:.1} times smaller",
+        "{} holds {} of frames, which compression makes {ratio:.1} times smaller",
         name(buffer),
         format_bytes(bytes)
     ));
@@ -174,25 +146,6 @@ fn store_single_frames(facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Foun
             format_bytes(bytes)
         ));
     saving(facts, bytes * (1.0 - 1.0 / stacked as f64), found)
-}
-
-fn keep_floats_raw(facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Found)> {
-    let (ratio, bytes) = (buffer.float_compression_ratio?, buffer.float_bytes?);
-    if buffer.compresses_floats != Some(true) || ratio >= FLOATS_COMPRESS || ratio <= 0.0 {
-        return None;
-    }
-    let found = found(
-        "Do not compress rows of floats: they do not get smaller",
-        "enable_buffer_compression=False, or nilometer.ReplayBuffer, which tries each column",
-    )
-    .because(format!(
-        "compression makes {} of floats in {} {ratio:.2} times smaller",
-        format_bytes(bytes),
-        name(buffer)
-    ));
-    let grown = bytes * (1.0 / ratio - 1.0).min(1.0);
-    // Where they do not grow, it is the time of compressing that is saved.
-    saving(facts, grown, found.clone()).or_else(|| Some((0.0, found.saves(step_time(None)))))
 }
 
 fn store_float32(facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Found)> {
@@ -255,34 +208,4 @@ fn bound_buffer(facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Found)> {
             .because(text);
         (projected, found)
     })
-}
-
-fn pin_epochs(_facts: &Facts, buffer: &BufferFacts) -> Option<(f64, Found)> {
-    let (hits, fits) = (buffer.hit_ratio?, buffer.fitting_ratio?.min(1.0));
-    let is_pinned = buffer.policy.as_deref() == Some("pin");
-    if !buffer.is_epoch_scan? || is_pinned || hits >= POLICY_WORKS * fits {
-        return None;
-    }
-    let policy = buffer
-        .policy
-        .as_deref()
-        .map(|policy| format!(" ({policy})"));
-    let found = found(
-        "Evict nothing from a cache that is read in epochs",
-        "BufferManager(policy=\"pin\")",
-    )
-    .because(format!(
-        "{}{} answers {} of the requests, although {} of its keys fit",
-        name(buffer),
-        policy.unwrap_or_default(),
-        percent(hits),
-        percent(fits)
-    ))
-    // Of the reads that go past the cache, not of the step: how long they take is not known.
-    .because_if(
-        share(fits - hits, 1.0 - hits)
-            .map(|fewer| format!("{} fewer requests would go past it", percent(fewer))),
-    )
-    .saves(step_time(None));
-    Some((fits - hits, found))
 }

@@ -14,10 +14,6 @@ const LEAST_IDLE_BYTES: f64 = 1e9;
 /// What was trimmed is taken again from this share on.
 const REGROWN: f64 = 0.5;
 const LEAST_TRIMMED_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
-/// A rise while saving is worth a word from this share of what was held before on ...
-const SPIKE_SHARE: f64 = 0.2;
-/// ... and from this size on.
-const LEAST_SPIKE_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
 /// The share of a budget that is a warning where nobody set another.
 const WARNING: f64 = 0.75;
 
@@ -40,18 +36,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         needs: &["host.trimmed_bytes", "host.regrown_ratio"],
         source: "reported for long-running services; not measured by us",
         look: use_jemalloc,
-    },
-    AdviceRule {
-        name: "save-in-pieces",
-        subject: AdviceSubject::Host,
-        condition: "memory rises by more than 20 % and 256 MiB while a checkpoint is saved",
-        needs: &[
-            "host.checkpoint_save.times",
-            "host.checkpoint_save.spike_bytes",
-            "host.checkpoint_save.before_bytes",
-        ],
-        source: "PrimeIntellect-ai/prime-rl#2146: sharded saving",
-        look: save_in_pieces,
     },
     AdviceRule {
         name: "stay-within-budget",
@@ -123,33 +107,6 @@ fn use_jemalloc(facts: &Facts) -> Option<Found> {
         ))
         .saves(host_memory(trimmed, all))
         .with(Low),
-    )
-}
-
-fn save_in_pieces(facts: &Facts) -> Option<Found> {
-    let save = &facts.host.checkpoint_save;
-    let (saves, spike, before) = (save.times?, save.spike_bytes?, save.before_bytes?);
-    let rise = share(spike, before)?;
-    if saves == 0 || spike < LEAST_SPIKE_BYTES || rise <= SPIKE_SHARE {
-        return None;
-    }
-    Some(
-        found(
-            "Save checkpoints in pieces",
-            "torch.distributed.checkpoint.save(state_dict, checkpoint_id=...), or safetensors.torch.save_file for one model after the other",
-        )
-        .because(format!(
-            "memory rose by {} above {} while saving ({}){}",
-            format_bytes(spike),
-            format_bytes(before),
-            percent(rise),
-            match saves {
-                1 => String::new(),
-                _ => format!(", at most of {saves} times"),
-            }
-        ))
-        .saves(host_memory(spike, Some(before + spike)))
-        .with(Medium),
     )
 }
 

@@ -11,8 +11,6 @@ use crate::recommendation::AdviceConfidence::{High, Low, Medium};
 const RESERVED_SHARE: f64 = 0.2;
 /// ... and from this size on.
 const LEAST_RESERVED_BYTES: f64 = 256.0 * 1024.0 * 1024.0;
-/// A cache that is emptied more often than once in so many steps is filled again each time.
-const STEPS_PER_EMPTYING: f64 = 20.0;
 /// Evaluation is worth a word where it exceeds training by this factor.
 const EVALUATION_OVER: f64 = 1.05;
 /// So much of a device is nearly all of it.
@@ -44,14 +42,6 @@ pub(super) const RULES: &[AdviceRule] = &[
         ],
         source: "the configured threshold",
         look: stay_within_gpu,
-    },
-    AdviceRule {
-        name: "keep-the-cache",
-        subject: AdviceSubject::Torch,
-        condition: "torch.cuda.empty_cache() is called more than once in 20 steps",
-        needs: &["torch.cache_emptied", "torch.steps"],
-        source: "PyTorch's notes on CUDA memory management: memory is taken from the driver anew each time",
-        look: keep_the_cache,
     },
     AdviceRule {
         name: "avoid-allocation-retries",
@@ -143,23 +133,6 @@ fn stay_within_gpu(facts: &Facts) -> Option<Found> {
             format_bytes(device),
             percent(used)
         ))
-    })
-}
-
-fn keep_the_cache(facts: &Facts) -> Option<Found> {
-    let (emptied, steps) = (facts.torch.cache_emptied?, facts.torch.steps?);
-    (steps > 0 && emptied as f64 * STEPS_PER_EMPTYING > steps as f64).then(|| {
-        found(
-            "Do not empty PyTorch's cache in the training loop",
-            "remove torch.cuda.empty_cache() from the loop; call it once, before evaluation",
-        )
-        .because(format!(
-            "it was emptied {} in {}",
-            times(emptied),
-            count(steps, "step")
-        ))
-        .saves(step_time(None))
-        .with(Medium)
     })
 }
 

@@ -165,7 +165,9 @@ fn a_whole_number_may_be_written_with_a_point() {
     facts.batch.largest_micro_batch = Some(1000);
     let config = OptimizeConfig::parse(r#"{"max_batch_size": 64.0, "effective_batch_size": null}"#);
     config.unwrap().apply(&mut facts);
-    assert_eq!(facts.batch.largest_micro_batch, Some(64));
+    // What fits is one thing, what is allowed another.
+    assert_eq!(facts.batch.largest_micro_batch, Some(1000));
+    assert_eq!(facts.batch.max_micro_batch, Some(64));
     // The default for buffers gives way to a small maximum.
     assert!(OptimizeConfig::parse(r#"{"max_memory_usage_gb": 0.5}"#).is_ok());
 }
@@ -190,7 +192,9 @@ fn the_memory_of_a_run_is_judged_by_the_budget() {
     OptimizeConfig::parse(text).unwrap().apply(&mut facts);
     assert_eq!(facts.host.limit_bytes, Some(8.0 * GIB as f64));
     assert_eq!(facts.model.budget_bytes, Some(40.0 * GIB as f64));
-    assert_eq!(facts.batch.largest_micro_batch, Some(64));
+    // What fits is one thing, what is allowed another.
+    assert_eq!(facts.batch.largest_micro_batch, Some(1000));
+    assert_eq!(facts.batch.max_micro_batch, Some(64));
     assert_eq!(
         facts.thresholds.buffer_limit_bytes,
         Some(100.0 * MIB as f64)

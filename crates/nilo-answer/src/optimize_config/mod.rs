@@ -100,8 +100,8 @@ impl OptimizeConfig {
             facts.batch.budget_bytes = Some(facts.batch.budget_bytes.unwrap_or(budget).min(budget));
         }
         if let Some(most) = number("max_batch_size") {
-            let fits = &mut facts.batch.largest_micro_batch;
-            *fits = fits.map(|fits| fits.min(most as u64));
+            let allowed = facts.batch.max_micro_batch.unwrap_or(u64::MAX);
+            facts.batch.max_micro_batch = Some(allowed.min(most as u64));
         }
     }
 

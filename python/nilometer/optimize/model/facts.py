@@ -9,6 +9,9 @@ import torch
 
 from ..checkpoints.block_chain import find_chain
 from ..measuring.accounting import device_of, tensor_bytes
+from ..measuring.oom_recovery import attempt, release
+from ..measuring.trial import Trial
+from .forward_tensors import forward_tensors
 from .parameter_storage import untied_bytes
 from .steps import StepOutcome
 
@@ -47,11 +50,32 @@ def facts_of_model(
         if any(outcome.applied and outcome.name == "checkpoint plan" for outcome in outcomes):
             # A plan replaces the forward of the blocks that it checkpoints.
             facts["checkpointed_blocks"] = sum("forward" in vars(block) for block in chain.blocks)
+    checkpoints = [module for module in model.modules() if getattr(module, "gradient_checkpointing", False) is True]
+    if checkpoints:
+        # Hugging Face checkpoints all blocks or none.
+        facts["checkpointed_blocks"] = facts.get("repeated_blocks", len(checkpoints))
+        facts["preserves_random_state"] = all(_preserves_random_state(module) for module in checkpoints)
     if peak_bytes is not None:
         # Weights, gradients, state and the batch are there for certain; what is left of the peak is kept for the backward pass.
         activations = peak_bytes - weights - trained - state - tensor_bytes(sample)
         facts |= {"peak_bytes": peak_bytes, "gradient_bytes": trained, "activation_bytes": max(0, activations)}
+        if sample is not None:
+            facts |= _forward_facts(Trial(model, sample))
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _forward_facts(trial: Trial) -> dict[str, Any]:
+    tried = attempt(lambda: forward_tensors(trial))
+    if tried.result is None:
+        release()
+        return {}
+    return {"logits_bytes": tried.result.logits_bytes or None, "attention_score_bytes": tried.result.attention_score_bytes or None}
+
+
+def _preserves_random_state(module: torch.nn.Module) -> bool:
+    function = getattr(module, "_gradient_checkpointing_func", None)
+    keywords = getattr(function, "keywords", None) or {}
+    return bool(keywords.get("preserve_rng_state", True))
 
 
 def _largest_dropout(model: torch.nn.Module) -> float:

@@ -34,6 +34,8 @@ def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "host_budget_bytes": config.max_memory_bytes,
         "warning_ratio": config.memory_warning_threshold,
         "critical_ratio": config.memory_critical_threshold,
+        "gpu_warning_ratio": config.gpu_warning_threshold,
+        "gpu_critical_ratio": config.gpu_critical_threshold,
         "buffer_limit_bytes": config.buffer_bytes,
     }
     return known_facts(facts)

@@ -86,9 +86,7 @@ class TrainingFigures:
             "accumulation": None if size is None else -(-effective // size),
             "max_micro_batch": self.config.max_batch_size,
             "dataset_samples": len(dataset) if hasattr(dataset, "__len__") else None,
-            "weighs_by_targets": True,
             "recovered_ooms": self.recoveries or None,
-            "recovers_inside_except": False,
         }
 
     def results(self, collector: Any) -> dict[str, Any]:
