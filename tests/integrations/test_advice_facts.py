@@ -60,6 +60,15 @@ def test_square_tensors_of_no_softmax_are_no_scores():
     assert "attention_score_bytes" not in facts and "logits_bytes" not in facts
 
 
+def test_a_model_that_cannot_be_looked_into_is_described_without_it():
+    class Closed(torch.nn.Linear):
+        def forward(self, _inputs):
+            raise NotImplementedError("no rule for this mode")
+
+    facts = facts_of_model(Closed(4, 4), sample=torch.ones(2, 4), peak_bytes=1000)
+    assert facts["parameters"] == 20 and facts["peak_bytes"] == 1000 and "logits_bytes" not in facts
+
+
 def test_a_chunked_loss_leaves_no_logits():
     model, sample = llama()
     done = optimize_model(model, sample, tolerance=True, keep_all=True)
@@ -150,6 +159,17 @@ def test_a_full_buffer_is_read_from_its_oldest_row():
     assert buffer.full and buffer.pos == 30
     facts = inspect_buffer(buffer)
     assert facts["next_observation_repeats_ratio"] == 1 and facts["bytes"] == facts["projected_bytes"]
+
+
+def test_parts_of_an_observation_are_added_up():
+    parts = {"image": gymnasium.spaces.Box(0, 255, (1, 36, 36), np.uint8), "position": gymnasium.spaces.Box(-1, 1, (3,), np.float64)}
+    buffer = theirs.DictReplayBuffer(50, gymnasium.spaces.Dict(parts), gymnasium.spaces.Discrete(5), device="cpu")
+    for row in range(20):
+        now, then = ({"image": np.full((1, 1, 36, 36), at, np.uint8), "position": np.full((1, 3), at / 20)} for at in (row, row + 1))
+        buffer.add(now, then, np.array([0]), np.array([1.0]), np.array([False]), [{}])
+    facts = inspect_buffer(buffer)
+    assert (facts["image_bytes"], facts["float64_bytes"]) == (2 * 20 * 36 * 36, 2 * 20 * 3 * 8)
+    assert facts["next_observation_repeats_ratio"] == 1 and "stacked_frames" not in facts
 
 
 def test_the_run_is_told_of_a_buffer(recorded):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .batches.token_batches import TokenBudgetBatches as TokenBudgetBatches
     from .batches.trainer_batches import fit_lightning_batch as fit_lightning_batch
     from .batches.trainer_batches import fit_trainer_batch as fit_trainer_batch
+    from .buffer_inspection import inspect_buffer as inspect_buffer
     from .checkpoints.checkpointing import CheckpointOutcome as CheckpointOutcome
     from .checkpoints.checkpointing import checkpoint_model as checkpoint_model
     from .checkpoints.checkpointing import checkpoint_plans as checkpoint_plans
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from .config import create_memory_optimized_config as create_memory_optimized_config
     from .config import load_configs as load_configs
     from .config import write_config_template as write_config_template
-    from .buffer_inspection import inspect_buffer as inspect_buffer
     from .host.cleanup import quick_memory_optimization as quick_memory_optimization
     from .host.garbage import GarbageCollector as GarbageCollector
     from .loading.loader_report import LoaderReport as LoaderReport

@@ -133,4 +133,5 @@ def _stacked_frames(seen: _Rows, array: np.ndarray) -> int:
 
 
 def _equal_rows(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return np.all((one == other).reshape(len(one), -1), axis=1)
+    same: np.ndarray = (one == other).reshape(len(one), -1).all(axis=1)
+    return same

@@ -65,7 +65,10 @@ def facts_of_model(
 
 
 def _forward_facts(trial: Trial) -> dict[str, Any]:
-    tried = attempt(lambda: forward_tensors(trial))
+    try:
+        tried = attempt(lambda: forward_tensors(trial))
+    except Exception:
+        return {}  # compiled and sharded models may not be looked into; everything else of them is known
     if tried.result is None:
         release()
         return {}
