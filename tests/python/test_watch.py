@@ -35,7 +35,7 @@ def test_watch_ends_with_its_target(nilo, job):
     result = nilo("watch", "--pid", target.pid, "--interval", "0.05")
     assert result.returncode == 0
     assert "have ended" in result.stderr
-    assert nilo.show()["status"] == "exited"
+    assert nilo.show()["status"] == "ended"
 
 
 def test_interrupt_ends_watching_with_a_summary(nilo, job):
