@@ -5,6 +5,7 @@ import json
 import math
 import numbers
 
+import numpy
 import pytest
 
 import nilometer
@@ -149,7 +150,6 @@ def test_every_field_takes_what_its_type_says_and_files_agree(kind, field):
 
 
 def test_numbers_of_numpy_are_numbers():
-    numpy = pytest.importorskip("numpy")
     assert TrainingMemoryConfig(initial_batch_size=numpy.int64(16)).to_dict()["initial_batch_size"] == 16
     assert MemoryOptimizationConfig(max_memory_usage_gb=numpy.float32(4)).to_json()
     with pytest.raises(TypeError, match="pin_memory must be true or false"):
