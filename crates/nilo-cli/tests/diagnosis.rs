@@ -172,6 +172,64 @@ fn a_run_that_grows_is_warned_of_and_so_is_a_full_gpu() {
     assert!((rate / (2.8 * GIB / 600.0) - 1.0).abs() < 0.02, "{rate}");
 }
 
+/// The run's own limit is 4 GiB; its rows are there every second, as in its export.
+#[test]
+fn a_limit_given_by_hand_holds_for_a_run_as_for_its_export() {
+    let root = tempfile::tempdir().unwrap();
+    growing_run(root.path());
+    let exported = nilo(root.path(), &["export", "growing", "-o", "growing.csv"]);
+    assert!(exported.status.success(), "{exported:?}");
+    let given = ["--limit", "8GiB"];
+    let of_memory = |verb: &str, source: &[&str], status: i32, name: &str| {
+        let answer = answer(root.path(), &[&[verb], source, &given].concat(), status);
+        let mut each = answer["resources"].as_array().unwrap().iter();
+        let memory = each.find(|one| one["name"] == name).unwrap().clone();
+        memory
+    };
+    let file = ["--csv", "growing.csv", "--column", "memory_mb"];
+    // The GPU of the run warns by itself.
+    let run = of_memory("oom", &["growing"], 1, "job memory");
+    let csv = of_memory("oom", &file, 0, "memory_mb");
+    for figure in ["limit_bytes", "level", "warned", "cause"] {
+        assert_eq!(run[figure], csv[figure], "{figure}");
+    }
+    let near = |figure: &str| {
+        let of = |memory: &Value| memory[figure].as_f64().unwrap();
+        assert!((of(&run) / of(&csv) - 1.0).abs() < 0.01, "{figure}");
+    };
+    near("used_percent");
+    near("predicted_secs");
+    assert_eq!(run["limit_bytes"], 8.0 * GIB);
+    let leak = of_memory("leak", &["growing"], 1, "job memory");
+    assert_eq!(leak["limit_bytes"], 8.0 * GIB);
+    // Below what the run held, the limit is wrong; both say so.
+    let too_low = ["oom", "growing", "--limit", "2GiB"];
+    let job = &answer(root.path(), &too_low, 1)["resources"][0];
+    let reason = job["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("the recording is above the limit that was given"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn options_of_a_file_are_refused_for_a_run() {
+    let root = tempfile::tempdir().unwrap();
+    growing_run(root.path());
+    for arguments in [
+        &["oom", "growing", "--column", "rss"][..],
+        &["leak", "growing", "--unit", "mb"],
+        &["leak", "--pid", "1", "--unit", "mb"],
+        &["oom", "--monitor", "--column", "rss"],
+        &["oom", "--pid", "1", "--limit", "2GiB"],
+    ] {
+        let output = nilo(root.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}
+
 #[test]
 fn a_run_without_any_limit_is_looked_at_for_leaks_all_the_same() {
     let root = tempfile::tempdir().unwrap();

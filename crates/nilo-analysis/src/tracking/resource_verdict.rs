@@ -36,6 +36,9 @@ pub struct ResourceVerdict {
     pub too_young_to_forecast: bool,
     /// Whether the program may still be loading what it works with.
     pub may_be_loading: bool,
+    /// Whether its limit was given by hand, so that a level above it means that the limit is wrong.
+    #[serde(skip)]
+    pub is_limit_given: bool,
     /// Whether its growth ended in running out of memory.
     pub led_to_end: bool,
     /// How many readings this rests on.

@@ -71,6 +71,7 @@ impl ResourceTracker {
             verdict.growth = None;
         }
         if *resource == Resource::Job {
+            verdict.is_limit_given = self.latest.given_limit_bytes.is_some();
             let now = verdict.reading.time_nanos;
             let ending = self.before_endings.filter(|before| before.is_now(now));
             verdict.look_before_the_end(ending, least);
