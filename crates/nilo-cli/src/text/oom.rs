@@ -68,8 +68,9 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
             match ending.status {
                 RunStatus::Running => format!("{label}: running for {after}"),
                 _ => format!(
-                    "{label}: {}; at its end:",
-                    end_in_words(ending, diagnosis.ran_out.as_ref())
+                    "{label}: {}; {}:",
+                    end_in_words(ending, diagnosis.ran_out.as_ref()),
+                    judged_moment(diagnosis)
                 ),
             }
         }
@@ -80,6 +81,17 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
         DiagnosisSource::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
         }
+    }
+}
+
+/// The moment that verdicts on a finished run are about.
+fn judged_moment(diagnosis: &Diagnosis) -> String {
+    match diagnosis.memory_until_nanos() {
+        Some(nanos) => {
+            let until = duration_in_words(to_secs(nanos));
+            format!("memory was recorded for {until} only; by then")
+        }
+        None => "at its end".to_owned(),
     }
 }
 
