@@ -103,6 +103,11 @@ impl OptimizeConfig {
             facts.thresholds.warning_ratio = self.value("memory_warning_threshold");
             facts.thresholds.critical_ratio = self.value("memory_critical_threshold");
             let limit = facts.host.limit_bytes.unwrap_or(budget);
+            if budget < limit {
+                // The forecast is about the limit.
+                facts.host.leak_limit_seconds = None;
+                facts.host.leak_limit_confidence = None;
+            }
             facts.host.limit_bytes = Some(limit.min(budget));
         }
         if ["gpu_warning_threshold", "gpu_critical_threshold"]
