@@ -21,6 +21,7 @@ fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
         resource,
         forecast: Forecast::default(),
         growth: None,
+        paused_growth: None,
         job_share: None,
         odd_peers: Vec::new(),
         reading: Reading {

@@ -69,6 +69,7 @@ impl ResourceTracker {
         }
         if !self.latest.of_machine && verdict.is_growth_of_nobody() {
             verdict.growth = None;
+            verdict.paused_growth = None;
         }
         if *resource == Resource::Job {
             verdict.is_limit_given = self.latest.given_limit_bytes.is_some();

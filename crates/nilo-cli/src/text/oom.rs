@@ -6,7 +6,7 @@ use nilo_analysis::assessment::{RanOut, RanOutKind, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
-use nilo_forecast::words::{MAY_BE_LOADING, time_left};
+use nilo_forecast::words::{may_be_loading, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 use nilo_sample::{Ending, RunStatus, Severity};
@@ -162,7 +162,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
             let reason = one_line(&assessment.reason, REASON_CHARS);
             let confidence = prediction.confidence;
             let loading = match verdict.may_be_loading && !assessment.is_warning() {
-                true => format!("; {MAY_BE_LOADING}"),
+                true => format!("; {}", may_be_loading(verdict.reading.step.is_some())),
                 false => String::new(),
             };
             format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")
