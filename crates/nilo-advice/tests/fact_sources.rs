@@ -11,7 +11,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "host",
         "crates/nilo-analysis/src/facts/mod.rs",
-        "peak_bytes limit_bytes leak_bytes_per_second leak_may_be_loading",
+        "peak_bytes limit_bytes leak_bytes_per_second leak_may_be_loading leak_limit_seconds leak_limit_confidence",
     ),
     (
         "host",

@@ -2,6 +2,7 @@
 
 use nilo_analysis::assessment::{RanOut, is_warning};
 use nilo_analysis::damage;
+use nilo_analysis::findings::memory_ends_early;
 use nilo_analysis::tracking::{Resource, ResourceTracker, ResourceVerdict, RiskChange};
 use nilo_forecast::Forecast;
 use nilo_sample::units::to_secs;
@@ -92,6 +93,9 @@ pub struct DiagnosedSource {
     pub end_secs: f64,
     /// Whether files of the recording are damaged, so that figures may be missing or too small; `nilo verify` tells more.
     pub damaged: bool,
+    /// When the last sample of memory was taken, where the run went on after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_until_secs: Option<f64>,
     /// The recorder died before the run was over, where that is why the recording ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder_death: Option<RecorderDeath>,
@@ -121,6 +125,7 @@ impl Diagnosis {
                 .recording
                 .as_ref()
                 .is_some_and(|recording| !damage(recording).is_empty()),
+            memory_until_secs: self.memory_until_nanos().map(to_secs),
             recorder_death: None,
         };
         match &self.source {
@@ -132,6 +137,13 @@ impl Diagnosis {
             DiagnosisSource::Live { label, .. } => about.looked_at = Some(label.clone()),
         }
         about
+    }
+
+    /// When the last sample of memory was taken, where the run went on after that: nothing is known of its end.
+    pub fn memory_until_nanos(&self) -> Option<u64> {
+        let recording = self.recording.as_ref()?;
+        let early = memory_ends_early(recording).filter(|_| !self.source.is_running())?;
+        Some(early.recorded_nanos)
     }
 
     /// Up to when a warning could help: the kill where there was one, or else the end.

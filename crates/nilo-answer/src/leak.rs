@@ -39,6 +39,8 @@ pub struct LeakResource {
     pub name: String,
     /// What it is.
     pub resource: Resource,
+    /// Whether only the job's own part of it is looked at, where everybody on the machine uses it.
+    pub job_part_only: bool,
     /// What its growth is; `null` where it does not grow.
     pub kind: Option<GrowthKind>,
     /// How fast it grows.
@@ -54,6 +56,9 @@ pub struct LeakResource {
     /// Growth that the threshold leaves out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub below_threshold: Option<Growth>,
+    /// Growth that stopped before the end, too short a time to tell whether it would go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_growth: Option<PausedGrowth>,
     /// Processes that grow while others that do the same work stand still.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub odd_peers: Vec<GrowingPeer>,
@@ -69,6 +74,27 @@ pub struct LeakResource {
     pub readings: u64,
     /// Over how long a time.
     pub watched_secs: f64,
+}
+
+/// Growth that stood still at the end.
+#[derive(Debug, Clone, Copy, JsonSchema, Serialize)]
+pub struct PausedGrowth {
+    /// By how much it had grown.
+    pub grown_bytes: f64,
+    /// Over how long a time.
+    pub grown_over_secs: f64,
+    /// For how long it has stood still since.
+    pub stood_still_secs: f64,
+}
+
+impl PausedGrowth {
+    fn of(growth: Growth) -> PausedGrowth {
+        PausedGrowth {
+            grown_bytes: growth.grown_bytes,
+            grown_over_secs: growth.lasted_secs,
+            stood_still_secs: growth.paused_secs,
+        }
+    }
 }
 
 impl LeakAnswer {
@@ -97,6 +123,7 @@ impl LeakResource {
         LeakResource {
             name: verdict.resource.to_string(),
             resource: verdict.resource.clone(),
+            job_part_only: verdict.is_of_job_alone(),
             kind: growth.map(|growth| growth.kind),
             growth_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec),
             growth_low_bytes_per_sec: growth.map(|growth| growth.bytes_per_sec_low),
@@ -104,6 +131,10 @@ impl LeakResource {
             grown_bytes: growth.map(|growth| growth.grown_bytes),
             grown_over_secs: growth.map(|growth| growth.lasted_secs),
             below_threshold: grown.below_threshold,
+            paused_growth: verdict
+                .paused_growth
+                .filter(|_| growth.is_none() && grown.below_threshold.is_none())
+                .map(PausedGrowth::of),
             odd_peers: verdict.odd_peers.clone(),
             led_to_end: verdict.led_to_end && growth.is_some(),
             used_bytes: verdict.reading.needed_bytes(),

@@ -29,6 +29,9 @@ pub struct RunsAnswer {
 pub struct ListedRun {
     /// Run id.
     pub run: String,
+    /// The name of its folder, where that is not its id: in a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// The user's name for it.
     pub name: Option<String>,
     /// The job that it lies in.
@@ -79,6 +82,11 @@ impl RunsAnswer {
 }
 
 impl ListedRun {
+    /// What commands find it by: its id, or the name of its folder.
+    pub fn label(&self) -> &str {
+        self.folder.as_deref().unwrap_or(&self.run)
+    }
+
     /// What was charged against the limit, where that is notably more or less than the peak of the tree.
     pub fn charged_bytes(&self) -> Option<u64> {
         notable_charge(self.limit_bytes, self.limit_used_bytes, self.peak_bytes)
@@ -90,6 +98,7 @@ impl ListedRun {
         let memory = &outline.memory;
         ListedRun {
             run: description.id.to_string(),
+            folder: None,
             name: description.name.clone(),
             parent: description.parent.as_ref().map(ToString::to_string),
             resumes: description.resumes.as_ref().map(ToString::to_string),

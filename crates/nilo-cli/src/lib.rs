@@ -46,6 +46,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(usage::report(error, &mut command, &arguments)),
     };
+    if let Some(failure) = usage::missing_command(&cli.verb, &arguments) {
+        return ExitCode::from(failure.report());
+    }
     let code = match run(cli) {
         Ok(code) => code,
         Err(failure) => failure.report(),

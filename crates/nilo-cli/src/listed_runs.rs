@@ -100,7 +100,7 @@ pub(crate) fn list_jobs(
 
 /// A job and the runs inside it.
 fn list_job(folder: &RunFolder) -> Result<Vec<RunLine>, Failure> {
-    folder.derive(FILE, PROGRAM, || {
+    let derived: Result<Vec<RunLine>, Failure> = folder.derive(FILE, PROGRAM, || {
         let (listed, is_complete) = read_job(folder)?;
         let is_final = is_complete && listed.iter().all(RunLine::is_final);
         let validity = match is_final {
@@ -108,7 +108,15 @@ fn list_job(folder: &RunFolder) -> Result<Vec<RunLine>, Failure> {
             false => Validity::Once,
         };
         Ok((listed, validity))
-    })
+    });
+    let mut listed = derived?;
+    // Not kept: a folder may be renamed.
+    if let Some(job) = listed.first_mut() {
+        let name = folder.path().file_name().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        job.figures.folder = Some(name).filter(|name| *name != job.figures.run);
+    }
+    Ok(listed)
 }
 
 /// The same, from the recordings, and whether all of them could be read; what the job recorded is read once for all of them.

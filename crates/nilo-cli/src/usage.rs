@@ -6,6 +6,7 @@ use std::io::Write;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
+use crate::args::Verb;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::wrap::wrap_lines;
@@ -30,6 +31,17 @@ pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsStr
     };
     printed.ok();
     error.exit_code() as u8
+}
+
+/// `nilo optimize --` with nothing behind it: clap takes that for no command, and the last run would be meant.
+pub(crate) fn missing_command(verb: &Verb, arguments: &[OsString]) -> Option<Failure> {
+    let Verb::Optimize(args) = verb else {
+        return None;
+    };
+    let ends_there = arguments.last().is_some_and(|last| last == "--");
+    (args.command.is_empty() && ends_there).then(|| {
+        Failure::new("no command after --").hint("write the command, or omit -- for the last run")
+    })
 }
 
 /// clap's tips are our hints.

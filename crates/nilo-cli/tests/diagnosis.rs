@@ -172,6 +172,98 @@ fn a_run_that_grows_is_warned_of_and_so_is_a_full_gpu() {
     assert!((rate / (2.8 * GIB / 600.0) - 1.0).abs() < 0.02, "{rate}");
 }
 
+/// The run's own limit is 4 GiB; its rows are there every second, as in its export.
+#[test]
+fn a_limit_given_by_hand_holds_for_a_run_as_for_its_export() {
+    let root = tempfile::tempdir().unwrap();
+    growing_run(root.path());
+    let exported = nilo(root.path(), &["export", "growing", "-o", "growing.csv"]);
+    assert!(exported.status.success(), "{exported:?}");
+    let given = ["--limit", "8GiB"];
+    let of_memory = |verb: &str, source: &[&str], status: i32, name: &str| {
+        let answer = answer(root.path(), &[&[verb], source, &given].concat(), status);
+        let mut each = answer["resources"].as_array().unwrap().iter();
+        let memory = each.find(|one| one["name"] == name).unwrap().clone();
+        memory
+    };
+    let file = ["--csv", "growing.csv", "--column", "memory_mb"];
+    // The GPU of the run warns by itself.
+    let run = of_memory("oom", &["growing"], 1, "job memory");
+    let csv = of_memory("oom", &file, 0, "memory_mb");
+    for figure in ["limit_bytes", "level", "warned", "cause"] {
+        assert_eq!(run[figure], csv[figure], "{figure}");
+    }
+    let near = |figure: &str| {
+        let of = |memory: &Value| memory[figure].as_f64().unwrap();
+        assert!((of(&run) / of(&csv) - 1.0).abs() < 0.01, "{figure}");
+    };
+    near("used_percent");
+    near("predicted_secs");
+    assert_eq!(run["limit_bytes"], 8.0 * GIB);
+    let leak = of_memory("leak", &["growing"], 1, "job memory");
+    assert_eq!(leak["limit_bytes"], 8.0 * GIB);
+    // Below what the run held, the limit is wrong; both say so.
+    let too_low = ["oom", "growing", "--limit", "2GiB"];
+    let job = &answer(root.path(), &too_low, 1)["resources"][0];
+    let reason = job["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("the recording is above the limit that was given"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn growth_that_stopped_a_moment_before_the_end_is_told_as_what_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    let mut recorder = limited_run(root.path(), "stopped", 23);
+    for tick in 0..230 {
+        let secs = f64::from(tick) / 10.0;
+        let memory = (0.1 + 0.12 * secs.min(20.0)) * GIB;
+        recorder.tree(secs, memory, secs * 1e9);
+    }
+    drop(recorder);
+    let text = text_of(root.path(), "leak", "stopped");
+    let told = text
+        .lines()
+        .find(|line| line.starts_with("job memory: grew by 2."));
+    let told = told.expect(&text);
+    assert!(
+        told.ends_with(": too short to tell whether it would go on"),
+        "{text}"
+    );
+    let (status, job) = of_job(root.path(), "leak", "stopped");
+    assert_eq!((status, &job["kind"]), (0, &Value::Null));
+    assert!(job["paused_growth"]["grown_bytes"].as_f64().unwrap() > 2.0 * GIB);
+    let shown = answer(root.path(), &["show", "stopped"], 0);
+    let mut findings = shown["findings"].as_array().unwrap().iter();
+    let finding = findings.find(|one| one["kind"] == "growth").unwrap();
+    assert_eq!(finding["severity"], "info");
+    assert!(
+        finding["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("job memory grew by 2.")
+    );
+}
+
+#[test]
+fn options_of_a_file_are_refused_for_a_run() {
+    let root = tempfile::tempdir().unwrap();
+    growing_run(root.path());
+    for arguments in [
+        &["oom", "growing", "--column", "rss"][..],
+        &["leak", "growing", "--unit", "mb"],
+        &["leak", "--pid", "1", "--unit", "mb"],
+        &["oom", "--monitor", "--column", "rss"],
+        &["oom", "--pid", "1", "--limit", "2GiB"],
+    ] {
+        let output = nilo(root.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}
+
 #[test]
 fn a_run_without_any_limit_is_looked_at_for_leaks_all_the_same() {
     let root = tempfile::tempdir().unwrap();
@@ -287,6 +379,76 @@ fn what_fills_dev_shm_is_the_jobs_leak_only_with_evidence() {
         text.contains("this job's share of /dev/shm: leaks 123 MiB/min"),
         "{text}"
     );
+}
+
+/// The kernel was asked late which part of `/dev/shm` is the job's.
+#[test]
+fn a_part_that_is_known_for_a_moment_is_not_said_to_be_watched_for_less_than_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let folder = create(&root.join("runs"), "late", "run", 40);
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for second in 0..40 {
+        let secs = f64::from(second);
+        if second == 38 {
+            let row = CgroupRow {
+                usage_bytes: GIB,
+                working_set_bytes: GIB,
+                shmem_bytes: 0.1 * GIB,
+                file_bytes: 0.1 * GIB,
+                owned: 1.0,
+                ..CgroupRow::ABSENT
+            };
+            recorder.row(&TableSpec::cgroup("/job_1"), secs, None, row);
+        }
+        let row = HostRow {
+            total_bytes: 64.0 * GIB,
+            available_bytes: 60.0 * GIB,
+            shm_total_bytes: 8.0 * GIB,
+            shm_used_bytes: 0.1 * GIB,
+            ..HostRow::ABSENT
+        };
+        recorder.row(&TableSpec::host(), secs, None, row);
+        recorder.tree(secs, GIB, secs * 1e9);
+    }
+    drop(recorder);
+    let text = text_of(root, "leak", "late");
+    let share = "this job's share of /dev/shm: too short to detect a leak (it is known of the last sample only; ";
+    assert!(text.contains(share), "{text}");
+    let leak = answer(root, &["leak", "late"], 0);
+    let mut each = leak["resources"].as_array().unwrap().iter();
+    let shm = each.find(|one| one["name"] == "/dev/shm").unwrap();
+    assert_eq!(shm["job_part_only"], true);
+    let job = leak["resources"].as_array().unwrap().iter();
+    let mut job = job.filter(|one| one["name"] == "job memory");
+    assert_eq!(job.next().unwrap()["job_part_only"], false);
+}
+
+/// A file without steps does not tell how many were made.
+#[test]
+fn growth_is_said_to_be_within_the_first_steps_only_where_steps_are_known() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    write_csv(root, "timed.csv", 40, |secs| 1000.0 + 100.0 * secs);
+    let mut text = "t_s,step,rss_mb\n".to_owned();
+    for second in 0..40 {
+        writeln!(text, "{second},{second},{}", 1000 + 100 * second).unwrap();
+    }
+    std::fs::write(root.join("stepped.csv"), text).unwrap();
+    for (file, said) in [
+        ("timed.csv", "in the first minute this may be loading"),
+        (
+            "stepped.csv",
+            "in the first minute and the first 50 steps this may be loading",
+        ),
+    ] {
+        let limited = ["--csv", file, "--limit", "64GiB"];
+        for verb in ["leak", "oom"] {
+            let output = nilo(root, &[&[verb], &limited[..]].concat());
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains(said), "{verb} {file}: {text}");
+        }
+    }
 }
 
 /// The level stays above the threshold after the growth that was foretold has stopped.

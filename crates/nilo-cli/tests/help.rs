@@ -107,6 +107,11 @@ fn errors_are_one_sentence_and_a_hint() {
             &["optimize", "--report", "report.txt", "--", "true"],
         ),
         (
+            "optimize-json-and-command",
+            &["optimize", "--format", "json", "--", "true"],
+        ),
+        ("optimize-no-command", &["optimize", "--"]),
+        (
             "optimize-run-and-command",
             &["optimize", "base", "--", "true"],
         ),

@@ -124,3 +124,36 @@ fn a_configuration_says_what_memory_is_judged_by() {
         transcript(root.path(), &["optimize", "--template"])
     );
 }
+
+/// One forecast for `nilo oom` and for the advice.
+#[test]
+fn the_advice_on_a_leak_has_time_and_confidence_of_the_forecast() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = create(&root.path().join("runs"), "leaky", "run", 200);
+    let path = folder.path().join("run.json");
+    let mut description: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let cgroup = json!({"type": "cgroup", "path": "/job_1", "version": 1});
+    description["limit"] = json!({"bytes": (24.0 * GIB) as u64, "source": cgroup});
+    std::fs::write(path, description.to_string()).unwrap();
+    let mut recorder = Program::in_run(&folder, "recorder");
+    for second in 0..200 {
+        let secs = f64::from(second);
+        recorder.tree(secs, (1.0 + 0.02 * secs) * GIB, secs * 1e9);
+    }
+    drop(recorder);
+    let oom = nilo(root.path(), &["oom", "leaky", "--format", "json"]);
+    let oom: Value = serde_json::from_slice(&oom.stdout).unwrap();
+    let job = &oom["resources"][0];
+    assert_eq!(
+        (&job["name"], &job["cause"]),
+        (&json!("job memory"), &json!("leak"))
+    );
+    let confidence = job["confidence"].as_f64().unwrap();
+    let left = nilo_sample::words::duration_in_words(job["predicted_secs"].as_f64().unwrap());
+    let told = nilo(root.path(), &["optimize", "leaky"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    let expected = format!(
+        "the limit of 24.00 GiB is reached in {left}, with a confidence of {confidence:.2}"
+    );
+    assert!(told.contains(&expected), "{expected}: {told}");
+}

@@ -238,6 +238,60 @@ fn a_damaged_run_is_called_damaged_by_runs_as_by_verify() {
     assert_eq!(json["runs"][0]["damaged"], true);
 }
 
+/// The hint is pasted into the shell: it has to find the copy, and not the run that it was copied from.
+#[test]
+fn a_damaged_copy_is_told_apart_from_its_run_and_so_is_the_end_of_its_samples() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let root = here.join(".nilo");
+    let folder = training_run(&root, "train", 4.0);
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([folder.path(), &root.join("backup")])
+        .status();
+    assert!(copied.unwrap().success());
+    let files = std::fs::read_dir(root.join("backup")).unwrap();
+    let recorder = files
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_string_lossy().contains("/recorder-"))
+        .unwrap();
+    let file = std::fs::File::options().write(true).open(recorder).unwrap();
+    file.set_len(8_000).unwrap();
+    let listed = nilo(here, &["runs"]);
+    let rows = String::from_utf8(listed.stdout).unwrap();
+    let has_row = |run: &str| rows.lines().any(|row| row.starts_with(run));
+    assert!(
+        has_row("backup ") && has_row("20261115-075530-417-train "),
+        "{rows}"
+    );
+    let json = stdout(here, &["runs", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let folders = json["runs"].as_array().unwrap().iter();
+    let folders: Vec<_> = folders.map(|run| run["folder"].as_str()).collect();
+    assert!(
+        folders.contains(&Some("backup")) && folders.contains(&None),
+        "{json}"
+    );
+    for asked in [&["runs"][..], &["leak", ".nilo/backup"]] {
+        let said = String::from_utf8(nilo(here, asked).stderr).unwrap();
+        assert!(said.contains("1 run is damaged"), "{said}");
+        let hint = said.split("incomplete: nilo ").nth(1).unwrap();
+        let pasted: Vec<&str> = hint.split_whitespace().collect();
+        let verified = nilo(here, &pasted);
+        assert_eq!(verified.status.code(), Some(1), "{asked:?}: {verified:?}");
+    }
+    let said = stdout(here, &["leak", ".nilo/backup"]);
+    assert!(!said.contains("at its end"), "{said}");
+    assert!(
+        said.contains("; memory was recorded for ") && said.contains(" only; by then:"),
+        "{said}"
+    );
+    let json = stdout(here, &["leak", ".nilo/backup", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let until = json["memory_until_secs"].as_f64().unwrap();
+    assert!(until < json["end_secs"].as_f64().unwrap() / 2.0, "{json}");
+}
+
 /// Each example in the error of an option is a value that this option takes.
 #[test]
 fn examples_in_errors_are_values_that_the_option_takes() {

@@ -46,6 +46,7 @@ fn empty() -> Recording {
             asked_dir: None,
             limit: None,
             ending: None,
+            streams: Default::default(),
         },
         tables: vec![],
         events: vec![],

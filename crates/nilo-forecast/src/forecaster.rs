@@ -3,7 +3,9 @@
 use super::calibration::confidence;
 use super::envelope::Envelope;
 use super::gate::Gate;
-use super::growth::{Growth, GrowthKind, LOADING_SECS, growth, is_too_young, may_be_loading};
+use super::growth::{
+    Growth, GrowthKind, LOADING_SECS, growth, is_too_young, may_be_loading, paused_growth,
+};
 use super::leak_ahead::leak_ahead;
 use super::reading::{ActiveClock, Reading};
 use super::risk::{Cause, Forecast, RiskLevel};
@@ -190,6 +192,12 @@ impl Forecaster {
             growth.kind = GrowthKind::Growth;
         }
         Some(growth)
+    }
+
+    /// What was a leak until it stood still, for too short a time to say whether it would go on; to be asked where there is no growth.
+    pub fn paused_growth(&self, least_bytes: f64) -> Option<Growth> {
+        let found = paused_growth(self.grower(), least_bytes, &self.training_times());
+        found.filter(|growth| growth.grown_bytes >= least_bytes)
     }
 
     /// The level whose growth is told: of what others take part in, the job's own part.

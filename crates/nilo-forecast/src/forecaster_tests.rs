@@ -341,6 +341,30 @@ fn loading_is_no_leak_once_training_brings_nothing() {
     }
 }
 
+/// Twenty seconds of growth and three of standing still may be loading, or a leak and the writing of a report.
+#[test]
+fn growth_that_stopped_a_moment_ago_is_no_leak_and_not_nothing() {
+    let paused_after = |still_secs: f64| {
+        let mut forecaster = Forecaster::new();
+        for tick in 0..((20.0 + still_secs) * 10.0) as u32 {
+            let t = f64::from(tick) / 10.0;
+            forecaster.observe(&reading(t, 0.1 + 0.12 * t.min(20.0)));
+        }
+        assert_eq!(forecaster.growth(0.1 * GIB), None, "{still_secs}");
+        forecaster.paused_growth(0.1 * GIB)
+    };
+    let paused = paused_after(3.0).unwrap();
+    assert!(
+        (2.0 * GIB..2.41 * GIB).contains(&paused.grown_bytes),
+        "{paused:?}"
+    );
+    assert!((17.0..21.0).contains(&paused.lasted_secs), "{paused:?}");
+    assert!((2.0..4.5).contains(&paused.paused_secs), "{paused:?}");
+    // By then it has loaded.
+    assert_eq!(paused_after(10.0), None);
+    assert_eq!(paused_after(60.0), None);
+}
+
 #[test]
 fn a_leak_that_pauses_stays_one() {
     // Grows for 30 s, pauses for 10.

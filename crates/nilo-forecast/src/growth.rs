@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::standstill::{TrainingTimes, is_over};
+use super::standstill::{TrainingTimes, is_over, is_over_for_good};
 use super::stretch::GrowthStretch;
 use super::track::LevelHistory;
 use super::trend::{Trend, TrendFinder};
@@ -164,6 +164,29 @@ pub(crate) fn growth(
     if is_too_young(track, training.steps) {
         return None;
     }
+    find_growth(track, least_bytes, |trend| is_over(track, trend, training))
+}
+
+/// What was a leak until it stood still, for too short a time to say whether it would go on; asked where there is no [`growth`].
+pub(crate) fn paused_growth(
+    track: &LevelHistory,
+    least_bytes: f64,
+    training: &TrainingTimes,
+) -> Option<Growth> {
+    if is_too_young(track, training.steps) {
+        return None;
+    }
+    let found = find_growth(track, least_bytes, |trend| {
+        is_over_for_good(track, trend, training)
+    });
+    found.filter(|growth| growth.kind == GrowthKind::Leak && growth.paused_secs > 0.0)
+}
+
+fn find_growth(
+    track: &LevelHistory,
+    least_bytes: f64,
+    is_over: impl Fn(&Trend) -> bool,
+) -> Option<Growth> {
     let age = track.age_secs();
     let mut finder = TrendFinder::default();
     let mut found: Option<(bool, Trend)> = None;
@@ -177,7 +200,7 @@ pub(crate) fn growth(
             if trend.span_secs < PART_OF_LIFE * age || trend.pace < DYING {
                 continue;
             }
-            if is_over(track, &trend, training) {
+            if is_over(&trend) {
                 continue;
             }
             let sure = is_leak(track, &trend);

@@ -8,6 +8,9 @@ use super::trend::Trend;
 const FEWEST: usize = 3;
 /// A standstill brings at most this share of what the growth before it brought in the same time.
 const STILL: f64 = 0.1;
+/// A standstill that has lasted for this share of the growth before it leaves no doubt. A shorter one may be the end of loading, or a moment
+/// in which a program that leaks writes its report: it is no leak, and no word for it is "nothing".
+const FOR_GOOD: f64 = 0.25;
 /// Growth that paused before, bringing no more than this share, may only be pausing.
 const PAUSED: f64 = 0.7;
 /// Training that brings at most this share of a growth from before it has ended it.
@@ -36,11 +39,29 @@ pub(crate) struct TrainingTimes {
 /// It also is where it has stood still for longer than it ever paused; unless the program stopped training when the growth stopped, as in a last evaluation.
 /// What has reached its limit is not over.
 pub(crate) fn is_over(track: &LevelHistory, trend: &Trend, training: &TrainingTimes) -> bool {
+    has_ended(track, trend, training, 0.0)
+}
+
+/// As [`is_over`], where the standstill has lasted in proportion to the growth before it.
+pub(crate) fn is_over_for_good(
+    track: &LevelHistory,
+    trend: &Trend,
+    training: &TrainingTimes,
+) -> bool {
+    has_ended(track, trend, training, FOR_GOOD)
+}
+
+fn has_ended(
+    track: &LevelHistory,
+    trend: &Trend,
+    training: &TrainingTimes,
+    least_share: f64,
+) -> bool {
     if track.is_full() {
         return false;
     }
     is_loading(track, trend, training)
-        || still_since(track, trend).is_some_and(|since| {
+        || still_since(track, trend, least_share).is_some_and(|since| {
             training
                 .newest_secs
                 .is_none_or(|newest| newest > (since + track.now_secs) / 2.0)
@@ -66,11 +87,11 @@ fn is_loading(track: &LevelHistory, trend: &Trend, training: &TrainingTimes) -> 
 }
 
 /// Since when the level has stood still, if that is longer than it ever paused on its way up.
-fn still_since(track: &LevelHistory, trend: &Trend) -> Option<f64> {
+fn still_since(track: &LevelHistory, trend: &Trend, least_share: f64) -> Option<f64> {
     let began = track.now_secs - trend.span_secs;
     let scales = track.envelope.scales().iter().rev().take(SCALES);
     scales
-        .filter_map(|scale| still_since_at(scale, began))
+        .filter_map(|scale| still_since_at(scale, began, least_share))
         .next()
 }
 
@@ -83,10 +104,10 @@ pub(crate) fn paused_since(track: &LevelHistory, began: f64) -> Option<f64> {
         let mut buckets = scale.settled();
         buckets.next().is_some_and(|it| it.first_secs <= from)
     };
-    still_since_at(scales.find(knows_enough)?, began)
+    still_since_at(scales.find(knows_enough)?, began, 0.0)
 }
 
-fn still_since_at(scale: &BucketSeries, began: f64) -> Option<f64> {
+fn still_since_at(scale: &BucketSeries, began: f64, least_share: f64) -> Option<f64> {
     let buckets = scale.settled().filter(|bucket| bucket.first_secs >= began);
     let (times, lows): (Vec<f64>, Vec<f64>) = buckets
         .map(|bucket| (bucket.first_secs, bucket.low))
@@ -107,7 +128,8 @@ fn still_since_at(scale: &BucketSeries, began: f64) -> Option<f64> {
         let is_still = expected > 0.0 && rise(&lows[stopped..]) <= STILL * expected;
         let has_paused = (first..=stopped - length)
             .any(|from| lows[from + length] - lows[from] <= PAUSED * expected);
-        (is_still && !has_paused).then(|| times[stopped])
+        let has_lasted = length as f64 >= least_share * (stopped - first) as f64;
+        (is_still && !has_paused && has_lasted).then(|| times[stopped])
     })
 }
 

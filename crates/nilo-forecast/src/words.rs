@@ -118,8 +118,13 @@ pub fn growth_in_words(growth: &Growth) -> String {
     }
 }
 
-/// Said of growth in the first minute of a program that has made fewer than 50 steps, by everybody who speaks of it.
-pub const MAY_BE_LOADING: &str = "in the first minute and the first 50 steps this may be loading";
+/// Said of growth in the first minute of a program that has made fewer than 50 steps, or of which nobody knows its steps.
+pub fn may_be_loading(is_stepping: bool) -> &'static str {
+    match is_stepping {
+        true => "in the first minute and the first 50 steps this may be loading",
+        false => "in the first minute this may be loading",
+    }
+}
 
 /// What a growth was that led to the end: `leaked 14.2 MiB/min (80 % interval 13–15), 1.3 GiB in 50 seconds, until memory ran out`.
 pub fn growth_until_the_end(growth: &Growth) -> String {
@@ -128,6 +133,16 @@ pub fn growth_until_the_end(growth: &Growth) -> String {
         GrowthKind::Leak => format!("leaked {figures}, until memory ran out"),
         GrowthKind::Growth => format!("grew {figures}, until memory ran out"),
     }
+}
+
+/// What was a growth that has paused: `grew by 2.4 GiB in 20 seconds, then stood still for 3 seconds: too short to tell whether it would go on`.
+pub fn paused_growth_in_words(growth: &Growth) -> String {
+    let grown = bytes_in_words(growth.grown_bytes);
+    let lasted = duration_in_words(growth.lasted_secs);
+    let paused = duration_in_words(growth.paused_secs);
+    format!(
+        "grew by {grown} in {lasted}, then stood still for {paused}: too short to tell whether it would go on"
+    )
 }
 
 fn growth_figures(growth: &Growth) -> String {

@@ -52,6 +52,7 @@ pub fn describe_run(
         asked_dir: None,
         limit: None,
         ending: None,
+        streams: Default::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::{RunfileError, json_reason};
 use crate::family::{inner_writer, runs_inside};
 use crate::filesystem;
 use crate::follow::Follower;
+use crate::known_streams::streams_now;
 use crate::names;
 use crate::verify::{self, Verification};
 
@@ -136,8 +137,15 @@ impl RunFolder {
     /// Nothing is written when another folder or a link has taken this one's place.
     pub fn write_description(&self, description: &RunDescription) -> Result<(), RunfileError> {
         let path = self.path.join(names::DESCRIPTION);
+        let mut described = description.clone();
+        if described.ending.is_some() {
+            for (writer, segments) in streams_now(&self.path) {
+                let known = described.streams.entry(writer).or_default();
+                *known = segments.max(*known);
+            }
+        }
         let mut bytes =
-            serde_json::to_vec_pretty(description).map_err(|source| RunfileError::Encode {
+            serde_json::to_vec_pretty(&described).map_err(|source| RunfileError::Encode {
                 path: path.clone(),
                 source,
             })?;

@@ -33,6 +33,7 @@ mod fork;
 mod header;
 mod housekeeping;
 mod joined_recorders;
+mod known_streams;
 mod load;
 mod marks;
 mod names;

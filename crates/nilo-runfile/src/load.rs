@@ -16,6 +16,7 @@ use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
 use crate::joined_recorders::join_recorders;
+use crate::known_streams::{segments_known, streams_told};
 use crate::names::{self, StreamFiles};
 use crate::run_writers::{newest_header, writer_of};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
@@ -64,6 +65,12 @@ pub(crate) fn load_inside(
         ranks.extend(rank_of_stream(&collector, stream, own));
         if !names::is_recorder(writer) {
             dropped_program_rows += dropped;
+        }
+    }
+    for (writer, known) in streams_told(own) {
+        if !files.streams.contains_key(writer) {
+            let missing = missing_segments(writer, &[], known).into_iter();
+            damage.extend(missing.map(|(_, sentence)| sentence));
         }
     }
     if let Some(path) = &files.marks {
@@ -152,7 +159,8 @@ fn load_stream(
         numbers,
     } = StreamParts::find(folder, writer, stream, damage);
     let last = numbers.last().copied();
-    let missing = missing_segments(writer, &numbers).into_iter();
+    let known = segments_known(writer, description);
+    let missing = missing_segments(writer, &numbers, known).into_iter();
     damage.extend(missing.map(|(_, sentence)| sentence));
     let mut dropped_rows = 0;
     for number in numbers {
@@ -260,24 +268,27 @@ pub(crate) fn is_unborn(error: &RunfileError) -> bool {
     matches!(error, RunfileError::BadHeader { reason, .. } if *reason == HeaderFault::Short.as_str())
 }
 
-/// Whether a segment had a header once: it is the first of a program that closed its run itself.
+/// Whether a segment had a header once: it was there when the run ended, or is the first of a program that closed its run itself.
 pub(crate) fn had_header(writer: &str, number: u32, told: &RunDescription) -> bool {
     let pid = writer.split('-').nth(1).and_then(|pid| pid.parse().ok());
     let is_closed = told.mode == RunMode::Python && told.ending.is_some();
-    number == 0 && is_closed && pid == Some(told.recorder_pid)
+    let is_first_of_closed = number == 0 && is_closed && pid == Some(told.recorder_pid);
+    is_first_of_closed || number < segments_known(writer, told)
 }
 
 fn is_not_found(error: Option<&RunfileError>) -> bool {
     matches!(error, Some(RunfileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// The number of the first segment of each gap, and what is to be said of the gap.
-pub(crate) fn missing_segments(writer: &str, numbers: &[u32]) -> Vec<(u32, String)> {
+/// The number of the first segment of each gap, and what is to be said of the gap. `known` is how many segments there are at the least.
+pub(crate) fn missing_segments(writer: &str, numbers: &[u32], known: u32) -> Vec<(u32, String)> {
     let first = numbers.first().map(|first| (0, *first));
+    let after_last = numbers.last().map_or(0, |last| last.saturating_add(1));
     let pairs = numbers.windows(2).map(|pair| (pair[0] + 1, pair[1]));
     let gaps = first
         .into_iter()
         .chain(pairs)
+        .chain([(after_last, known)])
         .filter(|(from, to)| from < to);
     gaps.map(|(from, to)| {
         let sentence = match to - from {

@@ -16,7 +16,8 @@ use crate::blocks::{collect_block, list_blocks};
 use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
 use crate::family::RUNS;
-use crate::header::{ClockPair, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
+use crate::header::{ClockPair, HeaderFault, Magic, SegmentHeader};
+use crate::known_streams::{segments_known, streams_told};
 use crate::load::{
     StreamParts, Tail, had_header, is_unborn, missing_segments, open_with_header, read_segment,
 };
@@ -89,7 +90,7 @@ pub(crate) fn verify(
         Err(_) => TimeAxis::at(ClockPair::default()),
     };
     let mut events = Vec::new();
-    let (mut files, last_segments) = verify_streams(folder)?;
+    let (mut files, last_segments) = verify_streams(folder, description.as_ref().ok())?;
     for entry in entries {
         let entry = entry.map_err(RunfileError::io("list the run", folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -116,7 +117,11 @@ pub(crate) fn verify(
                     |header: &SegmentHeader| Tail::of(is_last, header, description.as_ref().ok());
                 let bad = AtBadBytes::Resync;
                 let is_closed = |told: &RunDescription| had_header(&writer, number, told);
-                if size_bytes < HEADER_LEN as u64 && description.as_ref().is_ok_and(is_closed) {
+                let has_no_header = || {
+                    let opened = open_with_header(&path, Magic::Segment);
+                    opened.is_err_and(|error| is_unborn(&error))
+                };
+                if description.as_ref().is_ok_and(is_closed) && has_no_header() {
                     report.damage.push(HeaderFault::Short.as_str().to_owned());
                 }
                 verify_records(&path, bad, &tail, &axis, &mut report, &mut events)
@@ -169,20 +174,32 @@ fn is_beside_the_recording(name: &str) -> bool {
 }
 
 /// A report for each gap among the segments of a stream, and each stream's last segment.
-fn verify_streams(folder: &Path) -> Result<(Vec<FileReport>, BTreeMap<String, u32>), RunfileError> {
+fn verify_streams(
+    folder: &Path,
+    told: Option<&RunDescription>,
+) -> Result<(Vec<FileReport>, BTreeMap<String, u32>), RunfileError> {
     let listed = names::list(folder).map_err(RunfileError::io("list the run", folder))?;
     let mut reports = Vec::new();
-    let mut last_segments = BTreeMap::new();
-    for (writer, stream) in &listed.streams {
-        // What is wrong with the compacted file is told in its own report.
-        let parts = StreamParts::find(folder, writer, stream, &mut Vec::new());
-        for (number, sentence) in missing_segments(writer, &parts.numbers) {
+    let mut report_missing = |writer: &str, numbers: &[u32], known: u32| {
+        for (number, sentence) in missing_segments(writer, numbers, known) {
             let path = names::segment_path(Path::new(""), writer, number);
             let name = path.to_string_lossy().into_owned();
             let mut report = FileReport::new(name, FileKind::Segment, 0);
             report.damage.push(sentence);
             reports.push(report);
         }
+    };
+    for (writer, known) in told.into_iter().flat_map(streams_told) {
+        if !listed.streams.contains_key(writer) {
+            report_missing(writer, &[], known);
+        }
+    }
+    let mut last_segments = BTreeMap::new();
+    for (writer, stream) in &listed.streams {
+        // What is wrong with the compacted file is told in its own report.
+        let parts = StreamParts::find(folder, writer, stream, &mut Vec::new());
+        let known = told.map_or(0, |told| segments_known(writer, told));
+        report_missing(writer, &parts.numbers, known);
         last_segments.extend(parts.numbers.last().map(|last| (writer.clone(), *last)));
     }
     Ok((reports, last_segments))

@@ -343,6 +343,85 @@ fn first_event(bytes: &[u8]) -> Vec<u8> {
     bytes[start..start + 8 + ((word & 0xf_ffff) as usize).next_multiple_of(4)].to_vec()
 }
 
+fn ended(scratch: &Scratch) {
+    let mut description = scratch.run.describe().unwrap();
+    description.ending = Some(Ending {
+        status: RunStatus::Exited,
+        exit_code: Some(0),
+        signal: None,
+        time_nanos: 1_000,
+        oom: None,
+        left_running: Vec::new(),
+        recorder_death: None,
+        lost_rank: None,
+    });
+    scratch.run.write_description(&description).unwrap();
+}
+
+/// Neither leaves a trace in the other files: the description of a run that has ended knows its streams.
+#[test]
+fn a_stream_that_was_emptied_or_deleted_after_the_end_is_told() {
+    type Hurt = fn(&std::path::Path);
+    let hurts: [Hurt; 3] = [
+        |path| std::fs::remove_file(path).unwrap(),
+        |path| std::fs::write(path, "").unwrap(),
+        |path| std::fs::write(path, [0; 4096]).unwrap(),
+    ];
+    for hurt in hurts {
+        let (scratch, name, _) = closed_run(10);
+        ended(&scratch);
+        assert!(scratch.run.verify().unwrap().ok);
+        hurt(&scratch.run.path().join(&name));
+        let recording = scratch.run.load().unwrap();
+        assert_eq!(recording.damage.len(), 1, "{:?}", recording.damage);
+        let verified = scratch.run.verify().unwrap();
+        assert!(!verified.ok);
+        let report = verified.files.iter().find(|file| file.name == name);
+        assert_eq!(report.unwrap().damage.len(), 1);
+        // The run may be described again, by who does not know.
+        ended(&scratch);
+        assert!(!scratch.run.verify().unwrap().ok);
+    }
+}
+
+#[test]
+fn the_last_segments_of_a_stream_are_told_when_they_are_missing() {
+    let scratch = compacted_run();
+    ended(&scratch);
+    assert!(scratch.run.verify().unwrap().ok);
+    let (compacted, _) = scratch.bytes_of(".nilc");
+    let known: Vec<u32> = scratch
+        .run
+        .describe()
+        .unwrap()
+        .streams
+        .into_values()
+        .collect();
+    assert!(known[0] > 1, "{known:?}");
+    std::fs::write(scratch.run.path().join(compacted), "").unwrap();
+    let recording = scratch.run.load().unwrap();
+    assert!(
+        recording.damage[0].contains("missing"),
+        "{:?}",
+        recording.damage
+    );
+}
+
+/// What is written to a run after its end, by a rank that stays longer, is no damage; nor is a file that never had a header.
+#[test]
+fn streams_that_come_after_the_end_are_no_damage() {
+    let (scratch, _, bytes) = closed_run(3);
+    std::fs::write(scratch.run.path().join("x-1.0000.nilo"), "").unwrap();
+    ended(&scratch);
+    std::fs::write(scratch.run.path().join("y-2.0000.nilo"), &bytes).unwrap();
+    assert!(scratch.run.verify().unwrap().ok);
+    assert!(scratch.run.load().unwrap().damage.is_empty());
+    let mut forged = scratch.run.describe().unwrap();
+    forged.streams.insert("../../etc/x".to_owned(), 7);
+    scratch.run.write_description(&forged).unwrap();
+    assert!(scratch.run.load().unwrap().damage.is_empty());
+}
+
 #[test]
 fn a_missing_segment_is_told() {
     let scratch = Scratch::new();

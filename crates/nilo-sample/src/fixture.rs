@@ -35,6 +35,7 @@ pub fn recording() -> Recording {
             asked_dir: None,
             limit: None,
             ending: None,
+            streams: Default::default(),
         },
         tables: vec![],
         events: vec![],

@@ -179,6 +179,9 @@ pub struct RunDescription {
         skip_serializing_if = "Option::is_none"
     )]
     pub ending: Option<Ending>,
+    /// The streams that were there when the ending was written, each with its number of segments: what is not there any more was lost.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams: BTreeMap<String, u32>,
 }
 
 /// A job of Slurm and a step of it, as `SLURM_JOB_ID` and `SLURM_STEP_ID` say.

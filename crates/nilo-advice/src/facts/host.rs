@@ -15,6 +15,10 @@ pub struct HostFacts {
     pub leak_bytes_per_second: Option<f64>,
     /// Whether that growth came so early that it may be loading.
     pub leak_may_be_loading: Option<bool>,
+    /// Seconds from the end of the recording until that growth reaches the limit, as it is forecast.
+    pub leak_limit_seconds: Option<f64>,
+    /// The share of forecasts like this that come true, 0 to 1.
+    pub leak_limit_confidence: Option<f64>,
     /// Resident memory of the program when its heap was looked at.
     pub rss_bytes: Option<f64>,
     /// Bytes of the C heap that are in use (`mallinfo2`).

@@ -1,6 +1,7 @@
 //! Memory of the process tree, and of the C heap.
 
 use nilo_sample::units::format_bytes;
+use nilo_sample::words::duration_in_words;
 
 use super::figures::{host_memory, percent, seconds, share};
 use super::{AdviceRule, AdviceSubject, Found, found, torch};
@@ -147,10 +148,18 @@ fn stop_the_leak(facts: &Facts) -> Option<Found> {
     }
     let host = &facts.host;
     let is_early = host.leak_may_be_loading == Some(true);
-    let full = host
-        .limit_bytes
-        .zip(host.peak_bytes)
-        .and_then(|(limit, peak)| {
+    let forecast = host.leak_limit_seconds.zip(host.leak_limit_confidence);
+    let foretold = host.limit_bytes.zip(forecast).map(|(limit, told)| {
+        let (secs, confidence) = told;
+        format!(
+            "at this rate the limit of {} is reached in {}, with a confidence of {confidence:.2}",
+            format_bytes(limit),
+            duration_in_words(secs),
+        )
+    });
+    let after_peak = || {
+        let known = host.limit_bytes.zip(host.peak_bytes);
+        known.and_then(|(limit, peak)| {
             let left = limit - peak;
             (left > 0.0).then(|| {
                 format!(
@@ -160,7 +169,9 @@ fn stop_the_leak(facts: &Facts) -> Option<Found> {
                     format_bytes(peak)
                 )
             })
-        });
+        })
+    };
+    let full = foretold.or_else(after_peak);
     Some(
         found(
             "Look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound",
@@ -168,7 +179,7 @@ fn stop_the_leak(facts: &Facts) -> Option<Found> {
         )
         .because(format!("memory grows by {} a minute", format_bytes(60.0 * rate)))
         .because_if(full)
-        .because_if(is_early.then(|| "in the first minute and the first 50 steps this may be loading".to_owned()))
+        .because_if(is_early.then(|| "so early this may be loading".to_owned()))
         .with(if is_early { Low } else { High }),
     )
 }

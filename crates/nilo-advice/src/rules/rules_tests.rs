@@ -226,6 +226,23 @@ fn what_is_no_number_is_as_absent_as_what_is_missing() {
 }
 
 #[test]
+fn the_time_until_the_limit_is_that_of_the_forecast_with_its_confidence() {
+    let facts = facts_of(&json!({"host": {
+        "leak_bytes_per_second": 1e6, "limit_bytes": 1e11, "peak_bytes": 1e9,
+        "leak_limit_seconds": 1080.0, "leak_limit_confidence": 0.01,
+    }}));
+    let said = &recommend(&facts)[0];
+    assert_eq!(said.rule, "stop-the-leak");
+    let told =
+        "at this rate the limit of 93.13 GiB is reached in 18 minutes, with a confidence of 0.01";
+    assert!(
+        said.evidence.iter().any(|line| line == told),
+        "{:?}",
+        said.evidence
+    );
+}
+
+#[test]
 fn what_prevents_an_error_comes_first_then_what_is_likely_to_save_most() {
     let facts = facts_of(&json!({
         "model": {"zeroed_gradient_bytes": 2e9, "peak_bytes": 1e10, "preserves_random_state": false, "dropout": 0.1, "logits_bytes": 4e9},

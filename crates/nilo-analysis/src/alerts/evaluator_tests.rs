@@ -13,6 +13,7 @@ fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
         too_young_to_forecast: false,
         too_young: false,
         may_be_loading: false,
+        is_limit_given: false,
         led_to_end: false,
         readings: 1,
         watched_secs: 0.0,
@@ -20,6 +21,7 @@ fn at(resource: Resource, second: u64, used: f64) -> ResourceVerdict {
         resource,
         forecast: Forecast::default(),
         growth: None,
+        paused_growth: None,
         job_share: None,
         odd_peers: Vec::new(),
         reading: Reading {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::tracking::Resource;
 
 const EVERY_LEVEL: [RiskLevel; 4] = [
     RiskLevel::Low,

@@ -12,7 +12,7 @@ pub(crate) use advice::advice;
 pub use ran_out::{RanOut, RanOutKind, depends_on_processes, ran_out, ran_out_without_growth};
 pub use warning_text::{WarningText, prediction_in_words};
 
-use crate::tracking::{Resource, ResourceVerdict};
+use crate::tracking::ResourceVerdict;
 use advice::cause_of_end;
 use nilo_forecast::words::recommendations;
 use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, RiskLevel};
@@ -249,7 +249,7 @@ pub fn assess_verdict(
         name: &verdict.resource.to_string(),
         reason: &reason,
         is_gpu: verdict.resource.is_gpu(),
-        is_limit_given: matches!(verdict.resource, Resource::Track { .. }),
+        is_limit_given: verdict.is_limit_given,
         used_share: verdict.reading.used_share(),
         forecast: &verdict.forecast,
         ran_out: ran_out.filter(|ran_out| ran_out.resource == verdict.resource),

@@ -62,6 +62,9 @@ fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
     host.limit_bytes = bytes(figures.memory.limit_bytes).or(host.limit_bytes);
     host.leak_bytes_per_second = leak.map(|leak| leak.bytes_per_second);
     host.leak_may_be_loading = leak.map(|leak| leak.may_be_loading);
+    let forecast = leak.and_then(|leak| leak.limit_forecast);
+    host.leak_limit_seconds = forecast.map(|(seconds, _)| seconds);
+    host.leak_limit_confidence = forecast.map(|(_, confidence)| confidence);
 }
 
 fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<'_>) {

@@ -12,15 +12,26 @@ use serde::Serialize;
 use super::{Finding, phase_share};
 use crate::step_clock::StepClock;
 use crate::tracking::{GrowingPeer, Resource, ResourceVerdict};
-use nilo_forecast::words::{MAY_BE_LOADING, growth_until_the_end};
+use nilo_forecast::words::{growth_until_the_end, paused_growth_in_words};
 use nilo_forecast::{Growth, GrowthKind};
 
 pub(super) fn find(recording: &Recording, verdicts: &[ResourceVerdict]) -> Vec<Finding> {
-    let grown = verdicts.iter().filter_map(|verdict| {
-        let growth = verdict.growth.as_ref()?;
-        Some(describe(recording, verdict, growth))
+    let grown = verdicts.iter().filter_map(|verdict| match &verdict.growth {
+        Some(growth) => Some(describe(recording, verdict, growth)),
+        None => describe_paused(verdict),
     });
     grown.collect()
+}
+
+fn describe_paused(verdict: &ResourceVerdict) -> Option<Finding> {
+    let paused = verdict.paused_growth.as_ref()?;
+    Some(Finding {
+        kind: "growth",
+        severity: Severity::Info,
+        text: format!("{} {}", verdict.resource, paused_growth_in_words(paused)),
+        evidence: Vec::new(),
+        advice: Vec::new(),
+    })
 }
 
 const STEPS_HINT: &str = "look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound";
@@ -88,10 +99,8 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
         (GrowthKind::Growth, true) => ("growth", Severity::Warning),
         (GrowthKind::Growth, false) => ("growth", Severity::Info),
     };
-    let loading = match verdict.growth_may_be_loading() {
-        true => format!("; {MAY_BE_LOADING}"),
-        false => String::new(),
-    };
+    let loading = verdict.loading_in_words();
+    let loading = loading.map_or(String::new(), |text| format!("; {text}"));
     let text = match growth.kind {
         _ if verdict.led_to_end => format!("{resource} {}{place}", growth_until_the_end(growth)),
         GrowthKind::Leak => {

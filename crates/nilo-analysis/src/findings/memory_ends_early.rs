@@ -15,21 +15,47 @@ const LEAST_INTERVALS: u64 = 5;
 /// However long the run was, so much is told.
 const MOST_NANOS: u64 = 60 * NANOS_PER_SEC;
 
-pub(super) fn find(recording: &Recording) -> Option<Finding> {
+/// How long memory was recorded of a run that went on, and for how long it went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryEndsEarly {
+    /// When its last sample was taken, from the start.
+    pub recorded_nanos: u64,
+    /// The time after that.
+    pub missing_nanos: u64,
+}
+
+/// Whether a run went on when nobody recorded its memory any more.
+pub fn memory_ends_early(recording: &Recording) -> Option<MemoryEndsEarly> {
     // A watched process may go on after the watching.
     if !matches!(recording.description.mode, RunMode::Python | RunMode::Run) {
         return None;
     }
     let recorded = *recording.table(&Subject::Tree)?.times.last()?;
+    let written_until_nanos = written_until(recording);
     let least = LEAST_NANOS
         .max(LEAST_INTERVALS * recording.description.interval_nanos)
-        .max(recording.written_until_nanos / LEAST_PART);
+        .max(written_until_nanos / LEAST_PART);
     // In any case such a stretch is long enough to hold much.
     let least = least.min(MOST_NANOS);
-    let missing = recording
-        .written_until_nanos
+    let missing_nanos = written_until_nanos
         .checked_sub(recorded)
         .filter(|missing| *missing >= least)?;
+    Some(MemoryEndsEarly {
+        recorded_nanos: recorded,
+        missing_nanos,
+    })
+}
+
+/// When the run was last heard of. Of damaged files the end that was written down may be all that tells of it.
+fn written_until(recording: &Recording) -> u64 {
+    let ending = recording.description.ending.as_ref();
+    let told = ending.filter(|_| !damage(recording).is_empty());
+    let told = told.map_or(0, |ending| ending.time_nanos);
+    recording.written_until_nanos.max(told)
+}
+
+pub(super) fn find(recording: &Recording) -> Option<Finding> {
+    let early = memory_ends_early(recording)?;
     let secs = |nanos: u64| duration_in_words(nanos as f64 / NANOS_PER_SEC as f64);
     let (evidence, advice) = cause(recording);
     Some(Finding {
@@ -37,8 +63,8 @@ pub(super) fn find(recording: &Recording) -> Option<Finding> {
         severity: Severity::Warning,
         text: format!(
             "memory was recorded for {} only, and the run went on for {} more: the real peak may be higher",
-            secs(recorded),
-            secs(missing)
+            secs(early.recorded_nanos),
+            secs(early.missing_nanos)
         ),
         evidence: vec![evidence.to_owned()],
         advice: advice.into_iter().map(str::to_owned).collect(),

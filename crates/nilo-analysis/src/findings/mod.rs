@@ -26,6 +26,7 @@ use crate::tracking::{ResourceVerdict, RiskChange};
 
 pub(crate) use copy_on_write::copied_pages;
 pub use leak::{MemoryHolder, leak_holders};
+pub use memory_ends_early::{MemoryEndsEarly, memory_ends_early};
 pub(crate) use shared_memory::shared_memory_use;
 
 /// Something noticed.

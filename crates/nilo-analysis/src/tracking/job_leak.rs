@@ -1,6 +1,6 @@
 //! The one leak that advice is given on: that of the job's own memory.
 
-use nilo_forecast::GrowthKind;
+use nilo_forecast::{Cause, GrowthKind};
 
 use super::{Resource, ResourceVerdict};
 
@@ -11,6 +11,8 @@ pub struct JobLeak {
     pub bytes_per_second: f64,
     /// Whether it is so early that it may be loading.
     pub may_be_loading: bool,
+    /// When it reaches the limit, where one is known: seconds, and the confidence of that forecast.
+    pub limit_forecast: Option<(f64, f64)>,
 }
 
 /// The leak among the verdicts of a recorded run, or of a program that watches itself: both are told of the same.
@@ -25,6 +27,22 @@ pub fn job_leak(verdicts: &[ResourceVerdict]) -> Option<JobLeak> {
         (growth.kind == GrowthKind::Leak).then(|| JobLeak {
             bytes_per_second: growth.bytes_per_sec,
             may_be_loading: verdict.growth_may_be_loading(),
+            limit_forecast: limit_forecast(verdicts, verdict),
         })
     })
+}
+
+/// A job without a limit of its own leaks into the machine's memory.
+fn limit_forecast(verdicts: &[ResourceVerdict], job: &ResourceVerdict) -> Option<(f64, f64)> {
+    let limited = match job.reading.limit() {
+        Some(_) => job,
+        None => verdicts
+            .iter()
+            .find(|verdict| verdict.resource == Resource::Host)?,
+    };
+    let forecast = &limited.forecast;
+    let seconds = forecast
+        .seconds
+        .filter(|_| forecast.cause == Some(Cause::Leak))?;
+    Some((seconds, forecast.confidence))
 }

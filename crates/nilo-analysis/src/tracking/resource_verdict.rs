@@ -23,6 +23,9 @@ pub struct ResourceVerdict {
     pub forecast: Forecast,
     /// Whether what is held grows without end.
     pub growth: Option<Growth>,
+    /// Where it does not: growth that stopped a moment ago, too short a time to say whether it would go on.
+    #[serde(skip)]
+    pub paused_growth: Option<Growth>,
     /// In a cgroup that others are in too: the job's share of the growth that the forecast rests on.
     #[serde(skip)]
     pub job_share: Option<f64>,
@@ -36,6 +39,9 @@ pub struct ResourceVerdict {
     pub too_young_to_forecast: bool,
     /// Whether the program may still be loading what it works with.
     pub may_be_loading: bool,
+    /// Whether its limit was given by hand, so that a level above it means that the limit is wrong.
+    #[serde(skip)]
+    pub is_limit_given: bool,
     /// Whether its growth ended in running out of memory.
     pub led_to_end: bool,
     /// How many readings this rests on.
@@ -119,6 +125,29 @@ impl ResourceVerdict {
         if kind(&before.growth) > kind(&self.growth) {
             self.growth = before.growth.filter(large);
         }
+    }
+
+    /// Whether only the job's own part of something that everybody on the machine uses is looked at.
+    pub fn is_of_job_alone(&self) -> bool {
+        let is_everybodys = matches!(
+            self.resource,
+            Resource::Host | Resource::Gpu { .. } | Resource::SharedMemory
+        );
+        is_everybodys && self.reading.own_bytes.is_some()
+    }
+
+    /// For how long that part is known, where it is too short a time although the resource was watched for longer.
+    pub fn job_part_secs(&self) -> Option<f64> {
+        let is_known_later = self.watched_secs >= JUST_TOO_SHORT_SECS;
+        let is_short = self.too_young && self.is_of_job_alone() && is_known_later;
+        is_short.then_some(self.judged_secs)
+    }
+
+    /// What is said of growth that [may be loading](ResourceVerdict::growth_may_be_loading), by everybody who speaks of it.
+    pub fn loading_in_words(&self) -> Option<&'static str> {
+        let is_stepping = self.reading.step.is_some();
+        self.growth_may_be_loading()
+            .then(|| words::may_be_loading(is_stepping))
     }
 
     /// How long it was watched, as it is told: never as long as would be enough where it was too short.

@@ -134,6 +134,8 @@ impl RowValues<'_> {
 pub(crate) struct LatestReadings {
     /// The limit in force.
     pub(crate) limit: Option<Limit>,
+    /// A limit given by hand, against which the job's memory is held as if no other were there.
+    pub(crate) given_limit_bytes: Option<f64>,
     /// The newest level of each cgroup.
     cgroup_levels: BTreeMap<String, CgroupLevel>,
     /// Cgroups in which there was a process of the job, and none is any more.
@@ -334,7 +336,10 @@ impl LatestReadings {
             .limit
             .as_ref()
             .filter(|limit| limit.source != LimitSource::Host);
-        let level = self.limiting_path();
+        let limit_bytes = limit.map(|limit| limit.bytes as f64);
+        let level = self
+            .limiting_path()
+            .filter(|_| self.given_limit_bytes.is_none());
         let cgroup = level.and_then(|path| self.cgroup_levels.get(path));
         let (used_bytes, reclaimable_bytes) = match cgroup {
             Some(level) => (level.working_set, level.reclaimable),
@@ -348,7 +353,7 @@ impl LatestReadings {
             time_nanos,
             used_bytes,
             reclaimable_bytes,
-            limit_bytes: limit.map(|limit| limit.bytes as f64),
+            limit_bytes: self.given_limit_bytes.or(limit_bytes),
             tmpfs_bytes: match cgroup {
                 Some(level) => level.tmpfs,
                 None => self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),

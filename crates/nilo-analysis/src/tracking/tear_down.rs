@@ -8,6 +8,9 @@ use nilo_sample::{Ending, Recording, RunStatus, Subject};
 /// Giving memory back takes less than this.
 const LONGEST_NANOS: u64 = NANOS_PER_SEC / 2;
 
+/// A job that stands still for longer than this after it gave memory back lives on without it.
+const LONGEST_PAUSE_NANOS: u64 = NANOS_PER_SEC / 4;
+
 /// The time from which on rows of a job do not tell what it needed: it gives its memory back, or the kernel has killed it.
 /// What a job does after that did not lead there.
 pub fn ending_began(recording: &Recording, ending: &Ending) -> Option<u64> {
@@ -37,5 +40,40 @@ pub fn last_fall_began(levels: &[(u64, f64)]) -> Option<u64> {
     let not_rising =
         pairs.take_while(|(before, (time, level))| level <= before && time + LONGEST_NANOS >= last);
     let falling = not_rising.filter(|(before, (_, level))| level < before);
-    falling.last().map(|(_, (time, _))| time)
+    let mut began = None;
+    for (_, (time, _)) in falling {
+        if time + LONGEST_PAUSE_NANOS < began.unwrap_or(last) {
+            break;
+        }
+        began = Some(time);
+    }
+    began
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: u64 = NANOS_PER_SEC / 10;
+
+    fn began(levels: &[f64]) -> Option<u64> {
+        let times = (0..).map(|tick| tick * TICK);
+        last_fall_began(&times.zip(levels.iter().copied()).collect::<Vec<_>>())
+            .map(|nanos| nanos / TICK)
+    }
+
+    #[test]
+    fn a_job_that_gives_its_memory_back_and_is_gone_is_ending() {
+        assert_eq!(began(&[1.0, 5.0, 9.0, 4.0]), Some(3));
+        assert_eq!(began(&[1.0, 5.0, 9.0, 6.0, 6.0, 2.0]), Some(3));
+        assert_eq!(began(&[1.0, 5.0, 9.0, 4.0, 4.0]), Some(3));
+        assert_eq!(began(&[1.0, 5.0, 9.0]), None);
+    }
+
+    /// It has freed what it kept, and does something else before it ends.
+    #[test]
+    fn a_job_that_lives_on_without_what_it_gave_back_is_not_ending_yet() {
+        assert_eq!(began(&[1.0, 5.0, 9.0, 1.0, 1.0, 1.0, 1.0]), None);
+        assert_eq!(began(&[1.0, 5.0, 9.0, 2.0, 2.0, 2.0, 2.0, 1.0]), Some(7));
+    }
 }

@@ -93,7 +93,14 @@ impl TrackedResource {
         // The machine's view of a job is the job's own.
         let is_told_elsewhere = *resource == Resource::Host && self.reading.own_bytes.is_some();
         let growth = self.forecaster.growth(least).filter(|_| !is_told_elsewhere);
-        self.verdict_of(resource, self.reading, growth)
+        let paused_growth = match growth {
+            None if !is_told_elsewhere => self.forecaster.paused_growth(least),
+            _ => None,
+        };
+        ResourceVerdict {
+            paused_growth,
+            ..self.verdict_of(resource, self.reading, growth)
+        }
     }
 
     pub(super) fn least_growth_bytes(&self) -> f64 {
@@ -113,11 +120,13 @@ impl TrackedResource {
             resource: resource.clone(),
             forecast: *self.forecaster.forecast(),
             growth,
+            paused_growth: None,
             job_share: self.forecaster.job_share_of_growth(),
             odd_peers: Vec::new(),
             too_young: self.forecaster.is_too_young(),
             too_young_to_forecast: self.forecaster.is_too_young_to_forecast(),
             may_be_loading: self.forecaster.may_be_loading(),
+            is_limit_given: matches!(resource, Resource::Track { .. }),
             led_to_end: false,
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),

@@ -72,7 +72,17 @@ impl ResourceTracker {
         recording: &Recording,
         ending: Option<&Ending>,
     ) -> (ResourceTracker, Vec<RiskChange>) {
+        ResourceTracker::over_with_limit(recording, ending, None)
+    }
+
+    /// The same, with the job's memory held against a limit that was given by hand instead of the one it had.
+    pub fn over_with_limit(
+        recording: &Recording,
+        ending: Option<&Ending>,
+        job_limit_bytes: Option<u64>,
+    ) -> (ResourceTracker, Vec<RiskChange>) {
         let mut tracker = ResourceTracker::new(&recording.description);
+        tracker.latest.given_limit_bytes = job_limit_bytes.map(|bytes| bytes as f64);
         let end_nanos = ending.and_then(|ending| ending_began(recording, ending));
         let end_nanos = end_nanos.unwrap_or(u64::MAX);
         let changes = tracker.take_until(end_nanos, &recording.tables, &recording.events);

@@ -69,8 +69,10 @@ impl ResourceTracker {
         }
         if !self.latest.of_machine && verdict.is_growth_of_nobody() {
             verdict.growth = None;
+            verdict.paused_growth = None;
         }
         if *resource == Resource::Job {
+            verdict.is_limit_given = self.latest.given_limit_bytes.is_some();
             let now = verdict.reading.time_nanos;
             let ending = self.before_endings.filter(|before| before.is_now(now));
             verdict.look_before_the_end(ending, least);

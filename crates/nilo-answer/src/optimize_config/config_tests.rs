@@ -58,6 +58,16 @@ fn each_mistake_is_one_sentence_with_a_hint() {
             "put it under \"training\"",
         ),
         (
+            r#"{"max_memory_usage_gb": 8, "memory": {"max_memory_usage_gb": 9}}"#,
+            "the setting \"max_memory_usage_gb\" is given twice",
+            "remove one of the two",
+        ),
+        (
+            r#"{"training": {"num_workers": 8}, "memory": {"num_workers": 8}}"#,
+            "the setting \"num_workers\" is given twice",
+            "remove one of the two",
+        ),
+        (
             r#"{"max_memory_usage_gb": "8"}"#,
             "max_memory_usage_gb is \"8\"; it must be a number above 0",
             "",

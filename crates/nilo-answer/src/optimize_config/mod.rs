@@ -45,6 +45,25 @@ pub struct OptimizeConfig {
     given: BTreeMap<&'static str, Value>,
 }
 
+/// A setting may stand in one of its places alone, whichever is the right one.
+fn refuse_twice_given(file: &Map<String, Value>) -> Result<(), OptimizeConfigError> {
+    let parts = [MEMORY, TRAINING].into_iter();
+    let parts: Vec<_> = parts
+        .filter_map(|part| file.get(part)?.as_object())
+        .collect();
+    let places = |key: &str| {
+        let inside = parts.iter().filter(|part| part.contains_key(key)).count();
+        inside + usize::from(file.contains_key(key))
+    };
+    let all = settings().into_iter();
+    match all.map(|(_, key, _, _)| key).find(|key| places(key) > 1) {
+        Some(key) => Err(OptimizeConfigError::GivenTwice {
+            key: key.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
 impl OptimizeConfig {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<OptimizeConfig, OptimizeConfigError> {
@@ -52,6 +71,7 @@ impl OptimizeConfig {
         let file = object(&value, "the configuration")?;
         let mut config = OptimizeConfig::default();
         let has_parts = file.contains_key(MEMORY) || file.contains_key(TRAINING);
+        refuse_twice_given(file)?;
         for (key, value) in file {
             match key.as_str() {
                 part @ (MEMORY | TRAINING) => {
@@ -83,6 +103,11 @@ impl OptimizeConfig {
             facts.thresholds.warning_ratio = self.value("memory_warning_threshold");
             facts.thresholds.critical_ratio = self.value("memory_critical_threshold");
             let limit = facts.host.limit_bytes.unwrap_or(budget);
+            if budget < limit {
+                // The forecast is about the limit.
+                facts.host.leak_limit_seconds = None;
+                facts.host.leak_limit_confidence = None;
+            }
             facts.host.limit_bytes = Some(limit.min(budget));
         }
         if ["gpu_warning_threshold", "gpu_critical_threshold"]

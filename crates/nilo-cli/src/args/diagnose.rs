@@ -14,6 +14,8 @@ use super::{LiveArgs, RUN_HELP, TextOrJson};
 use crate::folder::RunsDir;
 
 /// What only makes sense of something that runs.
+///
+/// An option that `requires` the file conflicts with these and with a run, too: clap requires nothing that conflicts with what is given.
 const LIVE_ONLY: [&str; 4] = ["pid", "name_pattern", "devices", "duration"];
 
 /// What to diagnose.
@@ -30,15 +32,15 @@ pub(crate) struct DiagnosisInput {
     pub(crate) csv: Option<PathBuf>,
 
     /// Column to analyse; may be given several times [default: every memory column]
-    #[arg(long = "column", value_name = "NAME", requires = "csv")]
+    #[arg(long = "column", value_name = "NAME", requires = "csv", conflicts_with = "run", conflicts_with_all = LIVE_ONLY)]
     pub(crate) columns: Vec<String>,
 
     /// Unit of the columns: bytes, kb, mb, gb or tb, all binary [default: from the column names]
-    #[arg(long, value_name = "UNIT", requires = "csv")]
+    #[arg(long, value_name = "UNIT", requires = "csv", conflicts_with = "run", conflicts_with_all = LIVE_ONLY)]
     pub(crate) unit: Option<ByteUnit>,
 
-    /// Memory limit to assume, such as 24GiB [default: from a column of the file]
-    #[arg(long, value_name = "SIZE", requires = "csv", value_parser = limit)]
+    /// Memory limit to assume, such as 24GiB; of a run, for its job's memory [default: that of the run, or from a column of the file]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = LIVE_ONLY, value_parser = limit)]
     pub(crate) limit: Option<u64>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct OomArgs {
     pub(crate) live: LiveArgs,
 
     /// Keep monitoring, and warn when memory runs short
-    #[arg(long, conflicts_with_all = ["run", "csv"])]
+    #[arg(long, conflicts_with_all = ["run", "csv", "columns", "unit", "limit"])]
     pub(crate) monitor: bool,
 
     /// Also warn when usage is above this percentage (at most 100), or fraction (below 1)

@@ -38,7 +38,7 @@ pub(crate) fn run(args: LeakArgs, settings: &Settings) -> Result<u8, Failure> {
 /// Whether nothing is named, and there is no run that could be meant.
 fn nothing_is_recorded(args: &LeakArgs, settings: &Settings) -> Result<bool, Failure> {
     let judged = &args.judged;
-    if judged.run.is_some() || judged.csv.is_some() {
+    if judged.run.is_some() || judged.csv.is_some() || judged.limit.is_some() {
         return Ok(false);
     }
     let root = existing_root(&judged.place, settings)?;

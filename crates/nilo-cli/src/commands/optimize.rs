@@ -39,6 +39,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         write_json(&mut std::io::stdout().lock(), &OptimizeConfig::template())?;
         return Ok(0);
     }
+    refuse_mixed_output(&args)?;
     let config = args.config.as_deref().map(read_config).transpose()?;
     let report = args.report.as_deref().map(report_kind).transpose()?;
     if args.command.is_empty() {
@@ -68,6 +69,18 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         end_by_signal(signal);
     }
     Ok(recorded.exit_code)
+}
+
+/// Standard output belongs to the command: JSON behind what that prints is no JSON.
+fn refuse_mixed_output(args: &OptimizeArgs) -> Result<(), Failure> {
+    if args.command.is_empty() || args.format != TextOrJson::Json {
+        return Ok(());
+    }
+    let sentence =
+        "--format json cannot be used with a command, whose own output goes to standard output";
+    Err(Failure::new(sentence).hint(
+        "write the JSON to a file with --report report.json, or run `nilo optimize --format json` afterwards",
+    ))
 }
 
 /// The same recording as that of `nilo run`.

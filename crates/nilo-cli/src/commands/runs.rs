@@ -5,7 +5,7 @@ use std::path::Path;
 use nilo_answer::damage::damage_warning;
 use nilo_answer::runs::{ListedRun, RunsAnswer};
 use nilo_export::CsvRows;
-use nilo_runfile::list_runs;
+use nilo_runfile::{RunFolder, list_runs};
 use nilo_sample::Severity;
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
@@ -14,7 +14,7 @@ use crate::args::{OutputFormat, RunsArgs};
 use crate::failure::{Failure, note, warn};
 use crate::folder::{existing_root, runs_elsewhere};
 use crate::listed_runs::{RunLine, list_jobs};
-use crate::pasted_command::command_in;
+use crate::pasted_command::{command_for_run, command_in};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
@@ -87,8 +87,16 @@ fn mention_damaged(listed: &[RunLine], root: &Path, settings: &Settings) {
     match (damaged.next(), damaged.count()) {
         (None, _) => {}
         (Some(only), 0) => {
-            let run = &only.figures.run;
-            warn(&damage_warning(&command_in("verify", root, run, settings)));
+            let run = only.figures.label();
+            let path = match &only.figures.parent {
+                Some(job) => root.join(job).join("runs").join(run),
+                None => root.join(run),
+            };
+            let command = match RunFolder::open(&path) {
+                Ok(folder) => command_for_run("verify", &folder, settings),
+                Err(_) => command_in("verify", root, run, settings),
+            };
+            warn(&damage_warning(&command));
         }
         (Some(_), more) => warn(&format!(
             "{} runs are damaged, and their figures may be incomplete: {}",
@@ -151,7 +159,7 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
         let mut row = vec![
             match figures.parent {
                 Some(_) => format!("  {}", figures.run),
-                None => figures.run.clone(),
+                None => printable(figures.label()),
             },
             listed.short_ending.clone(),
             nilo_sample::units::format_duration((figures.duration_secs * 1e9) as u64),
@@ -191,6 +199,7 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         "limit_bytes",
         "limit_used_bytes",
         "damaged",
+        "folder",
     ];
     let mut csv = CsvRows::new(out, header)?;
     for figures in figures {
@@ -206,6 +215,7 @@ fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::R
         csv.number_if_known(figures.limit_bytes)?;
         csv.number_if_known(figures.limit_used_bytes)?;
         csv.text(if figures.damaged { "true" } else { "false" })?;
+        csv.text(figures.folder.as_deref().unwrap_or_default())?;
         csv.end_row()?;
     }
     csv.finish()

@@ -35,7 +35,8 @@ fn of_run(judged: &DiagnosisInput, settings: &Settings) -> Result<Diagnosis, Fai
     };
     let (recording, ending) = load_where(&folder, &needed)?;
     warn_of_damage(&recording, &folder, settings);
-    let (mut tracker, changes) = ResourceTracker::over(&recording, Some(&ending));
+    let (mut tracker, changes) =
+        ResourceTracker::over_with_limit(&recording, Some(&ending), judged.limit);
     let ran_out = ran_out(&recording, &ending, &mut tracker);
     // What ran out is told even where nothing was measured of it.
     if tracker.verdicts(None).is_empty() && ran_out.is_none() {

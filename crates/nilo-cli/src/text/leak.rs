@@ -3,11 +3,11 @@
 use std::io::{Result, Write};
 
 use nilo_analysis::findings::MemoryHolder;
-use nilo_analysis::tracking::{Resource, ResourceVerdict};
+use nilo_analysis::tracking::ResourceVerdict;
 use nilo_answer::diagnosis::Diagnosis;
 use nilo_answer::growths::{GrowthFindings, ResourceGrowth};
-use nilo_forecast::words::{MAY_BE_LOADING, growth_in_words, growth_until_the_end};
-use nilo_sample::words::{bytes_in_words, rate_in_words};
+use nilo_forecast::words::{growth_in_words, growth_until_the_end, paused_growth_in_words};
+use nilo_sample::words::{bytes_in_words, duration_in_words, rate_in_words};
 
 use crate::screen::Screen;
 use crate::text::one_line::one_line;
@@ -58,7 +58,10 @@ pub(crate) fn write_check(out: &mut dyn Write, growths: &GrowthFindings) -> Resu
         let found = Screen::stdout().paint("warning", "leak found:");
         return writeln!(out, "{found} {}", leaks.join("; "));
     }
-    let is_below = |grown: &&ResourceGrowth| grown.below_threshold.is_some();
+    let is_below = |grown: &&ResourceGrowth| {
+        let has_paused = grown.verdict.growth.is_none() && grown.verdict.paused_growth.is_some();
+        grown.below_threshold.is_some() || has_paused
+    };
     match growths.each.iter().find(is_below) {
         Some(grown) => {
             let name = name(&grown.verdict);
@@ -77,13 +80,18 @@ pub(crate) fn leak_in_words(growths: &GrowthFindings, grown: &ResourceGrowth) ->
 /// Of what everybody on the machine uses only the job's own part is looked at, where it is known.
 fn name(verdict: &ResourceVerdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
-    let is_everybodys = matches!(
-        verdict.resource,
-        Resource::Host | Resource::Gpu { .. } | Resource::SharedMemory
-    );
-    match verdict.reading.own_bytes {
-        Some(_) if is_everybodys => format!("this job's share of {name}"),
-        _ => name,
+    match verdict.is_of_job_alone() {
+        true => format!("this job's share of {name}"),
+        false => name,
+    }
+}
+
+/// How long it was looked at; of a part that was not known from the beginning on, since when it is.
+fn time_in_words(verdict: &ResourceVerdict) -> String {
+    match verdict.job_part_secs() {
+        Some(0.0) => "it is known of the last sample only".to_owned(),
+        Some(secs) => format!("it is known for {} only", duration_in_words(secs)),
+        None => samples_in_words(verdict),
     }
 }
 
@@ -100,10 +108,8 @@ fn growth(grown: &ResourceGrowth) -> String {
                 false => "",
             };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));
-            let loading = match verdict.growth_may_be_loading() {
-                true => format!("; {MAY_BE_LOADING}"),
-                false => String::new(),
-            };
+            let loading = verdict.loading_in_words();
+            let loading = loading.map_or(String::new(), |text| format!("; {text}"));
             one_line(
                 &format!("{told}{files}{loading}{}", odd.collect::<String>()),
                 GROWTH_CHARS,
@@ -120,8 +126,11 @@ fn growth(grown: &ResourceGrowth) -> String {
         }
         (None, None) if verdict.too_young => format!(
             "too short to detect a leak ({}; {LEAST_TIME})",
-            samples_in_words(verdict)
+            time_in_words(verdict)
         ),
-        (None, None) => "no lasting growth".to_owned(),
+        (None, None) => match &verdict.paused_growth {
+            Some(paused) => paused_growth_in_words(paused),
+            None => "no lasting growth".to_owned(),
+        },
     }
 }

@@ -6,7 +6,7 @@ use nilo_analysis::assessment::{RanOut, RanOutKind, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
-use nilo_forecast::words::{MAY_BE_LOADING, time_left};
+use nilo_forecast::words::{may_be_loading, time_left};
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, clock_time, duration_in_words};
 use nilo_sample::{Ending, RunStatus, Severity};
@@ -68,8 +68,9 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
             match ending.status {
                 RunStatus::Running => format!("{label}: running for {after}"),
                 _ => format!(
-                    "{label}: {}; at its end:",
-                    end_in_words(ending, diagnosis.ran_out.as_ref())
+                    "{label}: {}; {}:",
+                    end_in_words(ending, diagnosis.ran_out.as_ref()),
+                    judged_moment(diagnosis)
                 ),
             }
         }
@@ -80,6 +81,17 @@ pub(crate) fn heading(diagnosis: &Diagnosis) -> String {
         DiagnosisSource::File { path, tool } => {
             format!("{} ({tool}); at its end:", one_line(path, REASON_CHARS))
         }
+    }
+}
+
+/// The moment that verdicts on a finished run are about.
+fn judged_moment(diagnosis: &Diagnosis) -> String {
+    match diagnosis.memory_until_nanos() {
+        Some(nanos) => {
+            let until = duration_in_words(to_secs(nanos));
+            format!("memory was recorded for {until} only; by then")
+        }
+        None => "at its end".to_owned(),
     }
 }
 
@@ -150,7 +162,7 @@ fn calm_line(risk: &ResourceRisk) -> String {
             let reason = one_line(&assessment.reason, REASON_CHARS);
             let confidence = prediction.confidence;
             let loading = match verdict.may_be_loading && !assessment.is_warning() {
-                true => format!("; {MAY_BE_LOADING}"),
+                true => format!("; {}", may_be_loading(verdict.reading.step.is_some())),
                 false => String::new(),
             };
             format!("{used}, full {left} with a confidence of {confidence:.2}: {reason}{loading}")

@@ -74,6 +74,7 @@ pub fn description(start: u64) -> RunDescription {
         asked_dir: None,
         limit: None,
         ending: None,
+        streams: Default::default(),
     }
 }
 
