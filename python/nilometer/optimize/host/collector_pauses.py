@@ -20,10 +20,11 @@ class PauseRecorder:
     A collection is automatic when more objects are waiting than the threshold says; the others were asked for by `gc.collect()`,
     by us (`own_thread` is set meanwhile) or by the program.
     What we collect to begin with (`is_start_up`) is no pause of the loop: its time is kept apart.
+    Nor is what happens on a thread that writes a report (`aside_thread`), which counts nowhere.
     """
 
     def __init__(self) -> None:
-        self.own_thread = 0
+        self.own_thread = self.aside_thread = 0
         self.is_start_up = False
         self.forget()
 
@@ -59,6 +60,8 @@ class PauseRecorder:
         return self._count
 
     def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
+        if self.aside_thread == get_ident():
+            return
         if phase == "start":
             generation = info["generation"]
             if self.own_thread == get_ident():

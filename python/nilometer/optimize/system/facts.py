@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ..live_facts import buffer_facts, host_facts, known_facts, torch_facts
 
 if TYPE_CHECKING:
+    from ..objects.leaked_objects import ObjectReport
     from .optimization_system import MemoryOptimizationSystem
 
 
-def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
-    """Everything that was measured so far."""
+def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None) -> dict[str, Any]:
+    """Everything that was measured so far, with what accumulates where that was looked for."""
     config = system.config
     host = host_facts(system.monitor.profiler.read(), system.limit_bytes) | system.monitor.leak_detector.leak_facts()
     facts: dict[str, Any] = {"host": host, "torch": torch_facts()}
@@ -19,8 +20,8 @@ def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}
         facts["gc"]["full_collections_asked"] = asked_collections(system) - system.own_full_collections
-    if system.leaks is not None and system.steps:
-        facts["torch"] |= system.leaks.facts()["torch"]
+    if grown is not None:
+        facts["torch"] |= grown.facts()["torch"]
     if system.buffers is not None:
         facts["buffers"] = buffer_facts(system.buffers)
     if system.model_optimizations:
