@@ -220,6 +220,15 @@ def test_collections_that_the_program_asks_for_are_recommended_against():
     assert set(found[0]) >= {"rule", "text", "change", "evidence", "confidence", "source"}
 
 
+def test_pauses_within_steps_are_recommended_against_also_where_thresholds_are_the_default_ones():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        for _ in range(20):
+            optimizer.step()
+        optimizer.collector._pauses.total_secs = optimizer.collector._pauses.longest_secs = 1000.0
+        found = {one["rule"]: one["change"] for one in optimizer.generate_optimization_recommendations()}
+    assert "memory_efficient_training() in place of MemoryOptimizationSystem" in found["schedule-collections"]
+
+
 def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_path):
     code = """
         import nilometer

@@ -21,7 +21,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "gc",
         "host/garbage.py",
-        "enabled managed wall_seconds steps total_seconds longest_pause_seconds full_collections_asked step_seconds",
+        "enabled managed sets_thresholds wall_seconds steps total_seconds longest_pause_seconds asked_seconds full_collections_asked step_seconds",
     ),
     (
         "buffers",
@@ -55,7 +55,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     ),
     (
         "torch",
-        "objects/object_leaks.py",
+        "objects/leaked_objects.py",
         "retained_bytes_per_step graph_tensors_per_step graph_bytes_per_step",
     ),
     (

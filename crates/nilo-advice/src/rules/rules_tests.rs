@@ -321,3 +321,41 @@ fn a_loss_that_is_kept_weighs_as_much_as_its_graph() {
         ]
     );
 }
+
+#[test]
+fn only_collections_that_were_asked_for_are_saved_by_not_asking() {
+    let said = |gc: Value| recommend(&facts_of(&json!({ "gc": gc })));
+    let measured = said(json!({
+        "full_collections_asked": 30, "steps": 300, "asked_seconds": 18.0, "total_seconds": 42.0, "wall_seconds": 100.0, "enabled": true, "sets_thresholds": true,
+    }));
+    let rules: Vec<_> = measured.iter().map(|one| one.rule).collect();
+    assert_eq!(rules, ["collect-less-often", "raise-collection-thresholds"]);
+    let ratios: Vec<_> = measured
+        .iter()
+        .map(|one| one.saving.unwrap().ratio)
+        .collect();
+    assert_eq!(ratios[0], Some(0.18));
+    assert!((ratios[1].unwrap() - 0.85 * 0.24).abs() < 1e-9);
+    assert!(measured[0].change.ends_with("Python collects by itself"));
+    // Without the time of these, no figure.
+    let unmeasured = said(
+        json!({"full_collections_asked": 30, "steps": 300, "total_seconds": 42.0, "wall_seconds": 100.0}),
+    );
+    assert_eq!(unmeasured.len(), 1);
+    assert_eq!(unmeasured[0].saving.unwrap().ratio, None);
+}
+
+#[test]
+fn a_collector_that_leaves_thresholds_to_python_is_told_to_drop_them() {
+    let facts = facts_of(&json!({"gc": {
+        "managed": false, "sets_thresholds": true, "longest_pause_seconds": 0.15, "step_seconds": 0.0076, "total_seconds": 42.0, "wall_seconds": 100.0,
+    }}));
+    for said in recommend(&facts) {
+        assert!(
+            said.change
+                .starts_with("GarbageCollector() without thresholds="),
+            "{said:?}"
+        );
+    }
+    assert_eq!(recommend(&facts).len(), 2);
+}

@@ -34,12 +34,13 @@ class PauseRecorder:
         self.by_generation = [0, 0, 0]
         self.automatic = self.own = self.asked = self.full_asked = 0
         self.collected = self.uncollectable = 0
-        self.total_secs = self.own_secs = self.longest_secs = self.start_up_secs = 0.0
+        self.total_secs = self.own_secs = self.asked_secs = self.longest_secs = self.start_up_secs = 0.0
         # Since it was read last, for metrics.
         self.recent_longest_secs = 0.0
         self._count = 0
         self._latest = array("d", bytes(8 * _KEPT))
         self._started: float | None = None
+        self._is_asked = False
 
     def install(self) -> None:
         if self._on_collection not in gc.callbacks:
@@ -64,11 +65,13 @@ class PauseRecorder:
             return
         if phase == "start":
             generation = info["generation"]
+            self._is_asked = False
             if self.own_thread == get_ident():
                 self.own += not self.is_start_up
             elif gc.isenabled() and gc.get_count()[0] > gc.get_threshold()[0]:
                 self.automatic += 1
             else:
+                self._is_asked = True
                 self.asked += 1
                 self.full_asked += generation == _OLDEST
             self._started = perf_counter()
@@ -86,6 +89,8 @@ class PauseRecorder:
         self.total_secs += seconds
         if self.own_thread == get_ident():
             self.own_secs += seconds
+        if self._is_asked:
+            self.asked_secs += seconds
         if seconds > self.longest_secs:
             self.longest_secs = seconds
         if seconds > self.recent_longest_secs:

@@ -247,9 +247,9 @@ class GarbageCollector:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Within it the loop stands still, for a report: neither its time nor its collections are those of the steps. On another thread than theirs the loop goes on, and nothing changes."""
+        """Within it the loop stands still, for a report: neither its time nor its collections are those of the steps. On another thread than theirs the loop goes on, and its time with it."""
         pauses, thread = self._pauses, threading.get_ident()
-        if pauses.aside_thread or self._step_thread not in (0, thread):
+        if pauses.aside_thread:
             yield
             return
         pauses.aside_thread, begun = thread, perf_counter()
@@ -258,8 +258,9 @@ class GarbageCollector:
         finally:
             pauses.aside_thread = 0
             seconds = perf_counter() - begun
-            self._aside_secs += seconds
-            self._times.leave_out(seconds)
+            if self._step_thread in (0, thread):
+                self._aside_secs += seconds
+                self._times.leave_out(seconds)
 
     @property
     def is_automatic(self) -> bool:
@@ -277,6 +278,7 @@ class GarbageCollector:
             "full_asked": pauses.full_asked,
             "pause_count": pauses.count,
             "pause_total_seconds": pauses.total_secs,
+            "asked_seconds": pauses.asked_secs,
             "pause_max_seconds": pauses.longest_secs,
             "startup_seconds": pauses.start_up_secs,
             "pause_p50_seconds": pauses.percentile(0.5),
@@ -300,12 +302,12 @@ class GarbageCollector:
         return {
             "gc": {
                 "enabled": gc.isenabled(),
-                # Of the stretch that the figures are of: a collector that was stopped was in use all the same.
-                "managed": self._was_started,
+                **self._who_collects(),
                 "wall_seconds": self._wall_secs(),
                 "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
                 "longest_pause_seconds": pauses.longest_secs,
+                "asked_seconds": pauses.asked_secs,
                 "full_collections_asked": pauses.full_asked,
                 "step_seconds": self._times.median(),
             },
@@ -319,7 +321,12 @@ class GarbageCollector:
             },
         }
 
+    def _who_collects(self) -> dict[str, bool]:
+        """Of the stretch that the figures are of: a collector that was stopped was in use all the same. With `thresholds` it is Python that collects."""
+        return {"managed": self._was_started and self.thresholds is None, "sets_thresholds": self._was_started and self.thresholds is not None}
+
     def _begin(self) -> None:
+        self._has_told_who = False
         self._pauses.forget()
         self._gauge = PressureGauge(self._pressure, self._limit_bytes)
         self._begun_at = self._told_at = self._looked_at = self._collected_at = perf_counter()
@@ -415,6 +422,10 @@ class GarbageCollector:
 
     def _tell(self, now: float) -> None:
         self._told_at = now
+        if not self._has_told_who:
+            # Before the end: a program that is killed has figures too.
+            self._has_told_who = True
+            in_run.tell_facts("gc", self._who_collects())
         longest, self._pauses.recent_longest_secs = self._pauses.recent_longest_secs, 0.0
         in_run.tell_metrics(
             {

@@ -19,7 +19,6 @@ def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None
     if system.collector is not None:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}
-        facts["gc"]["full_collections_asked"] = asked_collections(system) - system.own_full_collections
     if grown is not None:
         facts["torch"] |= grown.facts()["torch"]
     if system.buffers is not None:
@@ -40,8 +39,3 @@ def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None
         "buffer_limit_bytes": config.buffer_bytes,
     }
     return known_facts(facts)
-
-
-def asked_collections(system: MemoryOptimizationSystem) -> int:
-    """Full collections that somebody asked Python for."""
-    return 0 if system.collector is None else int(system.collector.stats()["full_asked"])

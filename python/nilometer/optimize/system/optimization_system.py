@@ -22,7 +22,7 @@ from ..in_run import newest_step, tell_facts, tell_metrics
 from ..live_facts import recommendations
 from ..objects.allocation_lines import AllocationLines
 from ..objects.object_leaks import ObjectLeaks
-from .facts import asked_collections, facts_of_system
+from .facts import facts_of_system
 from .step_rate import StepRate
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ class MemoryOptimizationSystem:
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
         self.rate = StepRate()
-        self.own_full_collections = 0
         self._steps_collector = self._is_aside = False
         self._step_thread = 0
         self.monitor.add_alert_callback(self._on_alert)
@@ -228,10 +227,7 @@ class MemoryOptimizationSystem:
     def status(self) -> dict[str, Any]:
         """The monitor's report. It counts objects, which takes a full collection: none that the program asked for."""
         with self._aside():
-            before = asked_collections(self)
-            status = self.monitor.get_status_report()
-            self.own_full_collections += asked_collections(self) - before
-            return status
+            return self.monitor.get_status_report()
 
     def facts(self) -> dict[str, Any]:
         """What is known of the program, by subject, as the rules of advice take it."""
@@ -272,8 +268,8 @@ class MemoryOptimizationSystem:
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
-        """Within it the loop stands still: the time of reports is no time of steps. One within another counts once, and one on another thread not at all."""
-        if self._is_aside or self._step_thread not in (0, threading.get_ident()):
+        """Within it the loop stands still: the time of reports is no time of steps. One within another counts once; on another thread than that of the steps the loop goes on."""
+        if self._is_aside:
             yield
             return
         self._is_aside, begun = True, time.perf_counter()
@@ -282,7 +278,8 @@ class MemoryOptimizationSystem:
                 yield
         finally:
             self._is_aside = False
-            self.rate.leave_out(time.perf_counter() - begun)
+            if self._step_thread in (0, threading.get_ident()):
+                self.rate.leave_out(time.perf_counter() - begun)
 
     def _on_alert(self, alert: dict[str, Any]) -> None:
         self.alerts.append(alert)
