@@ -1,6 +1,7 @@
 """Training by the optimizer: equal to a plain loop where nothing is switched on, and surviving what a plain loop does not."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -297,7 +298,8 @@ def test_workers_serve_the_loader_and_schedulers_and_callbacks_are_called():
             model, labelled(24), optimizer, 2, nn.CrossEntropyLoss(), scheduler=scheduler, on_epoch=lambda *both: epochs.append(both)
         )
     assert optimizer.param_groups[0]["lr"] == 1.0 * 0.5**6
-    assert training._facts["loader"] == {"workers": 2, "prefetch_factor": 2, "batch_bytes": 8 * (64 * 4 + 8), "pin_memory": False}
+    loader = {"workers": 2, "cpus": len(os.sched_getaffinity(0)), "persistent_workers": True, "prefetch_factor": 2, "batch_bytes": 8 * (64 * 4 + 8), "pin_memory": False}
+    assert training._facts["loader"] == loader
     assert epochs == [(0, results["epoch_losses"][0]), (1, results["epoch_losses"][1])]
 
 

@@ -41,7 +41,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "loader",
         "loading/loader_report.py",
-        "workers prefetch_factor batch_bytes start_method dataset_objects serialized_bytes worker_private_growth_bytes pin_memory pinned_requested_bytes pinned_allocated_bytes shm_size_bytes shm_peak_bytes length_variation padding_ratio",
+        "workers cpus persistent_workers prefetch_factor batch_bytes start_method dataset_objects serialized_bytes worker_private_growth_bytes pin_memory pinned_requested_bytes pinned_allocated_bytes shm_size_bytes shm_peak_bytes length_variation padding_ratio",
     ),
     (
         "torch",

@@ -234,7 +234,7 @@ fn loader() -> Vec<RuleCase> {
                 "4 workers load it",
                 "num_workers=8",
             ],
-            saves: Some((None, Some(0.4))),
+            saves: Some((None, Some(0.2))),
             silent: vec![json!({"loader": {"wait_ratio": 0.15}})],
         },
         RuleCase {
