@@ -20,6 +20,7 @@ from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
 from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
 from nilometer.optimize.host import garbage
 from nilometer.optimize.objects.allocation_lines import traced_lines
+from nilometer.optimize.report_files import bullet_points
 from nilometer.optimize.system import optimization_system, step_rate
 from nilometer.optimize.system.report import as_markdown
 
@@ -346,6 +347,15 @@ def test_reports_are_files_by_their_name(tmp_path, monkeypatch):
     text = (tmp_path / "report.md").read_text()
     assert text.startswith("# Memory optimization report") and "| cleanup | yes |" in text and "Nothing to recommend" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
+
+
+def test_code_with_backticks_is_quoted_as_the_command_quotes_it():
+    one = {"text": "Stop *it*", "change": "`nilo leak` names it", "evidence": ["a_b grows"], "confidence": "high", "source": "ours"}
+    assert bullet_points([one]) == [
+        r"- **Stop \*it\*** (high confidence; ours)",
+        "  - change: `` `nilo leak` names it ``",
+        r"  - a\_b grows",
+    ]
 
 
 def test_a_collector_that_is_started_already_serves():
