@@ -142,7 +142,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         if failure:
             lines += [f"Failed: {as_text(failure['type'])}: {as_text(failure['message'])} (at {as_text(str(failure['where']))})", ""]
         lines += [
-            _progress(one) + f"; {one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered",
+            _progress(one),
             "",
             f"Memory: {one['final_memory_usage']:.3f} GiB at the end, {one['peak_memory_usage']:.3f} GiB at the peak ({one['memory_measured']})",
             "",
@@ -161,4 +161,4 @@ def _progress(one: dict[str, Any]) -> str:
         return f"No step was finished on {one['device']}, for batches of {one['effective_batch_size']}"
     rate = "" if one["samples_per_second"] is None else f" ({one['samples_per_second']:.1f} samples/s)"
     sizes = f"micro-batches of {', '.join(map(str, one['batch_sizes']))} for batches of {one['effective_batch_size']}"
-    return f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s{rate} on {one['device']}; {sizes}"
+    return f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s{rate} on {one['device']}; {sizes}; {one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered"
