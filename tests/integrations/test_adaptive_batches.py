@@ -341,3 +341,15 @@ def test_sizes_of_a_program_that_logs_nothing_are_in_the_run_too(recorded):
     for _ in range(12):
         adaptive.step(torch.randn(64, 16))
     assert list(recorded().series("batch/size").value) == [64]
+
+
+def test_a_batch_that_is_no_mapping_and_a_state_of_something_else_are_refused_in_a_sentence():
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=20, n_positions=16))
+    adaptive = AdaptiveBatches(model, torch.optim.SGD(model.parameters(), lr=0.1), language_model_loss_sum, micro_batch=4)
+    with pytest.raises(TypeError, match='^a batch for a language model is a mapping such as .*, not Tensor$'):
+        adaptive.step(torch.randint(0, 20, (4, 8)))
+    for wrong in ({"x": 1}, None):
+        with pytest.raises(ValueError, match="^this is no state of AdaptiveBatches: it has no micro_batch, ooms, clean_steps, failed_size, steps_since_failure$"):
+            adaptive.load_state_dict(wrong)
+    adaptive.load_state_dict(adaptive.state_dict() | {"micro_batch": 2})
+    assert adaptive.micro_batch == 2

@@ -1,6 +1,7 @@
 """DataLoader workers over several epochs by the kernel's own figures: a list of objects is copied into each worker, a SharedList is not."""
 
 import multiprocessing
+import os
 import random
 import re
 import time
@@ -89,6 +90,7 @@ def test_a_report_says_that_workers_copy_the_dataset():
     loader = DataLoader(dataset, batch_size=2000, num_workers=2, shuffle=True, multiprocessing_context="fork")
     report = inspect_loader(loader, batches=60)
     facts = report.facts
+    assert facts["cpus"] == len(os.sched_getaffinity(0)) and facts["persistent_workers"] is False
     assert facts["start_method"] == "fork" and facts["workers"] == 2 and facts["prefetch_factor"] == 2
     assert facts["dataset_objects"] == 3 * NUMBER
     assert facts["batch_bytes"] == 2000 * 8 and report.prefetched_bytes == 4 * 2000 * 8

@@ -274,3 +274,19 @@ def test_collections_of_the_recovery_are_not_the_programs():
         assert collector.stats()["full_asked"] == 0
         gc.collect()
         assert collector.stats()["full_asked"] == 1
+
+
+def test_what_is_no_loop_and_a_loop_that_recovers_already_are_refused_in_a_sentence(tmp_path):
+    with pytest.raises(TypeError, match="^trainer must be a Trainer of Hugging Face, not NoneType$"):
+        recover_trainer(None)
+    with pytest.raises(TypeError, match="^module must be a module of Lightning, not Linear$"):
+        recover_lightning(nn.Linear(1, 1))
+    trainer = Trainer(model=language_model(), args=TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True), train_dataset=Sentences(8))
+    for loop, recover in ((trainer, recover_trainer), (lightning.LightningModule(), recover_lightning)):
+        before = loop.training_step
+        first = recover(loop)
+        with pytest.raises(ValueError, match="recovers from running out of memory already: call undo"):
+            recover(loop)
+        first.undo()
+        assert loop.training_step == before
+        recover(loop).undo()

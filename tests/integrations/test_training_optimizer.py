@@ -1,6 +1,7 @@
 """Training by the optimizer: equal to a plain loop where nothing is switched on, and surviving what a plain loop does not."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -118,7 +119,10 @@ def test_memory_that_no_batch_fits_into_is_refused_and_reported(tmp_path):
         report = training.export_report(tmp_path / "report.md")
     failure = report["trainings"][0]["failure"]
     assert failure["type"] == "NoBatchFits" and "8 is the least" in failure["message"]
-    assert "Failed: NoBatchFits: " in (tmp_path / "report.md").read_text()
+    text = (tmp_path / "report.md").read_text()
+    # What it did not come to is left out.
+    assert text.index("Failed: NoBatchFits: ") < text.index("\nNo step was finished on cpu, for batches of 32\n")
+    assert "0 steps" not in text and "| epoch |" not in text
 
 
 def test_what_ended_a_training_is_in_its_report():
@@ -297,7 +301,8 @@ def test_workers_serve_the_loader_and_schedulers_and_callbacks_are_called():
             model, labelled(24), optimizer, 2, nn.CrossEntropyLoss(), scheduler=scheduler, on_epoch=lambda *both: epochs.append(both)
         )
     assert optimizer.param_groups[0]["lr"] == 1.0 * 0.5**6
-    assert training._facts["loader"] == {"workers": 2, "prefetch_factor": 2, "batch_bytes": 8 * (64 * 4 + 8), "pin_memory": False}
+    loader = {"workers": 2, "cpus": len(os.sched_getaffinity(0)), "persistent_workers": True, "prefetch_factor": 2, "batch_bytes": 8 * (64 * 4 + 8), "pin_memory": False}
+    assert training._facts["loader"] == loader
     assert epochs == [(0, results["epoch_losses"][0]), (1, results["epoch_losses"][1])]
 
 

@@ -15,7 +15,7 @@ from conftest import ROOT, unavailable, wait_until
 import nilometer
 from nilometer import NilometerError, _native
 from nilometer.optimize import GarbageCollector
-from nilometer.optimize.host import garbage, memory_pressure, process_heap
+from nilometer.optimize.host import collector_pauses, garbage, memory_pressure, process_heap
 from nilometer.optimize.live_facts import recommendations
 
 MIB = 1 << 20
@@ -302,6 +302,50 @@ def test_a_collector_that_was_in_use_is_not_recommended():
     assert recommendations({"gc": facts["gc"]}) == []
     named = recommendations({"gc": facts["gc"] | {"managed": False}})
     assert {one["rule"] for one in named} == {"schedule-collections", "raise-collection-thresholds"}
+
+
+def test_one_that_leaves_collecting_to_python_is_told_to_take_over():
+    with GarbageCollector(thresholds=(700, 10, 10)) as collector:
+        collector._pauses.total_secs = collector._pauses.longest_secs = 1000.0
+        for _ in range(20):
+            collector.step()
+    facts = collector.facts()["gc"]
+    assert not facts["managed"] and facts["sets_thresholds"]
+    named = recommendations({"gc": facts})
+    assert {one["rule"] for one in named} == {"schedule-collections", "raise-collection-thresholds"}
+    assert all("without thresholds=" in one["change"] for one in named), named
+
+
+def test_the_time_of_collections_that_were_asked_for_is_known(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(collector_pauses, "perf_counter", lambda: clock[0])
+
+    def pass_time(phase, _):
+        clock[0] += phase == "start"
+
+    with GarbageCollector(thresholds=(700, 10, 10), freeze=False) as collector:
+        # After the recorder's own: a second goes by within each collection.
+        gc.callbacks.append(pass_time)
+        try:
+            gc.collect()
+            collector.collect(2)
+            kept = [[] for _ in range(5_000)]
+            stats = collector.stats()
+        finally:
+            gc.callbacks.remove(pass_time)
+        assert stats["automatic"] >= 1 and len(kept) == 5_000
+        assert stats["asked_seconds"] == stats["asked"] == 1
+        assert stats["pause_total_seconds"] == stats["automatic"] + stats["own"] + stats["asked"]
+        assert collector.facts()["gc"]["asked_seconds"] == 1
+
+
+def test_who_collects_is_in_the_run_before_the_end(run, monkeypatch):
+    monkeypatch.setattr(garbage, "_TELL_SECS", 0.0)
+    with GarbageCollector() as collector:
+        for _ in range(3):
+            collector.step()
+        told = [file for file in run.path.iterdir() if file.is_file() and b"sets_thresholds" in file.read_bytes()]
+        assert len(told) == 1 and told[0].read_bytes().count(b"sets_thresholds") == 1
 
 
 def test_only_one_collector_at_a_time():

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import os
 import sys
 import textwrap
 import threading
@@ -17,7 +18,10 @@ from package import run_program
 import nilometer
 from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
 from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
-from nilometer.optimize.system import step_rate
+from nilometer.optimize.host import garbage
+from nilometer.optimize.objects.allocation_lines import traced_lines
+from nilometer.optimize.report_files import bullet_points
+from nilometer.optimize.system import optimization_system, step_rate
 from nilometer.optimize.system.report import as_markdown
 
 QUIET = MemoryOptimizationConfig(monitoring_interval=0.05, enable_memory_profiling=False)
@@ -46,6 +50,59 @@ def test_a_trace_that_the_program_began_goes_on():
         assert len(top) <= 10
     finally:
         tracemalloc.stop()
+
+
+def test_lines_are_those_of_a_snapshot_without_an_object_for_each_block(monkeypatch):
+    made = []
+    with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=5)) as optimizer:
+        kept = [bytearray(1 << 20) for _ in range(3)], [bytearray(1 << 16) for _ in range(5)]
+        expected = {
+            f"{one.traceback[0].filename}:{one.traceback[0].lineno}": (one.size, one.count)
+            for one in tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, __file__)]).statistics("lineno")
+        }
+        for name in ("filter_traces", "statistics", "compare_to"):
+            monkeypatch.setattr(tracemalloc.Snapshot, name, lambda *_, **__: made.append(1))
+        found = {f"{file}:{number}": held for (file, number), held in traced_lines().items() if file == __file__}
+        optimizer.get_comprehensive_report()
+    largest = max(expected, key=lambda line: expected[line])
+    assert found[largest] == expected[largest] and expected[largest][0] > 3 << 20 and len(kept[1]) == 5
+    assert not any(os.path.dirname(nilometer.__file__) + "/optimize/" in file for file, _ in traced_lines())
+    assert made == [] and traced_lines() == {}
+
+
+def test_the_time_of_a_report_is_no_time_of_the_loop(monkeypatch):
+    clock, looked = [100.0], []
+    monkeypatch.setattr(garbage, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(step_rate, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(optimization_system, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        look, report_leaks = optimizer.monitor.get_status_report, optimizer.leaks.report
+
+        def look_long():
+            clock[0] += 1000
+            gc.collect()
+            return look()
+
+        monkeypatch.setattr(optimizer.monitor, "get_status_report", look_long)
+        monkeypatch.setattr(optimizer.leaks, "report", lambda: looked.append(1) or report_leaks())
+        for _ in range(4):
+            clock[0] += 0.5
+            optimizer.step()
+        first = optimizer.get_comprehensive_report()
+        clock[0] += 0.5
+        optimizer.step()
+        second = optimizer.get_comprehensive_report()
+        facts = optimizer.facts()["gc"]
+        assert len(looked) == 3, "once a report"
+        # On another thread the loop goes on meanwhile.
+        thread = threading.Thread(target=optimizer.status)
+        thread.start()
+        thread.join()
+        later = optimizer.facts()["gc"]
+    assert facts["wall_seconds"] == pytest.approx(2.5) and facts["full_collections_asked"] == 0
+    assert facts["step_seconds"] == pytest.approx(0.5)
+    assert first["training"]["seconds_per_step"] == second["training"]["seconds_per_step"] == pytest.approx(0.5)
+    assert later["wall_seconds"] == pytest.approx(1002.5)
 
 
 def test_what_is_saved_is_measured(tmp_path):
@@ -162,6 +219,15 @@ def test_collections_that_the_program_asks_for_are_recommended_against():
         found = optimizer.generate_optimization_recommendations()
     assert any("collect" in one["rule"] for one in found), found
     assert set(found[0]) >= {"rule", "text", "change", "evidence", "confidence", "source"}
+
+
+def test_pauses_within_steps_are_recommended_against_also_where_thresholds_are_the_default_ones():
+    with MemoryOptimizationSystem(QUIET) as optimizer:
+        for _ in range(20):
+            optimizer.step()
+        optimizer.collector._pauses.total_secs = optimizer.collector._pauses.longest_secs = 1000.0
+        found = {one["rule"]: one["change"] for one in optimizer.generate_optimization_recommendations()}
+    assert "memory_efficient_training() in place of MemoryOptimizationSystem" in found["schedule-collections"]
 
 
 def test_objects_that_accumulate_are_found_and_registered_ones_cleaned_up(tmp_path):
@@ -281,6 +347,15 @@ def test_reports_are_files_by_their_name(tmp_path, monkeypatch):
     text = (tmp_path / "report.md").read_text()
     assert text.startswith("# Memory optimization report") and "| cleanup | yes |" in text and "Nothing to recommend" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "report.md"]
+
+
+def test_code_with_backticks_is_quoted_as_the_command_quotes_it():
+    one = {"text": "Stop *it*", "change": "`nilo leak` names it", "evidence": ["a_b grows"], "confidence": "high", "source": "ours"}
+    assert bullet_points([one]) == [
+        r"- **Stop \*it\*** (high confidence; ours)",
+        "  - change: `` `nilo leak` names it ``",
+        r"  - a\_b grows",
+    ]
 
 
 def test_a_collector_that_is_started_already_serves():

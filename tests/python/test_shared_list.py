@@ -214,3 +214,9 @@ def test_the_run_has_what_was_shared(run):
     run.finish(0)
     stored = b"".join(file.read_bytes() for file in path.iterdir() if file.is_file())
     assert b"shared dataset" in stored
+
+
+def test_a_slice_says_that_the_bytes_are_those_of_the_whole_list():
+    shared = SharedList([1, 2, 3, 4])
+    assert repr(shared) == f"SharedList of 4 items in {shared.nbytes} bytes"
+    assert repr(shared[2:4]) == f"SharedList of 2 of the 4 items in {shared.nbytes} bytes"

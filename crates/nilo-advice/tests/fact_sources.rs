@@ -21,7 +21,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "gc",
         "host/garbage.py",
-        "enabled managed wall_seconds steps total_seconds longest_pause_seconds full_collections_asked step_seconds",
+        "enabled managed sets_thresholds wall_seconds steps total_seconds longest_pause_seconds asked_seconds full_collections_asked step_seconds",
     ),
     (
         "buffers",
@@ -41,7 +41,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "loader",
         "loading/loader_report.py",
-        "workers prefetch_factor batch_bytes start_method dataset_objects serialized_bytes worker_private_growth_bytes pin_memory pinned_requested_bytes pinned_allocated_bytes shm_size_bytes shm_peak_bytes length_variation padding_ratio",
+        "workers cpus persistent_workers prefetch_factor batch_bytes start_method dataset_objects serialized_bytes worker_private_growth_bytes pin_memory pinned_requested_bytes pinned_allocated_bytes shm_size_bytes shm_peak_bytes length_variation padding_ratio",
     ),
     (
         "torch",
@@ -55,7 +55,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     ),
     (
         "torch",
-        "objects/object_leaks.py",
+        "objects/leaked_objects.py",
         "retained_bytes_per_step graph_tensors_per_step graph_bytes_per_step",
     ),
     (

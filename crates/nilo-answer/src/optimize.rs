@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nilo_advice::{AdviceSubject, Facts, Recommendation, all_rules, recommend};
 use nilo_analysis::Summary;
-use nilo_sample::Optimization;
+use nilo_sample::{Optimization, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,6 +39,13 @@ pub struct OptimizeAnswer {
     pub name: Option<String>,
     /// The command line.
     pub command: Vec<String>,
+    /// How it ended, or that it has not.
+    pub status: RunStatus,
+    /// The command's exit code.
+    pub exit_code: Option<i32>,
+    /// What went wrong where it did not end well: `exited 1: RuntimeError: no such file`. Of such a run only a part was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// How much was asked for.
     pub mode: OptimizeMode,
     /// The budget that memory was judged by, where a configuration has one.
@@ -93,6 +100,9 @@ impl OptimizeAnswer {
             run: summary.run.clone(),
             name: summary.name.clone(),
             command: summary.command.clone(),
+            status: summary.status,
+            exit_code: summary.exit_code,
+            failure: failure_of(summary),
             mode,
             budget_bytes: facts.thresholds.host_budget_bytes,
             optimizations: match is_full {
@@ -107,6 +117,18 @@ impl OptimizeAnswer {
             },
         }
     }
+}
+
+fn failure_of(summary: &Summary) -> Option<String> {
+    summary.ending_severity()?;
+    let ending = summary.short_ending();
+    Some(match &summary.exception {
+        Some(raised) => {
+            let (kind, message) = (&raised.exception.type_name, &raised.exception.message);
+            format!("{ending}: {kind}: {message}")
+        }
+        None => ending,
+    })
 }
 
 fn is_training(name: &str) -> bool {

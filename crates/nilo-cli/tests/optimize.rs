@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use command::{nilo, transcript};
-use nilo_sample::{Event, Optimization};
+use nilo_sample::{Event, Optimization, UnhandledException};
 use serde_json::{Value, json};
 use support::{Program, create, record_memory};
 
@@ -51,7 +51,7 @@ fn many_facts() -> Value {
             "logits_bytes": 3.0 * GIB, "preserves_random_state": false, "dropout": 0.1,
         },
         "buffers": [{"name": "re*play", "library": "numpy", "float64_bytes": 0.5 * GIB}],
-        "loader": {"wait_ratio": 0.3, "workers": 2},
+        "loader": {"wait_ratio": 0.6, "workers": 2},
     })
 }
 
@@ -101,6 +101,39 @@ fn a_run_of_which_nothing_is_known_is_answered_in_one_sentence() {
         let said = transcript(root.path(), &["optimize", "--mode", mode]);
         insta::assert_snapshot!(format!("optimize-nothing-{mode}"), said);
     }
+}
+
+#[test]
+fn a_run_that_failed_says_so_first() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = create(&root.path().join("runs"), "failed", "run", 60);
+    record_memory(&folder, 60);
+    let described = folder.path().join("run.json");
+    let text = std::fs::read_to_string(&described).unwrap();
+    let mut description: Value = serde_json::from_str(&text).unwrap();
+    description["ending"]["exit_code"] = 1.into();
+    std::fs::write(&described, description.to_string()).unwrap();
+    let exception = UnhandledException {
+        pid: 100,
+        type_name: "RuntimeError".to_owned(),
+        message: "boom *loss*".to_owned(),
+        ..UnhandledException::default()
+    };
+    Program::in_run(&folder, "python").event(59.9, &Event::Exception(Box::new(exception)));
+    let said = transcript(root.path(), &["optimize", "--report", "report.md"]);
+    let sentence = "This run did not end well (exited 1: RuntimeError: boom *loss*);";
+    let first = said.find(sentence).unwrap_or_else(|| panic!("{said}"));
+    assert!(first < said.find("Nothing to recommend").unwrap(), "{said}");
+    let json = transcript(root.path(), &["optimize", "--format", "json"]);
+    for key in [
+        "\"status\": \"exited\"",
+        "\"exit_code\": 1",
+        "\"failure\": \"exited 1: RuntimeError: boom *loss*\"",
+    ] {
+        assert!(json.contains(key), "{key}: {json}");
+    }
+    let report = std::fs::read_to_string(root.path().join("report.md")).unwrap();
+    assert!(report.contains("RuntimeError: boom \\*loss\\*"), "{report}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,13 +50,33 @@ def is_applied(row: dict[str, Any]) -> str:
     return "yes" if row["applied"] else "not tried" if row["measured"] == "not tried" else "no"
 
 
+def code(text: str) -> str:
+    """Code in Markdown, which may hold backticks itself.
+
+    >>> code("a b"), code("`nilo leak` names it")
+    ('`a b`', '`` `nilo leak` names it ``')
+    """
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    ticks = "`" * (longest + 1)
+    return f"{ticks} {text} {ticks}" if longest else f"{ticks}{text}{ticks}"
+
+
+def as_text(text: str) -> str:
+    """Text as it is: what Markdown would read as markup is escaped.
+
+    >>> print(as_text("a*b_c [x]"))
+    a\\*b\\_c \\[x\\]
+    """
+    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", text)
+
+
 def bullet_points(recommendations: list[dict[str, Any]]) -> list[str]:
     """Recommendations as lines of Markdown, with what they rest on."""
     if not recommendations:
         return ["Nothing to recommend: no rule found evidence."]
     lines = []
     for one in recommendations:
-        lines.append(f"- **{one['text']}** ({one['confidence']} confidence; {one['source']})")
-        lines.append(f"  - change: `{one['change']}`")
-        lines += [f"  - {evidence}" for evidence in one["evidence"]]
+        lines.append(f"- **{as_text(one['text'])}** ({one['confidence']} confidence; {as_text(one['source'])})")
+        lines.append(f"  - change: {code(one['change'])}")
+        lines += [f"  - {as_text(evidence)}" for evidence in one["evidence"]]
     return lines

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct CollectorFacts {
     /// Whether automatic collection is on.
     pub enabled: Option<bool>,
-    /// Whether something collects instead of it, such as `GarbageCollector` of this package.
+    /// Whether something collects instead of it on a schedule of its own, such as `GarbageCollector` of this package without `thresholds`.
     pub managed: Option<bool>,
+    /// Whether a `GarbageCollector` sets thresholds instead: Python still collects by itself.
+    pub sets_thresholds: Option<bool>,
     /// Length of the stretch.
     pub wall_seconds: Option<f64>,
     /// Training steps in it.
@@ -19,6 +21,8 @@ pub struct CollectorFacts {
     pub total_seconds: Option<f64>,
     /// The longest collection.
     pub longest_pause_seconds: Option<f64>,
+    /// Time in collections that the program asked for by `gc.collect()`; the others were automatic, or those of a schedule.
+    pub asked_seconds: Option<f64>,
     /// Full collections that the program asked for by `gc.collect()`.
     pub full_collections_asked: Option<u64>,
     /// Median time of a step.

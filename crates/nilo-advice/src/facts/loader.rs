@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct LoaderFacts {
     /// Worker processes.
     pub workers: Option<u64>,
+    /// CPUs that the program may use.
+    pub cpus: Option<u64>,
+    /// Whether workers live on from epoch to epoch.
+    pub persistent_workers: Option<bool>,
     /// Batches that each prepares in advance.
     pub prefetch_factor: Option<u64>,
     /// Bytes of one batch.

@@ -84,7 +84,7 @@ pub(super) const RULES: &[AdviceRule] = &[
         subject: AdviceSubject::Loader,
         condition: "a step waits for data for more than 20 % of its time",
         needs: &["loader.wait_ratio"],
-        source: "time that a step waits is saved when the next batch is ready",
+        source: "from w to n workers, waiting falls to w/n at best; without workers, loading does not overlap with the step",
         look: load_data_faster,
     },
     AdviceRule {
@@ -241,26 +241,70 @@ fn enlarge_shared_memory(facts: &Facts) -> Option<Found> {
 }
 
 fn load_data_faster(facts: &Facts) -> Option<Found> {
-    let waits = facts.loader.wait_ratio?.min(1.0);
-    let workers = facts.loader.workers;
-    let more = workers.map_or("os.cpu_count()".to_owned(), |workers| {
-        (workers.saturating_mul(2)).max(2).to_string()
-    });
-    (waits > WAITING).then(|| {
-        found(
-            "Load data faster: the step waits for it",
-            format!(
-                "DataLoader(num_workers={more}, persistent_workers=True, pin_memory=True), or preprocess the data once"
-            ),
-        )
-        .because(format!("{} of the step waits for data", percent(waits)))
-        .because_if(workers.map(|workers| match workers {
-            1 => "1 worker loads it".to_owned(),
-            _ => format!("{workers} workers load it"),
-        }))
-        .saves(step_time(Some(waits)))
-        .with(Medium)
-    })
+    let loader = &facts.loader;
+    let waits = loader.wait_ratio?.min(1.0);
+    if waits <= WAITING {
+        return None;
+    }
+    let more = more_workers(facts);
+    let has_gpu = facts.torch.device_bytes.is_some() || facts.model.on_gpu == Some(true);
+    let is_pinned = loader.pin_memory == Some(true);
+    let settings: Vec<String> = [
+        match (loader.workers, more) {
+            (None, _) => Some("num_workers=os.cpu_count()".to_owned()),
+            (Some(_), more) => more.map(|more| format!("num_workers={more}")),
+        },
+        // Workers that there are none of live no longer for it.
+        (loader.persistent_workers != Some(true) && more.or(loader.workers) != Some(0))
+            .then(|| "persistent_workers=True".to_owned()),
+        (has_gpu && !is_pinned).then(|| "pin_memory=True".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let change = match settings.is_empty() {
+        true => "preprocess the data once, or make a sample cheaper to load".to_owned(),
+        false => format!(
+            "DataLoader({}), or preprocess the data once",
+            settings.join(", ")
+        ),
+    };
+    let saved = loader
+        .workers
+        .zip(more)
+        .map(|(workers, more)| saved_by_workers(waits, workers as f64, more as f64));
+    Some(
+        found("Load data faster: the step waits for it", change)
+            .because(format!("{} of the step waits for data", percent(waits)))
+            .because_if(loader.workers.map(|workers| match workers {
+                0 => "the training process loads it itself".to_owned(),
+                1 => "1 worker loads it".to_owned(),
+                _ => format!("{workers} workers load it"),
+            }))
+            .because_if(
+                loader
+                    .cpus
+                    .map(|cpus| format!("the program may use {}", count(cpus, "CPU"))),
+            )
+            .saves(step_time(saved))
+            .with(Medium),
+    )
+}
+
+/// Twice as many, as far as there are CPUs for them; nothing where there are none left.
+fn more_workers(facts: &Facts) -> Option<u64> {
+    let workers = facts.loader.workers?;
+    let twice = workers.saturating_mul(2).max(2);
+    let more = twice.min(facts.loader.cpus.unwrap_or(u64::MAX));
+    (more > workers).then_some(more)
+}
+
+/// Share of the step that more workers save at best. Without workers, batches are loaded between steps: with them, loading takes its part of the time beside the step.
+fn saved_by_workers(waits: f64, workers: f64, more: f64) -> f64 {
+    match workers > 0.0 {
+        true => waits * (1.0 - workers / more),
+        false => 1.0 - f64::max(waits / more, 1.0 - waits),
+    }
 }
 
 fn batch_by_tokens(facts: &Facts) -> Option<Found> {

@@ -246,7 +246,7 @@ fn the_time_until_the_limit_is_that_of_the_forecast_with_its_confidence() {
 fn what_prevents_an_error_comes_first_then_what_is_likely_to_save_most() {
     let facts = facts_of(&json!({
         "model": {"zeroed_gradient_bytes": 2e9, "peak_bytes": 1e10, "preserves_random_state": false, "dropout": 0.1, "logits_bytes": 4e9},
-        "loader": {"wait_ratio": 0.3},
+        "loader": {"wait_ratio": 0.6, "workers": 4},
         "gc": {"total_seconds": 5.0, "wall_seconds": 100.0},
         // Growth that may be loading is no error yet.
         "host": {"leak_bytes_per_second": 1e6, "leak_may_be_loading": true},
@@ -337,4 +337,100 @@ fn a_loss_that_is_kept_weighs_as_much_as_its_graph() {
             "their graphs keep 2.86 MiB a step for a backward pass"
         ]
     );
+}
+
+#[test]
+fn only_collections_that_were_asked_for_are_saved_by_not_asking() {
+    let said = |gc: Value| recommend(&facts_of(&json!({ "gc": gc })));
+    let measured = said(json!({
+        "full_collections_asked": 30, "steps": 300, "asked_seconds": 18.0, "total_seconds": 42.0, "wall_seconds": 100.0, "enabled": true, "sets_thresholds": true,
+    }));
+    let rules: Vec<_> = measured.iter().map(|one| one.rule).collect();
+    assert_eq!(rules, ["collect-less-often", "raise-collection-thresholds"]);
+    let ratios: Vec<_> = measured
+        .iter()
+        .map(|one| one.saving.unwrap().ratio)
+        .collect();
+    assert_eq!(ratios[0], Some(0.18));
+    assert!((ratios[1].unwrap() - 0.85 * 0.24).abs() < 1e-9);
+    assert!(measured[0].change.ends_with("Python collects by itself"));
+    // Without the time of these, no figure.
+    let unmeasured = said(
+        json!({"full_collections_asked": 30, "steps": 300, "total_seconds": 42.0, "wall_seconds": 100.0}),
+    );
+    assert_eq!(unmeasured.len(), 1);
+    assert_eq!(unmeasured[0].saving.unwrap().ratio, None);
+}
+
+#[test]
+fn a_collector_that_leaves_thresholds_to_python_is_told_to_drop_them() {
+    let facts = facts_of(&json!({"gc": {
+        "managed": false, "sets_thresholds": true, "longest_pause_seconds": 0.15, "step_seconds": 0.0076, "total_seconds": 42.0, "wall_seconds": 100.0,
+    }}));
+    for said in recommend(&facts) {
+        assert!(
+            said.change
+                .starts_with("GarbageCollector() without thresholds="),
+            "{said:?}"
+        );
+    }
+    assert_eq!(recommend(&facts).len(), 2);
+}
+
+#[test]
+fn a_loader_is_told_what_it_has_not_set_and_promised_what_workers_can_give() {
+    let said = |loader: Value, torch: Value| {
+        let facts = facts_of(&json!({"loader": loader, "torch": torch}));
+        let said = rule("load-data-faster").apply(&facts).unwrap();
+        let rounded = |ratio: f64| (1000.0 * ratio).round() / 1000.0;
+        (said.change, said.saving.unwrap().ratio.map(rounded))
+    };
+    let on_cpu = json!({});
+    let (change, saved) = said(
+        json!({"wait_ratio": 0.98, "workers": 0, "cpus": 2}),
+        on_cpu.clone(),
+    );
+    assert_eq!(
+        (change.as_str(), saved),
+        (
+            "DataLoader(num_workers=2, persistent_workers=True), or preprocess the data once",
+            Some(0.51)
+        )
+    );
+    // Loading that is as long as the step is all gone.
+    let even = said(
+        json!({"wait_ratio": 0.5, "workers": 0, "cpus": 8}),
+        on_cpu.clone(),
+    );
+    assert_eq!(even.1, Some(0.5));
+    let all_set = json!({"wait_ratio": 0.98, "workers": 2, "cpus": 2, "persistent_workers": true});
+    assert_eq!(
+        said(all_set.clone(), on_cpu.clone()),
+        (
+            "preprocess the data once, or make a sample cheaper to load".to_owned(),
+            None
+        )
+    );
+    let gpu = json!({"device_bytes": 1e10});
+    assert_eq!(
+        said(all_set, gpu).0,
+        "DataLoader(pin_memory=True), or preprocess the data once"
+    );
+    let (change, saved) = said(
+        json!({"wait_ratio": 0.8, "workers": 2, "cpus": 3, "persistent_workers": true}),
+        on_cpu.clone(),
+    );
+    assert!(
+        change.starts_with("DataLoader(num_workers=3), "),
+        "{change}"
+    );
+    assert_eq!(saved, Some(0.267));
+    // How many there are is not known, nor what more would save.
+    let unknown = said(json!({"wait_ratio": 0.8}), on_cpu);
+    assert!(
+        unknown
+            .0
+            .starts_with("DataLoader(num_workers=os.cpu_count(), persistent_workers=True), ")
+    );
+    assert_eq!(unknown.1, None);
 }

@@ -215,8 +215,14 @@ fn logged_figures_of_the_collector_and_of_batches_are_facts() {
     );
     assert_eq!(summary.facts.batch.micro_batch, Some(16));
     assert_eq!(rules(&summary), ["raise-collection-thresholds"]);
-    // The package's own collector is at work already.
+    // A program that counts its collections itself has no other collector for that.
     log(&mut recording, "gc/collections", &[(10, 1.0)]);
+    assert_eq!(
+        rules(&summary_of(&recording)),
+        ["raise-collection-thresholds"]
+    );
+    // The package's own collector says that it is at work.
+    tell(&mut recording, None, json!({"gc": {"managed": true}}));
     assert!(rules(&summary_of(&recording)).is_empty());
 }
 

@@ -141,10 +141,6 @@ fn add_collector(facts: &mut Facts, figures: SummaryFigures<'_>) {
         gc.total_seconds = Some((last.value - first.value) / 1e3);
         gc.wall_seconds = Some(last.secs - first.secs);
     }
-    // `GarbageCollector` logs this one beside the others, and says that it is in charge only when it stops.
-    if metric(figures, "gc/collections").is_some() {
-        fill(&mut gc.managed, Some(true));
-    }
     let is_step = |phase: &&PhaseSummary| phase.parent.is_none() && phase.name == "step";
     let timed = figures
         .phases

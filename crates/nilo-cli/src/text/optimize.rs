@@ -10,10 +10,14 @@ use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_
 use crate::text::one_line::one_line;
 
 const NAME_CHARS: usize = 60;
+const FAILURE_CHARS: usize = 200;
 
 /// Writes what is expected, what was measured, and what was not looked at.
 pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> std::io::Result<()> {
     let title = title(answer);
+    if let Some(failure) = failure(answer) {
+        writeln!(out, "{failure}")?;
+    }
     if answer.recommendations.is_empty() {
         writeln!(out, "{}", nothing(answer))?;
     } else {
@@ -50,6 +54,15 @@ pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> st
 /// The run by its name.
 pub(crate) fn title(answer: &OptimizeAnswer) -> String {
     one_line(answer.name.as_deref().unwrap_or(&answer.run), NAME_CHARS)
+}
+
+/// That the run failed: what is said of it rests on the part that was recorded.
+pub(crate) fn failure(answer: &OptimizeAnswer) -> Option<String> {
+    let failure = answer.failure.as_deref()?;
+    Some(format!(
+        "This run did not end well ({}); what is said here rests on the part that was recorded.",
+        one_line(failure, FAILURE_CHARS)
+    ))
 }
 
 /// Said where no rule speaks.

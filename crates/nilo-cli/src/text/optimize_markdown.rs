@@ -7,7 +7,7 @@ use nilo_sample::printable::printable;
 
 use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
 use crate::text::one_line::one_line;
-use crate::text::optimize::{not_looked_at, nothing, title};
+use crate::text::optimize::{failure, not_looked_at, nothing, title};
 
 const COMMAND_CHARS: usize = 200;
 
@@ -19,6 +19,9 @@ pub(crate) fn markdown(answer: &OptimizeAnswer) -> String {
         line(&mut text, &format!("Command: {}  ", code(&command)));
     }
     line(&mut text, &format!("Run: {}\n", code(&answer.run)));
+    if let Some(failure) = failure(answer) {
+        line(&mut text, &format!("{}\n", escape(&failure)));
+    }
     line(&mut text, "## Measured in this run\n");
     if answer.optimizations.is_empty() {
         line(&mut text, "No optimization was tried and measured.");

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +175,8 @@ class AdaptiveBatches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes up what `state_dict` gave."""
+        missing = [name for name in self.state_dict() if not isinstance(state, Mapping) or name not in state]
+        require(not missing, f"this is no state of AdaptiveBatches: it has no {', '.join(missing)}")
         self.micro_batch = max(self._minimum, int(state["micro_batch"]))
         if self._maximum is not None:
             self.micro_batch = min(self.micro_batch, self._maximum)

@@ -38,6 +38,9 @@ class LanguageModelLoss:
         if not counted:
             # The mean over nothing is NaN; the whole batch has other targets.
             return torch.zeros((), requires_grad=True)
+        if not isinstance(part, Mapping):
+            # Python's own sentence would hold the whole model.
+            raise TypeError(f'a batch for a language model is a mapping such as {{"input_ids": ..., "labels": ...}}, not {type(part).__name__}')
         loss: torch.Tensor = model(**part).loss
         return loss * (counted / targets)
 

@@ -112,6 +112,7 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
     A batch that does not fit is run again in halves, weighted by their labels, down to `minimum` samples; the trainer's batches and steps stay what they are.
     Under torchrun every rank has to call it: they run their batches again together, and gradients are averaged once all of them went well.
     """
+    _check_loop(trainer, "trainer", "a Trainer of Hugging Face", ("args", "training_step", "compute_loss"))
     arguments = trainer.args
     if getattr(arguments, "deepspeed", None) or getattr(arguments, "fsdp", None) or arguments.n_gpu > 1:
         raise ValueError(
@@ -149,6 +150,7 @@ def recover_trainer(trainer: Any, *, minimum: int = 1, grow_after: int = 100) ->
         exchange.average()
         return torch.tensor(loss, device=arguments.device)
 
+    step._recovery = recovery  # type: ignore[attr-defined]
     trainer.training_step = step
     recovery._undo.append(lambda: setattr(trainer, "training_step", training_step))
     return recovery
@@ -173,6 +175,7 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
     With the strategy `ddp` all ranks run their batches again together, and gradients are averaged once all of them went well. `training_step` must not exchange anything itself then, as `self.log(..., sync_dist=True)` does: a rank that ran out could not join.
     For automatic optimization without a gradient scaler (precision `16-mixed`).
     """
+    _check_loop(module, "module", "a module of Lightning", ("automatic_optimization", "training_step", "backward"))
     if not module.automatic_optimization:
         raise ValueError("the module optimizes by hand (automatic_optimization=False): use AdaptiveBatches in its training_step")
     recovery = BatchRecovery(minimum, grow_after)
@@ -218,6 +221,15 @@ def recover_lightning(module: Any, *, minimum: int = 1, grow_after: int = 100) -
         while pending:
             pending.pop().average()
 
+    step._recovery = recovery  # type: ignore[attr-defined]
     module.training_step, module.backward = step, hand_over
     recovery._undo += [lambda: delattr(module, "training_step"), lambda: delattr(module, "backward")]
     return recovery
+
+
+def _check_loop(loop: Any, name: str, expected: str, needed: tuple[str, ...]) -> None:
+    """Refuses what is no such loop, and one that recovers already: two recoveries would run each part of a batch in parts."""
+    if not all(hasattr(loop, one) for one in needed):
+        raise TypeError(f"{name} must be {expected}, not {type(loop).__name__}")
+    recovers = getattr(loop.training_step, "_recovery", None) is not None
+    require(not recovers, f"this {name} recovers from running out of memory already: call undo() of what the first call gave before another one")

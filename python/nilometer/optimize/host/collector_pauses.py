@@ -20,10 +20,11 @@ class PauseRecorder:
     A collection is automatic when more objects are waiting than the threshold says; the others were asked for by `gc.collect()`,
     by us (`own_thread` is set meanwhile) or by the program.
     What we collect to begin with (`is_start_up`) is no pause of the loop: its time is kept apart.
+    Nor is what happens on a thread that writes a report (`aside_thread`), which counts nowhere.
     """
 
     def __init__(self) -> None:
-        self.own_thread = 0
+        self.own_thread = self.aside_thread = 0
         self.is_start_up = False
         self.forget()
 
@@ -33,12 +34,13 @@ class PauseRecorder:
         self.by_generation = [0, 0, 0]
         self.automatic = self.own = self.asked = self.full_asked = 0
         self.collected = self.uncollectable = 0
-        self.total_secs = self.own_secs = self.longest_secs = self.start_up_secs = 0.0
+        self.total_secs = self.own_secs = self.asked_secs = self.longest_secs = self.start_up_secs = 0.0
         # Since it was read last, for metrics.
         self.recent_longest_secs = 0.0
         self._count = 0
         self._latest = array("d", bytes(8 * _KEPT))
         self._started: float | None = None
+        self._is_asked = False
 
     def install(self) -> None:
         if self._on_collection not in gc.callbacks:
@@ -59,13 +61,17 @@ class PauseRecorder:
         return self._count
 
     def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
+        if self.aside_thread == get_ident():
+            return
         if phase == "start":
             generation = info["generation"]
+            self._is_asked = False
             if self.own_thread == get_ident():
                 self.own += not self.is_start_up
             elif gc.isenabled() and gc.get_count()[0] > gc.get_threshold()[0]:
                 self.automatic += 1
             else:
+                self._is_asked = True
                 self.asked += 1
                 self.full_asked += generation == _OLDEST
             self._started = perf_counter()
@@ -83,6 +89,8 @@ class PauseRecorder:
         self.total_secs += seconds
         if self.own_thread == get_ident():
             self.own_secs += seconds
+        if self._is_asked:
+            self.asked_secs += seconds
         if seconds > self.longest_secs:
             self.longest_secs = seconds
         if seconds > self.recent_longest_secs:

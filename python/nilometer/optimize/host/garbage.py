@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import sys
 import sysconfig
 import threading
 import weakref
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
@@ -63,6 +65,8 @@ class GarbageCollector:
     """
 
     _ended_at: float | None
+    _aside_secs: float
+    _step_thread: int
     _times: StepTimes
     _young_ration: TimeRation
     _full_ration: TimeRation
@@ -169,6 +173,7 @@ class GarbageCollector:
             return
         now = perf_counter()
         self._times.note(now)
+        self._step_thread = threading.get_ident()
         self._steps_since += 1
         if not self._is_scheduling:
             self._take_over()
@@ -240,6 +245,23 @@ class GarbageCollector:
         )
         return {"collected": collected, "freed_bytes": freed, "trimmed_bytes": trimmed, "cuda_bytes": cuda_bytes}
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it the loop stands still, for a report: neither its time nor its collections are those of the steps. On another thread than theirs the loop goes on, and its time with it."""
+        pauses, thread = self._pauses, threading.get_ident()
+        if pauses.aside_thread:
+            yield
+            return
+        pauses.aside_thread, begun = thread, perf_counter()
+        try:
+            yield
+        finally:
+            pauses.aside_thread = 0
+            seconds = perf_counter() - begun
+            if self._step_thread in (0, thread):
+                self._aside_secs += seconds
+                self._times.leave_out(seconds)
+
     @property
     def is_automatic(self) -> bool:
         """Whether Python collects by itself: with `thresholds`, and while no steps are made."""
@@ -256,6 +278,7 @@ class GarbageCollector:
             "full_asked": pauses.full_asked,
             "pause_count": pauses.count,
             "pause_total_seconds": pauses.total_secs,
+            "asked_seconds": pauses.asked_secs,
             "pause_max_seconds": pauses.longest_secs,
             "startup_seconds": pauses.start_up_secs,
             "pause_p50_seconds": pauses.percentile(0.5),
@@ -279,12 +302,12 @@ class GarbageCollector:
         return {
             "gc": {
                 "enabled": gc.isenabled(),
-                # Of the stretch that the figures are of: a collector that was stopped was in use all the same.
-                "managed": self._was_started,
+                **self._who_collects(),
                 "wall_seconds": self._wall_secs(),
                 "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
                 "longest_pause_seconds": pauses.longest_secs,
+                "asked_seconds": pauses.asked_secs,
                 "full_collections_asked": pauses.full_asked,
                 "step_seconds": self._times.median(),
             },
@@ -298,11 +321,17 @@ class GarbageCollector:
             },
         }
 
+    def _who_collects(self) -> dict[str, bool]:
+        """Of the stretch that the figures are of: a collector that was stopped was in use all the same. With `thresholds` it is Python that collects."""
+        return {"managed": self._was_started and self.thresholds is None, "sets_thresholds": self._was_started and self.thresholds is not None}
+
     def _begin(self) -> None:
+        self._has_told_who = False
         self._pauses.forget()
         self._gauge = PressureGauge(self._pressure, self._limit_bytes)
         self._begun_at = self._told_at = self._looked_at = self._collected_at = perf_counter()
         self._ended_at = None
+        self._aside_secs, self._step_thread = 0.0, 0
         self._times = StepTimes()
         self._steps_since = self._trims = self._trimmed_bytes = 0
         self._last_trim = None
@@ -389,10 +418,14 @@ class GarbageCollector:
         return max(_IDLE_SECS if self.interval is None else self.interval, 5 * (self._times.median() or 0.0))
 
     def _wall_secs(self) -> float:
-        return (self._ended_at or perf_counter()) - self._begun_at
+        return (self._ended_at or perf_counter()) - self._begun_at - self._aside_secs
 
     def _tell(self, now: float) -> None:
         self._told_at = now
+        if not self._has_told_who:
+            # Before the end: a program that is killed has figures too.
+            self._has_told_who = True
+            in_run.tell_facts("gc", self._who_collects())
         longest, self._pauses.recent_longest_secs = self._pauses.recent_longest_secs, 0.0
         in_run.tell_metrics(
             {

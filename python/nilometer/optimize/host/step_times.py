@@ -29,6 +29,11 @@ class StepTimes:
         """What comes before the next step is no part of it."""
         self.last_at = None
 
+    def leave_out(self, seconds: float) -> None:
+        """What took so long within the running step is no part of it."""
+        if self.last_at is not None:
+            self.last_at += seconds
+
     def median(self) -> float | None:
         return statistics.median(self._secs) if self._secs else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import random
 import shutil
 import statistics
@@ -100,6 +101,8 @@ def inspect_loader(loader: Any, *, batches: int = 8) -> LoaderReport:
     pinned = _pinned(seen.tensor_bytes, max(1, workers * prefetch)) if loader.pin_memory and torch.cuda.is_available() else (None, None)
     facts = {
         "workers": workers,
+        "cpus": len(os.sched_getaffinity(0)),
+        "persistent_workers": bool(loader.persistent_workers),
         "prefetch_factor": prefetch or None,
         "batch_bytes": float(batch_bytes),
         "start_method": _start_method(loader) if workers else None,

@@ -88,6 +88,8 @@ class SharedList(Sequence[Any]):
         return _view, (self._buffer, self._range)
 
     def __repr__(self) -> str:
+        if len(self) < self._buffer.count:
+            return f"SharedList of {len(self)} of the {self._buffer.count} items in {self.nbytes} bytes"
         return f"SharedList of {len(self)} items in {self.nbytes} bytes"
 
     @property

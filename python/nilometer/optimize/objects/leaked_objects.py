@@ -80,6 +80,16 @@ class ObjectReport:
     time_share: float = field(compare=False)
     """Of the time since it was made, the share that looking took: from 0 to 1."""
 
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What the rules of advice take, under `torch`; None where no growth is established."""
+        return {
+            "torch": {
+                "retained_bytes_per_step": self.retained_bytes_per_step or None,
+                "graph_tensors_per_step": self.graph_tensors_per_step or (1.0 if self.graph_nodes_per_step else None),
+                "graph_bytes_per_step": self.graph_bytes_per_step or None,
+            }
+        }
+
     def __str__(self) -> str:
         if not self.is_established:
             return f"{self.samples} samples in {self.steps} steps are too few to tell growth"

@@ -16,6 +16,7 @@ from typing import Any
 from ..._trouble import refuse_pickling, report, require, require_type
 from .. import in_run
 from ..host import process_heap
+from .allocation_lines import Line, traced_lines
 from .graph_bytes import kept_by_graphs
 from .holders import find_holders
 from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
@@ -28,7 +29,7 @@ _LOOKED_AT = 256
 # The sizes of so many are averaged.
 _WEIGHED = 32
 _FRAMES = 4
-_OUR_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep + "*"
+_OUR_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class ObjectLeaks:
@@ -65,7 +66,7 @@ class ObjectLeaks:
         self._begun_at: float | None = None
         self._not_before = 0.0
         self._started_tracing = False
-        self._first_lines: tracemalloc.Snapshot | None = None
+        self._first_lines: dict[Line, tuple[int, int]] | None = None
         self._lines_step = 0
         self._watched: list[tuple[str, weakref.ref[Any]]] = []
         self._on_cleanup: list[Callable[[], object]] = []
@@ -125,12 +126,12 @@ class ObjectLeaks:
             # Threads may look at the same time.
             time_share=self._sampling_secs / max(ended - self._made_at, self._sampling_secs, 1e-9),
         )
-        in_run.tell_facts("torch", self._facts_of(result)["torch"])
+        in_run.tell_facts("torch", result.facts()["torch"])
         return result
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the rules of advice take, under `torch`; None where no growth is established."""
-        return self._facts_of(self.report())
+        return self.report().facts()
 
     def watch(self, thing: Any, name: str) -> None:
         """Follows one object by a weak reference, which does not keep it alive."""
@@ -170,7 +171,7 @@ class ObjectLeaks:
         self._samples += 1
         # The first samples see a program that is still being built.
         if self._samples == 2 and tracemalloc.is_tracing() and self.trace_lines:
-            self._first_lines, self._lines_step = _snapshot(), self._steps
+            self._first_lines, self._lines_step = traced_lines(), self._steps
         ended = perf_counter()
         self._sampling_secs += ended - begun
         self._not_before = ended + (ended - begun) / self.time_share
@@ -209,24 +210,13 @@ class ObjectLeaks:
         if self._first_lines is None or not tracemalloc.is_tracing():
             return []
         steps = max(1, self._steps - self._lines_step)
-        differences = _snapshot().compare_to(self._first_lines, "lineno")
+        grown = []
+        for (file, number), (size, count) in traced_lines().items():
+            size_before, count_before = self._first_lines.get((file, number), (0, 0))
+            grown.append(AllocationLine(f"{file}:{number}", (count - count_before) / steps, (size - size_before) / steps))
         # Largest first; what is a hundredth of that, or less than a byte a step, is noise.
-        least = max(steps, max((one.size_diff for one in differences), default=0) / 100)
-        grown = sorted((one for one in differences if one.size_diff >= least), key=lambda one: -one.size_diff)[: self.top_n]
-        return [
-            AllocationLine(f"{one.traceback[0].filename}:{one.traceback[0].lineno}", one.count_diff / steps, one.size_diff / steps)
-            for one in grown
-        ]
-
-    @staticmethod
-    def _facts_of(result: ObjectReport) -> dict[str, dict[str, Any]]:
-        return {
-            "torch": {
-                "retained_bytes_per_step": result.retained_bytes_per_step or None,
-                "graph_tensors_per_step": result.graph_tensors_per_step or (1.0 if result.graph_nodes_per_step else None),
-                "graph_bytes_per_step": result.graph_bytes_per_step or None,
-            }
-        }
+        least = max(1.0, max((one.bytes_per_step for one in grown), default=0.0) / 100)
+        return sorted((one for one in grown if one.bytes_per_step >= least), key=lambda one: -one.bytes_per_step)[: self.top_n]
 
 
 def _newest_of(kinds: set[Kind]) -> dict[Kind, list[Any]]:
@@ -266,10 +256,5 @@ def _line_of(thing: Any) -> str | None:
         # Python 3.11 does not find instances; what one holds was made beside it.
         own = [part for part in gc.get_referents(thing)[:8] if type(part) in (dict, list, bytes, bytearray, str)]
         trace = next(filter(None, map(tracemalloc.get_object_traceback, own)), None)
-    frames = [frame for frame in trace or () if not frame.filename.startswith(_OUR_FILES[:-1])]
+    frames = [frame for frame in trace or () if not frame.filename.startswith(_OUR_FILES)]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
-
-
-def _snapshot() -> tracemalloc.Snapshot:
-    ours = [tracemalloc.Filter(False, _OUR_FILES), tracemalloc.Filter(False, tracemalloc.__file__)]
-    return tracemalloc.take_snapshot().filter_traces(ours)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 from ..live_facts import buffer_facts, host_facts, known_facts, torch_facts
 
 if TYPE_CHECKING:
+    from ..objects.leaked_objects import ObjectReport
     from .optimization_system import MemoryOptimizationSystem
 
 
-def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
-    """Everything that was measured so far."""
+def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None) -> dict[str, Any]:
+    """Everything that was measured so far, with what accumulates where that was looked for."""
     config = system.config
     host = host_facts(system.monitor.profiler.read(), system.limit_bytes) | system.monitor.leak_detector.leak_facts()
     facts: dict[str, Any] = {"host": host, "torch": torch_facts()}
     if system.collector is not None:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}
-        facts["gc"]["full_collections_asked"] = asked_collections(system) - system.own_full_collections
-    if system.leaks is not None and system.steps:
-        facts["torch"] |= system.leaks.facts()["torch"]
+    if grown is not None:
+        facts["torch"] |= grown.facts()["torch"]
     if system.buffers is not None:
         facts["buffers"] = buffer_facts(system.buffers)
     if system.model_optimizations:
@@ -39,8 +39,3 @@ def facts_of_system(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "buffer_limit_bytes": config.buffer_bytes,
     }
     return known_facts(facts)
-
-
-def asked_collections(system: MemoryOptimizationSystem) -> int:
-    """Full collections that somebody asked Python for."""
-    return 0 if system.collector is None else int(system.collector.stats()["full_asked"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ... import _native
@@ -19,7 +22,7 @@ from ..in_run import newest_step, tell_facts, tell_metrics
 from ..live_facts import recommendations
 from ..objects.allocation_lines import AllocationLines
 from ..objects.object_leaks import ObjectLeaks
-from .facts import asked_collections, facts_of_system
+from .facts import facts_of_system
 from .step_rate import StepRate
 
 if TYPE_CHECKING:
@@ -72,8 +75,8 @@ class MemoryOptimizationSystem:
         self._begun_at = self._ended_at = 0.0
         self.steps = self.samples = 0
         self.rate = StepRate()
-        self.own_full_collections = 0
-        self._steps_collector = False
+        self._steps_collector = self._is_aside = False
+        self._step_thread = 0
         self.monitor.add_alert_callback(self._on_alert)
 
     __reduce__ = refuse_pickling
@@ -109,9 +112,10 @@ class MemoryOptimizationSystem:
             self._housekeeping.end()
             self.log_buffers()
         self.monitor.stop_monitoring()
-        for subject, values in self.facts().items():
-            if subject != "thresholds":
-                tell_facts(subject, values)
+        with self._aside():
+            for subject, values in self.facts().items():
+                if subject != "thresholds":
+                    tell_facts(subject, values)
         if self.collector is not None and self._owns_collector:
             self.collector.stop()
         if self.leaks is not None:
@@ -141,6 +145,7 @@ class MemoryOptimizationSystem:
         """Once per training step, after `optimizer.step()`: garbage is collected here, objects that stay are counted, throughput is measured."""
         samples = whole_number(samples, "samples", least=0)
         self.rate.add(samples)
+        self._step_thread = threading.get_ident()
         self.steps += 1
         self.samples += samples
         if self.collector is not None and self._steps_collector:
@@ -221,14 +226,13 @@ class MemoryOptimizationSystem:
 
     def status(self) -> dict[str, Any]:
         """The monitor's report. It counts objects, which takes a full collection: none that the program asked for."""
-        before = asked_collections(self)
-        status = self.monitor.get_status_report()
-        self.own_full_collections += asked_collections(self) - before
-        return status
+        with self._aside():
+            return self.monitor.get_status_report()
 
     def facts(self) -> dict[str, Any]:
         """What is known of the program, by subject, as the rules of advice take it."""
-        return facts_of_system(self)
+        with self._aside():
+            return facts_of_system(self, None if self.leaks is None or not self.steps else self.leaks.report())
 
     def generate_optimization_recommendations(self) -> list[dict[str, Any]]:
         """What the rules of advice recommend on live facts, best first: `rule`, `text`, `change`, `evidence`, `saving`, `confidence`, `source`."""
@@ -238,7 +242,8 @@ class MemoryOptimizationSystem:
         """Memory now, its trend and alerts, buffers, garbage collection, the model, what was done and measured, and what is recommended."""
         from .report import report_of
 
-        return report_of(self)
+        with self._aside():
+            return report_of(self)
 
     def export_optimization_report(self, filepath: str | os.PathLike[str]) -> dict[str, Any]:
         """The report as a file, JSON or Markdown by its name (`.json`, `.md`), whole or not at all."""
@@ -260,6 +265,21 @@ class MemoryOptimizationSystem:
     def seconds(self) -> float:
         """How long it has watched."""
         return (self._ended_at or time.perf_counter()) - self._begun_at if self._begun_at else 0.0
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Within it the loop stands still: the time of reports is no time of steps. One within another counts once; on another thread than that of the steps the loop goes on."""
+        if self._is_aside:
+            yield
+            return
+        self._is_aside, begun = True, time.perf_counter()
+        try:
+            with contextlib.nullcontext() if self.collector is None else self.collector.aside():
+                yield
+        finally:
+            self._is_aside = False
+            if self._step_thread in (0, threading.get_ident()):
+                self.rate.leave_out(time.perf_counter() - begun)
 
     def _on_alert(self, alert: dict[str, Any]) -> None:
         self.alerts.append(alert)

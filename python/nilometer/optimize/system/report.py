@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _native
 from ..host import process_heap
-from ..objects.leaked_objects import nothing_counted
+from ..live_facts import recommendations
+from ..objects.leaked_objects import ObjectReport, nothing_counted
 from ..report_files import bullet_points, is_applied, table
+from .facts import facts_of_system
 
 if TYPE_CHECKING:
     from .optimization_system import MemoryOptimizationSystem
@@ -21,6 +23,8 @@ _MIB = 1 << 20
 def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
     """Everything that is known now."""
     status = system.status()
+    # Once: looking for what accumulates takes a walk over all objects.
+    grown = None if system.leaks is None else system.leaks.report()
     usage = _usage(system, status)
     trends = {device: one["statistics"]["trend"] for device, one in status["devices"].items()}
     latest = system.model_optimizations[-1].as_dict() if system.model_optimizations else None
@@ -34,14 +38,14 @@ def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "alert_history": list(system.alerts),
         "oom_risk": status["oom"],
         "memory_leaks": status["leaks"],
-        "object_leaks": _object_leaks(system, status),
+        "object_leaks": _object_leaks(grown, status),
         "top_allocations": system.lines.top(),
         "buffers": None if system.buffers is None else _buffers(system.buffers.stats()),
         "gc": _collector(system),
         "model": None if latest is None else latest["model"],
         "training": _training(system, latest),
         "optimizations": _optimizations(system),
-        "recommendations": system.generate_optimization_recommendations(),
+        "recommendations": recommendations(facts_of_system(system, grown if system.steps else None)),
         "config": system.config.to_dict(),
     }
 
@@ -87,12 +91,11 @@ def _system_memory() -> dict[str, Any] | None:
     return {"total_mb": _mb(total), "available_mb": _mb(available), "memory_percent": 1 - available / total}
 
 
-def _object_leaks(system: MemoryOptimizationSystem, status: dict[str, Any]) -> dict[str, Any]:
+def _object_leaks(grown: ObjectReport | None, status: dict[str, Any]) -> dict[str, Any]:
     """The same keys also where nothing is counted."""
-    grown = nothing_counted() if system.leaks is None else system.leaks.report()
-    text = "objects are not counted" if system.leaks is None else str(grown)
+    text = "objects are not counted" if grown is None else str(grown)
     found: dict[str, Any] = {"growth_by_type": status["python_objects"], "counted": status["python_objects_counted"]}
-    return found | dataclasses.asdict(grown) | {"text": text}
+    return found | dataclasses.asdict(nothing_counted() if grown is None else grown) | {"text": text}
 
 
 def _buffers(statistics: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def _collector(system: MemoryOptimizationSystem) -> dict[str, Any] | None:
     if system.collector is None:
         return None
     statistics = system.collector.stats()
-    seconds = system.seconds
+    seconds = system.collector.facts()["gc"]["wall_seconds"]
     statistics["collections_per_minute"] = 60 * statistics["pause_count"] / seconds if seconds else None
     return statistics
 

@@ -28,6 +28,12 @@ class StepRate:
         self._steps += 1
         self._samples += samples
 
+    def leave_out(self, seconds: float) -> None:
+        """What took so long since the last step is no part of the next one."""
+        if self._first_at:
+            self._first_at += seconds
+            self._last_at += seconds
+
     @property
     def _seconds(self) -> float:
         return self._last_at - self._first_at

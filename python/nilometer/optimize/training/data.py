@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,6 +70,8 @@ def loader_facts(loader: DataLoader[Any], batch_bytes: int) -> dict[str, Any]:
     """For the rules of advice: what waits in the loader. `inspect_loader` measures its workers too."""
     return {
         "workers": loader.num_workers,
+        "cpus": len(os.sched_getaffinity(0)),
+        "persistent_workers": loader.persistent_workers,
         "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
         "batch_bytes": batch_bytes or None,
         "pin_memory": loader.pin_memory,

@@ -18,7 +18,7 @@ from ..host import process_heap
 from ..in_run import newest_step, tell_metrics
 from ..model.optimization import optimization_row
 from ..model.steps import StepOutcome
-from ..report_files import bullet_points, is_applied, table
+from ..report_files import as_text, bullet_points, is_applied, table
 
 _GIB = 1 << 30
 _OUR_FILES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -137,20 +137,28 @@ def as_markdown(report: dict[str, Any]) -> str:
     """The report of `TrainingMemoryOptimizer` for people."""
     lines = ["# Training memory report", ""]
     for number, one in enumerate(report["trainings"], 1):
+        failure = one["failure"]
+        lines.append(f"## Training {number}")
+        if failure:
+            lines += [f"Failed: {as_text(failure['type'])}: {as_text(failure['message'])} (at {as_text(str(failure['where']))})", ""]
         lines += [
-            f"## Training {number}",
-            f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s ({one['samples_per_second'] or 0:.1f} samples/s) on {one['device']}; "
-            f"micro-batches of {', '.join(map(str, one['batch_sizes']))} for batches of {one['effective_batch_size']}; "
-            f"{one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered",
+            _progress(one),
             "",
             f"Memory: {one['final_memory_usage']:.3f} GiB at the end, {one['peak_memory_usage']:.3f} GiB at the peak ({one['memory_measured']})",
             "",
         ]
         rows = [[row["name"], is_applied(row), row["saved_mb"], row["reason"]] for row in one["optimizations"]]
         lines += [table(["what", "applied", "saved MiB (measured)", "why"], rows), ""] if rows else []
-        lines += [table(["epoch", "loss"], [[epoch, f"{loss:.6g}"] for epoch, loss in enumerate(one["epoch_losses"], 1)]), ""]
-        failure = one["failure"]
-        if failure:
-            lines += [f"Failed: {failure['type']}: {failure['message']} (at {failure['where']})", ""]
+        losses = [[epoch, f"{loss:.6g}"] for epoch, loss in enumerate(one["epoch_losses"], 1)]
+        lines += [table(["epoch", "loss"], losses), ""] if losses else []
     lines += ["## Recommendations", "Savings here are expected, not measured.", "", *bullet_points(report["recommendations"]), ""]
     return "\n".join(lines)
+
+
+def _progress(one: dict[str, Any]) -> str:
+    """How far a training came; what a failed one did not come to is left out."""
+    if not one["steps"]:
+        return f"No step was finished on {one['device']}, for batches of {one['effective_batch_size']}"
+    rate = "" if one["samples_per_second"] is None else f" ({one['samples_per_second']:.1f} samples/s)"
+    sizes = f"micro-batches of {', '.join(map(str, one['batch_sizes']))} for batches of {one['effective_batch_size']}"
+    return f"{one['steps']} steps, {one['samples']} samples in {one['seconds']:.2f} s{rate} on {one['device']}; {sizes}; {one['oom_events']} out-of-memory errors, {one['oom_recoveries']} recovered"
