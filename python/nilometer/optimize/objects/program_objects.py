@@ -55,8 +55,8 @@ def look_at_program(step: int) -> ObjectSample:
     # What is frozen is met all the same.
     sample = ObjectSample(step, frozen=0)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    functions = []
-    bases: dict[type, type | None] = {}
+    functions: list[Any] = []
+    bases: dict[type, Any] = {}
     for thing in program_objects():
         kind = type(thing)
         if kind not in bases:
