@@ -48,6 +48,24 @@ def test_losses_that_keep_their_graph(leaks, model):
     assert leaks.facts()["torch"]["graph_tensors_per_step"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("entry", [lambda loss: loss, lambda loss: {"loss": loss, "size": 8}, lambda loss: (8, loss)], ids=["tensor", "dict", "tuple"])
+def test_losses_are_found_before_all_objects_were_counted(leaks, model, entry):
+    """A short training beside large libraries has no time for counts."""
+    leaks._counting.part = 0.0
+    report = train(model, leaks, lambda loss: HISTORY.append(entry(loss)))
+    assert report.counts == 0 and report.growing[0].has_graph and "HISTORY" in report.growing[0].holder
+    assert report.growing[0].count_per_step == report.graph_tensors_per_step == pytest.approx(1.0)
+    assert report.retained_bytes_per_step == pytest.approx(4.0)
+    assert "detach-losses" in {one["rule"] for one in recommendations(leaks.facts())}
+
+
+def test_tensors_in_two_lists_are_counted_once(leaks, model):
+    leaks._counting.part = 0.0
+    others = []
+    report = train(model, leaks, lambda loss: (HISTORY.append(loss), others.append(loss)))
+    assert report.graph_tensors_per_step == pytest.approx(1.0)
+
+
 def test_what_a_graph_keeps_is_measured_until_a_backward_pass_gives_it_back(leaks, model):
     def evaluate(loss):
         HISTORY.append(loss)

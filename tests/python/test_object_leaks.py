@@ -14,6 +14,7 @@ from conftest import ROOT
 
 import nilometer
 from nilometer.optimize import GarbageCollector, ObjectLeaks
+from nilometer.optimize.objects import object_leaks
 
 KEPT_BY_MODULE = []
 
@@ -218,13 +219,121 @@ def test_cleanup_calls_what_was_registered_and_nothing_else(leaks, monkeypatch):
         leaks.on_cleanup(3)
 
 
-def test_samples_are_further_apart_where_they_take_long():
-    leaks = ObjectLeaks(every_steps=1)
-    for _ in range(200):
+class Clock:
+    """Time that passes only where it is said to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def taking(self, function, seconds):
+        def timed(*arguments):
+            self.now += seconds
+            return function(*arguments)
+
+        return timed
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Looks at the program take 2 ms, counts of all objects 250 ms, as beside torch and transformers."""
+    made = Clock()
+    monkeypatch.setattr(object_leaks, "perf_counter", made)
+    # Before the first count, by the blocks that Python has allocated.
+    monkeypatch.setattr(object_leaks, "_COUNT_SECS_PER_BLOCK", 0.3 / sys.getallocatedblocks())
+    monkeypatch.setattr(object_leaks, "look_at_program", made.taking(object_leaks.look_at_program, 0.002))
+    monkeypatch.setattr(object_leaks, "take_sample", made.taking(object_leaks.take_sample, 0.25))
+    return made
+
+
+@pytest.mark.parametrize("make", [bytearray, bytes, dict, Record], ids=lambda make: make.__name__)
+def test_a_list_that_grows_at_every_step_is_found_within_a_hundred_steps(clock, make):
+    leaks, kept = ObjectLeaks(), []
+    for _ in range(100):
+        kept.append(make())
+        clock.now += 0.01
         leaks.step()
     report = leaks.report()
-    # Each takes milliseconds, and the next waits a hundred times as long; these steps take nothing.
-    assert 1 <= report.samples < 50 and report.seconds > 0
+    [found] = named(report, "list entries")
+    assert found.holder.endswith("within_a_hundred_steps(): kept (list)") and found.entry_type == make.__name__
+    assert found.count_per_step == pytest.approx(1.0)
+    assert report.counts == 0 and not report.is_counted, "all objects were not counted in that time"
+
+
+def test_containers_that_the_collector_does_not_list_are_found(leaks):
+    frozen, numbers = [], {}
+    gc.collect()
+    gc.freeze()
+    try:
+
+        def work(step):
+            frozen.append(bytes(100))
+            numbers[step] = 0.5
+
+        report = train(leaks, work)
+    finally:
+        gc.unfreeze()
+    assert not gc.is_tracked(numbers)
+    assert any(one.holder.endswith("frozen (list)") for one in named(report, "list entries"))
+    assert any(one.holder.endswith("numbers (dict)") for one in named(report, "dict entries"))
+
+
+def test_looking_keeps_to_its_share_of_the_loop_at_every_moment(clock):
+    leaks, begun = ObjectLeaks(), clock.now
+    while clock.now < begun + 300:
+        clock.now += 0.01
+        leaks.step()
+        seconds = clock.now - begun
+        spent = 0.002 * leaks._samples + 0.25 * leaks._counts
+        assert spent <= 0.05 * min(seconds, 20) + 0.01 * max(seconds - 20, 0)
+    assert leaks._samples >= 20 and leaks._counts >= 5, "and uses it"
+    clock.now += 50
+    before = leaks.report()
+    assert before.seconds == pytest.approx(0.002 * leaks._samples + 0.25 * leaks._counts)
+    assert before.time_share == pytest.approx(before.seconds / (clock.now - begun), rel=0.01)
+
+
+def test_a_report_takes_no_time_of_the_loop(clock, monkeypatch):
+    leaks, begun = ObjectLeaks(), clock.now
+    monkeypatch.setattr(object_leaks, "find_holders", clock.taking(object_leaks.find_holders, 7.0))
+    for _ in range(2000):
+        clock.now += 0.01
+        leaks.step()
+    loop = clock.now - begun
+    reports = [leaks.report() for _ in range(3)]
+    assert reports[0] == reports[2] and reports[0].seconds == reports[2].seconds
+    assert reports[2].time_share == pytest.approx(reports[2].seconds / loop, rel=1e-3)
+
+
+def test_too_few_samples_are_never_called_nothing(clock):
+    leaks = ObjectLeaks()
+    said = set()
+    for step in range(3000):
+        clock.now += 0.01
+        leaks.step()
+        if step % 50 == 0:
+            report = leaks.report()
+            said.add(re.sub(r"\d+", "N", str(report)))
+            assert ("nothing accumulates" in str(report)) == (report.samples > 4 and report.counts > 4)
+    assert said == {
+        "N samples in N steps are too few to tell growth",
+        "no container of the program grows in N steps; N counts of all objects are too few to tell more",
+    }
+
+
+def test_growth_that_was_seen_is_not_forgotten_by_a_cleanup(leaks):
+    train(leaks, lambda step: KEPT_BY_MODULE.append(bytes(100)))
+    leaks.cleanup()
+    assert named(leaks.report(), "list entries")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="locals() is a copy of its own from Python 3.13 on")
+def test_variables_that_the_program_took_by_locals_stay(leaks):
+    mine = locals()
+    train(leaks, lambda step: None)
+    assert mine["leaks"] is leaks
 
 
 def test_facts_are_those_that_the_rules_know(leaks):
@@ -275,5 +384,5 @@ def test_the_share_of_time_is_a_share_whoever_looks_and_when():
         leaks.step()
         assert 0 < leaks.report().time_share <= 1
     # As if several threads had looked for longer than there was time.
-    leaks._sampling_secs = 1e6
+    leaks._looking.spend(1e6)
     assert leaks.report().time_share == 1

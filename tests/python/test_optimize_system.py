@@ -289,6 +289,27 @@ def test_a_leak_is_in_alerts_and_recommendations(tmp_path, monkeypatch):
     run.finish(0)
 
 
+def test_steps_that_the_system_counts_end_the_time_of_loading():
+    """No run logs steps, and it is the first minute: what the system was told of tells training from loading, for all parts of the report alike."""
+    config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
+    kept = []
+    with MemoryOptimizationSystem(config) as optimizer:
+
+        def recommended():
+            kept.append(bytearray(b"x") * (256 << 10))
+            optimizer.step()
+            return [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "stop-the-leak"]
+
+        wait_until(lambda: recommended() and optimizer.steps > 120, "a leak that goes on", 120)
+        report = optimizer.get_comprehensive_report()
+        [said] = recommended()
+    assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
+    [alert] = [one for one in report["alerts"] if one["type"] == "memory_leak"]
+    assert alert["device"] == "host" and alert["mb_per_minute"] > 0
+    assert said["confidence"] == "high" and not any("may be loading" in reason for reason in said["evidence"])
+    assert optimizer.get_comprehensive_report()["memory_leaks"][0]["is_leak"], "after its end too"
+
+
 def test_the_report_of_objects_has_the_same_keys_whatever_is_switched_off():
     def report(**switches):
         with MemoryOptimizationSystem(MemoryOptimizationConfig(monitoring_interval=0.05, **switches)) as optimizer:

@@ -9,13 +9,13 @@ from typing import Any
 
 from .. import _native
 from .._trouble import require
-from ..run import current_step
 from .delivery import Delivery
 from .leak_report import LeakReport
 from .own_budget import OwnBudget
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, as_percent
 from .readings import HOST, DeviceReading
 from .sampler import Sampler
+from .training_steps import newest_step
 from .watcher import Watcher
 
 # Whoever is told of an alert of the second type is not told of one of the first.
@@ -68,7 +68,7 @@ class Alerts(Watcher):
             return [dict(alert) for alert in self._standing.values()]
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        found: list[tuple[str, int | str, dict[str, Any] | None]] = list(self._watch.look(readings, current_step()))
+        found: list[tuple[str, int | str, dict[str, Any] | None]] = list(self._watch.look(readings, newest_step()))
         if self._budget is not None:
             for reading in readings:
                 if reading.device == HOST:

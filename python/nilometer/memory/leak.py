@@ -9,12 +9,12 @@ from typing import Any
 
 from .. import _native
 from .._trouble import require, require_type
-from ..run import current_step
 from .delivery import Delivery
 from .leak_report import LeakReport
 from .object_counts import count_by_name
 from .readings import DeviceReading
 from .sampler import Sampler
+from .training_steps import newest_step
 from .watcher import Watcher
 
 _MB = 1 << 20
@@ -29,7 +29,7 @@ class LeakDetector(Watcher):
     Beyond the level at the start of monitoring lies every model that is loaded: without a baseline that somebody set, only a trend is a leak.
     While monitoring (and with every `check()`) it also follows the trend, as `nilo leak` does: a rise that lasts and gives nothing back is a leak
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
-    within `warm_up_secs` of the start or the baseline, and before fifty logged steps, it is called growth only.
+    within `warm_up_secs` of the start or the baseline, and before fifty steps (logged, or told to a `MemoryOptimizationSystem`), it is called growth only.
     `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond the baseline of each device,
     and once for a trend that three looks ten seconds apart have found, until it is over.
 
@@ -123,11 +123,11 @@ class LeakDetector(Watcher):
         self._own_sampler()
         readings = self.read()
         with self._lock:
-            found = self._watch.leak_of_program(readings, current_step())
+            found = self._watch.leak_of_program(readings, newest_step())
         return {} if found is None else {"leak_bytes_per_second": found[0], "leak_may_be_loading": found[1]}
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        found = self._watch.look(readings, current_step())
+        found = self._watch.look(readings, newest_step())
         by_device = {reading.device: reading for reading in readings}
         for device, sentence in found:
             reading = by_device.get(str(device))
@@ -151,7 +151,7 @@ class LeakDetector(Watcher):
             listen(report, str(report) if sentence is None else sentence)
 
     def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
-        growth = self._watch.growth(readings, current_step())
+        growth = self._watch.growth(readings, newest_step())
         return {str(device): said for device, said in growth}
 
     def _report(

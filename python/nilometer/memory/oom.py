@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 from .. import _native
 from .._trouble import require
-from ..run import current_step
 from .delivery import Delivery
 from .percent import OOM_PERCENT, as_percent
 from .prediction import OOMPrediction
 from .readings import DeviceReading
 from .sampler import Sampler
+from .training_steps import newest_step
 from .watcher import Watcher
 
 _log = logging.getLogger("nilometer.oom")
@@ -62,7 +62,7 @@ class OOMDetector(Watcher):
     def check(self) -> list[OOMPrediction]:
         """The risk of every device, now."""
         readings = self.read()
-        return [OOMPrediction.of(said) for said in self._watch.check(readings, current_step())]
+        return [OOMPrediction.of(said) for said in self._watch.check(readings, newest_step())]
 
     def add_alert_callback(self, callback: Callable[[OOMPrediction], object]) -> None:
         """Calls it with every warning from here on, as `warning_callback`, and at once with those that stand."""
@@ -76,7 +76,7 @@ class OOMDetector(Watcher):
             delivery.post(prediction)
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        for device, said in self._watch.look(readings, current_step()):
+        for device, said in self._watch.look(readings, newest_step()):
             if said is not None:
                 self._warn(device, OOMPrediction.of(said))
             else:

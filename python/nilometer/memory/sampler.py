@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from .. import _native
 from .._trouble import NilometerError
-from ..run import current_step
 from .readings import DeviceReading, gpu_readings, host_reading
+from .training_steps import newest_step
 
 if TYPE_CHECKING:
     from .watcher import Watcher
@@ -40,7 +40,7 @@ class Sampler:
 
     def read(self, *, host: bool, gpus: bool) -> list[DeviceReading]:
         """One look, now. Of the host every judge takes it in; GPUs are handed to them by whoever asks about GPUs."""
-        readings = [host_reading(self.monitor.read(current_step()))] if host else []
+        readings = [host_reading(self.monitor.read(newest_step()))] if host else []
         return readings + gpu_readings() if gpus else readings
 
     def add(self, watcher: Watcher) -> None:

@@ -66,8 +66,13 @@ class ObjectReport:
     """By `tracemalloc`, with `trace_lines`."""
     steps: int
     samples: int
+    """Looks at what the program holds."""
+    counts: int
+    """Counts of all objects, which take longer and are rarer."""
     is_established: bool
-    """Whether there were samples enough to tell growth that goes on."""
+    """Whether there were samples enough to tell a container that goes on growing."""
+    is_counted: bool
+    """Whether all objects were counted often enough to tell growth that no container of the program shows."""
     retained_bytes_per_step: float
     """Bytes of tensors that accumulate."""
     graph_tensors_per_step: float
@@ -76,9 +81,9 @@ class ObjectReport:
     graph_bytes_per_step: float | None
     """Bytes that these graphs keep for a backward pass, at least; retained tensors may be among them. None where they do not tell, as after a backward pass."""
     seconds: float = field(compare=False)
-    """What looking took, samples and reports."""
+    """What looking took within steps; a report's time is not the loop's."""
     time_share: float = field(compare=False)
-    """Of the time since it was made, the share that looking took: from 0 to 1."""
+    """The share of this in the loop's time, from its first step on: from 0 to 1."""
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the rules of advice take, under `torch`; None where no growth is established."""
@@ -91,19 +96,24 @@ class ObjectReport:
         }
 
     def __str__(self) -> str:
-        if not self.is_established:
-            return f"{self.samples} samples in {self.steps} steps are too few to tell growth"
         lines = [str(one) for one in self.growing] + [str(one) for one in self.lines]
         if self.graph_nodes_per_step and not any(one.has_graph for one in self.growing):
             lines.append(f"a graph grows by {self.graph_nodes_per_step:.3g} operations a step: add up loss.item() instead of loss")
         if self.graph_bytes_per_step:
             lines.append(f"graphs of tensors that are kept hold {_bytes(self.graph_bytes_per_step)} a step for a backward pass")
-        return "\n".join(lines or [f"nothing accumulates in {self.steps} steps"])
+        return "\n".join(lines or [self._nothing()])
+
+    def _nothing(self) -> str:
+        if not self.is_established:
+            return f"{self.samples} samples in {self.steps} steps are too few to tell growth"
+        if not self.is_counted:
+            return f"no container of the program grows in {self.steps} steps; {self.counts} counts of all objects are too few to tell more"
+        return f"nothing accumulates in {self.steps} steps"
 
 
 def nothing_counted() -> ObjectReport:
     """The report where objects are not counted: the same fields."""
-    return ObjectReport([], [], 0, 0, False, 0.0, 0.0, 0.0, None, 0.0, 0.0)
+    return ObjectReport([], [], 0, 0, 0, False, False, 0.0, 0.0, 0.0, None, 0.0, 0.0)
 
 
 def object_bytes(thing: Any) -> float:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import gc
-import os
 import sys
 import tracemalloc
 import weakref
@@ -20,28 +17,37 @@ from .allocation_lines import Line, traced_lines
 from .graph_bytes import kept_by_graphs
 from .holders import find_holders
 from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
-from .object_samples import INCREMENTS, GrowthJudge, Kind, take_sample, tensor_kind
+from .newest_objects import add_tensors_of_containers, line_of, newest_of
+from .object_samples import GrowthJudge, Kind, take_sample
+from .program_objects import look_at_program, newest_entries
+from .time_ration import TimeRation
 
-# Samples take at most this share of the time.
+# Samples take at most this share of the time, after the first seconds; of that, looks at the program take a part and counts of all objects the rest.
 _TIME_SHARE = 0.01
-# Objects of a growing kind whose sizes and holders are looked at.
-_LOOKED_AT = 256
+_LOOKS_PART = 0.25
+# What the first of each may take, before one was measured: a look, and a count by the blocks that Python has allocated.
+_FIRST_LOOK_SECS = 0.005
+_COUNT_SECS_PER_BLOCK = 2e-7
+# Snapshots of allocated lines, by the memory of the tracer.
+_LINES_SECS_PER_BYTE = 1e-8
+# Until growth can be told, looks are so many steps apart, where `every_steps` is more.
+_EARLY_STEPS = 10
 # The sizes of so many are averaged.
 _WEIGHED = 32
 _FRAMES = 4
-_OUR_FILES = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class ObjectLeaks:
-    """Follows, every `every_steps` steps, how many objects of each type, tensors of each shape and entries of long lists there are.
+    """Follows what accumulates: the program's lists, dictionaries and sets by their lengths, all objects by type, all tensors by shape.
 
+    A look at what the program's variables lead to takes milliseconds, and is taken every `every_steps` steps (every ten to begin with).
+    All objects are counted where the time allows it: both together take at most five percent of the first 20 seconds of the loop and one percent after that.
     Growth is reported once it goes on over several samples without slowing down; a cache that fills and stops is not.
-    Samples take at most one percent of the time: where one takes long, they are further apart.
     `trace_lines` also finds the lines that allocate (`tracemalloc`, which makes Python noticeably slower): from the first step to `stop()`.
     Objects are looked at, never changed; frozen ones (`gc.freeze`) are not counted.
 
     >>> leaks, losses = ObjectLeaks(every_steps=1), []
-    >>> leaks.time_share = 1.0
+    >>> leaks.time_share = float("inf")  # of the time that passes, all
     >>> for step in range(200):
     ...     losses.append({"loss": [step]})
     ...     leaks.step()
@@ -59,12 +65,13 @@ class ObjectLeaks:
         self.trace_lines = trace_lines
         self.every_steps = every_steps
         self.time_share = _TIME_SHARE
-        self._judge = GrowthJudge()
-        self._steps = self._samples = 0
-        self._sampling_secs = 0.0
-        self._made_at = perf_counter()
+        self._of_program = GrowthJudge()
+        self._of_all = GrowthJudge()
+        self._steps = self._samples = self._counts = 0
+        self._looking = TimeRation(_LOOKS_PART, _FIRST_LOOK_SECS)
+        self._counting = TimeRation(1 - _LOOKS_PART, 0.0)
+        self._report_secs = 0.0
         self._begun_at: float | None = None
-        self._not_before = 0.0
         self._started_tracing = False
         self._first_lines: dict[Line, tuple[int, int]] | None = None
         self._lines_step = 0
@@ -78,8 +85,10 @@ class ObjectLeaks:
         self._steps += 1
         if self._begun_at is None:
             self._begun_at = perf_counter()
+            self._counting.expected_secs = _COUNT_SECS_PER_BLOCK * sys.getallocatedblocks()
             self._begin_tracing()
-        if self._steps % self.every_steps == 0 and perf_counter() >= self._not_before:
+        every = self.every_steps if self._of_program.is_established else min(self.every_steps, _EARLY_STEPS)
+        if self._steps % every == 0:
             self._sample()
 
     def stop(self) -> None:
@@ -98,18 +107,20 @@ class ObjectLeaks:
     def report(self) -> ObjectReport:
         """What accumulates, the most first. Looks for holders, which takes a walk over the objects; facts go into the current run."""
         begun = perf_counter()
-        growing = self._judge.growing()
-        nodes = growing.pop(("nodes",), (0.0, 0.0))[0]
-        graph_tensors = growing.pop(("graph",), (0.0, 0.0))[0]
-        newest = _newest_of(set(growing))
+        growing = self._of_all.growing()
+        nodes, graph_tensors = (growing.pop((name,), (0.0, 0.0))[0] for name in ("nodes", "graph"))
+        growing |= self._of_program.growing()
+        nodes = max(nodes, growing.pop(("nodes",), (0.0, 0.0))[0])
+        newest = newest_of(set(growing))
+        add_tensors_of_containers(growing, newest)
         holders = find_holders(list(newest.values()))
         found = [self._described(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()]
         # Tensors of several kinds may be parts of one graph, which counts once: by the kind that keeps the most.
         kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1]}
         graph_bytes = max((size * growing[kind][0] for kind, size in kept.items() if size is not None), default=None)
         newest.clear()
-        ended = perf_counter()
-        self._sampling_secs += ended - begun
+        spent = self._looking.spent_secs + self._counting.spent_secs
+        loop_secs = 0.0 if self._begun_at is None else begun - self._begun_at - self._report_secs
         found.sort(key=lambda one: (one.has_graph, one.bytes_per_step, one.count_per_step), reverse=True)
         tensors = [one for one in found if one.is_tensor]
         result = ObjectReport(
@@ -117,15 +128,18 @@ class ObjectLeaks:
             lines=self._growing_lines(),
             steps=self._steps,
             samples=self._samples,
-            is_established=self._samples > INCREMENTS,
+            counts=self._counts,
+            is_established=self._of_program.is_established,
+            is_counted=self._of_all.is_established,
             retained_bytes_per_step=sum(one.bytes_per_step for one in tensors),
-            graph_tensors_per_step=graph_tensors,
+            graph_tensors_per_step=graph_tensors or sum((one.count_per_step for one in tensors if one.has_graph), 0.0),
             graph_nodes_per_step=nodes,
             graph_bytes_per_step=graph_bytes,
-            seconds=self._sampling_secs,
+            seconds=spent,
             # Threads may look at the same time.
-            time_share=self._sampling_secs / max(ended - self._made_at, self._sampling_secs, 1e-9),
+            time_share=spent / max(loop_secs, spent, 1e-9),
         )
+        self._report_secs += perf_counter() - begun
         in_run.tell_facts("torch", result.facts()["torch"])
         return result
 
@@ -151,7 +165,7 @@ class ObjectLeaks:
         self._on_cleanup.append(function)
 
     def cleanup(self) -> dict[str, int]:
-        """Calls what was registered by `on_cleanup`, and drops what this object keeps itself. Nobody else's objects are touched."""
+        """Calls what was registered by `on_cleanup`, and forgets watched objects that are gone. Nobody else's objects are touched."""
         before = process_heap.rss_bytes()
         called = 0
         for function in list(self._on_cleanup):
@@ -161,20 +175,29 @@ class ObjectLeaks:
             except Exception as error:
                 report(f"cleanup: {getattr(function, '__qualname__', function)!s} failed: {error!r}")
         self._watched = [(name, reference) for name, reference in self._watched if reference() is not None]
-        self._judge = GrowthJudge()
-        self._first_lines = None
         return {"called": called, "freed_bytes": max(0, before - process_heap.rss_bytes())}
 
     def _sample(self) -> None:
         begun = perf_counter()
-        self._judge.add(take_sample(self._steps))
-        self._samples += 1
+        elapsed = begun - (self._begun_at or begun) - self._report_secs
+        if self._looking.allows(elapsed, self.time_share):
+            self._of_program.add(look_at_program(self._steps))
+            self._samples += 1
+            ended = perf_counter()
+            self._looking.spend(ended - begun)
+            begun = ended
+        if self._counting.allows(elapsed, self.time_share):
+            self._of_all.add(take_sample(self._steps), self._of_program.places())
+            self._counts += 1
+            ended = perf_counter()
+            self._counting.spend(ended - begun)
+            begun = ended
         # The first samples see a program that is still being built.
-        if self._samples == 2 and tracemalloc.is_tracing() and self.trace_lines:
-            self._first_lines, self._lines_step = traced_lines(), self._steps
-        ended = perf_counter()
-        self._sampling_secs += ended - begun
-        self._not_before = ended + (ended - begun) / self.time_share
+        if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
+            expected = _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()
+            if self._counting.allows(elapsed, self.time_share, expected_secs=expected):
+                self._first_lines, self._lines_step = traced_lines(), self._steps
+                self._counting.spend(perf_counter() - begun, is_usual=False)
 
     def _begin_tracing(self) -> None:
         if self.trace_lines and not tracemalloc.is_tracing():
@@ -188,7 +211,7 @@ class ObjectLeaks:
         path, holder = next(place for place in places if place[1] == usual[0][0]) if usual else (None, None)
         if kind[0] == "container":
             container = newest[0] if newest else []
-            entry, name = _newest_entry(container), type(container).__name__
+            entry, name = next(iter(newest_entries(container, 1)), None), type(container).__name__
             return GrowingKind(
                 name=f"{name} entries",
                 count_per_step=count,
@@ -203,7 +226,7 @@ class ObjectLeaks:
         # Where holders are known, those without one are temporary, or ours.
         held = [one for one in newest if id(one) in holders] or newest
         sizes = [object_bytes(one) for one in held[-_WEIGHED:]]
-        line = next(filter(None, map(_line_of, reversed(held))), None) if tracemalloc.is_tracing() else None
+        line = next(filter(None, map(line_of, reversed(held))), None) if tracemalloc.is_tracing() else None
         return GrowingKind(name, count, count * sum(sizes) / max(1, len(sizes)), holder, line=line)
 
     def _growing_lines(self) -> list[AllocationLine]:
@@ -217,44 +240,3 @@ class ObjectLeaks:
         # Largest first; what is a hundredth of that, or less than a byte a step, is noise.
         least = max(1.0, max((one.bytes_per_step for one in grown), default=0.0) / 100)
         return sorted((one for one in grown if one.bytes_per_step >= least), key=lambda one: -one.bytes_per_step)[: self.top_n]
-
-
-def _newest_of(kinds: set[Kind]) -> dict[Kind, list[Any]]:
-    """The newest objects of each kind. The collector's lists are in the order of age but for what a collection moved within them, so many are taken."""
-    types = {(kind[1], kind[2]) for kind in kinds if kind[0] == "type"}
-    containers = {int(kind[1]): kind for kind in kinds if kind[0] == "container"}
-    has_tensors = any(kind[0] == "tensor" for kind in kinds)
-    torch = sys.modules.get("torch")
-    newest: dict[Kind, collections.deque[Any]] = {}
-    for generation in (2, 1, 0):
-        for thing in gc.get_objects(generation=generation):
-            kind = type(thing)
-            if (kind.__module__, kind.__qualname__) in types:
-                newest.setdefault(("type", kind.__module__, kind.__qualname__), collections.deque(maxlen=_LOOKED_AT)).append(thing)
-            if id(thing) in containers:
-                newest.setdefault(containers[id(thing)], collections.deque(maxlen=1)).append(thing)
-            if has_tensors and torch is not None and torch.Tensor in kind.__mro__:
-                with contextlib.suppress(NotImplementedError, RuntimeError, ReferenceError):
-                    named = tensor_kind(thing)
-                    if named in kinds:
-                        newest.setdefault(named, collections.deque(maxlen=_LOOKED_AT)).append(thing)
-    return {kind: list(objects) for kind, objects in newest.items()}
-
-
-def _newest_entry(container: Any) -> Any:
-    try:
-        if isinstance(container, dict):
-            return container[next(reversed(container))]
-        return container[-1] if isinstance(container, (list, collections.deque)) else next(iter(container))
-    except (StopIteration, IndexError, KeyError, RuntimeError):
-        return None  # emptied meanwhile
-
-
-def _line_of(thing: Any) -> str | None:
-    trace = tracemalloc.get_object_traceback(thing)
-    if trace is None:
-        # Python 3.11 does not find instances; what one holds was made beside it.
-        own = [part for part in gc.get_referents(thing)[:8] if type(part) in (dict, list, bytes, bytearray, str)]
-        trace = next(filter(None, map(tracemalloc.get_object_traceback, own)), None)
-    frames = [frame for frame in trace or () if not frame.filename.startswith(_OUR_FILES)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None

@@ -6,6 +6,7 @@ import collections
 import gc
 import sys
 from array import array
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +86,7 @@ def _add_tensors(sample: ObjectSample, tensors: list[Any]) -> None:
     sample.counts[("graph",)] = len(graph)
     # Losses, and the newest: torch makes a Python object for each node that is asked for, which lives as long as the node.
     losses = [one for one in graph if one.numel() == 1][-_GRAPHS:]
-    sample.counts[("nodes",)] = _count_nodes([one.grad_fn for one in losses])
+    sample.counts[("nodes",)] = count_nodes([one.grad_fn for one in losses], _MOST_NODES)
 
 
 def tensor_kind(tensor: Any) -> Kind:
@@ -94,11 +95,11 @@ def tensor_kind(tensor: Any) -> Kind:
     return ("tensor", shape, str(tensor.dtype).removeprefix("torch."), str(tensor.device), "" if tensor.is_leaf else "graph")
 
 
-def _count_nodes(functions: list[Any]) -> int:
+def count_nodes(functions: list[Any], most: int) -> int:
     """Nodes of all graphs together, up to a limit."""
     seen = set(functions)
     waiting = list(functions)
-    while waiting and len(seen) < _MOST_NODES:
+    while waiting and len(seen) < most:
         for function, _ in waiting.pop().next_functions:
             if function is not None and function not in seen:
                 seen.add(function)
@@ -118,13 +119,34 @@ class GrowthJudge:
         self._steps = array("q")
         self._more: dict[Kind, array[int]] = {}
         self._more_bytes: dict[Kind, array[int]] = {}
+        self._compared = 0
 
-    def add(self, sample: ObjectSample) -> None:
+    @property
+    def comparisons(self) -> int:
+        """How often a sample was compared with the one before it."""
+        return self._compared
+
+    @property
+    def is_established(self) -> bool:
+        """Whether there were enough to tell growth that goes on."""
+        return self._compared >= INCREMENTS
+
+    def places(self) -> set[int]:
+        """Where that lies which it keeps: not the program's."""
+        before = self._before
+        kept = () if before is None else (before.counts, before.sizes, before.containers)
+        return {id(one) for one in (self._more, self._more_bytes, *kept)}
+
+    def add(self, sample: ObjectSample, ours: Set[int] = frozenset()) -> None:
+        """The newest sample. `ours` is where containers lie that are not the program's."""
+        ours = self.places() | ours
         before, self._before = self._before, sample
         if before is None or before.frozen != sample.frozen or sample.step <= before.step:
             return
         self._steps.append(sample.step - before.step)
-        grown = self._grown_containers(before, sample)
+        self._compared += 1
+        # Others are forgotten: growth that goes on has no gaps, and addresses are used again.
+        grown = [place for place, length in sample.containers.items() if length > before.containers.get(place, length) and place not in ours]
         old = {("container", str(place)): before.containers[place] for place in grown}
         new = {("container", str(place)): sample.containers[place] for place in grown}
         _append(self._more, before.counts | old, sample.counts | new, len(self._steps))
@@ -132,11 +154,6 @@ class GrowthJudge:
         if len(self._steps) > _WINDOW:
             for increments in (self._steps, *self._more.values(), *self._more_bytes.values()):
                 del increments[0]
-
-    def _grown_containers(self, before: ObjectSample, sample: ObjectSample) -> list[int]:
-        """Those that are longer than before, ours left out. All others are forgotten: growth that goes on has no gaps, and addresses are used again."""
-        ours = {id(self._more), id(self._more_bytes), id(before.counts), id(before.sizes), id(before.containers)}
-        return [place for place, length in sample.containers.items() if length > before.containers.get(place, length) and place not in ours]
 
     def growing(self) -> dict[Kind, tuple[float, float]]:
         """Kinds whose growth goes on, with objects and bytes a step.

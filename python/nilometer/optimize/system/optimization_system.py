@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _native
 from ..._trouble import refuse_pickling, require_type, whole_number
 from ...memory import MemoryDebugger
+from ...memory.training_steps import count_step
 from ..config import MemoryOptimizationConfig
 from ..host import process_heap
 from ..host.cleanup import Action, clean_up, empty_gpu_cache
@@ -147,6 +148,7 @@ class MemoryOptimizationSystem:
         self.rate.add(samples)
         self._step_thread = threading.get_ident()
         self.steps += 1
+        count_step()
         self.samples += samples
         if self.collector is not None and self._steps_collector:
             self.collector.step()

@@ -34,7 +34,7 @@ def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "current_memory_usage": usage,
         "memory_trend": trends.get("host"),
         "trends": trends,
-        "alerts": system.monitor.active_alerts(),
+        "alerts": _alerts(system, status["leaks"]),
         "alert_history": list(system.alerts),
         "oom_risk": status["oom"],
         "memory_leaks": status["leaks"],
@@ -48,6 +48,21 @@ def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "recommendations": recommendations(facts_of_system(system, grown if system.steps else None)),
         "config": system.config.to_dict(),
     }
+
+
+def _alerts(system: MemoryOptimizationSystem, leaks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that stand, and each leak that this report finds: a callback is told of it only once several looks have found it."""
+    standing = system.monitor.active_alerts()
+    told = {str(alert["device"]) for alert in standing if alert["type"] == "memory_leak"}
+    moment = datetime.datetime.now().isoformat(timespec="seconds")
+    for leak in leaks:
+        if leak["is_leak"] and leak["device"] not in told:
+            figures = {name: leak[name] for name in ("kind", "growth_mb", "mb_per_minute")}
+            rate = "" if leak["mb_per_minute"] is None else f"; leaks {leak['mb_per_minute']:.1f} MiB/min, for {leak['lasted_secs']:.0f} s so far"
+            message = f"{leak['device']}: {leak['growth_mb']:+.1f} MiB beyond its baseline{rate}"
+            device = int(leak["device"]) if leak["device"].isdigit() else leak["device"]
+            standing.append({"type": "memory_leak", "device": device, "timestamp": moment, "message": message, **figures})
+    return standing
 
 
 def _usage(system: MemoryOptimizationSystem, status: dict[str, Any]) -> dict[str, Any]:
