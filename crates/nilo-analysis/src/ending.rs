@@ -161,7 +161,8 @@ fn find_oom(recording: &Recording, aftermath: &EndingEvidence) -> Option<OomKill
     if are_others {
         certainty?;
     }
-    if certainty.is_none() && killed && host_kills(recording) > 0 {
+    // A kill is counted in the victim's own cgroup, whoever ran out: where that is read, the machine's count is of others.
+    if certainty.is_none() && killed && cgroups.is_empty() && host_kills_at_the_end(recording) > 0 {
         evidence
             .push("the machine's OOM-kill counter rose while the command was killed".to_owned());
         certainty = Some(Certainty::Likely);
@@ -290,11 +291,22 @@ fn logged_place(aftermath: &EndingEvidence, pid: u32) -> Option<LoggedPlace<'_>>
     })
 }
 
-fn host_kills(recording: &Recording) -> u64 {
-    recording
-        .table(&Subject::Host)
-        .and_then(|table| crate::rate::growth(table.series("oom_kills")?))
-        .map_or(0, |kills| kills as u64)
+/// OOM kills on this machine around the end of the recording.
+fn host_kills_at_the_end(recording: &Recording) -> u64 {
+    let table = recording.table(&Subject::Host);
+    let Some(counter) = table.and_then(|table| table.series("oom_kills")) else {
+        return 0;
+    };
+    let before_the_end = recording
+        .last_time_nanos()
+        .saturating_sub(SAME_MOMENT_NANOS);
+    let mut points = counter.present();
+    let Some((_, first)) = points.next() else {
+        return 0;
+    };
+    let earlier = points.take_while(|(time_nanos, _)| *time_nanos <= before_the_end);
+    let before = earlier.last().map_or(first, |(_, value)| value);
+    counter.last().map_or(0, |last| (last - before) as u64)
 }
 
 /// Nobody counted the kill: the notice before it, or a level at the limit, must do.

@@ -364,15 +364,7 @@ fn a_victim_that_the_log_names_and_we_do_not_know_is_no_kill_of_this_job() {
     assert_eq!(judge_ending(&recording, &named).oom, None);
     // A person's kill later is no other, though the machine counted one.
     let mut counted = recording.clone();
-    let mut host = fixture::table(TableSpec::host());
-    for (second, oom_kills) in [(0, 0.0), (2, 1.0)] {
-        let row = HostRow {
-            oom_kills,
-            ..HostRow::ABSENT
-        };
-        tick(&mut host, second * 1_000_000_000, row);
-    }
-    counted.tables.push(host);
+    machine_counts(&mut counted, &[(0, 0.0), (2, 1.0)]);
     let killed = EndingEvidence {
         exit_code: None,
         signal: Some(9),
@@ -390,6 +382,39 @@ fn a_victim_that_the_log_names_and_we_do_not_know_is_no_kill_of_this_job() {
         ..named
     };
     assert!(judge_ending(&recording, &twice).oom.is_some());
+}
+
+/// The machine's counter of OOM kills: (second, kills).
+fn machine_counts(recording: &mut Recording, rows: &[(u64, f64)]) {
+    let mut host = fixture::table(TableSpec::host());
+    for (second, oom_kills) in rows {
+        let row = HostRow {
+            oom_kills: *oom_kills,
+            ..HostRow::ABSENT
+        };
+        tick(&mut host, second * 1_000_000_000, row);
+    }
+    recording.tables.push(host);
+}
+
+#[test]
+fn a_kill_that_the_machine_counted_is_ours_only_at_the_end_and_where_our_cgroup_has_no_count() {
+    let killed = EndingEvidence {
+        signal: Some(9),
+        ..EndingEvidence::default()
+    };
+    let status = |recording: &Recording| judge_ending(recording, &killed).status;
+    let mut uncounted = fixture::recording();
+    machine_counts(&mut uncounted, &[(0, 4.0), (2, 4.0), (4, 5.0)]);
+    assert_eq!(status(&uncounted), RunStatus::OomKilled);
+    // Somebody else's, earlier.
+    let mut earlier = fixture::recording();
+    machine_counts(&mut earlier, &[(0, 4.0), (2, 5.0), (60, 5.0)]);
+    assert_eq!(status(&earlier), RunStatus::Killed);
+    // The kernel counts a kill in the victim's cgroup too, and ours has none.
+    let mut counted = in_cgroup(&[(0, 10.0, 0.0), (4000, 20.0, 0.0)], 1.0);
+    machine_counts(&mut counted, &[(0, 4.0), (2, 4.0), (4, 5.0)]);
+    assert_eq!(status(&counted), RunStatus::Killed);
 }
 
 #[test]

@@ -183,8 +183,7 @@ fn a_limit_given_by_hand_holds_for_a_run_as_for_its_export() {
     let of_memory = |verb: &str, source: &[&str], status: i32, name: &str| {
         let answer = answer(root.path(), &[&[verb], source, &given].concat(), status);
         let mut each = answer["resources"].as_array().unwrap().iter();
-        let memory = each.find(|one| one["name"] == name).unwrap().clone();
-        memory
+        each.find(|one| one["name"] == name).unwrap().clone()
     };
     let file = ["--csv", "growing.csv", "--column", "memory_mb"];
     // The GPU of the run warns by itself.

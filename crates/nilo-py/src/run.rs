@@ -179,7 +179,7 @@ impl Run {
     /// Becomes the one who ends this run, and records the process's memory every `interval_secs` until then,
     /// that of other ranks in the run too. A SIGTERM that ends the process is the run's end, and is recorded.
     #[pyo3(signature = (interval_secs=None))]
-    fn own(&self, interval_secs: Option<f64>) -> PyResult<()> {
+    fn own(&self, py: Python<'_>, interval_secs: Option<f64>) -> PyResult<()> {
         let Some(path) = &self.shared.path else {
             return Ok(());
         };
@@ -188,7 +188,7 @@ impl Run {
         let recorder = interval_secs
             .map(|secs| {
                 let nanos = (secs * 1e9) as u64;
-                record_own_process(&folder, description.clone(), nanos, |_| {})
+                py.detach(|| record_own_process(&folder, description.clone(), nanos, |_| {}))
             })
             .transpose();
         let mut owned = Ownership {

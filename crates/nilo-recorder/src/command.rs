@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::Child;
+use std::thread;
 use std::time::Duration;
 
 use nilo_analysis::EndingEvidence;
@@ -97,36 +98,47 @@ pub fn run_command(
             return Err(system("listen for signals")(error));
         }
     };
-    let child = waiting.begin()?;
-    if let Some(check) = &mut git_check {
-        check.begin();
-    }
-    let child_pid = child.id();
+    // Whatever may take its time comes before the command: a short one is over before a file is renamed on a busy disk.
+    let child_pid = waiting.pid();
     let now = monotonic_nanos();
-    description.started_monotonic_nanos = now;
-    description.started_unix_nanos = nilo_runfile::unix_nanos();
-    description.root_pids = vec![child_pid];
-    // A command that has already ended is a zombie without memory; its end is still ours to report.
-    let known = tree.add_root(child_pid).is_ok();
     nilo_source::raise_own_fd_limit().ok();
     let mut surroundings =
         signals.keep_from_new_threads(|| Surroundings::new(roots, now, child_pid));
     surroundings.add_helper(helper);
     surroundings.ignore_session(alerts.as_ref().and_then(|alerts| alerts.session()));
     surroundings.ignore_session(git_check.as_ref().map(GitCheck::session));
+    description.root_pids = vec![child_pid];
     description.limit = surroundings.limit().cloned();
     // The file's time axis begins at the start of the command, so the description is written again.
+    description.started_monotonic_nanos = monotonic_nanos();
+    description.started_unix_nanos = nilo_runfile::unix_nanos();
     folder.write_description(&description).ok();
+    let child = waiting.begin()?;
+    // A command that has already ended is a zombie without memory; its end is still ours to report.
+    let known = tree.add_root(child_pid).is_ok();
+    let started = description.started_monotonic_nanos;
+    let mut recorder =
+        Recorder::new(tree, writer, surroundings, started, false).of_command(child_pid);
+    let begun = monotonic_nanos();
+    let mut pace = Pace::new(begun, interval_nanos);
+    run_tick(
+        &mut recorder,
+        &mut pace,
+        &mut reaper,
+        begun,
+        observer,
+        false,
+    );
+    if let Some(check) = &mut git_check {
+        check.begin();
+    }
     let alerts = signals.keep_from_new_threads(|| {
         alerts.and_then(|alerts| AlertThread::start(alerts, folder, &description))
     });
-
-    let mut recorder = Recorder::new(tree, writer, surroundings, now, false)
-        .of_command(child_pid)
-        .waking(alerts.as_ref());
-    let mut pace = Pace::new(now, interval_nanos);
+    let mut recorder = recorder.waking(alerts.as_ref());
     sharpen_timers(interval_nanos);
     release_startup_code();
+    let mut rewriting = None;
     let ended = sample_until_end(
         &mut Loop {
             recorder: &mut recorder,
@@ -137,7 +149,11 @@ pub fn run_command(
             git_check: &mut git_check,
             on_git_answer: &mut |dirty| {
                 set_dirty(&mut description, dirty);
-                folder.write_description(&description).ok();
+                let (folder, described) = (folder.clone(), description.clone());
+                let rewrite = move || folder.write_description(&described).is_ok();
+                let started =
+                    signals.keep_from_new_threads(|| thread::Builder::new().spawn(rewrite));
+                rewriting = started.ok();
             },
         },
         &child,
@@ -176,6 +192,9 @@ pub fn run_command(
     recorder.close();
     if let Some(alerts) = alerts {
         alerts.finish();
+    }
+    if let Some(rewriting) = rewriting {
+        rewriting.join().ok();
     }
     if let Some(dirty) = git_check.and_then(GitCheck::finish) {
         set_dirty(&mut description, dirty);
@@ -245,6 +264,7 @@ struct Loop<'a> {
     forwarder: Forwarder,
     /// Until it has answered.
     git_check: &'a mut Option<GitCheck>,
+    /// Must not wait for the disk: it is called between two samples.
     on_git_answer: &'a mut dyn FnMut(bool),
 }
 

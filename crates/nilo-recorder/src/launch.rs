@@ -50,6 +50,7 @@ impl LaunchError {
 
 /// The command's process, which waits for the word to begin.
 pub(crate) struct WaitingCommand {
+    pid: u32,
     program: OsString,
     /// A byte lets it begin; closed without one, it ends.
     go: OwnedFd,
@@ -82,7 +83,7 @@ pub(crate) fn prepare(command: &[OsString], run_dir: &Path) -> Result<WaitingCom
     unsafe {
         command.pre_exec(move || {
             libc::close(copy_of_go);
-            rustix::io::write(&there, &[0])?;
+            rustix::io::write(&there, &std::process::id().to_ne_bytes())?;
             let word = rustix::io::retry_on_intr(|| rustix::io::read(&gate, &mut [0]))?;
             match word {
                 1 => Ok(()),
@@ -93,16 +94,27 @@ pub(crate) fn prepare(command: &[OsString], run_dir: &Path) -> Result<WaitingCom
     let spawning = thread::Builder::new()
         .spawn(move || command.spawn())
         .map_err(refused)?;
-    // The end of the pipe says that it will not be there; `begin` knows why.
-    rustix::io::retry_on_intr(|| rustix::io::read(&is_there, &mut [0])).ok();
-    Ok(WaitingCommand {
+    let mut pid = [0; size_of::<u32>()];
+    // The end of the pipe says that it will not be there, and `begin` why.
+    rustix::io::retry_on_intr(|| rustix::io::read(&is_there, &mut pid)).ok();
+    let waiting = WaitingCommand {
+        pid: u32::from_ne_bytes(pid),
         program: program.clone(),
         go,
         spawning,
-    })
+    };
+    if waiting.pid == 0 {
+        let gone = || refused(io::ErrorKind::Other.into());
+        return Err(waiting.begin().err().unwrap_or_else(gone));
+    }
+    Ok(waiting)
 }
 
 impl WaitingCommand {
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     pub(crate) fn begin(self) -> Result<Child, LaunchError> {
         rustix::io::write(&self.go, &[0]).ok();
         let spawned = self.spawning.join();

@@ -5,8 +5,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nilo_analysis::EndingEvidence;
 use nilo_runfile::{RunFolder, RunWriter, WriterOptions, monotonic_nanos};
@@ -26,6 +28,9 @@ use crate::reap::Reaper;
 use crate::recorder::Recorder;
 use crate::surroundings::Surroundings;
 
+/// How long a program waits for its first sample, should something hold that up.
+const FIRST_SAMPLE: Duration = Duration::from_secs(1);
+
 /// The thread that records this process, until it is stopped.
 pub struct OwnRecorder {
     pid: u32,
@@ -41,6 +46,8 @@ pub struct OwnRecorder {
 pub(crate) struct LiveFeed<F> {
     live: Arc<Mutex<LiveReading>>,
     on_tick: F,
+    /// Who waits for the first reading.
+    first: Option<SyncSender<()>>,
 }
 
 impl<F> LiveFeed<F> {
@@ -48,6 +55,7 @@ impl<F> LiveFeed<F> {
         LiveFeed {
             live: Arc::clone(live),
             on_tick,
+            first: None,
         }
     }
 }
@@ -56,6 +64,9 @@ impl<F: FnMut(&LiveReading)> Observer for LiveFeed<F> {
     fn on_tick(&mut self, live: &LiveReading) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = *live;
         (self.on_tick)(live);
+        if let Some(first) = self.first.take() {
+            first.try_send(()).ok();
+        }
     }
 
     fn on_notice(&mut self, _text: &str) {
@@ -65,6 +76,7 @@ impl<F: FnMut(&LiveReading)> Observer for LiveFeed<F> {
 
 /// Records this process and its descendants into a folder that was made for it, every `interval_nanos`.
 ///
+/// It returns with the first sample: what the program holds now may be gone by the time that a new thread gets the processor.
 /// `on_tick` is called on the sampling thread after each reading and must be quick.
 pub fn record_own_process(
     folder: &RunFolder,
@@ -82,6 +94,8 @@ pub fn record_own_process(
     let stop = stop_event()?;
     let shared = Arc::new(Mutex::new(LiveReading::default()));
     let mut observer = LiveFeed::new(&shared, on_tick);
+    let (sampled, first_sample) = sync_channel(1);
+    observer.first = Some(sampled);
     let stopped = Arc::clone(&stop);
     let with_local_ranks = Arc::new(AtomicBool::new(false));
     let ranks = own_rank().map(|_| LocalRanks::new(folder, &with_local_ranks));
@@ -96,6 +110,7 @@ pub fn record_own_process(
             what: "start the sampling thread",
             source,
         })?;
+    first_sample.recv_timeout(FIRST_SAMPLE).ok();
     Ok(OwnRecorder {
         pid,
         folder: folder.clone(),
