@@ -64,7 +64,7 @@ pub fn list_processes(roots: &Roots) -> Vec<ProcessListing> {
         let Some(stat) = proc.stat_of(pid, &mut buffer) else {
             continue;
         };
-        if stat.rss_pages == 0 {
+        if stat.virtual_bytes == 0 {
             continue;
         }
         let command = command_of(&proc, pid);
@@ -156,6 +156,30 @@ mod tests {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
         assert!(u128::from(listing.started_unix_nanos.unwrap()) <= now.as_nanos() + 2_000_000_000);
+    }
+
+    #[test]
+    fn a_program_that_has_just_begun_is_listed_and_a_kernel_thread_is_not() {
+        let folder = std::env::temp_dir().join(format!("nilo-listing-{}", std::process::id()));
+        let stat = |pid: u32, virtual_bytes: u64| {
+            let process = folder.join(pid.to_string());
+            std::fs::create_dir_all(&process).unwrap();
+            let times = "-1 0 1 0 0 0 0 0 0 0 20 0 1 0 500";
+            let text = format!("{pid} (a) S 1 1 1 0 {times} {virtual_bytes} 0 0\n");
+            std::fs::write(process.join("stat"), text).unwrap();
+        };
+        stat(7, 1 << 20);
+        stat(8, 0);
+        let roots = Roots {
+            proc: folder.clone(),
+            ..Roots::default()
+        };
+        let pids: Vec<u32> = list_processes(&roots)
+            .iter()
+            .map(|one| one.id.pid)
+            .collect();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(pids, [7]);
     }
 
     #[test]

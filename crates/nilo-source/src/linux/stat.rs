@@ -22,6 +22,9 @@ pub(crate) struct Stat<'a> {
     pub(crate) children_ticks: u64,
     pub(crate) threads: u64,
     pub(crate) start_ticks: u64,
+    /// Its address space; zero of kernel threads and zombies, which have none.
+    pub(crate) virtual_bytes: u64,
+    /// To some dozens of pages on recent kernels: zero of a program that has just begun.
     pub(crate) rss_pages: u64,
     /// Where the arguments lie; moves on `exec`. Zero when we may not know.
     pub(crate) arguments_at: u64,
@@ -67,6 +70,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let children_ticks = at(16)?.saturating_add(at(17)?);
     let threads = at(20)?;
     let start_ticks = at(22)?;
+    let virtual_bytes = at(23)?;
     let rss_pages = at(24)?;
     let starts = (at(26).unwrap_or(0), at(28).unwrap_or(0));
     let arguments_at = at(48).unwrap_or(0);
@@ -82,6 +86,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
         children_ticks,
         threads,
         start_ticks,
+        virtual_bytes,
         rss_pages,
         arguments_at,
         starts,
