@@ -18,9 +18,6 @@ use crate::signals::{ReceivedSignal, SignalPipe};
 use crate::startup_code::release_startup_code;
 use crate::surroundings::Surroundings;
 
-/// A driver that takes longer to open than this is not waited for.
-const GPUS_OPEN_NANOS: u64 = 10_000_000_000;
-
 /// Whom to watch and how.
 pub struct WatchSettings<'a> {
     /// The processes; their descendants are watched too. Without any it is the machine: the host, our own cgroup and the GPUs.
@@ -109,7 +106,6 @@ fn watch_in(
     let machine = pids.is_empty();
     let first = pids.first().copied().unwrap_or_else(std::process::id);
     let mut surroundings = Surroundings::new(roots, now, first);
-    let names_gpus = gpus.is_some();
     surroundings.choose_gpus(gpus);
     if everything_at_interval {
         surroundings.read_every(interval_nanos);
@@ -132,9 +128,7 @@ fn watch_in(
     let mut pace = Pace::new(now, interval_nanos);
     sharpen_timers(interval_nanos);
     release_startup_code();
-    // Of GPUs that were named the time counts from their first reading: a driver can take seconds to open.
-    let mut gpus_until = names_gpus.then_some(now + GPUS_OPEN_NANOS);
-    let mut until = duration_nanos.map(|duration| now + duration);
+    let until = duration_nanos.map(|duration| monotonic_nanos() + duration);
     let mut loss_said = false;
     let end = loop {
         let now = monotonic_nanos();
@@ -147,10 +141,6 @@ fn watch_in(
         if pace.wait_nanos(now) == 0 {
             run_tick(&mut recorder, &mut pace, &mut reaper, now, observer, false);
             loss_said = loss_said || say_loss(&recorder, observer);
-            if gpus_until.is_some_and(|late| now < late) && recorder.live().gpu_readings > 0 {
-                gpus_until = None;
-                until = duration_nanos.map(|duration| now + duration);
-            }
             if recorder.processes().is_empty() && !machine {
                 break WatchEnd::AllGone;
             }

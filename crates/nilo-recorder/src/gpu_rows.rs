@@ -24,6 +24,8 @@ const READ_NANOS: u64 = 200_000_000;
 const EARLY_SHARE: u64 = 4;
 /// How long the end of a recording waits for a reading that is under way.
 const LAST_WAIT: Duration = Duration::from_millis(100);
+/// How long a look at GPUs alone waits for its first reading and for its last: it has nothing else to tell.
+const LOOK_WAIT: Duration = Duration::from_secs(2);
 /// A share that stays unknown for this long is said to be so; a context takes a moment to be listed.
 const UNKNOWN_NANOS: u64 = 5_000_000_000;
 
@@ -105,8 +107,13 @@ impl GpuRows {
         self.read_nanos = nanos;
     }
 
+    /// Waits for the first reading where GPUs are all that is looked at, so that the time which was asked for counts from there.
     pub(crate) fn watch_host_only(&mut self) {
         self.of_machine = true;
+        if let Some(reader) = self.reader.as_ref().filter(|_| self.chosen.is_some()) {
+            reader.request();
+            reader.wait(LOOK_WAIT);
+        }
     }
 
     /// How many readings were taken.
@@ -134,7 +141,11 @@ impl GpuRows {
             if !processes.is_empty() || self.of_machine {
                 reader.request();
             }
-            reader.wait(LAST_WAIT);
+            reader.wait(if self.of_machine {
+                LOOK_WAIT
+            } else {
+                LAST_WAIT
+            });
         }
         let is_new = reader.look(&mut self.view);
         if is_new && self.view.read_at_nanos >= self.started_nanos {
@@ -260,7 +271,11 @@ impl Drop for GpuRows {
     /// The process may end right after: better not while the driver is being asked.
     fn drop(&mut self) {
         if let Some(reader) = &self.reader {
-            reader.wait(LAST_WAIT);
+            reader.wait(if self.of_machine {
+                LOOK_WAIT
+            } else {
+                LAST_WAIT
+            });
         }
     }
 }
