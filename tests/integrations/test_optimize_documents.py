@@ -98,7 +98,10 @@ with MemoryOptimizationSystem(config) as optimizer:
     assert set(training["optimizations_applied"]) <= {"checkpoint plan", "bfloat16 autocast"}
     assert (training["memory_saved_mb"] > 0) == bool(training["optimizations_applied"])
     assert training["batch_size"]["largest"] > 256
-    assert report["model"]["parameter_count"] == 6 * (64 * 256 * 2 + 256 + 64) and report["recommendations"] == recommendations
+    assert report["model"]["parameter_count"] == 6 * (64 * 256 * 2 + 256 + 64)
+    # Time goes on between the two, and with it the share that collections took.
+    rules = [[one["rule"] for one in each] for each in (report["recommendations"], recommendations)]
+    assert rules[0] == rules[1] != []
 
 
 # The document's code, to the letter; its modules are names of ours, and what it leaves open is set up first.
