@@ -53,6 +53,7 @@ pub fn describe_run(
         limit: None,
         ending: None,
         streams: Default::default(),
+        marks_bytes: None,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::{RunfileError, json_reason};
 use crate::family::{inner_writer, runs_inside};
 use crate::filesystem;
 use crate::follow::Follower;
+use crate::known_marks::marks_now;
 use crate::known_streams::streams_now;
 use crate::names;
 use crate::verify::{self, Verification};
@@ -143,6 +144,7 @@ impl RunFolder {
                 let known = described.streams.entry(writer).or_default();
                 *known = segments.max(*known);
             }
+            described.marks_bytes = described.marks_bytes.max(marks_now(&self.path));
         }
         let mut bytes =
             serde_json::to_vec_pretty(&described).map_err(|source| RunfileError::Encode {

@@ -16,10 +16,12 @@ use crate::error::RunfileError;
 use crate::filesystem;
 use crate::header::{FORMAT_VERSION, HEADER_LEN, HeaderFault, Magic, SegmentHeader};
 use crate::joined_recorders::join_recorders;
+use crate::known_marks::missing_marks;
 use crate::known_streams::{segments_known, streams_told};
 use crate::names::{self, StreamFiles};
 use crate::run_writers::{newest_header, writer_of};
 use crate::scan::{AtBadBytes, ScanEnd, scan};
+use crate::told_end::contradicted_end;
 
 /// A folder in which a segment is missing is listed again until this many times in all.
 const MOST_LOOKS: u32 = 3;
@@ -73,6 +75,11 @@ pub(crate) fn load_inside(
             damage.extend(missing.map(|(_, sentence)| sentence));
         }
     }
+    let about =
+        |name: &str, sentence: String| format!("{sentence}: {}", folder.join(name).display());
+    let marks_lost = missing_marks(folder, own);
+    let is_told = marks_lost.is_some();
+    damage.extend(marks_lost.map(|lost| about(names::MARKS, lost)));
     if let Some(path) = &files.marks {
         collector.begin_writer("marks");
         let outcome = open_with_header(path, Magic::Segment);
@@ -88,6 +95,7 @@ pub(crate) fn load_inside(
         });
         match outcome {
             Ok(read) => damage.extend(read.damage(path, Tail::MayBeTorn)),
+            Err(error) if is_told && is_unborn(&error) => {}
             Err(error) => complain(&mut damage, &error),
         }
     }
@@ -99,6 +107,8 @@ pub(crate) fn load_inside(
         stacks,
     } = collector.finish();
     join_recorders(&mut tables, &mut events);
+    let end_changed = contradicted_end(own, &events);
+    damage.extend(end_changed.map(|changed| about(names::DESCRIPTION, changed)));
     Ok(Recording {
         description,
         tables,

@@ -17,12 +17,14 @@ use crate::collect::{Collector, Tally};
 use crate::error::RunfileError;
 use crate::family::RUNS;
 use crate::header::{ClockPair, HeaderFault, Magic, SegmentHeader};
+use crate::known_marks::missing_marks;
 use crate::known_streams::{segments_known, streams_told};
 use crate::load::{
     StreamParts, Tail, had_header, is_unborn, missing_segments, open_with_header, read_segment,
 };
 use crate::names::{self, DERIVED_ENDING, FileName, RANKS_BEGINNING};
 use crate::scan::AtBadBytes;
+use crate::told_end::contradicted_end;
 
 /// The state of a run's files.
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
@@ -148,6 +150,17 @@ pub(crate) fn verify(
         }
         files.push(report);
     }
+    if let Ok(told) = &description {
+        let lost = missing_marks(folder, told);
+        complain_of(&mut files, names::MARKS, FileKind::Marks, lost);
+        let changed = contradicted_end(told, &events);
+        complain_of(
+            &mut files,
+            names::DESCRIPTION,
+            FileKind::Description,
+            changed,
+        );
+    }
     match verify_attachments(folder, &events) {
         Ok(reports) => files.extend(reports),
         Err(error) => {
@@ -163,6 +176,17 @@ pub(crate) fn verify(
             .all(|file| file.damage.is_empty() && file.not_checked.is_none()),
         files,
     })
+}
+
+/// Adds a sentence to the report of a file, which is made where the file is not there.
+fn complain_of(files: &mut Vec<FileReport>, name: &str, kind: FileKind, sentence: Option<String>) {
+    let Some(sentence) = sentence else { return };
+    if !files.iter().any(|file| file.name == name) {
+        files.push(FileReport::new(name.to_owned(), kind, 0));
+    }
+    for file in files.iter_mut().filter(|file| file.name == name) {
+        file.damage.push(sentence.clone());
+    }
 }
 
 /// What is no file of this recording: attachments come later, runs inside are runs of their own, and what is derived can be computed again.
@@ -239,7 +263,7 @@ fn verify_records(
     report.used_bytes = read.end.end;
     report.torn_tail_bytes = read.end.torn_tail_bytes;
     report.take_counts(&read.tally);
-    keep_attachments(collector, events);
+    keep_claims(collector, events);
     Ok(())
 }
 
@@ -271,7 +295,7 @@ fn verify_blocks(
             tally.complain(format!("a block could not be read: {error}"));
         }
         collector.unpack(&mut tally);
-        keep_attachments(collector, events);
+        keep_claims(collector, events);
         report.dropped_rows += block.head.dropped_rows;
     }
     report.take_counts(&tally);
@@ -279,10 +303,12 @@ fn verify_blocks(
     Ok(())
 }
 
-/// Keeps of a file's events those that tell of attachments.
-fn keep_attachments(collector: Collector<'_>, events: &mut Vec<TimedEvent>) {
+/// Keeps of a file's events those that are compared with other files: attachments, and the end of the command.
+fn keep_claims(collector: Collector<'_>, events: &mut Vec<TimedEvent>) {
     let found = collector.finish().events.into_iter();
-    events.extend(found.filter(|timed| matches!(timed.event, Event::Attachment { .. })));
+    let is_claim =
+        |event: &Event| matches!(event, Event::Attachment { .. } | Event::CommandEnded { .. });
+    events.extend(found.filter(|timed| is_claim(&timed.event)));
 }
 
 /// One report for each attachment: its bytes against what the run's events say.

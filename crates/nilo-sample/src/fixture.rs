@@ -36,6 +36,7 @@ pub fn recording() -> Recording {
             limit: None,
             ending: None,
             streams: Default::default(),
+            marks_bytes: None,
         },
         tables: vec![],
         events: vec![],

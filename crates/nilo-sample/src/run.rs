@@ -182,6 +182,9 @@ pub struct RunDescription {
     /// The streams that were there when the ending was written, each with its number of segments: what is not there any more was lost.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub streams: BTreeMap<String, u32>,
+    /// The length of `marks.nilo` when the ending was written; it only grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks_bytes: Option<u64>,
 }
 
 /// A job of Slurm and a step of it, as `SLURM_JOB_ID` and `SLURM_STEP_ID` say.

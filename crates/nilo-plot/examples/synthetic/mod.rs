@@ -47,6 +47,7 @@ pub fn empty(name: &str) -> Recording {
             limit: None,
             ending: None,
             streams: Default::default(),
+            marks_bytes: None,
         },
         tables: vec![],
         events: vec![],

@@ -75,6 +75,7 @@ pub fn description(start: u64) -> RunDescription {
         limit: None,
         ending: None,
         streams: Default::default(),
+        marks_bytes: None,
     }
 }
 
