@@ -354,6 +354,13 @@ def test_a_command_too_short_for_a_sample_lacks_its_curve_and_nothing_else(nilo)
     assert "Peak Measured By:     the kernel at the end of a process (ru_maxrss)\n" in text
 
 
+def test_what_outlives_a_short_command_is_recorded_and_said_to_be(nilo):
+    """Whether the command itself ends before its first sample is for the scheduler to say."""
+    for _ in range(5):
+        text = nilo("run", "--wait-all", "--interval", "0.02", "--", "sh", "-c", "setsid sleep 0.3 & exit 0").stderr
+        assert nilo.show()["memory"]["samples"] > 1 and "not recorded" not in text, text
+
+
 def test_the_hint_fits_why_a_command_does_not_start(nilo):
     (nilo.folder / "script").write_text("echo hello\n")
     for command, hint in (("./script", "chmod +x"), ("/tmp", "it is a folder"), ("no-such-program", "PATH")):

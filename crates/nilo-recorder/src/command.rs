@@ -115,7 +115,7 @@ pub fn run_command(
     folder.write_description(&description).ok();
     let child = waiting.begin()?;
     // A command that has already ended is a zombie without memory; its end is still ours to report.
-    let known = tree.add_root(child_pid).is_ok();
+    tree.add_root(child_pid).ok();
     let started = description.started_monotonic_nanos;
     let mut recorder =
         Recorder::new(tree, writer, surroundings, started, false).of_command(child_pid);
@@ -163,7 +163,7 @@ pub fn run_command(
     // What arrived up to here was meant for the command.
     signals.take();
     let end_nanos = monotonic_nanos();
-    if !known {
+    if !recorder.has_level() {
         recorder.event(&Event::Blind {
             text: "memory over time, as the command ended before its first sample; the peak is what the kernel counted".to_owned(),
         });

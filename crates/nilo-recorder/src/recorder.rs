@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use nilo_runfile::{RowSink, RunWriter, TableId, monotonic_nanos};
 use nilo_sample::rows::TreeRow;
 use nilo_sample::table::or_absent;
-use nilo_sample::{Event, Limit, ProcessId, TableSpec, TypedRow};
+use nilo_sample::{Event, Limit, ProcessId, TableSpec, TypedRow, is_absent};
 use nilo_source::{Change, ProcessTree, TrackedProcess};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -59,6 +59,8 @@ pub(crate) struct Recorder<W = RunWriter> {
     /// The command that we started ourselves.
     command_pid: Option<u32>,
     live: LiveReading,
+    /// Whether the tree's memory was ever written down.
+    has_level: bool,
     alerts: Option<AlertWaker>,
 }
 
@@ -90,6 +92,7 @@ impl<W: RowSink> Recorder<W> {
             parents: Default::default(),
             command_pid: None,
             live: LiveReading::default(),
+            has_level: false,
             alerts: None,
         }
     }
@@ -123,6 +126,11 @@ impl<W: RowSink> Recorder<W> {
     /// Whether there is anything left to read: a process, or the machine.
     pub(crate) fn has_reading(&self) -> bool {
         self.surroundings.is_of_machine() || !self.processes().is_empty()
+    }
+
+    /// Whether there is a sample of the tree's memory, be it of processes that outlived the command.
+    pub(crate) fn has_level(&self) -> bool {
+        self.has_level
     }
 
     pub(crate) fn processes(&self) -> &[TrackedProcess] {
@@ -371,6 +379,7 @@ impl<W: RowSink> Recorder<W> {
     }
 
     fn write_tree(&mut self, time_nanos: u64, row: TreeRow) {
+        self.has_level |= !is_absent(row.memory_bytes);
         self.writer
             .append(self.tree_table, time_nanos, None, &row.values());
     }

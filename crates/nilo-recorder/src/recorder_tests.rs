@@ -103,6 +103,17 @@ fn a_tree_of_one_process_is_what_its_files_say() {
     assert_eq!(live.limit_bytes, Some(512 << 20));
 }
 
+/// What the kernel counted at the end is a peak and no curve.
+#[test]
+fn a_level_is_there_once_a_process_was_sampled() {
+    let mut ticking = Ticking::new(false);
+    assert!(!ticking.recorder.has_level());
+    ticking.recorder.final_mark(START, 1 << 40);
+    assert!(!ticking.recorder.has_level());
+    ticking.tick();
+    assert!(ticking.recorder.has_level());
+}
+
 #[test]
 fn a_row_of_the_tree_comes_with_each_tick_and_one_of_a_process_when_it_changed() {
     let mut ticking = Ticking::new(false);
