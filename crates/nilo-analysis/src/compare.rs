@@ -61,7 +61,7 @@ pub struct ComparedRun {
     /// Mean memory.
     pub mean_bytes: Option<u64>,
     /// CPU time.
-    pub cpu_secs: f64,
+    pub cpu_secs: Option<f64>,
     /// Peak against the first run's: 0.1 is ten percent more.
     pub peak_change_ratio: Option<f64>,
     /// Mean against the first run's.

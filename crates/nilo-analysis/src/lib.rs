@@ -15,6 +15,7 @@ pub mod findings;
 pub mod gpus;
 mod held_of_limit;
 mod json_number;
+mod known_time;
 mod limit_use;
 mod lost_rank;
 pub mod metric_history;

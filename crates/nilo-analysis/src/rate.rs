@@ -47,10 +47,12 @@ pub fn busiest_cpu_percent(
     busiest
 }
 
-/// How much a counter grew over the whole series.
+/// How much a counter grew over the whole series; one reading alone does not say.
 pub fn growth(counter: SeriesView<'_>) -> Option<f64> {
-    let first = counter.present().next()?.1;
-    Some((counter.last()? - first).max(0.0))
+    let mut readings = counter.present();
+    let (_, first) = readings.next()?;
+    let (_, last) = readings.last()?;
+    Some((last - first).max(0.0))
 }
 
 /// The mean of a level, each value weighted by the time until the next one.

@@ -119,6 +119,13 @@ impl OptimizeAnswer {
     }
 }
 
+/// Whether anything was measured that the rules could look at. Silence on a run of which nothing is known is no answer.
+pub fn is_answerable(summary: &Summary) -> bool {
+    summary.memory.peak_bytes.is_some()
+        || !summary.optimizations.is_empty()
+        || all_rules().any(|rule| rule.is_answerable(&summary.facts))
+}
+
 fn failure_of(summary: &Summary) -> Option<String> {
     summary.ending_severity()?;
     let ending = summary.short_ending();

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(figures.memory.peak_secs, expected.memory.peak_secs);
         assert_eq!(figures.memory.peak_kind, expected.memory.peak_kind);
         assert_eq!(figures.cpu, expected.cpu);
-        assert_eq!(figures.cpu.max_percent, 100.0);
+        assert_eq!(figures.cpu.max_percent, Some(100.0));
         assert_eq!(figures.duration_nanos, expected.duration_nanos);
     }
 

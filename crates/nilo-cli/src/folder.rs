@@ -1,5 +1,6 @@
 //! Where runs lie, and which run the user means.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -37,9 +38,8 @@ pub(crate) fn runs_root(place: &RunsDir, settings: &Settings) -> PathBuf {
 /// behind a misspelt name nothing lies, and what this directory has in the fallback folder is not what was asked for.
 pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<PathBuf, Failure> {
     let root = runs_root(place, settings);
-    if let Err(error) = std::fs::read_dir(&root)
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
+    let unreadable = std::fs::read_dir(&root).err().map(|error| error.kind());
+    if unreadable == Some(ErrorKind::PermissionDenied) {
         let sentence = format!(
             "cannot read the folder {}: permission denied",
             root.display()
@@ -48,7 +48,12 @@ pub(crate) fn existing_root(place: &RunsDir, settings: &Settings) -> Result<Path
             Failure::new(sentence).hint("its owner can share runs with `nilo run --shared`")
         );
     }
-    if !place.is_named() || root.symlink_metadata().is_ok() {
+    let is_there = root.symlink_metadata().is_ok();
+    if place.is_named() && is_there && unreadable == Some(ErrorKind::NotADirectory) {
+        let failure = Failure::new(format!("not a folder: {}", root.display()));
+        return Err(failure.hint("--dir names the folder that holds the runs"));
+    }
+    if !place.is_named() || is_there {
         return Ok(root);
     }
     let failure = Failure::new(format!("no such folder: {}", root.display()));

@@ -98,7 +98,23 @@ fn a_format_is_chosen_for_a_name_without_an_extension() {
     assert!(picture.starts_with(b"\x89PNG"));
 }
 
-/// A fallback folder with a run of this directory is no answer to a misspelt name.
+/// The commands that read runs.
+const READERS: [&[&str]; 12] = [
+    &["runs"],
+    &["show"],
+    &["compare", "last", "last"],
+    &["export"],
+    &["plot"],
+    &["verify", "--all"],
+    &["oom"],
+    &["leak"],
+    &["request"],
+    &["optimize"],
+    &["rm", "last"],
+    &["prune", "--keep", "0"],
+];
+
+/// A fallback folder with a run of this directory is no answer to a misspelt name, nor to that of a file.
 #[test]
 fn a_folder_that_is_not_there_is_an_error_for_whoever_reads() {
     let here = tempfile::tempdir().unwrap();
@@ -107,22 +123,15 @@ fn a_folder_that_is_not_there_is_an_error_for_whoever_reads() {
     let recorded = nilo(here, &["run", "--quiet", "--", "true"]);
     assert!(recorded.status.success(), "{recorded:?}");
     assert!(stdout(here, &["runs"]).contains("exited 0"));
-    for verb in [
-        &["runs"][..],
-        &["show"],
-        &["compare", "last", "last"],
-        &["export"],
-        &["plot"],
-        &["verify", "--all"],
-        &["oom"],
-        &["leak"],
-        &["request"],
-        &["rm", "last"],
-        &["prune", "--keep", "0"],
-    ] {
+    for verb in READERS {
         let said = refusal(here, &[verb, &["--dir", "nosuchdir"]].concat());
         assert!(
             said.starts_with("error: no such folder: nosuchdir\nhint: "),
+            "{said}"
+        );
+        let said = refusal(here, &[verb, &["--dir", ".nilo"]].concat());
+        assert!(
+            said.starts_with("error: not a folder: .nilo\nhint: "),
             "{said}"
         );
     }

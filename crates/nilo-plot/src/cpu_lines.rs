@@ -32,7 +32,7 @@ pub(crate) fn cpu_panel(
     let cpu_nanos = tree.series("cpu_nanos")?;
     let lines = rates(cpu_nanos, gaps, axis, width_px)?;
     let (mean, busiest) = match told {
-        Some(told) => (Some(told.mean_percent), Some(told.max_percent)),
+        Some(told) => (told.mean_percent, told.max_percent),
         None => (
             lines.last,
             busiest_cpu_percent(cpu_nanos, BUSIEST_NANOS, false),

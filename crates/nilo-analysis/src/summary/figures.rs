@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(figures.memory.peak_bytes, Some(9_000_000));
         assert_eq!(figures.memory.peak_secs, summary.memory.peak_secs);
         assert_eq!(figures.cpu, summary.cpu);
-        assert_eq!(figures.cpu.max_percent, 100.0);
+        assert_eq!(figures.cpu.max_percent, Some(100.0));
         assert_eq!(figures.usual_metric().as_deref(), Some("eval/loss"));
         assert_eq!(figures.usual_metric(), summary.usual_metric());
         assert!(

@@ -9,6 +9,7 @@ use super::whole;
 use crate::assessment::RanOut;
 use crate::ending::limit_in_force;
 use crate::held_of_limit::held_of_limit;
+use crate::known_time::has_lost_its_beginning;
 use crate::limit_use::{LimitUse, risen_mark_bytes};
 use crate::owned_cgroup::owned_cgroup_table;
 use crate::peak::{PeakKind, tree_peak};
@@ -32,10 +33,14 @@ pub struct MemorySummary {
     pub mean_bytes: Option<u64>,
     /// The smallest sample.
     pub min_bytes: Option<u64>,
-    /// Peak less the first sample.
+    /// Peak less the first sample; absent where the first samples were lost.
     pub growth_bytes: Option<i64>,
     /// How many samples.
     pub samples: u64,
+    /// When the first of them was taken.
+    pub first_sample_secs: Option<f64>,
+    /// When the last of them was taken.
+    pub last_sample_secs: Option<f64>,
     /// What the samples are.
     pub sample_kind: SampleKind,
     /// The largest swap.
@@ -118,6 +123,9 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
         false => SampleKind::Rss,
     };
     summary.samples = level.present().count() as u64;
+    let secs = |reading: (u64, f64)| to_secs(reading.0);
+    summary.first_sample_secs = level.present().next().map(secs);
+    summary.last_sample_secs = level.present().last().map(secs);
     summary.mean_bytes = time_weighted_mean(level).and_then(whole);
     summary.min_bytes = minimum(level).and_then(whole);
     summary.swap_peak_bytes = tree
@@ -135,7 +143,8 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
         summary.limit_used_bytes = whole(held_of_limit(recording, peak.bytes));
         summary.peak_kind = Some(peak.kind);
         summary.peak_secs = Some(to_secs(peak.time_nanos));
-        let first = level.present().next();
+        let is_first = |(time, _): &(u64, f64)| !has_lost_its_beginning(recording, *time);
+        let first = level.present().next().filter(is_first);
         summary.growth_bytes = first.map(|(_, first)| (peak.bytes - first) as i64);
     }
     summary

@@ -36,7 +36,7 @@ pub struct ProcessSummary {
     /// The last measured private memory.
     pub uss_bytes: Option<u64>,
     /// CPU time.
-    pub cpu_secs: f64,
+    pub cpu_secs: Option<f64>,
     /// Most threads seen.
     pub max_threads: Option<u64>,
     /// Most open files seen.
@@ -82,7 +82,7 @@ pub(super) fn summarize_processes(recording: &Recording) -> Vec<ProcessSummary> 
         let last = |column: &str| table.series(column)?.last().and_then(whole);
         if matches!(table.spec.subject, Subject::Process(_)) {
             entry.last_rss_bytes = last("rss_bytes");
-            entry.cpu_secs = to_secs(last("cpu_nanos").unwrap_or(0));
+            entry.cpu_secs = last("cpu_nanos").map(to_secs);
         } else {
             entry.pss_bytes = last("pss_bytes");
             entry.uss_bytes = last("uss_bytes");
@@ -120,7 +120,7 @@ fn unmeasured(id: ProcessId, info: &ProcessInfo, time_nanos: u64) -> ProcessSumm
         last_rss_bytes: None,
         pss_bytes: None,
         uss_bytes: None,
-        cpu_secs: 0.0,
+        cpu_secs: None,
         max_threads: None,
         max_open_files: None,
         read_bytes: None,

@@ -6,14 +6,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::whole;
+use crate::known_time::known_nanos;
 
 /// What the recording cost and lost.
 #[derive(Debug, Clone, Default, JsonSchema, Serialize)]
 pub struct RecorderSummary {
     /// CPU time of the recorder.
-    pub cpu_secs: f64,
-    /// The same as percent of one core over the run.
-    pub cpu_percent: f64,
+    pub cpu_secs: Option<f64>,
+    /// The same as percent of one core, over the time that is known.
+    pub cpu_percent: Option<f64>,
     /// The recorder's largest resident memory.
     pub peak_rss_bytes: Option<u64>,
     /// Rows that could not be stored, those that programs logged included.
@@ -24,7 +25,7 @@ pub struct RecorderSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_reason: Option<String>,
     /// Ticks that came later than half an interval.
-    pub late_ticks: u64,
+    pub late_ticks: Option<u64>,
     /// The asked-for interval.
     pub interval_secs: f64,
     /// Each time the pace changed because the machine could not keep up, or could again, in words.
@@ -53,14 +54,18 @@ pub(super) fn summarize_recorder(recording: &Recording, duration_nanos: u64) -> 
     };
     if let Some(table) = recording.table(&Subject::Recorder) {
         let last = |column: &str| table.series(column)?.last();
-        let cpu_nanos = last("cpu_nanos").unwrap_or(0.0);
-        summary.cpu_secs = cpu_nanos / NANOS_PER_SEC as f64;
-        summary.cpu_percent = 100.0 * cpu_nanos / duration_nanos as f64;
+        let cpu_nanos = last("cpu_nanos");
+        summary.cpu_secs = cpu_nanos.map(|nanos| nanos / NANOS_PER_SEC as f64);
+        let known = table
+            .series("cpu_nanos")
+            .and_then(|series| known_nanos(recording, series, false, duration_nanos));
+        let share = |(spent, nanos): (f64, u64)| 100.0 * spent / nanos as f64;
+        summary.cpu_percent = cpu_nanos.zip(known).map(share);
         summary.peak_rss_bytes = table
             .series("rss_bytes")
             .and_then(|s| s.max())
             .and_then(|(_, v)| whole(v));
-        summary.late_ticks = last("late_ticks").and_then(whole).unwrap_or(0);
+        summary.late_ticks = last("late_ticks").and_then(whole);
     }
     summary
 }

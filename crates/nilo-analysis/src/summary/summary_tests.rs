@@ -173,7 +173,7 @@ fn the_mean_of_the_cpu_never_exceeds_its_maximum() {
     }];
     let cpu = summary_of(&recording).cpu;
     assert!(
-        cpu.mean_percent > 0.0 && cpu.mean_percent <= cpu.max_percent,
+        cpu.mean_percent > Some(0.0) && cpu.mean_percent <= cpu.max_percent,
         "{cpu:?}"
     );
 }

@@ -80,7 +80,8 @@ fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<(
             unless_first(format_change(run.peak_change_ratio)),
             bytes(run.mean_bytes),
             unless_first(format_change(run.mean_change_ratio)),
-            format!("{:.2} s", run.cpu_secs),
+            run.cpu_secs
+                .map_or("-".to_owned(), |secs| format!("{secs:.2} s")),
             one_line(&run.label, 60),
         ]
     });
@@ -132,7 +133,7 @@ fn write_csv(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<()
         csv.number(format_args!("{:.3}", run.duration_secs))?;
         csv.number_if_known(run.peak_bytes)?;
         csv.number_if_known(run.mean_bytes)?;
-        csv.number(format_args!("{:.3}", run.cpu_secs))?;
+        csv.number_if_known(run.cpu_secs.map(|secs| format!("{secs:.3}")))?;
         for (_, figure) in &figures {
             csv.number_if_known(figure.values[index])?;
         }

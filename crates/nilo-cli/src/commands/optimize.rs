@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nilo_analysis::{Summary, summarize};
-use nilo_answer::optimize::{OptimizeAnswer, OptimizeMode};
+use nilo_answer::optimize::{OptimizeAnswer, OptimizeMode, is_answerable};
 use nilo_answer::optimize_config::OptimizeConfig;
 
 use crate::args::{
@@ -121,6 +121,10 @@ fn answer(
     config: Option<&OptimizeConfig>,
     summary: &Summary,
 ) -> Result<(), Failure> {
+    if !is_answerable(summary) {
+        let failure = Failure::new("nothing was measured in this run that advice could rest on");
+        return Err(failure.hint("record one with `nilo run -- COMMAND`"));
+    }
     let mode = match args.mode {
         OptimizeModeArg::Full => OptimizeMode::Full,
         OptimizeModeArg::Training => OptimizeMode::Training,

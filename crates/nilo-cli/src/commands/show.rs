@@ -193,7 +193,7 @@ fn write_csv(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
         csv.number_if_known(process.peak_rss_bytes)?;
         csv.number_if_known(process.last_rss_bytes)?;
         csv.number_if_known(process.pss_bytes)?;
-        csv.number(format_args!("{:.3}", process.cpu_secs))?;
+        csv.number_if_known(process.cpu_secs.map(|secs| format!("{secs:.3}")))?;
         csv.number(format_args!("{:.3}", process.started_secs))?;
         csv.number_if_known(process.ended_secs.map(|secs| format!("{secs:.3}")))?;
         csv.end_row()?;

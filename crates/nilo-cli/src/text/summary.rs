@@ -79,13 +79,12 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     line("Peak Memory Usage", &bytes(memory.peak_bytes))?;
     line("Average Memory Usage", &sampled(memory.mean_bytes))?;
     line("Minimum Memory Usage", &sampled(memory.min_bytes))?;
-    let growth = memory
-        .growth_bytes
-        .map_or("no samples".to_owned(), |value| {
-            format_bytes_signed(value as f64)
-        });
+    let growth = memory.growth_bytes.map_or_else(
+        || growth_unknown(memory),
+        |value| format_bytes_signed(value as f64),
+    );
     line("Memory Growth", &growth)?;
-    line("Total Samples", &memory.samples.to_string())?;
+    line("Total Samples", &samples_words(summary))?;
     line("Monitoring Duration", &duration_words(summary))?;
     if let Some(kind) = memory.peak_kind {
         line("Peak Measured By", &peak_words(kind, summary))?;
@@ -93,7 +92,9 @@ fn write_figures(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
     if let Some(limit) = &memory.limit_source {
         line("Memory Limit", &limit_words(memory, limit))?;
     }
-    line("CPU Time", &cpu_words(&summary.cpu))?;
+    if let Some(words) = cpu_words(&summary.cpu) {
+        line("CPU Time", &words)?;
+    }
     write_ending(out, screen, summary)?;
     match recorder_words(summary) {
         text if text.is_empty() => Ok(()),
@@ -239,11 +240,36 @@ fn charged_words(memory: &MemorySummary) -> String {
     }
 }
 
-fn cpu_words(cpu: &CpuSummary) -> String {
-    format!(
-        "{:.2} s, {:.0} % of a core on average, {:.0} % in the busiest second",
-        cpu.total_secs, cpu.mean_percent, cpu.max_percent
-    )
+/// Nothing where no CPU time is known.
+fn cpu_words(cpu: &CpuSummary) -> Option<String> {
+    let shares = [
+        cpu.mean_percent
+            .map(|mean| format!(", {mean:.0} % of a core on average")),
+        cpu.max_percent
+            .map(|most| format!(", {most:.0} % in the busiest second")),
+    ];
+    let shares: String = shares.into_iter().flatten().collect();
+    Some(format!("{:.2} s{shares}", cpu.total_secs?))
+}
+
+/// Why no growth is told.
+fn growth_unknown(memory: &MemorySummary) -> String {
+    match memory.samples {
+        0 => "no samples".to_owned(),
+        _ => "unknown, as the first samples are lost".to_owned(),
+    }
+}
+
+/// How many samples, and of a damaged recording which part of the run they are of.
+fn samples_words(summary: &Summary) -> String {
+    let memory = &summary.memory;
+    let ends = memory.first_sample_secs.zip(memory.last_sample_secs);
+    match ends.filter(|_| !summary.recorder.damage.is_empty()) {
+        Some((first, last)) => {
+            format!("{}, from {first:.1} s to {last:.1} s", memory.samples)
+        }
+        None => memory.samples.to_string(),
+    }
 }
 
 /// What the kernel counted for the command and everything that it waited for.
@@ -371,19 +397,19 @@ fn signal_name(signal: i32) -> String {
 fn recorder_words(summary: &Summary) -> String {
     let recorder = &summary.recorder;
     let mut parts = Vec::new();
-    if recorder.cpu_secs > 0.0 || recorder.peak_rss_bytes.is_some() {
+    if let Some(spent) = recorder.cpu_secs {
         // Over less than a second the share would only speak of our own start.
-        let share = match summary.duration_secs {
-            secs if secs < 1.0 => String::new(),
-            _ => format!(" ({:.2} % of a core)", recorder.cpu_percent),
-        };
-        parts.push(format!("{:.3} s CPU{share}", recorder.cpu_secs));
+        let share = recorder
+            .cpu_percent
+            .filter(|_| summary.duration_secs >= 1.0)
+            .map(|share| format!(" ({share:.2} % of a core)"));
+        parts.push(format!("{spent:.3} s CPU{}", share.unwrap_or_default()));
     }
     let memory = recorder.peak_rss_bytes;
     parts.extend(memory.map(|bytes| format_bytes(bytes as f64)));
-    if recorder.late_ticks > 0 {
-        let plural = if recorder.late_ticks == 1 { "" } else { "s" };
-        parts.push(format!("{} late tick{plural}", recorder.late_ticks));
+    if let Some(late) = recorder.late_ticks.filter(|late| *late > 0) {
+        let plural = if late == 1 { "" } else { "s" };
+        parts.push(format!("{late} late tick{plural}"));
     }
     let logged = recorder.dropped_logged_rows;
     let samples = recorder.dropped_samples.saturating_sub(logged);
