@@ -16,14 +16,25 @@ from ._trouble import warn_once
 from .run import runs_folder
 
 
+NO_STEP = -(2**63)
+"""In `Series.step`: this point has no step. Arrays of int64 have no NaN; numpy uses the same number for a time that is none."""
+
+
 class Series(NamedTuple):
     """Points in the order of their logging. numpy arrays where numpy is installed, `array.array` otherwise."""
 
     step: Any
-    """Training steps; the smallest int64 where a point has none."""
+    """Training steps; `reading.NO_STEP`, the smallest int64, where a point has none."""
     seconds: Any
     """Seconds since the run began."""
     value: Any
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether any point has a step. What was sampled over time has none: `seconds` is its axis."""
+        if not len(self.step):
+            return False
+        return int(self.step.max() if hasattr(self.step, "max") else max(self.step)) != NO_STEP
 
     @property
     def newest(self) -> Series:
@@ -111,7 +122,7 @@ class RecordedRun:
         return series._replace(value=_scaled(series.value, 1e-9))
 
     def memory(self, column: str = "memory_bytes") -> Series:
-        """Memory of the process tree in bytes, over time."""
+        """Memory of the process tree in bytes, over time: `seconds` is the axis, and no point has a step (`has_steps` is false)."""
         return _series(self._reader.tree(column))
 
     def throughput(self, column: str = "samples") -> Series:

@@ -38,6 +38,17 @@ def test_values_come_back_with_their_steps_and_times(run):
     assert read(run).series("reward").value.tolist() == list(range(1000))
 
 
+def test_what_was_sampled_over_time_says_that_it_has_no_steps(tmp_path, monkeypatch):
+    monkeypatch.delenv("NILO_RUN_DIR", raising=False)
+    with nilometer.init(dir=tmp_path) as run:
+        run.log({"loss": 1.0}, step=0)
+    recorded = read(run)
+    memory = recorded.memory()
+    assert len(memory.step) and set(memory.step.tolist()) == {nilometer.reading.NO_STEP} == {numpy.iinfo("int64").min}
+    assert not memory.has_steps and not memory._replace(step=memory.step[:0]).has_steps
+    assert recorded.series("loss").has_steps
+
+
 def test_points_are_readable_before_the_end_of_the_run(run):
     run.log({"loss": 1.0}, step=0)
     assert read(run).series("loss").value.tolist() == [1.0]

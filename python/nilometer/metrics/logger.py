@@ -18,12 +18,11 @@ from .. import _native
 from .._files import write_json
 from .._trouble import refuse_pickling, report, require, require_type
 from ..integrations._find_run import run_of_training
-from ..reading import RecordedRun, Series
+from ..reading import NO_STEP, RecordedRun, Series
 from ..run import Run, continue_run
 from .scores import ScoreDistributionTracker
 from .tracker import MetricTracker
 
-_NO_STEP = -(1 << 63)
 
 
 class TrainingLogger:
@@ -163,7 +162,7 @@ class TrainingLogger:
         found = {}
         for name in self.metrics.names():
             values = self.metrics.get_values(name)
-            found[name] = ([_NO_STEP] * len(values), values)
+            found[name] = ([NO_STEP] * len(values), values)
         return found  # type: ignore[return-value]
 
     def _score_distribution(self) -> dict[str, Any]:
@@ -178,7 +177,7 @@ class TrainingLogger:
             series = recorded.series("score", group=self._score_group)
             mine: dict[Any, list[float | None]] = {}
             for step, value in zip(series.step.tolist(), series.value.tolist()):
-                key = step if step != _NO_STEP else (number, len(mine))
+                key = step if step != NO_STEP else (number, len(mine))
                 mine.setdefault(key, []).append(None if math.isnan(value) else value)
             by_step.update(mine)
         merged = ScoreDistributionTracker()
@@ -215,7 +214,7 @@ class _Attempt:
         return cls(entry, {name: (found.step.tolist(), found.value.tolist()) for name, found in series.items()})
 
     def describe(self) -> dict[str, Any]:
-        steps = [step for series, _ in self.points.values() for step in series if step != _NO_STEP]
+        steps = [step for series, _ in self.points.values() for step in series if step != NO_STEP]
         return {
             "run": self.entry["run"],
             "started_at": self.entry.get("started_at", ""),
@@ -234,13 +233,13 @@ def _merge(attempts: list[_Attempt]) -> tuple[dict[str, list[float]], dict[str, 
         raw[name], all_steps[name] = [], []
         for place, attempt in enumerate(attempts):
             later = [step for newer in attempts[place + 1 :] for step in newer.points.get(name, ([], []))[0]]
-            again = {step for step in later if step != _NO_STEP}
+            again = {step for step in later if step != NO_STEP}
             for step, value in zip(*attempt.points.get(name, ([], []))):
                 if step in again:
                     attempt.overwritten.setdefault(name, []).append((step, value))
                 else:
                     raw[name].append(value)
-                    all_steps[name].append(None if step == _NO_STEP else step)
+                    all_steps[name].append(None if step == NO_STEP else step)
     return raw, all_steps
 
 
