@@ -1,6 +1,7 @@
 """A finished run of a Python program whose files were cut: `nilo verify` says so, wherever the cut is."""
 
 import json
+import textwrap
 
 import pytest
 from conftest import python
@@ -38,6 +39,31 @@ def test_a_finished_run_whose_stream_was_emptied_is_incomplete(nilo, folder, lef
     stream.write_bytes(stream.read_bytes()[:left])
     told = nilo("verify")
     assert told.returncode == 1 and "the file ends within its header" in told.stdout, told.stdout
+
+
+FAILING = """
+    import nilometer
+    with nilometer.init(name="failing", memory=False):
+        raise MemoryError("boom")
+"""
+
+
+@pytest.mark.parametrize("left", [None, HEADER_BYTES, HEADER_BYTES + 40])
+@pytest.mark.parametrize("in_a_job", [True, False])
+def test_a_finished_run_whose_exception_was_cut_off_is_incomplete(nilo, folder, left, in_a_job):
+    if in_a_job:
+        assert nilo("run", "--quiet", "--", *python(textwrap.dedent(FAILING))).returncode == 1
+        (marks,) = only_run(folder).glob("runs/*/marks.nilo")
+    else:
+        run_program(FAILING, folder, expect=1)
+        marks = only_run(folder) / "marks.nilo"
+    assert nilo("verify").returncode == 0
+    assert nilo("mark", "noted later", "--run-dir", marks.parent).returncode == 0
+    assert nilo("verify").returncode == 0
+    marks.unlink() if left is None else marks.write_bytes(marks.read_bytes()[:left])
+    told = nilo("verify")
+    assert told.returncode == 1 and "marks.nilo" in told.stdout, told.stdout
+    assert "damaged: " in nilo("show").stdout
 
 
 READERS = {

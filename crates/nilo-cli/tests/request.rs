@@ -71,6 +71,16 @@ fn slurm_limit(job: u32, gib: f64) -> Value {
 
 /// A run of ten minutes whose memory is `level(seconds)` GiB.
 fn plain_run(root: &Path, name: &str, level: impl Fn(f64) -> f64) -> RunFolder {
+    run_that_ended(root, name, (Some(0), None), level)
+}
+
+/// The same, with this exit code or signal.
+fn run_that_ended(
+    root: &Path,
+    name: &str,
+    (exit_code, signal): (Option<i32>, Option<i32>),
+    level: impl Fn(f64) -> f64,
+) -> RunFolder {
     let folder = create(&root.join("runs"), name, "run", 600);
     let mut recorder = Program::in_run(&folder, "recorder");
     for second in 0..600 {
@@ -81,8 +91,8 @@ fn plain_run(root: &Path, name: &str, level: impl Fn(f64) -> f64) -> RunFolder {
     let ended = nilo_sample::Event::CommandEnded {
         cpu_nanos: None,
         peak_bytes: None,
-        exit_code: Some(0),
-        signal: None,
+        exit_code,
+        signal,
     };
     recorder.event(600.0, &ended);
     folder
@@ -123,7 +133,9 @@ fn all_runs_of_a_job_with_its_cpus() {
 #[test]
 fn a_run_that_was_killed_for_lack_of_memory_makes_it_a_guess() {
     let root = tempfile::tempdir().unwrap();
-    let folder = plain_run(root.path(), "killed", |secs| (secs / 60.0).min(7.9));
+    let by_kill = (None, Some(9));
+    let level = |secs: f64| (secs / 60.0).min(7.9);
+    let folder = run_that_ended(root.path(), "killed", by_kill, level);
     let limit = slurm_limit(3, 8.0);
     let oom = json!({"certainty": "certain", "limit": limit, "kills": 1, "evidence": ["the kernel said so"]});
     let ending =
