@@ -1,5 +1,6 @@
 //! What a recording means: pure functions over [`nilo_sample::Recording`], without files and without clocks.
 
+mod address_limit;
 pub mod alerts;
 pub mod assessment;
 pub mod bottleneck;

@@ -19,6 +19,12 @@ const TMPFS: [&str; 2] = [
     "Ask for more memory next time (`nilo request`)",
 ];
 
+/// Advice about `RLIMIT_AS`.
+const ADDRESS_SPACE: [&str; 2] = [
+    "Map less at once: memory that is never touched counts against RLIMIT_AS as well",
+    "Raise the limit (`ulimit -v`), or limit memory by a cgroup instead",
+];
+
 /// What to do about a resource, the first thing first.
 pub(crate) fn advice(
     verdict: &ResourceVerdict,
@@ -34,6 +40,7 @@ pub(crate) fn advice(
     let of_growth = matches!(cause, Some(Cause::Growth | Cause::Leak)) && verdict.grows_in_tmpfs();
     match verdict.resource {
         Resource::SharedMemory if cause.is_some() => SHARED_MEMORY.to_vec(),
+        Resource::AddressSpace => ADDRESS_SPACE.to_vec(),
         _ if filled_by_files || of_growth => TMPFS.to_vec(),
         _ => recommendations(cause, verdict.resource.is_gpu()),
     }

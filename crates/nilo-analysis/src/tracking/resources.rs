@@ -5,7 +5,9 @@ use std::fmt;
 
 use nilo_sample::limit::is_cgroup_within;
 use nilo_sample::table::is_absent;
-use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Subject};
+use nilo_sample::{
+    Limit, LimitCounts, LimitSource, ProcessId, RecordedTable, RunDescription, RunMode, Subject,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +20,12 @@ use nilo_forecast::{Cause, Forecast, Reading};
 )]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Resource {
-    /// The job against the limit of a cgroup, or of the process itself.
+    /// The job against the limit of a cgroup.
     Job,
     /// The machine's memory.
     Host,
+    /// The address space of the process that comes nearest to its `RLIMIT_AS`.
+    AddressSpace,
     /// A cgroup against its limit, where no job is watched in it, or where it holds only one of several.
     Cgroup {
         /// Its path below the mount.
@@ -63,6 +67,7 @@ impl Resource {
         matches!(
             self,
             Resource::Host
+                | Resource::AddressSpace
                 | Resource::SharedMemory
                 | Resource::Cgroup { .. }
                 | Resource::Gpu { .. }
@@ -84,6 +89,7 @@ impl Resource {
         match self {
             Resource::Job
             | Resource::Host
+            | Resource::AddressSpace
             | Resource::Cgroup { .. }
             | Resource::Process { .. }
             | Resource::SharedMemory => false,
@@ -102,6 +108,7 @@ impl fmt::Display for Resource {
         match self {
             Resource::Job => write!(f, "job memory"),
             Resource::Host => write!(f, "host memory"),
+            Resource::AddressSpace => write!(f, "address space"),
             Resource::Cgroup { path } => write!(f, "cgroup {path}"),
             Resource::Process { pid, name } => write!(f, "{name} (PID {pid})"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
@@ -152,6 +159,8 @@ pub(crate) struct LatestReadings {
     /// Several processes were named, and each may be in a cgroup of its own.
     several_roots: bool,
     root_rss_bytes: Option<f64>,
+    /// The address space of each process that lives.
+    address_spaces: BTreeMap<ProcessId, f64>,
     /// What the root does not hold is its workers'.
     pub(crate) has_workers: bool,
     step: Option<i64>,
@@ -219,8 +228,16 @@ impl LatestReadings {
                 self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
                 each(Resource::Job, self.job(time_nanos));
             }
-            Subject::Process(id) if Some(id.pid) == self.root_pid => {
-                self.root_rss_bytes = row.get("rss_bytes");
+            Subject::Process(id) => {
+                if Some(id.pid) == self.root_pid {
+                    self.root_rss_bytes = row.get("rss_bytes");
+                }
+                if let Some(virtual_bytes) = row.get("virtual_bytes") {
+                    self.address_spaces.insert(*id, virtual_bytes);
+                    if let Some(reading) = self.address_space(time_nanos, *id) {
+                        each(Resource::AddressSpace, reading);
+                    }
+                }
             }
             Subject::Cgroup { path } => {
                 let level = cgroup_level(row)?;
@@ -312,9 +329,34 @@ impl LatestReadings {
                 let is_on_one_way = is_cgroup_within(path, other) || is_cgroup_within(other, path);
                 limit_bytes < limit.bytes as f64 || !is_on_one_way
             }
-            LimitSource::Rlimit { .. } => self.several_roots || limit_bytes < limit.bytes as f64,
+            // A limit of addresses says nothing of memory.
+            LimitSource::Rlimit { .. } => true,
             LimitSource::Host => limit_bytes < limit.bytes as f64,
         }
+    }
+
+    /// A process has ended.
+    pub(crate) fn forget_process(&mut self, id: ProcessId) {
+        self.address_spaces.remove(&id);
+    }
+
+    /// The address space of a process against its limit, where no other is nearer to it. One that is above it is not held by it.
+    fn address_space(&self, time_nanos: u64, id: ProcessId) -> Option<Reading> {
+        let limit = self.limit.as_ref().filter(|limit| {
+            let is_counted = limit.source.counts() == LimitCounts::AddressSpace;
+            is_counted && self.given_limit_bytes.is_none()
+        })?;
+        let limit_bytes = limit.bytes as f64;
+        let held = self.address_spaces.iter();
+        let held = held.filter(|(_, bytes)| **bytes <= limit_bytes);
+        let (nearest, used_bytes) = held.max_by(|one, other| one.1.total_cmp(other.1))?;
+        (*nearest == id).then(|| Reading {
+            time_nanos,
+            used_bytes: *used_bytes,
+            limit_bytes: Some(limit_bytes),
+            step: self.step,
+            ..Reading::default()
+        })
     }
 
     /// A cgroup against its limit.
@@ -330,12 +372,13 @@ impl LatestReadings {
         }
     }
 
-    /// The job against a limit of its own. Where only the machine limits it, it has none here: the machine's reading says when that ends.
+    /// The job against the limit of a cgroup. Where only the machine limits it, it has none here: the machine's reading says when that ends.
+    /// A limit of addresses has a reading of its own.
     fn job(&self, time_nanos: u64) -> Reading {
         let limit = self
             .limit
             .as_ref()
-            .filter(|limit| limit.source != LimitSource::Host);
+            .filter(|limit| matches!(limit.source, LimitSource::Cgroup { .. }));
         let limit_bytes = limit.map(|limit| limit.bytes as f64);
         let level = self
             .limiting_path()
