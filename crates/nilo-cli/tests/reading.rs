@@ -480,6 +480,26 @@ fn every_command_measures_a_limit_of_addresses_by_addresses() {
 }
 
 #[test]
+fn an_export_to_a_file_of_an_unknown_format_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    let refused = nilo(here, &["export", "-o", "run.xyz"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot tell the format of run.xyz") && said.contains("--format"));
+    assert!(!here.join("run.xyz").exists());
+    for arguments in [
+        &["export", "-o", "plain"][..],
+        &["export", "--format", "csv", "-o", "run.xyz"],
+    ] {
+        stdout(here, arguments);
+        let written = std::fs::read(here.join(arguments.last().unwrap())).unwrap();
+        assert!(written.starts_with(b"timestamp"), "{written:?}");
+    }
+}
+
+#[test]
 fn a_recording_whose_recorder_was_killed_is_not_called_damaged() {
     let here = tempfile::tempdir().unwrap();
     let here = here.path();
