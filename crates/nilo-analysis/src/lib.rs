@@ -30,6 +30,7 @@ pub mod profile;
 pub mod rate;
 mod resumed;
 pub mod settings;
+mod shared_mappings;
 mod slurm_place;
 mod spans;
 pub mod statistics;

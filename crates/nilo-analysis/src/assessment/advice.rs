@@ -34,7 +34,7 @@ pub(crate) fn advice(
     let filled_by_files = ran_out
         .and_then(|ran_out| ran_out.limit_use)
         .is_some_and(|limit_use| {
-            let files = limit_use.shmem_bytes.unwrap_or(0) as f64;
+            let files = limit_use.tmpfs_bytes().unwrap_or(0) as f64;
             files >= MOSTLY * limit_use.peak_bytes as f64
         });
     let of_growth = matches!(cause, Some(Cause::Growth | Cause::Leak)) && verdict.grows_in_tmpfs();

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::own_cgroups::OwnCgroups;
+use crate::shared_mappings::{DevShm, SharedCharge};
 use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
@@ -148,6 +149,7 @@ pub(crate) struct LatestReadings {
     /// Cgroups in which there was a process of the job, and none is any more.
     left_cgroups: BTreeSet<String>,
     own_cgroups: OwnCgroups,
+    dev_shm: DevShm,
     tree_bytes: f64,
     tree_nanos: u64,
     tree_swap_bytes: f64,
@@ -172,8 +174,9 @@ pub(crate) struct LatestReadings {
 struct CgroupLevel {
     working_set: f64,
     reclaimable: f64,
-    /// Files in memory, which stay charged until they are deleted.
+    /// Files in memory, which stay charged until they are deleted, and memory that processes share.
     tmpfs: Option<f64>,
+    parts: SharedCharge,
     is_shared: bool,
 }
 
@@ -218,7 +221,9 @@ impl LatestReadings {
         mut each: impl FnMut(Resource, Reading),
     ) -> Option<Reading> {
         if let Subject::Cgroup { path } = &row.0.spec.subject {
-            self.own_cgroups.take(path, row);
+            let tree_bytes = self.tree_bytes;
+            self.own_cgroups
+                .take(path, row, tree_bytes, &mut self.dev_shm);
         }
         match &row.0.spec.subject {
             Subject::Tree => {
@@ -240,7 +245,13 @@ impl LatestReadings {
                 }
             }
             Subject::Cgroup { path } => {
-                let level = cgroup_level(row)?;
+                let mut level = cgroup_level(row)?;
+                let before = self.cgroup_levels.get(path);
+                level.parts = before.map_or_else(SharedCharge::default, |it| it.parts);
+                if let (Some(anon), Some(shmem)) = (row.get("anon_bytes"), level.tmpfs) {
+                    let tree_bytes = self.tree_bytes;
+                    (level.parts).take(anon, shmem, tree_bytes, &mut self.dev_shm);
+                }
                 self.cgroup_levels.insert(path.clone(), level);
                 if self.is_limiting(path) {
                     if self.of_machine {
@@ -388,6 +399,15 @@ impl LatestReadings {
             Some(level) => (level.working_set, level.reclaimable),
             None => (self.tree_bytes, 0.0),
         };
+        let (shared_bytes, charge) = match cgroup {
+            Some(level) => (level.tmpfs, Some(level.parts)),
+            None => (
+                self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),
+                self.own_cgroups.charge(),
+            ),
+        };
+        let without_file_bytes =
+            charge.map(|charge| charge.without_file_bytes(self.tree_bytes, &self.dev_shm));
         let children = self
             .root_rss_bytes
             .filter(|_| self.has_workers)
@@ -397,10 +417,9 @@ impl LatestReadings {
             used_bytes,
             reclaimable_bytes,
             limit_bytes: self.given_limit_bytes.or(limit_bytes),
-            tmpfs_bytes: match cgroup {
-                Some(level) => level.tmpfs,
-                None => self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),
-            },
+            tmpfs_bytes: shared_bytes
+                .map(|shared| (shared - without_file_bytes.unwrap_or(0.0)).max(0.0)),
+            shared_mapping_bytes: without_file_bytes,
             children_bytes: children,
             // The tree counts file pages too that the kernel can drop or charges elsewhere, and it is read before its cgroup.
             // The cgroup is also read between two ticks, when the kernel gives notice: what the job held before says nothing of that moment.
@@ -443,6 +462,7 @@ impl LatestReadings {
             each(Resource::Host, reading);
         }
         if let (Some(total), Some(used)) = (row.get("shm_total_bytes"), row.get("shm_used_bytes")) {
+            self.dev_shm.take(used);
             // Everybody on the machine writes there; another tmpfs is not in it.
             let own = self.own_cgroups.tmpfs_bytes().filter(|_| !self.of_machine);
             let reading = Reading {
@@ -468,6 +488,7 @@ fn cgroup_level(row: &RowValues<'_>) -> Option<CgroupLevel> {
         working_set,
         reclaimable: (working_set - needed).max(0.0),
         tmpfs: row.get("shmem_bytes"),
+        parts: SharedCharge::default(),
         is_shared: row.get("owned") == Some(0.0),
     })
 }

@@ -210,8 +210,8 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
         }
         None => String::new(),
     };
-    let charged = match memory.limit_counts {
-        Some(counts) if counts != LimitCounts::Memory => addresses_words(memory, counts),
+    let (charged, rest) = match memory.limit_counts {
+        Some(counts) if counts != LimitCounts::Memory => (addresses_words(memory, counts), ""),
         _ => charged_words(memory),
     };
     // Of a cgroup that others are in too, only what ran out is known to be all of theirs.
@@ -220,7 +220,7 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
     let files = files.and_then(LimitUse::files_in_words);
     let files = files.map_or(String::new(), |files| format!(", {files}"));
     let limit = format_bytes(limit as f64);
-    format!("{limit} ({source}){share}{charged}{files}")
+    format!("{limit} ({source}){share}{charged}{files}{rest}")
 }
 
 /// Resident memory says nothing of a limit of addresses: what does is said, and that it was not recorded.
@@ -231,23 +231,19 @@ fn addresses_words(memory: &MemorySummary, counts: LimitCounts) -> String {
     }
 }
 
-/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree.
-fn charged_words(memory: &MemorySummary) -> String {
+/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree, and what the rest of the peak is.
+fn charged_words(memory: &MemorySummary) -> (String, &'static str) {
     let (Some(used), Some(peak)) = (memory.limit_used_bytes, memory.peak_bytes) else {
-        return String::new();
+        return (String::new(), "");
     };
     let limit = memory.limit_bytes.unwrap_or(0);
     let differs = used.abs_diff(peak) as f64 >= 0.005 * limit as f64;
     if memory.limit_use.is_none() || !differs {
-        return String::new();
+        return (String::new(), "");
     }
-    let used_text = format_bytes(used as f64);
-    match used > peak {
-        true => format!(": {used_text} charged to the cgroup"),
-        false => format!(
-            ": {used_text} charged to the cgroup, the rest of the peak is file pages that it can drop or that are charged elsewhere"
-        ),
-    }
+    let charged = format!(": {} charged to the cgroup", format_bytes(used as f64));
+    let rest = "; the rest of the peak is file pages that the kernel can drop or that are charged elsewhere";
+    (charged, if used > peak { "" } else { rest })
 }
 
 fn cpu_words(cpu: &CpuSummary) -> String {
