@@ -63,7 +63,11 @@ def test_a_wide_terminal_has_what_a_narrow_one_leaves_out(recorded):
     _, narrow = on_terminal(recorded, 40, "runs")
     _, wide = on_terminal(recorded, 300, "runs")
     assert "MEAN" in wide and "COMMAND" in wide and "PEAK" in narrow
-    assert "MEAN" not in narrow and "COMMAND" not in narrow
+    table, left_out = narrow.split("Not shown: ")
+    assert "MEAN" not in table and "COMMAND" not in table
+    assert "STATUS" in left_out and "MEAN" in left_out and "Not shown" not in wide
+    _, compared = on_terminal(recorded, 40, "compare", "base", "much-longer-name-of-a-run")
+    assert "CHANGE of PEAK" in " ".join(compared.split())
     piped = recorded("runs").stdout
     assert re.sub(ESCAPE, "", wide) == piped, "a wide terminal shows what a pipe gets"
 
@@ -89,6 +93,16 @@ def test_findings_are_coloured_by_their_severity(nilo, cgroup):
     assert "\x1b[1m\x1b[31mcritical:\x1b[0m" in text, text
     assert "\x1b[1m\x1b[31mOOM-killed" in text
     assert "critical: " in nilo("show").stdout
+
+
+def test_rules_and_lines_of_scripts_fit(recorded):
+    for verb in [["profile", "--duration", "0.3"], ["request", "base"]]:
+        status, text = on_terminal(recorded, 40, *verb)
+        assert status == 0, text
+        text = re.sub(ESCAPE, "", text)
+        lines = [line for line in text.splitlines() if re.match(r" *(=|#)", line)]
+        assert lines and all(len(line) <= 40 for line in lines), text
+    assert "  #SBATCH --time=" in text and "  # 50 % above" in text
 
 
 def test_json_has_no_colour(recorded):

@@ -232,6 +232,32 @@ def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
     assert float(used[1]) > 90, told.stdout
 
 
+def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(nilo):
+    code = "import mmap, time\nx = []\nwhile True:\n    x.append(mmap.mmap(-1, 20 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)); time.sleep(.01)"
+    result = nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 2000000; exec {python('')[0]} -c \"{code}\"")
+    assert result.returncode == 1, result.stderr
+    shown = nilo.show()
+    memory = shown["memory"]
+    assert (memory["limit_source"], memory["limit_counts"]) == ("RLIMIT_AS", "address-space")
+    assert memory["peak_bytes"] < 100 << 20, "hardly anything was touched"
+    assert 0.9 < memory["limit_used_bytes"] / memory["limit_bytes"] <= 1
+    assert shown["oom"]["kind"] == "host-allocation"
+    told = nilo("oom").stdout
+    assert "OOM Warning: address space" in told and "no limit of its own" in told, told
+    assert "At present it has" not in nilo("request").stdout
+
+
+def test_shared_memory_without_a_file_is_not_to_be_deleted(nilo, cgroup):
+    cgroup.limit(200 << 20)
+    code = "import mmap, time\nx = []\nwhile True:\n    m = mmap.mmap(-1, 4 << 20); m[:] = bytes([1]) * (4 << 20); x.append(m); time.sleep(.1)"
+    nilo("run", "--quiet", "--", *python(code), preexec_fn=cgroup.enter)
+    use = nilo.show()["memory"]["limit_use"]
+    assert use["shared_mapping_bytes"] > 0.8 * use["shmem_bytes"] > 100 << 20, use
+    told = nilo("oom").stdout
+    assert "shared memory that processes map (no file)" in told, told
+    assert "Delete files" not in told
+
+
 def test_a_program_that_fails_far_below_its_limit_did_not(nilo):
     code = "x = bytearray(b'x') * (50 << 20)\nraise SystemExit(3)"
     nilo("run", "--quiet", "--interval", "0.02", "--", "sh", "-c", f"ulimit -v 4000000; exec {python('')[0]} -c \"{code}\"")

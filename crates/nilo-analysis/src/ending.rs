@@ -330,7 +330,8 @@ fn near_the_end(
         ));
         return Some(Certainty::Likely);
     }
-    let limit = limit?;
+    // A limit of addresses makes allocations fail, and kills nobody.
+    let limit = limit.filter(|limit| limit.is_of_memory())?;
     let used = match &limit.source {
         LimitSource::Cgroup { path, .. } => recording
             .table(&Subject::Cgroup { path: path.clone() })

@@ -24,7 +24,8 @@ pub(crate) fn exhausted_limit<'a>(
     logged: Option<LoggedPlace<'_>>,
     counted: impl IntoIterator<Item = &'a str>,
 ) -> Option<Limit> {
-    let in_force = limit_in_force(recording);
+    // A limit of addresses makes allocations fail, and kills nobody.
+    let in_force = limit_in_force(recording).filter(Limit::is_of_memory);
     let named = match logged {
         Some(LoggedPlace::Machine) => return machine_limit(recording).or(in_force),
         Some(LoggedPlace::Cgroup(path)) => cgroup_limit(recording, path),

@@ -2,23 +2,31 @@
 //!
 //! Of a cgroup's limit it is what the kernel charged there (`charged.rs`). The tree's memory counts file pages too, which the kernel can drop
 //! or charges to another cgroup, such as libraries that somebody else read first: it may exceed a limit that held.
+//! Of a limit of addresses (`ulimit -v`) it is what one process has mapped (`address_limit.rs`).
 //! In a cgroup that others are in too, the kernel does not tell whose its pages are: there it is the tree's memory.
 
-use nilo_sample::{Limit, LimitSource, RecordedTable, Recording, Subject};
+use nilo_sample::{LimitSource, RecordedTable, Recording, Subject};
 
+use crate::address_limit::nearest_process;
 use crate::charged::charged_levels;
 use crate::ending::limit_in_force;
 use crate::limit_use::risen_mark_bytes;
 use crate::owned_cgroup::is_owned;
 
 /// What of a peak of the tree counts against the limit in force; all of it where no cgroup limits the job.
-pub(crate) fn held_of_limit(recording: &Recording, peak_bytes: f64) -> f64 {
-    match limit_in_force(recording) {
-        Some(Limit {
-            bytes,
-            source: LimitSource::Cgroup { path, .. },
-        }) => held_of_cgroup(recording, &path, bytes, peak_bytes),
-        _ => peak_bytes,
+/// Of a limit of addresses it is what one process had mapped, and nothing where that was not recorded.
+pub(crate) fn held_of_limit(recording: &Recording, peak_bytes: f64) -> Option<f64> {
+    let Some(limit) = limit_in_force(recording) else {
+        return Some(peak_bytes);
+    };
+    match &limit.source {
+        LimitSource::Cgroup { path, .. } => {
+            Some(held_of_cgroup(recording, path, limit.bytes, peak_bytes))
+        }
+        LimitSource::Host => Some(peak_bytes),
+        LimitSource::Rlimit { .. } => {
+            nearest_process(recording, &limit, 0).map(|nearest| nearest.bytes)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a recording means: pure functions over [`nilo_sample::Recording`], without files and without clocks.
 
+mod address_limit;
 pub mod alerts;
 pub mod assessment;
 pub mod bottleneck;
@@ -30,6 +31,7 @@ pub mod profile;
 pub mod rate;
 mod resumed;
 pub mod settings;
+mod shared_mappings;
 mod slurm_place;
 mod spans;
 pub mod statistics;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ending::limit_in_force;
+use crate::shared_mappings::without_file_at;
 
 /// Files in memory are worth a word from this share of all that is charged on.
 const NOTABLE_SHARE: f64 = 0.05;
@@ -21,8 +22,11 @@ pub struct LimitUse {
     pub peak_bytes: u64,
     /// Anonymous memory of processes in the sample with the most of all parts; absent where that is far below the peak.
     pub anon_bytes: Option<u64>,
-    /// Files in memory in that sample: `/dev/shm` and other tmpfs, shared memory.
+    /// Shared memory in that sample: files in `/dev/shm` and other tmpfs, and what processes map without one.
     pub shmem_bytes: Option<u64>,
+    /// The part of it that processes map and no file in `/dev/shm` explains; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_mapping_bytes: Option<u64>,
     /// Cached pages of other files in that sample, which the kernel drops before it kills.
     pub page_cache_bytes: Option<u64>,
 }
@@ -61,6 +65,9 @@ impl LimitUse {
             peak_bytes: peak_bytes as u64,
             anon_bytes: at("anon_bytes"),
             shmem_bytes,
+            shared_mapping_bytes: row
+                .and_then(|(row, _)| without_file_at(recording, table, row))
+                .map(|bytes| bytes as u64),
             page_cache_bytes: files.map(|files| files.saturating_sub(shmem_bytes.unwrap_or(0))),
         })
     }
@@ -80,16 +87,26 @@ impl LimitUse {
         }
     }
 
-    /// `190 MiB of it in /dev/shm and other tmpfs`; nothing where that is little.
+    /// Files in memory: shared memory less what processes map without one.
+    pub(crate) fn tmpfs_bytes(&self) -> Option<u64> {
+        let mapped = self.shared_mapping_bytes.unwrap_or(0);
+        Some(self.shmem_bytes?.saturating_sub(mapped))
+    }
+
+    /// `190 MiB of it in /dev/shm and other tmpfs`, `190 MiB of it shared memory that processes map (no file)`, or both; nothing where that is little.
     pub fn files_in_words(&self) -> Option<String> {
-        let shmem = self.shmem_bytes? as f64;
-        let is_notable = shmem >= NOTABLE_SHARE * self.peak_bytes as f64 && shmem > 0.0;
-        is_notable.then(|| {
-            format!(
-                "{} of it in /dev/shm and other tmpfs",
-                bytes_in_words(shmem)
-            )
-        })
+        let is_notable =
+            |bytes: &u64| *bytes as f64 >= NOTABLE_SHARE * self.peak_bytes as f64 && *bytes > 0;
+        let files = self.tmpfs_bytes().filter(is_notable).map(|bytes| {
+            let bytes = bytes_in_words(bytes as f64);
+            format!("{bytes} of it in /dev/shm and other tmpfs")
+        });
+        let mapped = self.shared_mapping_bytes.filter(is_notable).map(|bytes| {
+            let bytes = bytes_in_words(bytes as f64);
+            format!("{bytes} of it shared memory that processes map (no file)")
+        });
+        let told: Vec<String> = files.into_iter().chain(mapped).collect();
+        (!told.is_empty()).then(|| told.join(", "))
     }
 }
 
@@ -119,7 +136,7 @@ pub(crate) fn risen_mark_bytes(cgroup: &RecordedTable) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nilo_sample::rows::CgroupRow;
+    use nilo_sample::rows::{CgroupRow, HostRow};
     use nilo_sample::{ABSENT, TableSpec, fixture};
 
     const MIB: f64 = 1048576.0;
@@ -158,6 +175,41 @@ mod tests {
         let expected = "180 MiB of it in /dev/shm and other tmpfs";
         assert_eq!(words.as_deref(), Some(expected));
         assert_eq!(of(&[(0, row(50.0, 50.0, 0.0))]).files_in_words(), None);
+    }
+
+    #[test]
+    fn shared_memory_without_a_file_is_told_apart_from_files() {
+        let mut recording = fixture::recording();
+        let dev_shm = |used: f64| HostRow {
+            shm_used_bytes: used * MIB,
+            ..HostRow::ABSENT
+        };
+        let mut told = |used: f64, tree: f64| {
+            recording.tables = vec![
+                fixture::table_of(
+                    TableSpec::cgroup("/job"),
+                    &[
+                        (0, row(20.0, 20.0, 1.0)),
+                        (2_000_000, row(195.0, 200.0, 180.0)),
+                    ],
+                ),
+                fixture::table_of(
+                    TableSpec::host(),
+                    &[(0, dev_shm(1.0)), (2_000_000, dev_shm(used))],
+                ),
+                fixture::tree(&[(0, 20.0 * MIB, 0.0, 0.0), (2, tree * MIB, 0.0, 0.0)]),
+            ];
+            let told = LimitUse::of_cgroup(&recording, "/job").unwrap();
+            (
+                told.shared_mapping_bytes.unwrap() >> 20,
+                told.files_in_words().unwrap(),
+            )
+        };
+        let mapped = "180 MiB of it shared memory that processes map (no file)";
+        let file = "180 MiB of it in /dev/shm and other tmpfs";
+        assert_eq!(told(0.0, 199.0), (180, mapped.to_owned()));
+        assert_eq!(told(180.0, 199.0), (0, file.to_owned()));
+        assert_eq!(told(0.0, 19.0), (0, file.to_owned()), "nobody maps it");
     }
 
     #[test]

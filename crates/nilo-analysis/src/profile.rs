@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use nilo_sample::{LimitSource, Recording, SeriesView, Subject, is_absent};
+use nilo_sample::{Limit, LimitSource, Recording, SeriesView, Subject, is_absent};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -173,7 +173,8 @@ fn host(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfi
 
 fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<DeviceProfile> {
     let table = recording.table(&Subject::Tree)?;
-    let limit = limit_in_force(recording);
+    // Resident memory is no share of a limit of addresses.
+    let limit = limit_in_force(recording).filter(Limit::is_of_memory);
     let total = limit.as_ref().map_or(0, |limit| limit.bytes);
     let memory = table.series("memory_bytes")?;
     // One figure for every share of a limit: what counts against it.
@@ -210,11 +211,9 @@ fn processes(recording: &Recording, end_nanos: u64, looks: u64) -> Option<Device
     let mark = marks.and_then(|marks| marks.max()).map(|(_, mark)| mark);
     let highest = memory.max().map(|(_, highest)| highest);
     if let Some(peak) = mark.into_iter().chain(highest).reduce(f64::max) {
-        let held = held_of_limit(recording, peak);
-        let held = if is_hard {
-            held.min(total as f64)
-        } else {
-            held
+        let held = match is_hard {
+            true => held_of_limit(recording, peak).map_or(peak, |held| held.min(total as f64)),
+            false => peak,
         };
         let statistics = &mut device.statistics;
         statistics.peak_allocated = statistics.peak_allocated.max(held as u64);

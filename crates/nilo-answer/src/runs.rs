@@ -7,7 +7,7 @@ use nilo_analysis::exceptions::ExceptionSummary;
 use nilo_analysis::oom_summary::OomSummary;
 use nilo_analysis::peak::PeakKind;
 use nilo_analysis::summary::notable_charge;
-use nilo_sample::{RecorderDeath, Recording, RunStatus};
+use nilo_sample::{LimitCounts, RecorderDeath, Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,8 @@ pub struct ListedRun {
     pub peak_kind: Option<PeakKind>,
     /// The limit in force.
     pub limit_bytes: Option<u64>,
+    /// What counts against it: `limit_used_bytes` is this.
+    pub limit_counts: Option<LimitCounts>,
     /// The most of it that was used: of a cgroup's limit what was charged to the cgroup, files in tmpfs included and page cache left out.
     pub limit_used_bytes: Option<u64>,
     /// Mean memory over time.
@@ -89,7 +91,9 @@ impl ListedRun {
 
     /// What was charged against the limit, where that is notably more or less than the peak of the tree.
     pub fn charged_bytes(&self) -> Option<u64> {
-        notable_charge(self.limit_bytes, self.limit_used_bytes, self.peak_bytes)
+        let is_of_memory = self.limit_counts == Some(LimitCounts::Memory);
+        let used_bytes = self.limit_used_bytes.filter(|_| is_of_memory);
+        notable_charge(self.limit_bytes, used_bytes, self.peak_bytes)
     }
 
     /// The entry of a recording.
@@ -114,6 +118,7 @@ impl ListedRun {
             peak_bytes: memory.peak_bytes,
             peak_kind: memory.peak_kind,
             limit_bytes: memory.limit_bytes,
+            limit_counts: memory.limit_counts,
             limit_used_bytes: memory.limit_used_bytes,
             mean_bytes: memory.mean_bytes,
             damaged: !nilo_analysis::damage(recording).is_empty(),

@@ -17,7 +17,7 @@ use crate::text::exception::short_type;
 const FILE: &str = "listing";
 
 /// Who computes what is kept; the last number changes whenever the figures may.
-const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 7");
+const PROGRAM: &str = concat!("nilo ", env!("CARGO_PKG_VERSION"), " listing 8");
 
 /// What ended a recording that broke off is known by then.
 const EXPLAINED_NANOS: u64 = 600 * NANOS_PER_SEC;
@@ -137,8 +137,8 @@ fn read_job(folder: &RunFolder) -> Result<(Vec<RunLine>, bool), Failure> {
     let (mut recording, mut ending) = load_where(folder, &|spec| {
         is_needed(spec) || !inside.is_empty() && is_needed_by_runs(spec)
     })?;
-    // Few runs are ended by a limit of a process's own; the others are not read for it.
-    if inside.is_empty() && depends_on_processes(&recording, &ending) {
+    // Few runs have a limit of a process's own; the others are not read for it.
+    if inside.is_empty() && depends_on_processes(&recording) {
         (recording, ending) =
             load_where(folder, &|spec| is_needed(spec) || is_needed_by_runs(spec))?;
     }

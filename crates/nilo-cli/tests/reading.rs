@@ -392,6 +392,11 @@ fn infinities_are_counted_by_their_sign() {
 
 /// A program that was refused memory at a limit of its own (`ulimit -v`), of which only its processes' tables tell.
 fn refused_run(root: &Path) {
+    refused_run_that_touches(root, 1.0);
+}
+
+/// The same where this share of what it maps is resident.
+fn refused_run_that_touches(root: &Path, touched: f64) {
     let folder = create(root, "refused", "run", 4);
     let mut description = folder.describe().unwrap();
     description.limit = Some(Limit {
@@ -409,10 +414,12 @@ fn refused_run(root: &Path) {
     };
     for tick in 0..40 {
         let (secs, bytes) = (f64::from(tick) / 10.0, f64::from(tick + 1) / 40.5 * GIB);
-        recorder.tree(secs, bytes, 0.0);
+        let resident = touched * bytes;
+        recorder.tree(secs, resident, 0.0);
         let row = ProcessRow {
-            rss_bytes: bytes,
-            memory_bytes: bytes,
+            rss_bytes: resident,
+            memory_bytes: resident,
+            virtual_bytes: bytes,
             ..ProcessRow::ABSENT
         };
         recorder.row(&TableSpec::process(id), secs, None, row);
@@ -453,6 +460,52 @@ fn every_command_says_that_a_refused_allocation_ended_the_run() {
     training_run(&here.join(".nilo"), "base", 4.0);
     let several = stdout(here, &["plot", "refused", "base", "-o", "-"]);
     assert!(several.contains(">out of memory: refused</text>"));
+}
+
+#[test]
+fn every_command_measures_a_limit_of_addresses_by_addresses() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    refused_run_that_touches(&here.join(".nilo"), 0.01);
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&nilo(here, arguments).stdout).unwrap()
+    };
+    let used = (40.0 / 40.5 * GIB) as u64;
+    let memory = &json(&["show", "--format", "json"])["memory"];
+    assert_eq!(memory["limit_used_bytes"], used, "{memory}");
+    assert_eq!(memory["limit_counts"], "address-space");
+    let listed = &json(&["runs", "--format", "json"])["runs"][0];
+    assert_eq!(listed["limit_used_bytes"], used, "{listed}");
+    let shown = stdout(here, &["show"]);
+    let line = "1.00 GiB (RLIMIT_AS), 99 % of it used at the peak: 1011.36 MiB of address space in one process";
+    assert!(shown.contains(line), "{shown}");
+    let oom = String::from_utf8(nilo(here, &["oom"]).stdout).unwrap();
+    assert!(oom.contains("OOM Warning: address space"), "{oom}");
+    assert!(oom.contains("10.1 MiB, no limit of its own"), "{oom}");
+    let request = stdout(here, &["request"]);
+    assert!(!request.contains("At present it has"), "{request}");
+    let picture = stdout(here, &["plot", "-o", "-"]);
+    assert!(!picture.contains("RLIMIT_AS"), "{picture}");
+}
+
+#[test]
+fn an_export_to_a_file_of_an_unknown_format_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    training_run(&here.join(".nilo"), "base", 4.0);
+    let refused = nilo(here, &["export", "-o", "run.xyz"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot tell the format of run.xyz") && said.contains("--format"));
+    assert!(!here.join("run.xyz").exists());
+    for arguments in [
+        &["export", "-o", "plain"][..],
+        &["export", "--format", "csv", "-o", "run.xyz"],
+    ] {
+        stdout(here, arguments);
+        let written = std::fs::read(here.join(arguments.last().unwrap())).unwrap();
+        assert!(written.starts_with(b"timestamp"), "{written:?}");
+    }
 }
 
 #[test]

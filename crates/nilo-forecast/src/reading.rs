@@ -13,8 +13,10 @@ pub struct Reading {
     pub held_bytes: Option<f64>,
     /// File pages within `used_bytes` that the kernel can drop.
     pub reclaimable_bytes: f64,
-    /// Files in `/dev/shm` and other tmpfs within `used_bytes`, and other shared memory: they stay until they are deleted.
+    /// Files in `/dev/shm` and other tmpfs within `used_bytes`: they stay until they are deleted.
     pub tmpfs_bytes: Option<f64>,
+    /// Shared memory within `used_bytes` that processes map without such a file. No forecast rests on it.
+    pub shared_mapping_bytes: Option<f64>,
     /// The part in worker processes.
     pub children_bytes: Option<f64>,
     /// This job's part where `used_bytes` is the whole machine's.
@@ -74,6 +76,7 @@ impl Reading {
         let optional = [
             self.held_bytes,
             self.tmpfs_bytes,
+            self.shared_mapping_bytes,
             self.children_bytes,
             self.own_bytes,
             self.job_bytes,

@@ -196,7 +196,8 @@ impl RunLimit<'_> {
 fn limits<'a>(runs: &[(&'a str, &Recording)], usual: Option<&Limit>) -> Vec<RunLimit<'a>> {
     let mut limits: Vec<RunLimit<'a>> = Vec::new();
     for (index, (label, recording)) in runs.iter().enumerate() {
-        let Some(limit) = limit_in_force(recording).or_else(|| usual.cloned()) else {
+        let in_force = limit_in_force(recording).or_else(|| usual.cloned());
+        let Some(limit) = in_force.filter(Limit::is_of_memory) else {
             continue;
         };
         match limits

@@ -114,7 +114,8 @@ impl ChartOptions {
             peak: peak(figures),
             ran_out: figures.ran_out.as_ref().map(RanOutMark::of),
             cpu: Some(figures.cpu),
-            limit: limit_in_force(recording),
+            // A limit of addresses is no line over memory.
+            limit: limit_in_force(recording).filter(Limit::is_of_memory),
             duration_nanos: Some(figures.duration_nanos),
             ..ChartOptions::default()
         }

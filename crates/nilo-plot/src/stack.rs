@@ -298,6 +298,7 @@ mod tests {
             rss_bytes: 400.0,
             cpu_nanos: 0.0,
             memory_bytes,
+            ..ProcessRow::ABSENT
         };
         let rows = [(0, row(10.0)), (10, row(30.0))];
         let quick = table_of(TableSpec::process(id), &rows);
@@ -333,6 +334,7 @@ mod tests {
             rss_bytes: 200.0,
             cpu_nanos: 0.0,
             memory_bytes,
+            ..ProcessRow::ABSENT
         };
         // It ended before anything else was read of it: there is no table of details.
         let mut recording = nilo_sample::fixture::recording();

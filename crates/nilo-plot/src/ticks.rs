@@ -172,6 +172,14 @@ pub(crate) fn time_ticks(range_nanos: f64, most: usize) -> (Vec<Tick>, &'static 
     } else {
         step
     };
+    // One tick alone tells no scale: where none but zero fits, the roundest time near the end is the other.
+    let step = match step > range {
+        true => {
+            let finest = decades.rev().find(|finer| *finer <= range);
+            finest.map_or(range, |finer| (range / finer + 1e-9).floor() * finer)
+        }
+        false => step,
+    };
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     // A hair of tolerance: 0.3 / 0.1 is less than 3.
     let count = (range / step + 1e-9) as usize;
@@ -218,6 +226,15 @@ mod tests {
     }
 
     #[test]
+    fn the_narrowest_axis_of_time_has_two_ticks() {
+        let labels_of = |secs: f64| labels(&time_ticks(secs * 1e9, 1).0).join(" ");
+        assert_eq!(labels_of(13.1), "0 10");
+        assert_eq!(labels_of(41.75), "0 40");
+        assert_eq!(labels_of(2.3), "0 2");
+        assert_eq!(labels_of(100.0), "0 100");
+    }
+
+    #[test]
     fn value_ticks_are_round() {
         let labels_of = |low, high| labels(&value_ticks(low, high, 4)).join(" ");
         assert_eq!(labels_of(0.93, 4.05), "1 2 3 4");
@@ -255,6 +272,7 @@ mod tests {
                 prop_assert!(ticks.len() <= most + 1);
                 prop_assert!(ticks.iter().all(|tick| tick.at <= range * 1.000001));
             }
+            prop_assert!(time_ticks(range, most).0.len() >= 2);
         }
     }
 }

@@ -97,8 +97,7 @@ mod tests {
             info: ProcessInfo::default(),
             reading: ProcessReading {
                 rss_bytes: rss,
-                shared_bytes: 0,
-                cpu_nanos: 0,
+                ..ProcessReading::default()
             },
             detail: ProcessDetail::default(),
             detail_is_new: false,

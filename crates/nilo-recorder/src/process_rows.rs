@@ -48,6 +48,7 @@ impl ProcessRows {
                 rss_bytes: process.reading.rss_bytes as f64,
                 cpu_nanos: process.reading.cpu_nanos as f64,
                 memory_bytes: process.memory_bytes as f64,
+                virtual_bytes: process.reading.virtual_bytes as f64,
             };
             let stale = now_nanos.saturating_sub(rows.last_quick_nanos) > REPEAT_NANOS;
             if stale || rows.last_quick != Some(quick) {
@@ -87,5 +88,7 @@ fn detail_row(process: &TrackedProcess) -> ProcessDetailRow {
         major_faults: or_absent(detail.major_faults),
         read_bytes: or_absent(detail.read_bytes),
         written_bytes: or_absent(detail.written_bytes),
+        peak_virtual_bytes: or_absent(detail.peak_virtual_bytes),
+        data_bytes: or_absent(detail.data_bytes),
     }
 }

@@ -251,8 +251,18 @@ impl<W: RowSink> Recorder<W> {
 
     fn wake_alerts(&mut self, now_nanos: u64) {
         if let Some(alerts) = &mut self.alerts {
-            let of_cgroup = self.surroundings.held_of_limit_bytes().unwrap_or(0);
-            let level_bytes = self.live.memory_bytes.max(of_cgroup);
+            let level_bytes = match self.surroundings.limit() {
+                Some(limit) if !limit.is_of_memory() => {
+                    let processes = self.tree.processes().iter();
+                    let addresses = processes.map(|process| process.reading.virtual_bytes);
+                    addresses.filter(|bytes| *bytes <= limit.bytes).max()
+                }
+                _ => self
+                    .surroundings
+                    .held_of_limit_bytes()
+                    .max(Some(self.live.memory_bytes)),
+            };
+            let level_bytes = level_bytes.unwrap_or(0);
             alerts.see(now_nanos, level_bytes, self.live.limit_bytes);
         }
     }

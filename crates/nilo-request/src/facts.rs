@@ -1,6 +1,6 @@
 //! What one run tells about the memory of its job.
 
-use nilo_sample::{LimitSource, Recording, RunStatus, Subject, setting_text};
+use nilo_sample::{Limit, LimitSource, Recording, RunStatus, Subject, setting_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -98,7 +98,8 @@ pub struct RunFacts {
 /// Gathers the facts of a run from its recording and its summary.
 pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> RunFacts {
     let peak = unreclaimable_peak(recording, &summary.memory);
-    let limit = limit_in_force(recording);
+    // No request for memory raises a limit of addresses, and no memory is a share of it.
+    let limit = limit_in_force(recording).filter(Limit::is_of_memory);
     let tree = recording.table(&Subject::Tree);
     let largest = |column: &str| {
         let (_, value) = tree?.series(column)?.max()?;
@@ -132,7 +133,7 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         growth: growth_of(recording, limit.as_ref().map(|limit| limit.bytes)),
         duration_secs: summary.duration_secs,
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
-        limit_used_bytes: summary.memory.limit_used_bytes,
+        limit_used_bytes: (summary.memory.limit_used_bytes).filter(|_| limit.is_some()),
         limit_was_asked_for: limit
             .as_ref()
             .is_some_and(|limit| limit.source != LimitSource::Host),
@@ -165,6 +166,32 @@ mod tests {
     use super::*;
     use nilo_sample::rows::CgroupRow;
     use nilo_sample::{TableSpec, fixture};
+
+    #[test]
+    fn a_limit_of_addresses_is_no_memory_that_was_asked_for() {
+        let mut recording = fixture::recording();
+        recording.description.limit = Some(Limit {
+            bytes: 2 << 30,
+            source: LimitSource::Rlimit {
+                resource: "as".to_owned(),
+            },
+        });
+        recording.tables = vec![fixture::tree(&[(0, 2e7, 0.0, 0.0)])];
+        let ending = nilo_sample::Ending {
+            status: RunStatus::Exited,
+            exit_code: Some(1),
+            signal: None,
+            time_nanos: 1,
+            oom: None,
+            left_running: vec![],
+            recorder_death: None,
+            lost_rank: None,
+        };
+        let summary = nilo_analysis::summarize(&recording, &ending);
+        let facts = facts_of(&recording, ending.status, &summary);
+        assert_eq!((facts.limit_bytes, facts.limit_used_bytes), (None, None));
+        assert!(!facts.limit_was_asked_for);
+    }
 
     #[test]
     fn files_in_tmpfs_are_no_page_cache() {

@@ -96,6 +96,7 @@ fn process_row(rss_bytes: f64, cpu_nanos: f64, memory_bytes: f64) -> ProcessRow 
         rss_bytes,
         cpu_nanos,
         memory_bytes,
+        ..ProcessRow::ABSENT
     }
 }
 

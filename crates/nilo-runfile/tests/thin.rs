@@ -42,6 +42,7 @@ fn recorded(compact: bool, odd: f64) -> Scratch {
             rss_bytes: bytes,
             memory_bytes: bytes / 2.0,
             cpu_nanos: index as f64,
+            ..ProcessRow::ABSENT
         };
         assert!(writer.append(process, time, None, &of_process.values()));
         let value = if index == 3000 { odd } else { wave };

@@ -31,7 +31,7 @@ pub use alert::{Alert, AlertKind, Severity};
 pub use ending::{Certainty, Ending, LostRank, OomKill, ProcessStatus, RecorderDeath, RunStatus};
 pub use event::{Event, TimedEvent};
 pub use exception::{CodePlace, UnhandledException};
-pub use limit::{Limit, LimitSource};
+pub use limit::{Limit, LimitCounts, LimitSource};
 pub use optimization::Optimization;
 pub use process::{ProcessId, ProcessInfo};
 pub use provenance::{GitState, Provenance};

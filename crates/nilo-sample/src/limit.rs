@@ -25,6 +25,39 @@ pub enum LimitSource {
     },
 }
 
+/// What counts against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitCounts {
+    /// Pages that are held: of a cgroup, or of the machine.
+    Memory,
+    /// Addresses that one process has mapped, touched or not (`VmSize`).
+    AddressSpace,
+    /// Private writable addresses of one process, touched or not (`VmData`).
+    DataSize,
+}
+
+impl fmt::Display for LimitCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LimitCounts::Memory => "memory",
+            LimitCounts::AddressSpace => "address space",
+            LimitCounts::DataSize => "data size",
+        })
+    }
+}
+
+impl LimitSource {
+    /// What counts against it. Resident memory says nothing of a limit of addresses.
+    pub fn counts(&self) -> LimitCounts {
+        match self {
+            LimitSource::Cgroup { .. } | LimitSource::Host => LimitCounts::Memory,
+            LimitSource::Rlimit { resource } if resource == "data" => LimitCounts::DataSize,
+            LimitSource::Rlimit { .. } => LimitCounts::AddressSpace,
+        }
+    }
+}
+
 impl fmt::Display for LimitSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,6 +75,13 @@ pub struct Limit {
     pub bytes: u64,
     /// Whose.
     pub source: LimitSource,
+}
+
+impl Limit {
+    /// Whether the pages that a job holds are what counts against it.
+    pub fn is_of_memory(&self) -> bool {
+        self.source.counts() == LimitCounts::Memory
+    }
 }
 
 /// cgroup v1 writes "no limit" as the largest page-aligned number; anything this large is none.

@@ -33,6 +33,8 @@ typed_row! {
         cpu_nanos: counter Nanos,
         /// What it adds to the tree: pages that several processes hold count for the oldest of them.
         memory_bytes: gauge Bytes,
+        /// Its address space, touched or not (`VmSize`): what `RLIMIT_AS` limits.
+        virtual_bytes: gauge Bytes,
     }
 }
 
@@ -59,6 +61,10 @@ typed_row! {
         read_bytes: counter Bytes,
         /// Bytes written to storage.
         written_bytes: counter Bytes,
+        /// The kernel's high-water mark of the address space (`VmPeak`).
+        peak_virtual_bytes: gauge Bytes,
+        /// Private writable addresses, touched or not (`VmData`): what `RLIMIT_DATA` limits.
+        data_bytes: gauge Bytes,
     }
 }
 

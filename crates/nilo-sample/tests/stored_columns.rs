@@ -41,6 +41,7 @@ fn the_columns_of_process_stay() {
             "rss_bytes gauge bytes",
             "cpu_nanos counter nanos",
             "memory_bytes gauge bytes",
+            "virtual_bytes gauge bytes",
         ]
     );
 }
@@ -60,6 +61,8 @@ fn the_columns_of_process_detail_stay() {
             "major_faults counter count",
             "read_bytes counter bytes",
             "written_bytes counter bytes",
+            "peak_virtual_bytes gauge bytes",
+            "data_bytes gauge bytes",
         ]
     );
 }

@@ -16,7 +16,7 @@ const OWN: &str = "/proc/self";
 /// Not from `getrusage`: `ru_maxrss` is inherited across `exec`, so it may be that of the program that started us.
 pub fn own_peak_rss_bytes() -> Option<u64> {
     let status = read_kernel_file(Path::new(OWN).join("status")).ok()?;
-    parse_status(&status).0
+    parse_status(&status).peak_rss_bytes
 }
 
 /// The addresses at which our command line lies, which is what `ps` shows.

@@ -9,6 +9,8 @@ pub struct ProcessReading {
     pub rss_bytes: u64,
     /// The part of it that belongs to files and shared memory, which other processes may hold too; 0 where it is not known.
     pub shared_bytes: u64,
+    /// Its address space, touched or not.
+    pub virtual_bytes: u64,
     /// CPU time since the process began, all threads, user and system.
     pub cpu_nanos: u64,
 }
@@ -18,6 +20,10 @@ pub struct ProcessReading {
 pub struct ProcessDetail {
     /// The kernel's high-water mark (`VmHWM`): no spike is missing from it.
     pub peak_rss_bytes: Option<u64>,
+    /// The same of its address space (`VmPeak`).
+    pub peak_virtual_bytes: Option<u64>,
+    /// Private writable addresses, touched or not (`VmData`).
+    pub data_bytes: Option<u64>,
     /// Memory in swap.
     pub swap_bytes: Option<u64>,
     /// Threads.

@@ -19,6 +19,12 @@ const TMPFS: [&str; 2] = [
     "Ask for more memory next time (`nilo request`)",
 ];
 
+/// Advice about `RLIMIT_AS`.
+const ADDRESS_SPACE: [&str; 2] = [
+    "Map less at once: memory that is never touched counts against RLIMIT_AS as well",
+    "Raise the limit (`ulimit -v`), or limit memory by a cgroup instead",
+];
+
 /// What to do about a resource, the first thing first.
 pub(crate) fn advice(
     verdict: &ResourceVerdict,
@@ -28,12 +34,13 @@ pub(crate) fn advice(
     let filled_by_files = ran_out
         .and_then(|ran_out| ran_out.limit_use)
         .is_some_and(|limit_use| {
-            let files = limit_use.shmem_bytes.unwrap_or(0) as f64;
+            let files = limit_use.tmpfs_bytes().unwrap_or(0) as f64;
             files >= MOSTLY * limit_use.peak_bytes as f64
         });
     let of_growth = matches!(cause, Some(Cause::Growth | Cause::Leak)) && verdict.grows_in_tmpfs();
     match verdict.resource {
         Resource::SharedMemory if cause.is_some() => SHARED_MEMORY.to_vec(),
+        Resource::AddressSpace => ADDRESS_SPACE.to_vec(),
         _ if filled_by_files || of_growth => TMPFS.to_vec(),
         _ => recommendations(cause, verdict.resource.is_gpu()),
     }

@@ -233,11 +233,12 @@ fn a_leak_that_ended_in_a_kill_is_not_told_as_a_spike() {
 
 #[test]
 fn a_limit_that_files_in_memory_filled_is_told_with_what_to_do_about_them() {
-    let filled = |shmem_bytes| {
+    let filled = |shmem_bytes, shared_mapping_bytes| {
         let limit_use = crate::LimitUse {
             peak_bytes: 900 << 20,
             anon_bytes: None,
             shmem_bytes: Some(shmem_bytes),
+            shared_mapping_bytes,
             page_cache_bytes: None,
         };
         let ran_out = RanOut {
@@ -247,6 +248,15 @@ fn a_limit_that_files_in_memory_filled_is_told_with_what_to_do_about_them() {
         let verdict = ResourceVerdict::unmeasured(Resource::Job);
         assess_verdict(&verdict, &Thresholds::from_percent(85.0), Some(&ran_out))
     };
-    assert!(filled(800 << 20).recommendations[0].contains("/dev/shm"));
-    assert!(!filled(100 << 20).recommendations[0].contains("/dev/shm"));
+    assert!(filled(800 << 20, None).recommendations[0].contains("/dev/shm"));
+    assert!(!filled(100 << 20, None).recommendations[0].contains("/dev/shm"));
+    let mapped = filled(800 << 20, Some(790 << 20));
+    assert!(!mapped.recommendations[0].contains("/dev/shm"));
+    assert!(
+        mapped
+            .reason
+            .contains("790 MiB of it shared memory that processes map (no file)"),
+        "{}",
+        mapped.reason
+    );
 }

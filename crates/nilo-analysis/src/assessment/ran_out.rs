@@ -7,11 +7,13 @@ use std::fmt;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitSource, Recording, RunStatus, Subject, UnhandledException,
+    Certainty, Ending, Event, Limit, LimitCounts, LimitSource, Recording, RunStatus, Subject,
+    UnhandledException,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::address_limit::{NearestProcess, nearest_process};
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::ending_exception;
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
@@ -96,11 +98,10 @@ pub fn ran_out_without_growth(recording: &Recording, ending: &Ending) -> Option<
         .or_else(|| of_refusal(recording, ending))
 }
 
-/// Whether only the tables of processes can tell if memory ran out: a reader who has left them out has to read them for that.
-pub fn depends_on_processes(recording: &Recording, ending: &Ending) -> bool {
-    limit_that_may_refuse(recording, ending).is_some()
-        && of_kill(recording, ending).is_none()
-        && of_exception(recording, ending).is_none()
+/// Whether only the tables of processes tell how much of the limit was used, and whether it ran out:
+/// a reader who has left them out has to read them for that.
+pub fn depends_on_processes(recording: &Recording) -> bool {
+    limit_in_force(recording).is_some_and(|limit| !limit.is_of_memory())
 }
 
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
@@ -125,7 +126,10 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     let limit_use = path.and_then(|path| LimitUse::of_cgroup(recording, path));
     let held_bytes = peak_memory_bytes(recording).map(|peak| match &own {
         Some((path, limit)) => held_of_cgroup(recording, path, *limit, peak as f64) as u64,
-        None => held_of_limit(recording, peak as f64) as u64,
+        // What the kernel killed for is memory, whatever else limits the job.
+        None => held_of_limit(recording, peak as f64)
+            .filter(|_| limit.is_some_and(Limit::is_of_memory))
+            .map_or(peak, |held| held as u64),
     });
     let limit_bytes = match &own {
         Some((_, limit)) => Some(*limit),
@@ -215,21 +219,28 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
 /// A command that failed at a limit of its own (`ulimit -v`): there the system refuses memory instead of killing, and only the program sees it.
 fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     let limit = limit_that_may_refuse(recording, ending)?;
-    // The limit is one process's, so the largest of them counts.
-    let (time_nanos, pid, bytes) = largest_before(recording, ending.time_nanos)?;
-    let share = bytes / limit.bytes as f64;
+    // The limit is one process's, so the one that came nearest counts.
+    // Resident memory is part of the addresses: where those were not recorded, it says what they were at the least.
+    let from_nanos = ending.time_nanos.saturating_sub(LAST_MOMENTS_NANOS);
+    let addresses = nearest_process(recording, &limit, from_nanos);
+    let nearest = addresses.or_else(|| largest_resident(recording, from_nanos))?;
+    let share = nearest.bytes / limit.bytes as f64;
     if share < NEAR_LIMIT {
         return None;
     }
-    let before = to_secs(ending.time_nanos.saturating_sub(time_nanos));
+    let before = to_secs(ending.time_nanos.saturating_sub(nearest.time_nanos));
+    let pid = nearest.pid;
     Some(RanOut {
-        resource: Resource::Job,
+        resource: match addresses.is_some() && limit.source.counts() == LimitCounts::AddressSpace {
+            true => Resource::AddressSpace,
+            false => Resource::Job,
+        },
         kind: RanOutKind::HostAllocation,
         time_nanos: Some(ending.time_nanos),
         pid: Some(pid),
         name: name_of(recording, pid),
         limit_bytes: Some(limit.bytes),
-        peak_bytes: peak_memory_bytes(recording),
+        peak_bytes: nearest_process(recording, &limit, 0).map(|peak| peak.bytes as u64),
         limit_use: None,
         certainty: Certainty::Likely,
         growth: None,
@@ -250,24 +261,27 @@ fn limit_that_may_refuse(recording: &Recording, ending: &Ending) -> Option<Limit
         _ => false,
     };
     let limit = limit_in_force(recording).filter(|_| failed)?;
-    matches!(limit.source, LimitSource::Rlimit { .. }).then_some(limit)
+    (!limit.is_of_memory()).then_some(limit)
 }
 
-/// The largest resident set of a process within the last moments before this time, whose it was, and when.
-fn largest_before(recording: &Recording, end_nanos: u64) -> Option<(u64, u32, f64)> {
-    let from = end_nanos.saturating_sub(LAST_MOMENTS_NANOS);
+/// The largest resident set of a process from this time on.
+fn largest_resident(recording: &Recording, from_nanos: u64) -> Option<NearestProcess> {
     let processes = recording.tables.iter().filter_map(|table| {
         let Subject::Process(id) = table.spec.subject else {
             return None;
         };
         let levels = table.series("rss_bytes")?.present();
-        // Only changes are written: the level before those moments reaches into them.
-        let (before, within): (Vec<_>, Vec<_>) = levels.partition(|(time, _)| *time < from);
+        // Only changes are written: the level before that time reaches into it.
+        let (before, within): (Vec<_>, Vec<_>) = levels.partition(|(time, _)| *time < from_nanos);
         let largest = before.last().copied().into_iter().chain(within);
-        let (time, bytes) = largest.max_by(|one, other| one.1.total_cmp(&other.1))?;
-        Some((time, id.pid, bytes))
+        let (time_nanos, bytes) = largest.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        Some(NearestProcess {
+            time_nanos,
+            pid: id.pid,
+            bytes,
+        })
     });
-    processes.max_by(|one, other| one.2.total_cmp(&other.2))
+    processes.max_by(|one, other| one.bytes.total_cmp(&other.bytes))
 }
 
 /// `torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.`
@@ -382,6 +396,9 @@ impl fmt::Display for RanOut {
         }
         if let Some(peak) = self.peak_bytes {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
+        }
+        if self.resource == Resource::AddressSpace {
+            write!(f, " of address space in one process")?;
         }
         let limit_use = self.limit_use.as_ref();
         // The tree's own peak, which other commands list, may be another.

@@ -59,7 +59,7 @@ fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
     let leak = job_leak(figures.verdicts);
     let host = &mut facts.host;
     host.peak_bytes = bytes(figures.memory.peak_bytes).or(host.peak_bytes);
-    host.limit_bytes = bytes(figures.memory.limit_bytes).or(host.limit_bytes);
+    host.limit_bytes = bytes(figures.memory.memory_limit_bytes()).or(host.limit_bytes);
     host.leak_bytes_per_second = leak.map(|leak| leak.bytes_per_second);
     host.leak_may_be_loading = leak.map(|leak| leak.may_be_loading);
     let forecast = leak.and_then(|leak| leak.limit_forecast);

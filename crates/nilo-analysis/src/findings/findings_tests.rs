@@ -1,13 +1,13 @@
 //! Each finding is found where it is, and not where it is not.
 
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo, RecordedTable,
-    Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
+    ABSENT, Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo,
+    RecordedTable, Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
 };
 
 use super::Finding;
 use crate::assessment::ran_out;
-use crate::tracking::ResourceTracker;
+use crate::tracking::{Resource, ResourceTracker};
 use nilo_sample::fixture::{level, recording, table, table_of, tick};
 use nilo_sample::rows::{CgroupRow, HostRow, ProcessDetailRow, ProcessRow, TorchMemoryRow};
 
@@ -219,6 +219,66 @@ fn a_peak_at_the_limit_is_a_near_miss() {
     assert!(one(&run, 600, "near-miss").evidence[0].contains("97 %"));
     run.description.limit = limited(1100.0);
     assert!(!kinds(&run, 600).contains(&"near-miss"));
+}
+
+/// A process that maps far more than it touches, against `ulimit -v`; a row of its table has this address space.
+fn mapped(virtual_mib: f64) -> Recording {
+    let mut run = recording();
+    run.description.limit = Some(Limit {
+        bytes: 1000 << 20,
+        source: LimitSource::Rlimit {
+            resource: "as".to_owned(),
+        },
+    });
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let row = ProcessRow {
+        rss_bytes: 20.0 * MIB,
+        virtual_bytes: virtual_mib * MIB,
+        ..ProcessRow::ABSENT
+    };
+    run.tables = vec![
+        tree(|_| 20.0, 600),
+        table_of(TableSpec::process(id), &[(10 * SECOND, row)]),
+    ];
+    run
+}
+
+#[test]
+fn a_limit_of_addresses_is_used_by_what_one_process_maps() {
+    let run = mapped(970.0);
+    let near_miss = one(&run, 600, "near-miss");
+    let evidence = "970.00 MiB of address space in one process is 97 % of the limit";
+    assert!(near_miss.evidence[0].contains(evidence), "{near_miss:?}");
+    assert!(near_miss.advice[0].contains("ulimit -v"));
+    let memory = crate::summarize(&run, &ending(600)).memory;
+    assert_eq!(memory.limit_used_bytes, Some(970 << 20));
+    assert_eq!(memory.memory_limit_bytes(), None);
+    assert!(!kinds(&mapped(500.0), 600).contains(&"near-miss"));
+}
+
+#[test]
+fn resident_memory_is_no_share_of_a_limit_of_addresses() {
+    let mut older = mapped(ABSENT);
+    assert!(!kinds(&older, 600).contains(&"near-miss"));
+    let memory = crate::summarize(&older, &ending(600)).memory;
+    assert_eq!(
+        (memory.limit_bytes, memory.limit_used_bytes),
+        (Some(1000 << 20), None)
+    );
+    // What fails near such a limit was refused; no kill is made of it.
+    older.tables[0] = tree(|_| 990.0, 600);
+    let mut failed = ending(600);
+    (failed.exit_code, failed.time_nanos) = (Some(1), 10 * SECOND);
+    assert_eq!(
+        crate::assessment::ran_out_without_growth(&older, &failed),
+        None
+    );
+    let refused = crate::assessment::ran_out_without_growth(&mapped(980.0), &failed).unwrap();
+    assert_eq!(refused.used_share(), Some(0.98));
+    assert_eq!(refused.resource, Resource::AddressSpace);
 }
 
 #[test]

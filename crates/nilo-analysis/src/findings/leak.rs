@@ -84,6 +84,9 @@ fn describe(recording: &Recording, verdict: &ResourceVerdict, growth: &Growth) -
     if growth.is_in_tmpfs {
         evidence.push("most of it lies in /dev/shm or another tmpfs".to_owned());
     }
+    if verdict.grows_in_shared_mappings() {
+        evidence.push("most of it is shared memory that processes map (no file)".to_owned());
+    }
     evidence.extend(verdict.odd_peers.iter().map(GrowingPeer::to_string));
     evidence.extend(phase_share::largest(recording, resource, since, end));
     // One alone has been named already.

@@ -1,7 +1,7 @@
 //! It went well, but only just: the peak came near the limit, or the kernel had to struggle at it.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::{LimitSource, Severity, Subject};
+use nilo_sample::{LimitCounts, LimitSource, Severity, Subject};
 
 use super::{Finding, JudgedRecording};
 use crate::ending::limit_in_force;
@@ -18,21 +18,29 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
     }
     let recording = seen.recording;
     let limit = limit_in_force(recording)?;
-    let LimitSource::Cgroup { path, .. } = &limit.source else {
-        return None;
+    let cgroup = match &limit.source {
+        LimitSource::Cgroup { path, .. } => {
+            recording.table(&Subject::Cgroup { path: path.clone() })
+        }
+        LimitSource::Rlimit { .. } => None,
+        LimitSource::Host => return None,
     };
-    let cgroup = recording.table(&Subject::Cgroup { path: path.clone() });
     let hits = cgroup
         .and_then(|table| table.series("limit_hits"))
         .and_then(growth)
         .unwrap_or(0.0);
-    let peak = held_of_limit(recording, tree_peak(recording)?.bytes);
+    let peak = held_of_limit(recording, tree_peak(recording)?.bytes)?;
     let share = peak / limit.bytes as f64;
     if share < NEAR && hits < 1.0 {
         return None;
     }
+    let counts = limit.source.counts();
+    let of_what = match counts {
+        LimitCounts::Memory => String::new(),
+        _ => format!(" of {counts} in one process"),
+    };
     let mut evidence = vec![format!(
-        "the peak of {} is {:.0} % of the limit of {} ({})",
+        "the peak of {}{of_what} is {:.0} % of the limit of {} ({})",
         format_bytes(peak),
         100.0 * share,
         format_bytes(limit.bytes as f64),
@@ -50,8 +58,18 @@ pub(super) fn find(seen: &JudgedRecording<'_>) -> Option<Finding> {
         } else {
             Severity::Info
         },
-        text: "memory nearly ran out".to_owned(),
+        text: match counts {
+            LimitCounts::Memory => "memory nearly ran out".to_owned(),
+            _ => format!("memory nearly ran out: {counts}"),
+        },
         evidence,
-        advice: vec!["`nilo request` says how much to ask for".to_owned()],
+        advice: vec![
+            match counts {
+                LimitCounts::Memory => "`nilo request` says how much to ask for",
+                LimitCounts::AddressSpace => "raise the limit (`ulimit -v`), or map less: memory that is never touched counts as well",
+                LimitCounts::DataSize => "raise the limit (`ulimit -d`), or allocate less: memory that is never touched counts as well",
+            }
+            .to_owned(),
+        ],
     })
 }

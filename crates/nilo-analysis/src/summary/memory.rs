@@ -1,7 +1,7 @@
 //! Memory of the whole tree: peak, mean, limit, and the kernel's account of the job's cgroup.
 
 use nilo_sample::units::to_secs;
-use nilo_sample::{Recording, Subject};
+use nilo_sample::{LimitCounts, Recording, Subject};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -49,8 +49,11 @@ pub struct MemorySummary {
     pub limit_bytes: Option<u64>,
     /// What imposes it.
     pub limit_source: Option<String>,
+    /// What counts against it: `limit_used_bytes` is this.
+    pub limit_counts: Option<LimitCounts>,
     /// The most of it that was used. Of a cgroup's limit: what the kernel charged to it less page cache, which it drops before it kills;
     /// all that was charged, where it ran out; the tree's memory where others are in the cgroup too, or where no cgroup sets the limit.
+    /// Of a limit of addresses: the most that one process had mapped; absent where that was not recorded.
     pub limit_used_bytes: Option<u64>,
     /// What filled the cgroup that sets the limit, by the kernel's account; absent where no cgroup does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +65,12 @@ pub struct MemorySummary {
 }
 
 impl MemorySummary {
+    /// The limit in force, where the memory that was held is what counts against it.
+    pub fn memory_limit_bytes(&self) -> Option<u64> {
+        let is_of_memory = self.limit_counts == Some(LimitCounts::Memory);
+        self.limit_bytes.filter(|_| is_of_memory)
+    }
+
     /// Where the limit ran out, all that filled it was used of it, as `nilo oom` tells it.
     pub(crate) fn with_ending(mut self, ran_out: Option<&RanOut>) -> MemorySummary {
         let at_limit = |it: &&RanOut| it.limit_use.is_some() && it.limit_bytes == self.limit_bytes;
@@ -104,6 +113,7 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
     let limit = limit_in_force(recording);
     let mut summary = MemorySummary {
         limit_bytes: limit.as_ref().map(|limit| limit.bytes),
+        limit_counts: limit.as_ref().map(|limit| limit.source.counts()),
         limit_source: limit.map(|limit| limit.source.to_string()),
         limit_use: LimitUse::of_limit(recording),
         ..MemorySummary::default()
@@ -140,7 +150,7 @@ pub(crate) fn summarize_memory(recording: &Recording) -> MemorySummary {
     }
     if let Some(peak) = tree_peak(recording) {
         summary.peak_bytes = whole(peak.bytes);
-        summary.limit_used_bytes = whole(held_of_limit(recording, peak.bytes));
+        summary.limit_used_bytes = held_of_limit(recording, peak.bytes).and_then(whole);
         summary.peak_kind = Some(peak.kind);
         summary.peak_secs = Some(to_secs(peak.time_nanos));
         let is_first = |(time, _): &(u64, f64)| !has_lost_its_beginning(recording, *time);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::resources::RowValues;
+use crate::shared_mappings::{DevShm, SharedCharge};
 
 /// The newest figures of the cgroups that hold nobody but the job.
 #[derive(Debug, Clone, Default)]
@@ -14,18 +15,29 @@ pub(crate) struct OwnCgroups {
 struct TmpfsCharge {
     shmem_bytes: f64,
     anon_bytes: f64,
+    parts: SharedCharge,
 }
 
 impl OwnCgroups {
     /// Takes in a row of a cgroup.
-    pub(crate) fn take(&mut self, path: &str, row: &RowValues<'_>) {
+    pub(crate) fn take(
+        &mut self,
+        path: &str,
+        row: &RowValues<'_>,
+        tree_bytes: f64,
+        dev_shm: &mut DevShm,
+    ) {
         let is_own = row.get("owned") == Some(1.0);
         match row.get("shmem_bytes").filter(|_| is_own) {
             Some(shmem_bytes) => {
                 let anon_bytes = row.get("anon_bytes").unwrap_or(f64::INFINITY);
+                let before = self.by_path.get(path);
+                let mut parts = before.map_or_else(SharedCharge::default, |it| it.parts);
+                parts.take(anon_bytes, shmem_bytes, tree_bytes, dev_shm);
                 let charge = TmpfsCharge {
                     shmem_bytes,
                     anon_bytes,
+                    parts,
                 };
                 self.by_path.insert(path.to_owned(), charge);
             }
@@ -44,6 +56,11 @@ impl OwnCgroups {
     pub(crate) fn mapped_tmpfs_bytes(&self, tree_bytes: f64) -> Option<f64> {
         let charge = self.outermost()?;
         Some((tree_bytes - charge.anon_bytes).clamp(0.0, charge.shmem_bytes))
+    }
+
+    /// What it is by what is a file and what is not.
+    pub(crate) fn charge(&self) -> Option<SharedCharge> {
+        Some(self.outermost()?.parts)
     }
 
     /// A cgroup counts what those inside of it hold as well.

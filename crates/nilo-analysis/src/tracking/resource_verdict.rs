@@ -13,6 +13,8 @@ use super::tracked_resource::TrackedResource;
 const JUST_TOO_SHORT_SECS: f64 = 9.9;
 /// A job that did less than this share of a growth does not grow.
 const NO_PART: f64 = 0.05;
+/// Most of a growth.
+const MOSTLY: f64 = 0.5;
 
 /// What is to be said of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -111,6 +113,15 @@ impl ResourceVerdict {
     pub(crate) fn grows_in_tmpfs(&self) -> bool {
         let growth = self.growth.as_ref();
         self.resource == Resource::SharedMemory || growth.is_some_and(|growth| growth.is_in_tmpfs)
+    }
+
+    /// Whether most of its growth is shared memory that processes map, without a file that somebody could delete.
+    pub fn grows_in_shared_mappings(&self) -> bool {
+        let growth = self.growth.filter(|growth| !growth.is_in_tmpfs);
+        let mapped = self.reading.shared_mapping_bytes;
+        growth
+            .zip(mapped)
+            .is_some_and(|(growth, mapped)| mapped >= MOSTLY * growth.grown_bytes)
     }
 
     /// A job whose processes are ending is judged as it was before.

@@ -5,11 +5,14 @@ use std::fmt;
 
 use nilo_sample::limit::is_cgroup_within;
 use nilo_sample::table::is_absent;
-use nilo_sample::{Limit, LimitSource, RecordedTable, RunDescription, RunMode, Subject};
+use nilo_sample::{
+    Limit, LimitCounts, LimitSource, ProcessId, RecordedTable, RunDescription, RunMode, Subject,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::own_cgroups::OwnCgroups;
+use crate::shared_mappings::{DevShm, SharedCharge};
 use nilo_forecast::{Cause, Forecast, Reading};
 
 /// Something with a limit.
@@ -18,10 +21,12 @@ use nilo_forecast::{Cause, Forecast, Reading};
 )]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Resource {
-    /// The job against the limit of a cgroup, or of the process itself.
+    /// The job against the limit of a cgroup.
     Job,
     /// The machine's memory.
     Host,
+    /// The address space of the process that comes nearest to its `RLIMIT_AS`.
+    AddressSpace,
     /// A cgroup against its limit, where no job is watched in it, or where it holds only one of several.
     Cgroup {
         /// Its path below the mount.
@@ -63,6 +68,7 @@ impl Resource {
         matches!(
             self,
             Resource::Host
+                | Resource::AddressSpace
                 | Resource::SharedMemory
                 | Resource::Cgroup { .. }
                 | Resource::Gpu { .. }
@@ -84,6 +90,7 @@ impl Resource {
         match self {
             Resource::Job
             | Resource::Host
+            | Resource::AddressSpace
             | Resource::Cgroup { .. }
             | Resource::Process { .. }
             | Resource::SharedMemory => false,
@@ -102,6 +109,7 @@ impl fmt::Display for Resource {
         match self {
             Resource::Job => write!(f, "job memory"),
             Resource::Host => write!(f, "host memory"),
+            Resource::AddressSpace => write!(f, "address space"),
             Resource::Cgroup { path } => write!(f, "cgroup {path}"),
             Resource::Process { pid, name } => write!(f, "{name} (PID {pid})"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
@@ -141,6 +149,7 @@ pub(crate) struct LatestReadings {
     /// Cgroups in which there was a process of the job, and none is any more.
     left_cgroups: BTreeSet<String>,
     own_cgroups: OwnCgroups,
+    dev_shm: DevShm,
     tree_bytes: f64,
     tree_nanos: u64,
     tree_swap_bytes: f64,
@@ -152,6 +161,8 @@ pub(crate) struct LatestReadings {
     /// Several processes were named, and each may be in a cgroup of its own.
     several_roots: bool,
     root_rss_bytes: Option<f64>,
+    /// The address space of each process that lives.
+    address_spaces: BTreeMap<ProcessId, f64>,
     /// What the root does not hold is its workers'.
     pub(crate) has_workers: bool,
     step: Option<i64>,
@@ -163,8 +174,9 @@ pub(crate) struct LatestReadings {
 struct CgroupLevel {
     working_set: f64,
     reclaimable: f64,
-    /// Files in memory, which stay charged until they are deleted.
+    /// Files in memory, which stay charged until they are deleted, and memory that processes share.
     tmpfs: Option<f64>,
+    parts: SharedCharge,
     is_shared: bool,
 }
 
@@ -209,7 +221,9 @@ impl LatestReadings {
         mut each: impl FnMut(Resource, Reading),
     ) -> Option<Reading> {
         if let Subject::Cgroup { path } = &row.0.spec.subject {
-            self.own_cgroups.take(path, row);
+            let tree_bytes = self.tree_bytes;
+            self.own_cgroups
+                .take(path, row, tree_bytes, &mut self.dev_shm);
         }
         match &row.0.spec.subject {
             Subject::Tree => {
@@ -219,11 +233,25 @@ impl LatestReadings {
                 self.tree_swap_bytes = row.get("swap_bytes").unwrap_or(0.0);
                 each(Resource::Job, self.job(time_nanos));
             }
-            Subject::Process(id) if Some(id.pid) == self.root_pid => {
-                self.root_rss_bytes = row.get("rss_bytes");
+            Subject::Process(id) => {
+                if Some(id.pid) == self.root_pid {
+                    self.root_rss_bytes = row.get("rss_bytes");
+                }
+                if let Some(virtual_bytes) = row.get("virtual_bytes") {
+                    self.address_spaces.insert(*id, virtual_bytes);
+                    if let Some(reading) = self.address_space(time_nanos, *id) {
+                        each(Resource::AddressSpace, reading);
+                    }
+                }
             }
             Subject::Cgroup { path } => {
-                let level = cgroup_level(row)?;
+                let mut level = cgroup_level(row)?;
+                let before = self.cgroup_levels.get(path);
+                level.parts = before.map_or_else(SharedCharge::default, |it| it.parts);
+                if let (Some(anon), Some(shmem)) = (row.get("anon_bytes"), level.tmpfs) {
+                    let tree_bytes = self.tree_bytes;
+                    (level.parts).take(anon, shmem, tree_bytes, &mut self.dev_shm);
+                }
                 self.cgroup_levels.insert(path.clone(), level);
                 if self.is_limiting(path) {
                     if self.of_machine {
@@ -312,9 +340,34 @@ impl LatestReadings {
                 let is_on_one_way = is_cgroup_within(path, other) || is_cgroup_within(other, path);
                 limit_bytes < limit.bytes as f64 || !is_on_one_way
             }
-            LimitSource::Rlimit { .. } => self.several_roots || limit_bytes < limit.bytes as f64,
+            // A limit of addresses says nothing of memory.
+            LimitSource::Rlimit { .. } => true,
             LimitSource::Host => limit_bytes < limit.bytes as f64,
         }
+    }
+
+    /// A process has ended.
+    pub(crate) fn forget_process(&mut self, id: ProcessId) {
+        self.address_spaces.remove(&id);
+    }
+
+    /// The address space of a process against its limit, where no other is nearer to it. One that is above it is not held by it.
+    fn address_space(&self, time_nanos: u64, id: ProcessId) -> Option<Reading> {
+        let limit = self.limit.as_ref().filter(|limit| {
+            let is_counted = limit.source.counts() == LimitCounts::AddressSpace;
+            is_counted && self.given_limit_bytes.is_none()
+        })?;
+        let limit_bytes = limit.bytes as f64;
+        let held = self.address_spaces.iter();
+        let held = held.filter(|(_, bytes)| **bytes <= limit_bytes);
+        let (nearest, used_bytes) = held.max_by(|one, other| one.1.total_cmp(other.1))?;
+        (*nearest == id).then(|| Reading {
+            time_nanos,
+            used_bytes: *used_bytes,
+            limit_bytes: Some(limit_bytes),
+            step: self.step,
+            ..Reading::default()
+        })
     }
 
     /// A cgroup against its limit.
@@ -330,12 +383,13 @@ impl LatestReadings {
         }
     }
 
-    /// The job against a limit of its own. Where only the machine limits it, it has none here: the machine's reading says when that ends.
+    /// The job against the limit of a cgroup. Where only the machine limits it, it has none here: the machine's reading says when that ends.
+    /// A limit of addresses has a reading of its own.
     fn job(&self, time_nanos: u64) -> Reading {
         let limit = self
             .limit
             .as_ref()
-            .filter(|limit| limit.source != LimitSource::Host);
+            .filter(|limit| matches!(limit.source, LimitSource::Cgroup { .. }));
         let limit_bytes = limit.map(|limit| limit.bytes as f64);
         let level = self
             .limiting_path()
@@ -345,6 +399,15 @@ impl LatestReadings {
             Some(level) => (level.working_set, level.reclaimable),
             None => (self.tree_bytes, 0.0),
         };
+        let (shared_bytes, charge) = match cgroup {
+            Some(level) => (level.tmpfs, Some(level.parts)),
+            None => (
+                self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),
+                self.own_cgroups.charge(),
+            ),
+        };
+        let without_file_bytes =
+            charge.map(|charge| charge.without_file_bytes(self.tree_bytes, &self.dev_shm));
         let children = self
             .root_rss_bytes
             .filter(|_| self.has_workers)
@@ -354,10 +417,9 @@ impl LatestReadings {
             used_bytes,
             reclaimable_bytes,
             limit_bytes: self.given_limit_bytes.or(limit_bytes),
-            tmpfs_bytes: match cgroup {
-                Some(level) => level.tmpfs,
-                None => self.own_cgroups.mapped_tmpfs_bytes(self.tree_bytes),
-            },
+            tmpfs_bytes: shared_bytes
+                .map(|shared| (shared - without_file_bytes.unwrap_or(0.0)).max(0.0)),
+            shared_mapping_bytes: without_file_bytes,
             children_bytes: children,
             // The tree counts file pages too that the kernel can drop or charges elsewhere, and it is read before its cgroup.
             // The cgroup is also read between two ticks, when the kernel gives notice: what the job held before says nothing of that moment.
@@ -400,6 +462,7 @@ impl LatestReadings {
             each(Resource::Host, reading);
         }
         if let (Some(total), Some(used)) = (row.get("shm_total_bytes"), row.get("shm_used_bytes")) {
+            self.dev_shm.take(used);
             // Everybody on the machine writes there; another tmpfs is not in it.
             let own = self.own_cgroups.tmpfs_bytes().filter(|_| !self.of_machine);
             let reading = Reading {
@@ -425,6 +488,7 @@ fn cgroup_level(row: &RowValues<'_>) -> Option<CgroupLevel> {
         working_set,
         reclaimable: (working_set - needed).max(0.0),
         tmpfs: row.get("shmem_bytes"),
+        parts: SharedCharge::default(),
         is_shared: row.get("owned") == Some(0.0),
     })
 }

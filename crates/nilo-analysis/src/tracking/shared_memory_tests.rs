@@ -152,6 +152,28 @@ fn segments_that_the_job_maps_are_its_leak_wherever_it_runs() {
 }
 
 #[test]
+fn shared_memory_without_a_file_is_the_programs_own() {
+    // `mmap` with MAP_SHARED: charged as shared memory, mapped, and not in /dev/shm, where others have files.
+    let mapped = |t| 130.0 + filling(t);
+    for limit in [None, Some(2000.0)] {
+        let mut run = run(vec![host(|_| 700.0), tree(mapped), cgroup(true, filling)]);
+        run.description.limit = limit.map(|mib| Limit {
+            bytes: (mib * MIB) as u64,
+            source: LimitSource::Cgroup {
+                path: "/job".to_owned(),
+                version: 2,
+            },
+        });
+        assert_eq!(leaking(&run), [Resource::Job]);
+        let [told] = told_as_leak(&run).try_into().unwrap();
+        assert!(!told.advice[0].contains("/dev/shm"), "{told:?}");
+        let evidence = "most of it is shared memory that processes map (no file)";
+        assert!(told.evidence.iter().any(|it| it == evidence), "{told:?}");
+        assert!(!told.evidence.iter().any(|it| it.contains("tmpfs")));
+    }
+}
+
+#[test]
 fn another_tmpfs_is_not_this_one() {
     let run = run(vec![host(|_| 50.0), tree(|_| 100.0), cgroup(true, filling)]);
     assert_eq!(leaking(&run), []);

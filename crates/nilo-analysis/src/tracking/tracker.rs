@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use nilo_forecast::Reading;
 use nilo_sample::units::{MIB, NANOS_PER_SEC};
-use nilo_sample::{Ending, Event, RecordedTable, Recording, RunDescription, Subject, TimedEvent};
+use nilo_sample::{
+    Ending, Event, LimitCounts, RecordedTable, Recording, RunDescription, Subject, TimedEvent,
+};
 
 use super::before_endings::BeforeEndings;
 use super::peers::Peers;
@@ -176,12 +178,17 @@ impl ResourceTracker {
         }
         self.peers.happened(event);
         match event {
+            Event::ProcessEnded { id, .. } => self.latest.forget_process(*id),
             Event::LimitChanged { limit } => {
                 self.latest.limit.clone_from(limit);
                 // From here on the job is what is held against it.
                 if let Some(path) = self.latest.limiting_path() {
                     let path = path.to_owned();
                     self.watched.remove(&Resource::Cgroup { path });
+                }
+                let counts = limit.as_ref().map(|limit| limit.source.counts());
+                if counts != Some(LimitCounts::AddressSpace) {
+                    self.watched.remove(&Resource::AddressSpace);
                 }
             }
             Event::GpuFound {

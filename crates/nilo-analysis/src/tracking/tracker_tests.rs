@@ -168,6 +168,68 @@ fn a_limit_that_changes_is_the_limit_from_then_on() {
 }
 
 #[test]
+fn a_limit_of_addresses_is_held_against_the_process_that_maps_most() {
+    let mut run = recording();
+    run.description.limit = Some(Limit {
+        bytes: (1000.0 * MIB) as u64,
+        source: LimitSource::Rlimit {
+            resource: "as".to_owned(),
+        },
+    });
+    run.tables = vec![tree(60)];
+    let id = |pid| ProcessId {
+        pid,
+        start_ticks: 1,
+    };
+    // The last one is not held by that limit.
+    for (pid, mib) in [(1, 300.0), (2, 400.0), (3, 5000.0)] {
+        let mut rows = table(TableSpec::process(id(pid)));
+        for second in 0..60 {
+            let row = ProcessRow {
+                rss_bytes: 30.0 * MIB,
+                virtual_bytes: (mib + 9.0 * second as f64) * MIB,
+                ..ProcessRow::ABSENT
+            };
+            tick(&mut rows, second * SECOND, row);
+        }
+        run.tables.push(rows);
+    }
+    let (tracker, _) = ResourceTracker::over(&run, None);
+    let verdicts = tracker.verdicts(None);
+    let of = |resource: Resource| verdicts.iter().find(|it| it.resource == resource).unwrap();
+    let job = of(Resource::Job);
+    assert_eq!(
+        job.reading.limit(),
+        None,
+        "resident memory is no share of it"
+    );
+    let addresses = of(Resource::AddressSpace);
+    assert_eq!(addresses.reading.used_bytes, 931.0 * MIB);
+    assert_eq!(addresses.reading.used_share(), Some(0.931));
+    assert!(addresses.forecast.level >= RiskLevel::High);
+    assert_eq!(addresses.growth, None, "what is mapped is no leak");
+    let advice = crate::assessment::advice(addresses, addresses.forecast.cause, None);
+    assert!(advice.iter().any(|it| it.contains("ulimit -v")));
+    // A process that ended holds nothing.
+    run.events.push(TimedEvent {
+        time_nanos: 30 * SECOND,
+        event: Event::ProcessEnded {
+            id: id(2),
+            peak_rss_bytes: None,
+            exit_code: None,
+            signal: None,
+        },
+    });
+    run.tables[2] = piece(&run.tables[2], 0, 30);
+    let (tracker, _) = ResourceTracker::over(&run, None);
+    let verdicts = tracker.verdicts(None);
+    let addresses = verdicts
+        .iter()
+        .find(|it| it.resource == Resource::AddressSpace);
+    assert_eq!(addresses.unwrap().reading.used_bytes, 831.0 * MIB);
+}
+
+#[test]
 fn the_host_alone_is_no_limit_of_the_job() {
     let mut run = recording();
     run.description.limit = Some(Limit {

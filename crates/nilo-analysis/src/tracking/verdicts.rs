@@ -67,7 +67,9 @@ impl ResourceTracker {
         if let Some(secs) = self.loading_secs {
             verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
         }
-        if !self.latest.of_machine && verdict.is_growth_of_nobody() {
+        // What is mapped and never touched is no leak; what is touched is the job's memory.
+        let is_of_addresses = *resource == Resource::AddressSpace;
+        if is_of_addresses || !self.latest.of_machine && verdict.is_growth_of_nobody() {
             verdict.growth = None;
             verdict.paused_growth = None;
         }

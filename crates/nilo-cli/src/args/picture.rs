@@ -29,7 +29,7 @@ pub(crate) struct PlotArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Format [default: from the file extension, or else svg]
+    /// Format [default: from the extension of --output, .svg or .png; svg without --output]
     #[arg(long, value_enum)]
     pub(crate) format: Option<PlotFormat>,
 
@@ -104,7 +104,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "RUN", add = run_names(), help = RUN_HELP)]
     pub(crate) run: Option<String>,
 
-    /// Format [default: from the file extension, or else csv]
+    /// Format [default: from the extension of --output, .csv, .json, .parquet or .pq; csv without one]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ExportFormat>,
 

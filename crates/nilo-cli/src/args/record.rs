@@ -184,7 +184,7 @@ pub(crate) struct PsArgs {
     #[arg(long)]
     pub(crate) python: bool,
 
-    /// All processes of all users, not only your own large ones
+    /// All processes of all users, not only the 25 largest of your own
     #[arg(long, short)]
     pub(crate) all: bool,
 

@@ -19,7 +19,7 @@ use crate::text::compared::write_compared;
 use crate::text::json::write_json;
 use crate::text::number::format_change;
 use crate::text::one_line::one_line;
-use crate::text::table::{left, right, write_table};
+use crate::text::table::{left, right, write_left_out, write_table};
 use crate::wrap::WrappingWriter;
 
 pub(crate) fn run(args: CompareArgs, settings: &Settings) -> Result<u8, Failure> {
@@ -98,7 +98,9 @@ fn write_runs(out: &mut dyn Write, comparison: &Comparison) -> std::io::Result<(
         left("NAME").drops(3),
     ];
     let rows: Vec<Vec<String>> = rows.collect();
-    write_table(out, Screen::stdout(), &columns, &rows).map(drop)
+    let screen = Screen::stdout();
+    let left_out = write_table(out, screen, &columns, &rows)?;
+    write_left_out(out, screen, &columns, &left_out)
 }
 
 /// One row for each run; figures that the programs logged are further columns, such as `metric:loss:last`.

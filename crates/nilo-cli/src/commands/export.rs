@@ -17,10 +17,10 @@ use crate::output_file::{is_stdout, refuse_terminal, write_file};
 use crate::settings::Settings;
 
 pub(crate) fn run(args: ExportArgs, settings: &Settings) -> Result<u8, Failure> {
-    let format = args
-        .format
-        .or_else(|| by_ending(args.output.as_deref()?))
-        .unwrap_or(ExportFormat::Csv);
+    let format = match args.format {
+        Some(format) => format,
+        None => format_of(args.output.as_deref())?,
+    };
     let folder = find_run(&existing_root(&args.place, settings)?, args.run.as_deref())?;
     let (mut recording, ending) = load(&folder)?;
     warn_of_damage(&recording, &folder, settings);
@@ -81,12 +81,21 @@ fn say_what_is_missing(recording: &Recording) {
     }
 }
 
-fn by_ending(path: &Path) -> Option<ExportFormat> {
-    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "csv" => Some(ExportFormat::Csv),
-        "json" => Some(ExportFormat::Json),
-        "parquet" | "pq" => Some(ExportFormat::Parquet),
-        _ => None,
+/// What the file's name says; CSV where it has no extension.
+fn format_of(output: Option<&Path>) -> Result<ExportFormat, Failure> {
+    let output = output.filter(|path| !is_stdout(path));
+    let Some((path, extension)) = output.and_then(|path| Some((path, path.extension()?))) else {
+        return Ok(ExportFormat::Csv);
+    };
+    match extension.to_string_lossy().to_ascii_lowercase().as_str() {
+        "csv" => Ok(ExportFormat::Csv),
+        "json" => Ok(ExportFormat::Json),
+        "parquet" | "pq" => Ok(ExportFormat::Parquet),
+        _ => Err(
+            Failure::new(format!("cannot tell the format of {}", path.display())).hint(
+                "use a name that ends in .csv, .json or .parquet, or choose one with --format",
+            ),
+        ),
     }
 }
 

@@ -44,13 +44,18 @@ pub(crate) fn run(args: PsArgs) -> Result<u8, Failure> {
         OutputFormat::Text => {
             write_text(&mut out, &rows)?;
             if hidden > 0 {
-                crate::failure::note(&format!(
-                    "{hidden} smaller processes are not shown; use --all to list them"
-                ));
+                crate::failure::note(&not_shown(hidden));
             }
         }
     }
     Ok(0)
+}
+
+fn not_shown(hidden: usize) -> String {
+    match hidden {
+        1 => "1 smaller process is not shown; use --all to list it".to_owned(),
+        _ => format!("{hidden} smaller processes are not shown; use --all to list them"),
+    }
 }
 
 /// By default the user's own programs; kernel threads have no command line and hold no memory.
@@ -136,4 +141,15 @@ fn write_csv(out: &mut dyn std::io::Write, rows: &[WatchableProcess]) -> std::io
         csv.end_row()?;
     }
     csv.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_that_is_not_shown_is_one() {
+        assert!(not_shown(1).starts_with("1 smaller process is not shown"));
+        assert!(not_shown(2).starts_with("2 smaller processes are not shown"));
+    }
 }

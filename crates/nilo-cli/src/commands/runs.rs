@@ -19,7 +19,7 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::json::write_sorted_json;
 use crate::text::one_line::one_line;
-use crate::text::table::{left, right, write_coloured_table};
+use crate::text::table::{left, right, write_coloured_table, write_left_out};
 
 pub(crate) fn run(args: RunsArgs, settings: &Settings) -> Result<u8, Failure> {
     let root = existing_root(&args.place, settings)?;
@@ -182,7 +182,9 @@ fn write_text(out: &mut dyn std::io::Write, listed: &[RunLine]) -> std::io::Resu
         _ => None,
     };
     let rows: Vec<Vec<String>> = rows.collect();
-    write_coloured_table(out, Screen::stdout(), &columns, &rows, &severity).map(drop)
+    let screen = Screen::stdout();
+    let left_out = write_coloured_table(out, screen, &columns, &rows, &severity)?;
+    write_left_out(out, screen, &columns, &left_out)
 }
 
 fn write_csv(out: &mut dyn std::io::Write, figures: &[&ListedRun]) -> std::io::Result<()> {

@@ -130,7 +130,8 @@ fn write_section<'a>(
     let left_out = write_table(out, screen, &columns, &rows)?;
     let is_run = |column: &&usize| **column > NAME_COLUMNS && (**column - NAME_COLUMNS) % 2 == 1;
     match left_out.iter().filter(is_run).count() {
-        0 => Ok(()),
+        0 if left_out.is_empty() => Ok(()),
+        0 => writeln!(out, "  CHANGE is not shown: the terminal is too narrow"),
         1 => writeln!(out, "  1 run is not shown: the terminal is too narrow"),
         count => writeln!(
             out,

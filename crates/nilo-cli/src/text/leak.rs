@@ -105,6 +105,9 @@ fn growth(grown: &ResourceGrowth) -> String {
             };
             let files = match growth.is_in_tmpfs {
                 true => ", most of it in /dev/shm or another tmpfs",
+                false if verdict.grows_in_shared_mappings() => {
+                    ", most of it shared memory that processes map (no file)"
+                }
                 false => "",
             };
             let odd = verdict.odd_peers.iter().map(|odd| format!("; {odd}"));

@@ -12,7 +12,7 @@ use crate::screen::Screen;
 use crate::text::one_line::one_line;
 use crate::text::table::{left, right, write_table};
 
-const RULE: &str = "==================================================";
+const RULE_CHARS: usize = 50;
 const NAME_CHARS: usize = 60;
 /// How many processes are named.
 const FEW: usize = 5;
@@ -23,7 +23,17 @@ pub(crate) fn write_profile(
     report: &ProfileAnswer,
     output: Option<&Path>,
 ) -> Result<()> {
-    writeln!(out, "{RULE}\nMEMORY PROFILE\n{RULE}")?;
+    write_profile_on(Screen::stdout(), out, report, output)
+}
+
+fn write_profile_on(
+    screen: Screen,
+    out: &mut dyn Write,
+    report: &ProfileAnswer,
+    output: Option<&Path>,
+) -> Result<()> {
+    let rule = "=".repeat(screen.at_most(RULE_CHARS));
+    writeln!(out, "{rule}\nMEMORY PROFILE\n{rule}")?;
     writeln!(
         out,
         "Monitoring Duration:  {:.2} seconds",
@@ -35,7 +45,7 @@ pub(crate) fn write_profile(
     if let Some(run) = &report.run {
         writeln!(out, "Run:                  {run}")?;
     }
-    writeln!(out, "{RULE}")?;
+    writeln!(out, "{rule}")?;
     let profile = &report.profile;
     let gpus = profile.devices.iter();
     let rows: Vec<Vec<String>> = gpus
@@ -55,7 +65,7 @@ pub(crate) fn write_profile(
         left("TREND").drops(3),
         left("OF").drops(7),
     ];
-    write_table(out, Screen::stdout(), &columns, &rows)?;
+    write_table(out, screen, &columns, &rows)?;
     for process in report.watched.iter().take(FEW) {
         let peak = process.peak_rss_bytes.map_or(0.0, |bytes| bytes as f64);
         let name = one_line(&process.name, NAME_CHARS);

@@ -59,7 +59,7 @@ pub(crate) fn write_request(
         )?;
     }
     writeln!(out)?;
-    write_schedulers(out, request, plan)?;
+    write_schedulers(out, request, plan, Screen::stdout())?;
     write_gpu(out, request)?;
     write_present(out, request)?;
     writeln!(out)?;
@@ -92,11 +92,12 @@ fn write_schedulers(
     out: &mut dyn Write,
     request: &Request,
     plan: &PlannedRun,
+    screen: Screen,
 ) -> std::io::Result<()> {
     let slurm = &request.slurm;
     writeln!(out, "  #SBATCH --mem={}", slurm.mem)?;
     if let Some(time) = &request.time {
-        writeln!(out, "  #SBATCH --time={}    # {}", time.slurm, time.rule)?;
+        write_script_line(out, screen, &format!("--time={}", time.slurm), &time.rule)?;
     }
     if let (Some(share), Some(cpus)) = (&slurm.mem_per_cpu, plan.cpus) {
         writeln!(
@@ -120,6 +121,29 @@ fn write_schedulers(
         kubernetes.requests, kubernetes.limits
     )?;
     writeln!(out, "  in bytes: {}", request.memory.bytes)
+}
+
+/// A line to copy into a script, with its comment behind it, or above it in words that fit where the screen is too narrow.
+fn write_script_line(
+    out: &mut dyn Write,
+    screen: Screen,
+    option: &str,
+    comment: &str,
+) -> std::io::Result<()> {
+    let line = format!("  #SBATCH {option}    # {comment}");
+    let columns = screen.columns.unwrap_or(usize::MAX);
+    if line.chars().count() <= columns {
+        return writeln!(out, "{line}");
+    }
+    let mut above = String::from("  #");
+    for word in comment.split(' ') {
+        if above.chars().count() + 1 + word.chars().count() > columns && above.len() > 3 {
+            writeln!(out, "{above}")?;
+            above = String::from("  #");
+        }
+        above.extend([" ", word]);
+    }
+    writeln!(out, "{above}\n  #SBATCH {option}")
 }
 
 fn write_gpu(out: &mut dyn Write, request: &Request) -> std::io::Result<()> {
@@ -229,4 +253,27 @@ fn write_accounts(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_script_is_folded_above_itself_where_it_does_not_fit() {
+        let on = |columns: Option<usize>| {
+            let screen = Screen {
+                columns,
+                colour: false,
+            };
+            let mut out = Vec::new();
+            let rule = "50 % above the longest run, rounded up";
+            write_script_line(&mut out, screen, "--time=00:05:00", rule).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let whole = "  #SBATCH --time=00:05:00    # 50 % above the longest run, rounded up\n";
+        assert_eq!(on(None), whole);
+        let folded = "  # 50 % above the longest run, rounded\n  # up\n  #SBATCH --time=00:05:00\n";
+        assert_eq!(on(Some(40)), folded);
+    }
 }

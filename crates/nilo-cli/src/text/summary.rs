@@ -7,7 +7,7 @@ use nilo_analysis::summary::{CpuSummary, MemorySummary};
 use nilo_analysis::{FailedRank, LimitUse, Summary};
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed, format_duration};
-use nilo_sample::{LostRank, RecorderDeath, RunMode, RunStatus};
+use nilo_sample::{LimitCounts, LostRank, RecorderDeath, RunMode, RunStatus};
 
 use crate::screen::Screen;
 use crate::text::advice::write_advice;
@@ -211,33 +211,40 @@ fn limit_words(memory: &MemorySummary, source: &str) -> String {
         }
         None => String::new(),
     };
-    let charged = charged_words(memory);
+    let (charged, rest) = match memory.limit_counts {
+        Some(counts) if counts != LimitCounts::Memory => (addresses_words(memory, counts), ""),
+        _ => charged_words(memory),
+    };
     // Of a cgroup that others are in too, only what ran out is known to be all of theirs.
     let is_told = |limit_use: &&LimitUse| memory.limit_used_bytes >= limit_use.shmem_bytes;
     let files = memory.limit_use.as_ref().filter(is_told);
     let files = files.and_then(LimitUse::files_in_words);
     let files = files.map_or(String::new(), |files| format!(", {files}"));
     let limit = format_bytes(limit as f64);
-    format!("{limit} ({source}){share}{charged}{files}")
+    format!("{limit} ({source}){share}{charged}{files}{rest}")
 }
 
-/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree.
-fn charged_words(memory: &MemorySummary) -> String {
+/// Resident memory says nothing of a limit of addresses: what does is said, and that it was not recorded.
+fn addresses_words(memory: &MemorySummary, counts: LimitCounts) -> String {
+    match memory.limit_used_bytes {
+        Some(used) => format!(": {} of {counts} in one process", format_bytes(used as f64)),
+        None => format!("; it limits the {counts} of each process, which was not recorded"),
+    }
+}
+
+/// What was charged to the cgroup that sets the limit, where that is not the peak of the tree, and what the rest of the peak is.
+fn charged_words(memory: &MemorySummary) -> (String, &'static str) {
     let (Some(used), Some(peak)) = (memory.limit_used_bytes, memory.peak_bytes) else {
-        return String::new();
+        return (String::new(), "");
     };
     let limit = memory.limit_bytes.unwrap_or(0);
     let differs = used.abs_diff(peak) as f64 >= 0.005 * limit as f64;
     if memory.limit_use.is_none() || !differs {
-        return String::new();
+        return (String::new(), "");
     }
-    let used_text = format_bytes(used as f64);
-    match used > peak {
-        true => format!(": {used_text} charged to the cgroup"),
-        false => format!(
-            ": {used_text} charged to the cgroup, the rest of the peak is file pages that it can drop or that are charged elsewhere"
-        ),
-    }
+    let charged = format!(": {} charged to the cgroup", format_bytes(used as f64));
+    let rest = "; the rest of the peak is file pages that the kernel can drop or that are charged elsewhere";
+    (charged, if used > peak { "" } else { rest })
 }
 
 /// Nothing where no CPU time is known.

@@ -5,6 +5,7 @@
 use std::io::Write;
 
 use crate::screen::Screen;
+use crate::wrap::wrap_lines;
 
 /// Which side a column's cells lean to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +104,26 @@ pub(crate) fn write_coloured_table(
     }
     let is_left_out = |column: &usize| shown.iter().all(|shown| shown.column != *column);
     Ok((0..columns.len()).filter(is_left_out).collect())
+}
+
+/// Names the columns that were left out, below their table. A change is that of the column before it.
+pub(crate) fn write_left_out(
+    out: &mut dyn Write,
+    screen: Screen,
+    columns: &[TextColumn<'_>],
+    left_out: &[usize],
+) -> std::io::Result<()> {
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    let names = left_out.iter().map(|column| match columns[*column].head {
+        "CHANGE" => format!("CHANGE of {}", columns[column - 1].head),
+        head => head.to_owned(),
+    });
+    let names: Vec<String> = names.collect();
+    let names = names.join(", ");
+    let line = format!("Not shown: {names} (the terminal is too narrow)\n");
+    write!(out, "{}", wrap_lines(&line, screen))
 }
 
 fn write_row(
@@ -225,6 +246,32 @@ fn width_of(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_that_are_left_out_are_named() {
+        let screen = Screen {
+            columns: Some(24),
+            colour: false,
+        };
+        let heads = [
+            left("RUN"),
+            right("PEAK"),
+            right("CHANGE").drops(1),
+            left("STATUS").drops(2),
+        ];
+        let row = ["20261115-07553", "1.25 GiB", "+10 %", "exited 0"];
+        let mut out = Vec::new();
+        let rows = [row.map(str::to_owned).to_vec()];
+        let left_out = write_table(&mut out, screen, &heads, &rows).unwrap();
+        write_left_out(&mut out, screen, &heads, &left_out).unwrap();
+        let written = String::from_utf8(out).unwrap();
+        let told = written.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expected = "Not shown: CHANGE of PEAK, STATUS (the terminal is too narrow)";
+        assert!(told.ends_with(expected), "{written}");
+        let mut nothing = Vec::new();
+        write_left_out(&mut nothing, screen, &heads, &[]).unwrap();
+        assert!(nothing.is_empty());
+    }
 
     fn table(columns: Option<usize>) -> String {
         let screen = Screen {

@@ -96,6 +96,7 @@ fn rss(rss_bytes: f64) -> ProcessRow {
         rss_bytes,
         cpu_nanos: 0.0,
         memory_bytes: rss_bytes,
+        virtual_bytes: rss_bytes,
     }
 }
 

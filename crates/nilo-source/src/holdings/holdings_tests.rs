@@ -8,7 +8,7 @@ fn reading(anon_pages: u64, file_pages: u64) -> ProcessReading {
     ProcessReading {
         rss_bytes: (anon_pages + file_pages) * PAGE,
         shared_bytes: file_pages * PAGE,
-        cpu_nanos: 0,
+        ..ProcessReading::default()
     }
 }
 

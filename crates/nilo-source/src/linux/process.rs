@@ -234,6 +234,7 @@ impl ProcessFiles {
                 TickOutcome::Alive(ProcessReading {
                     rss_bytes,
                     shared_bytes: shared.saturating_mul(proc.page_bytes),
+                    virtual_bytes: size.saturating_mul(proc.page_bytes),
                     // Nothing that reads it may ever see it fall.
                     cpu_nanos: cpu_nanos.max(last.cpu_nanos),
                 })
@@ -305,6 +306,7 @@ impl ProcessFiles {
         TickOutcome::Alive(ProcessReading {
             rss_bytes: stat.rss_pages.saturating_mul(proc.page_bytes),
             shared_bytes: last.shared_bytes,
+            virtual_bytes: stat.virtual_bytes,
             cpu_nanos: cpu_nanos.max(last.cpu_nanos),
         })
     }

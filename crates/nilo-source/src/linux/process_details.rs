@@ -39,10 +39,12 @@ impl ProcessFiles {
             self.arguments_at = stat.arguments_at;
         }
         if let Ok(text) = self.read_file(proc, ProcFile::Status, &mut buffer) {
-            let (peak, swap) = parse_status(text);
-            // The mark is kept when a dying process has none to show; after `exec` it begins anew, as the kernel's does.
-            detail.peak_rss_bytes = peak.or(detail.peak_rss_bytes);
-            detail.swap_bytes = swap;
+            let status = parse_status(text);
+            // Marks are kept when a dying process has none to show; after `exec` they begin anew, as the kernel's do.
+            detail.peak_rss_bytes = status.peak_rss_bytes.or(detail.peak_rss_bytes);
+            detail.peak_virtual_bytes = status.peak_virtual_bytes.or(detail.peak_virtual_bytes);
+            detail.data_bytes = status.data_bytes.or(detail.data_bytes);
+            detail.swap_bytes = status.swap_bytes;
         }
         if !self.io_refused {
             match self.read_file(proc, ProcFile::Io, &mut buffer) {

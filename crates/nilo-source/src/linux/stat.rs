@@ -110,17 +110,39 @@ pub(crate) fn parse_statm(text: &[u8]) -> Option<(u64, u64, u64)> {
     Some((size, resident, number(rest).unwrap_or(0)))
 }
 
-/// `VmHWM` and `VmSwap` of `status`, in bytes.
-pub(crate) fn parse_status(text: &[u8]) -> (Option<u64>, Option<u64>) {
-    let mut peak = None;
+/// What `status` tells of memory, in bytes; kernel threads and dying processes have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StatusMemory {
+    /// `VmPeak`
+    pub(crate) peak_virtual_bytes: Option<u64>,
+    /// `VmHWM`
+    pub(crate) peak_rss_bytes: Option<u64>,
+    /// `VmData`
+    pub(crate) data_bytes: Option<u64>,
+    /// `VmSwap`
+    pub(crate) swap_bytes: Option<u64>,
+}
+
+/// Parses `status`, whose lines of memory end with `VmSwap`.
+pub(crate) fn parse_status(text: &[u8]) -> StatusMemory {
+    let mut memory = StatusMemory::default();
     for line in text.split(|byte| *byte == b'\n') {
-        if let Some(rest) = line.strip_prefix(b"VmHWM:") {
-            peak = number(rest).and_then(|kib| kib.checked_mul(1024));
-        } else if let Some(rest) = line.strip_prefix(b"VmSwap:") {
-            return (peak, number(rest).and_then(|kib| kib.checked_mul(1024)));
+        let Some((label, value)) = line.split_at_checked(7) else {
+            continue;
+        };
+        let field = match label {
+            b"VmPeak:" => &mut memory.peak_virtual_bytes,
+            b"VmData:" => &mut memory.data_bytes,
+            b"VmSwap:" => &mut memory.swap_bytes,
+            _ if label.starts_with(b"VmHWM:") => &mut memory.peak_rss_bytes,
+            _ => continue,
+        };
+        *field = number(value).and_then(|kib| kib.checked_mul(1024));
+        if label == b"VmSwap:" {
+            break;
         }
     }
-    (peak, None)
+    memory
 }
 
 /// The real user id of `status`.
@@ -208,11 +230,18 @@ mod tests {
     fn status_of_a_kernel_thread_has_no_memory() {
         assert_eq!(
             parse_status(b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\n"),
-            (None, None)
+            StatusMemory::default()
         );
         assert_eq!(parse_uid(b"Name:\tx\nUid:\t7\t8\t9\t10\n"), Some(7));
-        let text = b"VmPeak:\t 9 kB\nVmHWM:\t 100 kB\nVmSwap:\t 3 kB\n";
-        assert_eq!(parse_status(text), (Some(102_400), Some(3072)));
+        let text =
+            b"VmPeak:\t 900 kB\nVmHWM:\t 100 kB\nVmData:\t 7 kB\nVmSwap:\t 3 kB\nVmPeak:\t 1 kB\n";
+        let expected = StatusMemory {
+            peak_virtual_bytes: Some(921_600),
+            peak_rss_bytes: Some(102_400),
+            data_bytes: Some(7168),
+            swap_bytes: Some(3072),
+        };
+        assert_eq!(parse_status(text), expected);
     }
 
     #[test]
