@@ -30,6 +30,7 @@ class LeakDetector(Watcher):
     While monitoring (and with every `check()`) it also follows the trend, as `nilo leak` does: a rise that lasts and gives nothing back is a leak
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
     within `warm_up_secs` of the start or the baseline, and before fifty steps (logged, or told to a `MemoryOptimizationSystem`), it is called growth only.
+    After `stop_monitoring()` a trend is what it was then, until monitoring or a baseline begins anew: a program that is over grows no more.
     `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond the baseline of each device,
     and once for a trend that three looks ten seconds apart have found, until it is over.
 
@@ -79,7 +80,7 @@ class LeakDetector(Watcher):
     def _join(self, sampler: Sampler) -> None:
         self._watch = _native.LeakWatch(sampler.monitor, self.warm_up_secs, self._wants_host)
         self._baseline: dict[str, int] | None = None
-        self._is_chosen = False
+        self._is_chosen = self._is_over = False
         self._objects: collections.Counter[str] | None = None
         # Devices that were told to have grown beyond the baseline.
         self._told: set[str] = set()
@@ -96,7 +97,7 @@ class LeakDetector(Watcher):
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
             self._told.clear()
-            self._is_chosen = False
+            self._is_chosen = self._is_over = False
             self._watch.restart()
 
     def start_monitoring(self) -> None:
@@ -104,7 +105,13 @@ class LeakDetector(Watcher):
         self._own_sampler()
         if self._baseline is None:
             self._set_baseline(self.read())
+        self._is_over = False
         super().start_monitoring()
+
+    def stop_monitoring(self) -> None:
+        was_monitoring = self.is_monitoring
+        super().stop_monitoring()
+        self._is_over = self._is_over or was_monitoring
 
     def check(self) -> list[LeakReport]:
         """The growth of every device. The first check without a baseline sets it."""
@@ -123,8 +130,9 @@ class LeakDetector(Watcher):
         self._own_sampler()
         readings = self.read()
         with self._lock:
-            found = self._watch.leak_of_program(readings, newest_step())
-        return {} if found is None else {"leak_bytes_per_second": found[0], "leak_may_be_loading": found[1]}
+            found = self._watch.leak_of_program([] if self._is_over else readings, newest_step())
+        names = ("leak_bytes_per_second", "leak_resource", "leak_in_shared_memory", "leak_may_be_loading")
+        return {} if found is None else dict(zip(names, found))
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         found = self._watch.look(readings, newest_step())
@@ -151,7 +159,7 @@ class LeakDetector(Watcher):
             listen(report, str(report) if sentence is None else sentence)
 
     def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
-        growth = self._watch.growth(readings, newest_step())
+        growth = self._watch.growth([] if self._is_over else readings, newest_step())
         return {str(device): said for device, said in growth}
 
     def _report(
