@@ -255,11 +255,20 @@ fn json_on_standard_output_and_a_command_are_refused_as_the_help_says() {
     let refused = transcript(
         root.path(),
         &[
-            "optimize", "--format", "json", "--report", "r.json", "--", "true",
+            "optimize",
+            "--dir",
+            "elsewhere",
+            "--format",
+            "json",
+            "--report",
+            "r.json",
+            "--",
+            "true",
         ],
     );
     assert!(refused.contains("exit status: 2"), "{refused}");
-    assert!(refused.contains("--report report.json"), "{refused}");
+    let hint = "--report report.json, or run `nilo optimize --dir elsewhere --format json`";
+    assert!(refused.contains(hint), "{refused}");
     let help = nilo(root.path(), &["optimize", "--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");

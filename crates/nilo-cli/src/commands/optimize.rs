@@ -16,9 +16,9 @@ use crate::commands::run::record;
 use crate::damaged_run::warn_of_damage;
 use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load};
+use crate::folder::{existing_root, find_run, load, runs_root};
 use crate::output_file::{refuse_stdout, try_to_write, write_file};
-use crate::pasted_command::command_for_run;
+use crate::pasted_command::{command_for_run, command_in};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::fresh_line::begin_output_line;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         write_json(&mut std::io::stdout().lock(), &OptimizeConfig::template())?;
         return Ok(0);
     }
-    refuse_mixed_output(&args)?;
+    refuse_mixed_output(&args, settings)?;
     let config = args.config.as_deref().map(read_config).transpose()?;
     let report = args.report.as_deref().map(report_kind).transpose()?;
     if args.command.is_empty() {
@@ -88,15 +88,17 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
 }
 
 /// Standard output belongs to the command: JSON behind what that prints is no JSON.
-fn refuse_mixed_output(args: &OptimizeArgs) -> Result<(), Failure> {
+fn refuse_mixed_output(args: &OptimizeArgs, settings: &Settings) -> Result<(), Failure> {
     if args.command.is_empty() || args.format != TextOrJson::Json {
         return Ok(());
     }
     let sentence =
         "--format json cannot be used with a command, whose own output goes to standard output";
-    Err(Failure::new(sentence).hint(
-        "write the JSON to a file with --report report.json, or run `nilo optimize --format json` afterwards",
-    ))
+    let root = runs_root(&args.place, settings);
+    let afterwards = command_in("optimize", &root, "--format json", settings);
+    Err(Failure::new(sentence).hint(format!(
+        "write the JSON to a file with --report report.json, or run `{afterwards}` afterwards"
+    )))
 }
 
 /// The same recording as that of `nilo run`.
