@@ -80,7 +80,9 @@ class LeakDetector(Watcher):
     def _join(self, sampler: Sampler) -> None:
         self._watch = _native.LeakWatch(sampler.monitor, self.warm_up_secs, self._wants_host)
         self._baseline: dict[str, int] | None = None
-        self._is_chosen = self._is_over = False
+        self._is_chosen = False
+        # The trends and the leak when monitoring ended; every reading of this process goes to the judge, also those of others who go on looking.
+        self._at_end: tuple[dict[str, dict[str, Any]], dict[str, Any]] | None = None
         self._objects: collections.Counter[str] | None = None
         # Devices that were told to have grown beyond the baseline.
         self._told: set[str] = set()
@@ -97,7 +99,7 @@ class LeakDetector(Watcher):
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
             self._told.clear()
-            self._is_chosen = self._is_over = False
+            self._is_chosen, self._at_end = False, None
             self._watch.restart()
 
     def start_monitoring(self) -> None:
@@ -105,13 +107,15 @@ class LeakDetector(Watcher):
         self._own_sampler()
         if self._baseline is None:
             self._set_baseline(self.read())
-        self._is_over = False
+        self._at_end = None
         super().start_monitoring()
 
     def stop_monitoring(self) -> None:
-        was_monitoring = self.is_monitoring
-        super().stop_monitoring()
-        self._is_over = self._is_over or was_monitoring
+        """Stops looking, after a last look; trends stay as they are then."""
+        if self.is_monitoring:
+            super().stop_monitoring()
+            with self._lock:
+                self._at_end = self._growth([]), self._leak_facts([])
 
     def check(self) -> list[LeakReport]:
         """The growth of every device. The first check without a baseline sets it."""
@@ -130,7 +134,12 @@ class LeakDetector(Watcher):
         self._own_sampler()
         readings = self.read()
         with self._lock:
-            found = self._watch.leak_of_program([] if self._is_over else readings, newest_step())
+            return self._leak_facts(readings)
+
+    def _leak_facts(self, readings: list[DeviceReading]) -> dict[str, Any]:
+        if self._at_end is not None:
+            return dict(self._at_end[1])
+        found = self._watch.leak_of_program(readings, newest_step())
         names = ("leak_bytes_per_second", "leak_resource", "leak_in_shared_memory", "leak_may_be_loading")
         return {} if found is None else dict(zip(names, found))
 
@@ -159,7 +168,9 @@ class LeakDetector(Watcher):
             listen(report, str(report) if sentence is None else sentence)
 
     def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
-        growth = self._watch.growth([] if self._is_over else readings, newest_step())
+        if self._at_end is not None:
+            return self._at_end[0]
+        growth = self._watch.growth(readings, newest_step())
         return {str(device): said for device, said in growth}
 
     def _report(
