@@ -130,7 +130,7 @@ def test_a_buffer_of_stacked_frames_is_looked_through():
     assert (facts["name"], facts["library"], facts["stacked_frames"]) == ("atari", "stable_baselines3", 4)
     assert (facts["image_bytes"], facts["next_observation_bytes"]) == (2 * held, held)
     assert facts["next_observation_repeats_ratio"] == 1 and facts["image_compression_ratio"] > 10
-    assert facts["projected_bytes"] == pytest.approx(200 / 120 * facts["bytes"])
+    assert facts["projected_bytes"] == pytest.approx(200 / 120 * facts["image_bytes"], rel=0.01)
     assert {"compress-frames", "drop-next-observations", "store-single-frames"} <= set(rules({"buffers": [facts]}))
 
 
@@ -158,7 +158,7 @@ def test_a_full_buffer_is_read_from_its_oldest_row():
     buffer = filled(gymnasium.spaces.Box(-1, 1, (50,), np.float32), rows=230)
     assert buffer.full and buffer.pos == 30
     facts = inspect_buffer(buffer)
-    assert facts["next_observation_repeats_ratio"] == 1 and facts["bytes"] == facts["projected_bytes"]
+    assert facts["next_observation_repeats_ratio"] == 1 and facts["projected_bytes"] > buffer.observations.nbytes + buffer.next_observations.nbytes
 
 
 def test_parts_of_an_observation_are_added_up():
@@ -182,7 +182,7 @@ def test_the_run_is_told_of_a_buffer(recorded):
 def test_our_own_buffer_has_its_size_alone():
     buffer = nilometer.ReplayBuffer(100, ((4,), np.float64), ((1,), np.int64))
     facts = inspect_buffer(buffer)
-    assert facts == {"name": "replay", "library": "nilometer", "bytes": buffer.stats()["memory_bytes"], "projected_bytes": buffer.projected_bytes}
+    assert facts == {"name": "replay", "library": "nilometer", "projected_bytes": buffer.projected_bytes}
 
 
 def test_what_is_no_buffer_is_refused():

@@ -294,7 +294,7 @@ def test_a_collector_that_was_in_use_is_not_recommended():
     collector = GarbageCollector()
     assert not collector.facts()["gc"]["managed"]
     with collector:
-        collector._pauses.total_secs = collector._pauses.longest_secs = 1000.0
+        collector._pauses.total_secs = collector._pauses.longest_automatic_secs = 1000.0
         for _ in range(20):
             collector.step()
     facts = collector.facts()
@@ -306,7 +306,7 @@ def test_a_collector_that_was_in_use_is_not_recommended():
 
 def test_one_that_leaves_collecting_to_python_is_told_to_take_over():
     with GarbageCollector(thresholds=(700, 10, 10)) as collector:
-        collector._pauses.total_secs = collector._pauses.longest_secs = 1000.0
+        collector._pauses.total_secs = collector._pauses.longest_automatic_secs = 1000.0
         for _ in range(20):
             collector.step()
     facts = collector.facts()["gc"]
@@ -337,6 +337,32 @@ def test_the_time_of_collections_that_were_asked_for_is_known(monkeypatch):
         assert stats["asked_seconds"] == stats["asked"] == 1
         assert stats["pause_total_seconds"] == stats["automatic"] + stats["own"] + stats["asked"]
         assert collector.facts()["gc"]["asked_seconds"] == 1
+
+
+def test_a_pause_that_the_program_asked_for_is_no_reason_for_a_schedule(run, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(collector_pauses, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(garbage, "_TELL_SECS", 0.0)
+
+    def pass_time(phase, _):
+        clock[0] += 1000 * (phase == "start")
+
+    with GarbageCollector(thresholds=(1_000_000, 10, 10), freeze=False) as collector:
+        gc.callbacks.append(pass_time)
+        try:
+            gc.collect()
+        finally:
+            gc.callbacks.remove(pass_time)
+        for _ in range(20):
+            collector.step()
+        stats, facts = collector.stats(), collector.facts()["gc"]
+    assert (stats["asked"], stats["automatic"], stats["pause_max_seconds"]) == (1, 0, 1000.0)
+    assert facts["longest_pause_seconds"] == 0.0 < facts["step_seconds"]
+    assert "schedule-collections" not in {one["rule"] for one in recommendations({"gc": facts})}
+    path = run.path
+    run.finish(0)
+    told = nilometer.read_run(path).summary()
+    assert "schedule-collections" not in {one["rule"] for one in told.get("recommendations", [])}, "nor by the metric, which has every pause"
 
 
 def test_who_collects_is_in_the_run_before_the_end(run, monkeypatch):
@@ -390,7 +416,7 @@ def test_a_forked_child_collects_by_itself_until_it_makes_steps():
 
 def test_facts_go_into_the_run_when_it_stops_and_not_from_idle_children(run):
     def stored():
-        return [file.name for file in run.path.iterdir() if file.is_file() and b"longest_pause_seconds" in file.read_bytes()]
+        return [file.name for file in run.path.iterdir() if file.is_file() and b"full_collections_asked" in file.read_bytes()]
 
     with GarbageCollector() as collector:
         collector.step()

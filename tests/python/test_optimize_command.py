@@ -102,7 +102,7 @@ def test_what_a_program_told_is_judged_and_what_it_tried_is_listed(nilo):
     told = nilo("run", "-q", "--name", "told", "--", *python(TELLING))
     assert told.returncode == 0, told.stderr
     full = answer_of(nilo("optimize", "--format", "json"))
-    assert rules(full) == ["load-data-faster", "checkpoint-blocks", "chunk-cross-entropy", "store-float32", "raise-collection-thresholds"]
+    assert rules(full) == ["checkpoint-blocks", "chunk-cross-entropy", "store-float32", "load-data-faster", "raise-collection-thresholds"]
     assert [one["name"] for one in full["optimizations"]] == ["checkpoint plan", "autocast"]
     assert "batches" in [one["subject"] for one in full["not_looked_at"]]
     training = answer_of(nilo("optimize", "--mode", "training", "--format", "json"))

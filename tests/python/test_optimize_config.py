@@ -187,6 +187,15 @@ def test_files_come_back_as_they_were_written(tmp_path):
     assert TrainingMemoryConfig.from_json(training.to_json()) == training
 
 
+@pytest.mark.parametrize("write", [write_config_template, MemoryOptimizationConfig().to_json, TrainingMemoryConfig().to_json])
+def test_a_name_with_a_mistake_makes_no_folders(write, tmp_path):
+    with pytest.raises(FileNotFoundError, match="the folder .*setings does not exist; make it first"):
+        write(tmp_path / "setings" / "memory.json")
+    with pytest.raises(IsADirectoryError, match="it is a folder; name a file in it"):
+        write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_has_one_part_or_both(tmp_path):
     both = '{"memory": {"profile_top_n": 3}, "training": {"num_workers": 1}}'
     assert MemoryOptimizationConfig.from_json(both).profile_top_n == 3

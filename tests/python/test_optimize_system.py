@@ -16,7 +16,7 @@ from conftest import wait_until
 from package import run_program
 
 import nilometer
-from nilometer import MemoryOptimizationConfig, MemoryOptimizationSystem
+from nilometer import LeakDetector, MemoryOptimizationConfig, MemoryOptimizationSystem
 from nilometer.optimize import GarbageCollector, memory_efficient_context, memory_efficient_decorator, memory_efficient_training, quick_memory_optimization
 from nilometer.optimize.host import garbage
 from nilometer.optimize.objects.allocation_lines import traced_lines
@@ -225,7 +225,7 @@ def test_pauses_within_steps_are_recommended_against_also_where_thresholds_are_t
     with MemoryOptimizationSystem(QUIET) as optimizer:
         for _ in range(20):
             optimizer.step()
-        optimizer.collector._pauses.total_secs = optimizer.collector._pauses.longest_secs = 1000.0
+        optimizer.collector._pauses.total_secs = optimizer.collector._pauses.longest_automatic_secs = 1000.0
         found = {one["rule"]: one["change"] for one in optimizer.generate_optimization_recommendations()}
     assert "memory_efficient_training() in place of MemoryOptimizationSystem" in found["schedule-collections"]
 
@@ -293,7 +293,7 @@ def test_steps_that_the_system_counts_end_the_time_of_loading():
     """No run logs steps, and it is the first minute: what the system was told of tells training from loading, for all parts of the report alike."""
     config = MemoryOptimizationConfig(monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
     kept = []
-    with MemoryOptimizationSystem(config) as optimizer:
+    with LeakDetector(sampling_interval=0.1) as still_watching, MemoryOptimizationSystem(config) as optimizer:
 
         def recommended():
             kept.append(bytearray(b"x") * (256 << 10))
@@ -303,6 +303,9 @@ def test_steps_that_the_system_counts_end_the_time_of_loading():
         wait_until(lambda: recommended() and optimizer.steps > 120, "a leak that goes on", 120)
         report = optimizer.get_comprehensive_report()
         [said] = recommended()
+        optimizer.stop()
+        # Nothing grows any more, and whoever goes on looking says so.
+        wait_until(lambda: not still_watching.check()[0].is_leak, "the end of the leak", 120)
     assert report["memory_leaks"][0]["is_leak"] and report["memory_leaks"][0]["kind"] == "leak"
     [alert] = [one for one in report["alerts"] if one["type"] == "memory_leak"]
     assert alert["device"] == "host" and alert["mb_per_minute"] > 0

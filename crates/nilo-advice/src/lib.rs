@@ -9,7 +9,7 @@ mod rules;
 
 pub use facts::{
     BatchFacts, BufferFacts, CollectorFacts, Facts, HostFacts, LoaderFacts, ModelFacts,
-    ThresholdFacts, TorchFacts,
+    OutOfMemoryFacts, ThresholdFacts, TorchFacts,
 };
 pub use recommendation::{AdviceConfidence, Recommendation, SavedResource, Saving};
 pub use rules::{AdviceRule, AdviceSubject, all_rules, recommend};

@@ -11,7 +11,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "host",
         "crates/nilo-analysis/src/facts/mod.rs",
-        "peak_bytes limit_bytes leak_bytes_per_second leak_may_be_loading leak_limit_seconds leak_limit_confidence",
+        "peak_bytes limit_bytes limit_used_bytes leak_bytes_per_second leak_resource leak_established leak_in_shared_memory leak_may_be_loading leak_limit_bytes leak_limit_seconds leak_limit_confidence",
     ),
     (
         "host",
@@ -19,15 +19,21 @@ const SOURCES: &[(&str, &str, &str)] = &[
         "rss_bytes heap_live_bytes heap_free_bytes trimmed_bytes regrown_ratio",
     ),
     (
+        "out_of_memory",
+        "crates/nilo-analysis/src/facts/out_of_memory.rs",
+        "happened on_gpu peak_bytes limit_bytes growth",
+    ),
+    (
+        "out_of_memory",
+        "crates/nilo-answer/src/optimize.rs",
+        "request_bytes",
+    ),
+    (
         "gc",
         "host/garbage.py",
         "enabled managed sets_thresholds wall_seconds steps total_seconds longest_pause_seconds asked_seconds full_collections_asked step_seconds",
     ),
-    (
-        "buffers",
-        "live_facts.py",
-        "name library bytes projected_bytes hit_ratio policy",
-    ),
+    ("buffers", "live_facts.py", "name library projected_bytes"),
     (
         "buffers",
         "buffer_inspection.py",

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use nilo_advice::{AdviceSubject, Facts, Recommendation, all_rules, recommend};
 use nilo_analysis::Summary;
-use nilo_sample::{Optimization, RunStatus};
+use nilo_request::{PlannedRun, request};
+use nilo_sample::{Optimization, Recording, RunStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ use crate::optimize_config::OptimizeConfig;
 pub const OPTIMIZE_SCHEMA: &str = "nilo.optimize/1";
 /// How many recommendations a quick answer has.
 const QUICK: usize = 3;
+/// The subject of facts about memory that ran out.
+const OUT_OF_MEMORY: &str = "out_of_memory.";
 
 /// How much is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
@@ -68,7 +71,7 @@ pub struct UnansweredSubject {
     pub subject: &'static str,
     /// Rules that had nothing to look at.
     pub silent_rules: Vec<&'static str>,
-    /// All rules of the subject, without those that judge by a budget that nobody set.
+    /// All rules of the subject, without those that judge by a budget that nobody set or about memory that did not run out.
     pub all_rules: u64,
     /// The facts that were missing, as `docs/schema/facts.json` names them; either of two is written `a|b`.
     pub missing_facts: Vec<&'static str>,
@@ -77,11 +80,13 @@ pub struct UnansweredSubject {
 impl OptimizeAnswer {
     /// What the rules say of a run under a configuration.
     pub fn of(
+        recording: &Recording,
         summary: &Summary,
         mode: OptimizeMode,
         config: Option<&OptimizeConfig>,
     ) -> OptimizeAnswer {
         let mut facts = summary.facts.clone();
+        facts.out_of_memory.request_bytes = requested_bytes(recording, summary);
         if let Some(config) = config {
             config.apply(&mut facts);
         }
@@ -126,13 +131,26 @@ pub fn is_answerable(summary: &Summary) -> bool {
         || all_rules().any(|rule| rule.is_answerable(&summary.facts))
 }
 
+/// What `nilo request` asks for after a run whose host memory ran out.
+fn requested_bytes(recording: &Recording, summary: &Summary) -> Option<f64> {
+    if summary.facts.out_of_memory.on_gpu != Some(false) {
+        return None;
+    }
+    let run = nilo_request::facts_of(recording, summary.status, summary);
+    let asked = request(vec![run], &PlannedRun::default()).ok()?;
+    Some(asked.memory.bytes as f64)
+}
+
 fn failure_of(summary: &Summary) -> Option<String> {
     summary.ending_severity()?;
     let ending = summary.short_ending();
     Some(match &summary.exception {
         Some(raised) => {
             let (kind, message) = (&raised.exception.type_name, &raised.exception.message);
-            format!("{ending}: {kind}: {message}")
+            match message.trim().is_empty() {
+                true => format!("{ending}: {kind}"),
+                false => format!("{ending}: {kind}: {message}"),
+            }
         }
         None => ending,
     })
@@ -149,8 +167,13 @@ fn not_looked_at(facts: &Facts) -> Vec<UnansweredSubject> {
         let is_known = |need: &str| need.split('|').any(|path| facts.knows(path));
         let needs = rule.needs.iter().copied();
         let missing: Vec<&str> = needs.filter(|need| !is_known(need)).collect();
-        // A budget is nothing that is measured.
-        if missing.iter().any(|need| need.starts_with("thresholds.")) {
+        // A budget is nothing that is measured, and nothing is missing of memory that did not run out.
+        let is_budget = |need: &&str| need.starts_with("thresholds.");
+        let is_of_ending = rule
+            .needs
+            .iter()
+            .any(|need| need.starts_with(OUT_OF_MEMORY));
+        if missing.iter().any(is_budget) || is_of_ending && rule.apply(facts).is_none() {
             continue;
         }
         let entry = subjects.entry(rule.subject);

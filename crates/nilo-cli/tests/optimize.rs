@@ -190,3 +190,87 @@ fn the_advice_on_a_leak_has_time_and_confidence_of_the_forecast() {
     );
     assert!(told.contains(&expected), "{expected}: {told}");
 }
+
+/// A run that ended of an exception without a message.
+fn run_without_memory(root: &Path) {
+    let folder = create(root, "short", "run", 60);
+    record_memory(&folder, 60);
+    let described = folder.path().join("run.json");
+    let text = std::fs::read_to_string(&described).unwrap();
+    let mut description: Value = serde_json::from_str(&text).unwrap();
+    description["ending"]["exit_code"] = 1.into();
+    std::fs::write(&described, description.to_string()).unwrap();
+    let exception = UnhandledException {
+        pid: 100,
+        type_name: "MemoryError".to_owned(),
+        ..UnhandledException::default()
+    };
+    Program::in_run(&folder, "python").event(59.9, &Event::Exception(Box::new(exception)));
+}
+
+#[test]
+fn a_run_that_ran_out_of_memory_is_never_told_that_nothing_calls_for_anything() {
+    let root = tempfile::tempdir().unwrap();
+    run_without_memory(&root.path().join("runs"));
+    let asked = nilo(root.path(), &["request", "short", "--format", "json"]);
+    let asked: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    let bytes = asked["memory"]["bytes"].as_f64().unwrap();
+    let said = transcript(root.path(), &["optimize", "--report", "report.md"]);
+    assert!(
+        said.contains("(exited 1 (out of memory): MemoryError);"),
+        "{said}"
+    );
+    assert!(!said.contains("Nothing to recommend"), "{said}");
+    let amount = format!(
+        "{}, as `nilo request 20261115-075530-417-short` asks for",
+        nilo_sample::units::format_bytes(bytes)
+    );
+    assert!(said.contains(&amount), "{amount}: {said}");
+    let evidence = "it ran out of memory after 60 seconds: an allocation failed in PID 100";
+    assert!(said.contains(evidence), "{said}");
+    let report = std::fs::read_to_string(root.path().join("report.md")).unwrap();
+    assert!(report.contains(&amount), "{report}");
+    // A leak was looked for, and the heap was not.
+    assert!(said.contains("host memory (2 of 4 rules)"), "{said}");
+}
+
+#[test]
+fn commands_in_the_answer_find_the_run_wherever_it_lies() {
+    let root = tempfile::tempdir().unwrap();
+    run_without_memory(&root.path().join("elsewhere"));
+    let said = transcript(
+        root.path(),
+        &["optimize", "--dir", "elsewhere", "--mode", "training"],
+    );
+    let full = "1 more: nilo optimize --mode full --dir elsewhere 20261115-075530-417-short";
+    assert!(said.contains(full), "{said}");
+    let said = transcript(root.path(), &["optimize", "--dir", "elsewhere"]);
+    let request = "`nilo request --dir elsewhere 20261115-075530-417-short` asks for";
+    assert!(said.contains(request), "{said}");
+}
+
+#[test]
+fn json_on_standard_output_and_a_command_are_refused_as_the_help_says() {
+    let root = tempfile::tempdir().unwrap();
+    let refused = transcript(
+        root.path(),
+        &[
+            "optimize",
+            "--dir",
+            "elsewhere",
+            "--format",
+            "json",
+            "--report",
+            "r.json",
+            "--",
+            "true",
+        ],
+    );
+    assert!(refused.contains("exit status: 2"), "{refused}");
+    let hint = "--report report.json, or run `nilo optimize --dir elsewhere --format json`";
+    assert!(refused.contains(hint), "{refused}");
+    let help = nilo(root.path(), &["optimize", "--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("json is refused with a command"), "{help}");
+}

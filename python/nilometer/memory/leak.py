@@ -30,6 +30,7 @@ class LeakDetector(Watcher):
     While monitoring (and with every `check()`) it also follows the trend, as `nilo leak` does: a rise that lasts and gives nothing back is a leak
     however small the baseline's growth is, with its rate. Programs begin by loading, which looks the same:
     within `warm_up_secs` of the start or the baseline, and before fifty steps (logged, or told to a `MemoryOptimizationSystem`), it is called growth only.
+    After `stop_monitoring()` a trend is what it was then, until monitoring or a baseline begins anew: a program that is over grows no more.
     `leak_callback` gets a LeakReport, on a thread of its own: once for growth beyond the baseline of each device,
     and once for a trend that three looks ten seconds apart have found, until it is over.
 
@@ -80,6 +81,8 @@ class LeakDetector(Watcher):
         self._watch = _native.LeakWatch(sampler.monitor, self.warm_up_secs, self._wants_host)
         self._baseline: dict[str, int] | None = None
         self._is_chosen = False
+        # The trends and the leak when monitoring ended; every reading of this process goes to the judge, also those of others who go on looking.
+        self._at_end: tuple[dict[str, dict[str, Any]], dict[str, Any]] | None = None
         self._objects: collections.Counter[str] | None = None
         # Devices that were told to have grown beyond the baseline.
         self._told: set[str] = set()
@@ -96,7 +99,7 @@ class LeakDetector(Watcher):
             self._baseline = {reading.device: _held(reading) for reading in readings}
             self._objects = objects
             self._told.clear()
-            self._is_chosen = False
+            self._is_chosen, self._at_end = False, None
             self._watch.restart()
 
     def start_monitoring(self) -> None:
@@ -104,7 +107,15 @@ class LeakDetector(Watcher):
         self._own_sampler()
         if self._baseline is None:
             self._set_baseline(self.read())
+        self._at_end = None
         super().start_monitoring()
+
+    def stop_monitoring(self) -> None:
+        """Stops looking, after a last look; trends stay as they are then."""
+        if self.is_monitoring:
+            super().stop_monitoring()
+            with self._lock:
+                self._at_end = self._growth([]), self._leak_facts([])
 
     def check(self) -> list[LeakReport]:
         """The growth of every device. The first check without a baseline sets it."""
@@ -123,8 +134,14 @@ class LeakDetector(Watcher):
         self._own_sampler()
         readings = self.read()
         with self._lock:
-            found = self._watch.leak_of_program(readings, newest_step())
-        return {} if found is None else {"leak_bytes_per_second": found[0], "leak_may_be_loading": found[1]}
+            return self._leak_facts(readings)
+
+    def _leak_facts(self, readings: list[DeviceReading]) -> dict[str, Any]:
+        if self._at_end is not None:
+            return dict(self._at_end[1])
+        found = self._watch.leak_of_program(readings, newest_step())
+        names = ("leak_bytes_per_second", "leak_resource", "leak_in_shared_memory", "leak_may_be_loading")
+        return {} if found is None else dict(zip(names, found))
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
         found = self._watch.look(readings, newest_step())
@@ -151,6 +168,8 @@ class LeakDetector(Watcher):
             listen(report, str(report) if sentence is None else sentence)
 
     def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
+        if self._at_end is not None:
+            return self._at_end[0]
         growth = self._watch.growth(readings, newest_step())
         return {str(device): said for device, said in growth}
 

@@ -27,7 +27,7 @@ def inspect_buffer(buffer: Any, name: str = "replay") -> dict[str, Any]:
     """
     require_type(name, str, "name")
     if isinstance(buffer, ReplayBuffer):
-        facts: dict[str, Any] = {"name": name, "library": "nilometer", "bytes": buffer.stats()["memory_bytes"], "projected_bytes": buffer.projected_bytes}
+        facts: dict[str, Any] = {"name": name, "library": "nilometer", "projected_bytes": buffer.projected_bytes}
         tell_facts("buffers", [facts])
         return facts
     if not hasattr(buffer, "observations") or not hasattr(buffer, "pos"):
@@ -35,7 +35,7 @@ def inspect_buffer(buffer: Any, name: str = "replay") -> dict[str, Any]:
     seen = _Rows(buffer)
     require(seen.count > 1, "the buffer has no two transitions yet: call inspect_buffer once it holds some episodes")
     facts = {"name": name, "library": type(buffer).__module__.partition(".")[0]}
-    facts |= {"bytes": sum(map(seen.held_bytes, seen.arrays())), "projected_bytes": sum(array.nbytes for array in seen.arrays())}
+    facts["projected_bytes"] = sum(array.nbytes for array in seen.arrays())
     facts |= _number_facts(seen) | _next_facts(seen) | _image_facts(seen)
     tell_facts("buffers", [facts])
     return facts

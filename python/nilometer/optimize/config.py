@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import json
 import os
+import pathlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -60,10 +61,10 @@ class _Settings:
         return dataclasses.asdict(self)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """JSON text with every field, also written to `path` when given."""
+        """JSON text with every field, also written to `path` when given, in a folder that is there."""
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         if path is not None:
-            write_text(path, text)
+            _write(path, text)
         return text
 
 
@@ -200,9 +201,9 @@ def load_configs(source: str | os.PathLike[str]) -> tuple[MemoryOptimizationConf
 
 
 def write_config_template(path: str | os.PathLike[str]) -> None:
-    """Writes a file with every setting and its default, to be edited."""
+    """Writes a file with every setting and its default, to be edited. Its folder has to be there."""
     both = {"memory": MemoryOptimizationConfig().to_dict(), "training": TrainingMemoryConfig().to_dict()}
-    write_text(path, json.dumps(both, indent=2) + "\n")
+    _write(path, json.dumps(both, indent=2) + "\n")
 
 
 def create_memory_optimized_config(**settings: Any) -> MemoryOptimizationConfig:
@@ -245,6 +246,16 @@ def create_memory_efficient_config(**settings: Any) -> TrainingMemoryConfig:
 def _least_number(*values: Any) -> Any:
     """The least of those that are numbers; what is none is refused later, by its name."""
     return min(value for value in values if isinstance(value, (int, float)) and value > 0)
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    """Whole or not at all. A name with a mistake makes no folders."""
+    target = pathlib.Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write the settings {target}: the folder {target.parent} does not exist; make it first, or name another")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write the settings {target}: it is a folder; name a file in it")
+    write_text(target, text)
 
 
 def _read(source: str | os.PathLike[str]) -> Any:

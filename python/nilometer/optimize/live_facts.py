@@ -60,19 +60,6 @@ def torch_facts() -> dict[str, Any]:
 
 
 def buffer_facts(manager: Any) -> list[dict[str, Any]]:
-    """Each buffer of a manager, and the manager's own cache where it is used."""
-    statistics = manager.stats()
-    facts = [
-        {
-            "name": name,
-            "library": "nilometer",
-            "bytes": one["memory_bytes"],
-            "projected_bytes": manager._buffers[name].projected_bytes,
-            "hit_ratio": one["hit_rate"],
-        }
-        for name, one in statistics["buffers"].items()
-    ]
-    if statistics["hits"] + statistics["misses"]:
-        cache = {"name": "cache", "library": "nilometer", "hit_ratio": statistics["hit_rate"], "policy": statistics.get("policy")}
-        facts.append(cache | {"bytes": statistics.get("memory_bytes")})
-    return facts
+    """Each buffer of a manager, with what it will take when it is full."""
+    names = manager.stats()["buffers"]
+    return [{"name": name, "library": "nilometer", "projected_bytes": manager._buffers[name].projected_bytes} for name in names]

@@ -11,8 +11,6 @@ pub struct BufferFacts {
     pub name: String,
     /// The library that it is from: `nilometer`, `stable_baselines3`, `numpy`.
     pub library: Option<String>,
-    /// Bytes that it takes.
-    pub bytes: Option<f64>,
     /// Bytes that it will take when it is full.
     pub projected_bytes: Option<f64>,
     /// How many times smaller compression makes its frames, one by one, in a sample.
@@ -31,8 +29,4 @@ pub struct BufferFacts {
     pub int64_bytes: Option<f64>,
     /// The largest of those integers; all are at least zero.
     pub int64_largest: Option<u64>,
-    /// The eviction policy in force.
-    pub policy: Option<String>,
-    /// Share of requests that it answered.
-    pub hit_ratio: Option<f64>,
 }

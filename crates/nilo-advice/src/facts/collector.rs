@@ -19,7 +19,7 @@ pub struct CollectorFacts {
     pub steps: Option<u64>,
     /// Time in collections.
     pub total_seconds: Option<f64>,
-    /// The longest collection.
+    /// The longest collection that Python began by itself.
     pub longest_pause_seconds: Option<f64>,
     /// Time in collections that the program asked for by `gc.collect()`; the others were automatic, or those of a schedule.
     pub asked_seconds: Option<f64>,

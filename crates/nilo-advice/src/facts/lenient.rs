@@ -120,7 +120,7 @@ mod tests {
         let facts = of(json!({
             "gc": {"steps": "many", "wall_seconds": 4.0, "total_seconds": -1, "later": {"x": 1}},
             "host": {"peak_bytes": 1e300, "limit_bytes": [], "rss_bytes": 2},
-            "buffers": [{"name": "a", "bytes": 5}, 7, {"name": 3, "bytes": 6.0, "int64_largest": -2}],
+            "buffers": [{"name": "a", "image_bytes": 5}, 7, {"name": 3, "image_bytes": 6.0, "int64_largest": -2}],
             "torch": {"rank_peak_bytes": [1.0, -1, "x", 2.0], "steps": 1.5},
             "model": [1, 2],
             "unheard": {"of": 1},
@@ -133,7 +133,7 @@ mod tests {
         for (name, bytes) in [("a", 5.0), ("", 6.0)] {
             expected.buffers.push(crate::BufferFacts {
                 name: name.to_owned(),
-                bytes: Some(bytes),
+                image_bytes: Some(bytes),
                 ..Default::default()
             });
         }
@@ -156,14 +156,15 @@ mod tests {
 
     #[test]
     fn a_fact_is_known_by_its_path() {
-        let facts =
-            of(json!({"gc": {"steps": 3}, "buffers": [{"bytes": 5}], "host": {"rss_bytes": 0}}));
-        for path in ["gc.steps", "buffers.bytes", "host.rss_bytes"] {
+        let facts = of(
+            json!({"gc": {"steps": 3}, "buffers": [{"image_bytes": 5}], "host": {"rss_bytes": 0}}),
+        );
+        for path in ["gc.steps", "buffers.image_bytes", "host.rss_bytes"] {
             assert!(facts.knows(path), "{path}");
         }
         for path in [
             "gc.enabled",
-            "buffers.policy",
+            "buffers.library",
             "torch.rank_peak_bytes",
             "gc",
             "none",
@@ -175,7 +176,9 @@ mod tests {
 
     #[test]
     fn thousands_of_buffers_are_a_bug() {
-        let buffers: Vec<Value> = (0..5000).map(|number| json!({"bytes": number})).collect();
+        let buffers: Vec<Value> = (0..5000)
+            .map(|number| json!({"image_bytes": number}))
+            .collect();
         assert_eq!(of(json!({"buffers": buffers})).buffers.len(), MOST_BUFFERS);
     }
 

@@ -7,6 +7,7 @@ mod host;
 mod lenient;
 mod loader;
 mod model;
+mod out_of_memory;
 mod thresholds;
 mod torch;
 
@@ -19,6 +20,7 @@ pub use collector::CollectorFacts;
 pub use host::HostFacts;
 pub use loader::LoaderFacts;
 pub use model::ModelFacts;
+pub use out_of_memory::OutOfMemoryFacts;
 pub use thresholds::ThresholdFacts;
 pub use torch::TorchFacts;
 
@@ -28,6 +30,8 @@ pub use torch::TorchFacts;
 pub struct Facts {
     /// Memory of the process tree and its heap.
     pub host: HostFacts,
+    /// How it ran out of memory, where it did.
+    pub out_of_memory: OutOfMemoryFacts,
     /// Python's garbage collector.
     pub gc: CollectorFacts,
     /// Replay buffers and caches, each by its name.

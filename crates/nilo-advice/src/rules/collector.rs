@@ -36,7 +36,7 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "schedule-collections",
         subject: AdviceSubject::Collector,
-        condition: "the longest collection takes more than 5 % of a step and 5 ms",
+        condition: "the longest collection that Python began by itself takes more than 5 % of a step and 5 ms",
         needs: &["gc.longest_pause_seconds", "gc.step_seconds"],
         source: "collecting young objects on a schedule: 222 ms became 6 ms in our measurement",
         look: schedule_collections,
@@ -158,10 +158,16 @@ fn raise_thresholds(facts: &Facts) -> Option<Found> {
     )
 }
 
+/// Whether growth is what comes of collection that is switched off.
+pub(super) fn explains_growth(facts: &Facts) -> bool {
+    collect_under_pressure(facts).is_some()
+}
+
 fn collect_under_pressure(facts: &Facts) -> Option<Found> {
     let growth = facts.host.leak_bytes_per_second?;
+    let is_shared = facts.host.leak_in_shared_memory == Some(true);
     let collects = facts.gc.enabled? || facts.gc.managed == Some(true);
-    if collects || growth <= 0.0 {
+    if collects || is_shared || growth <= 0.0 {
         return None;
     }
     Some(

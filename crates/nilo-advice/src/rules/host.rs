@@ -1,10 +1,11 @@
 //! Memory of the process tree, and of the C heap.
 
 use nilo_sample::units::format_bytes;
-use nilo_sample::words::duration_in_words;
 
-use super::figures::{host_memory, percent, seconds, share};
-use super::{AdviceRule, AdviceSubject, Found, found, torch};
+use super::figures::{host_memory, percent, share};
+use super::leak::stop_the_leak;
+use super::out_of_memory::allow_more_memory;
+use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{High, Low, Medium};
 
@@ -49,10 +50,18 @@ pub(super) const RULES: &[AdviceRule] = &[
     AdviceRule {
         name: "stop-the-leak",
         subject: AdviceSubject::Host,
-        condition: "memory of the process tree grows without end",
+        condition: "memory grows without end, or grew until it ran out",
         needs: &["host.leak_bytes_per_second"],
         source: "the leak detector, scored in docs/benchmarks/verdicts.md",
         look: stop_the_leak,
+    },
+    AdviceRule {
+        name: "allow-more-memory",
+        subject: AdviceSubject::Host,
+        condition: "memory of the machine or of a limit ran out",
+        needs: &["out_of_memory.happened"],
+        source: "how the run ended; the amount is that of nilo request",
+        look: allow_more_memory,
     },
 ];
 
@@ -129,7 +138,7 @@ fn stay_within_budget(facts: &Facts) -> Option<Found> {
     Some(
         found(
             "Use less memory, or allow the program more",
-            "follow the other recommendations, or raise max_memory_usage_gb",
+            "smaller batches, buffers or caches, fewer workers, or a larger max_memory_usage_gb",
         )
         .because(format!(
             "the peak of {} is {} of the budget of {} ({threshold})",
@@ -137,49 +146,5 @@ fn stay_within_budget(facts: &Facts) -> Option<Found> {
             percent(used),
             format_bytes(budget)
         )),
-    )
-}
-
-fn stop_the_leak(facts: &Facts) -> Option<Found> {
-    let rate = facts.host.leak_bytes_per_second?;
-    let is_explained = facts.gc.enabled == Some(false) || torch::keeps_tensors(facts);
-    if rate <= 0.0 || is_explained {
-        return None;
-    }
-    let host = &facts.host;
-    let is_early = host.leak_may_be_loading == Some(true);
-    let forecast = host.leak_limit_seconds.zip(host.leak_limit_confidence);
-    let foretold = host.limit_bytes.zip(forecast).map(|(limit, told)| {
-        let (secs, confidence) = told;
-        format!(
-            "at this rate the limit of {} is reached in {}, with a confidence of {confidence:.2}",
-            format_bytes(limit),
-            duration_in_words(secs),
-        )
-    });
-    let after_peak = || {
-        let known = host.limit_bytes.zip(host.peak_bytes);
-        known.and_then(|(limit, peak)| {
-            let left = limit - peak;
-            (left > 0.0).then(|| {
-                format!(
-                    "at this rate the limit of {} is reached {} after the peak of {}",
-                    format_bytes(limit),
-                    seconds(left / rate),
-                    format_bytes(peak)
-                )
-            })
-        })
-    };
-    let full = foretold.or_else(after_peak);
-    Some(
-        found(
-            "Look for what is kept from step to step: losses with their graph, lists of outputs, caches without a bound",
-            "`nilo leak` names the process; loss.item() instead of loss in lists, functools.lru_cache(maxsize=...)",
-        )
-        .because(format!("memory grows by {} a minute", format_bytes(60.0 * rate)))
-        .because_if(full)
-        .because_if(is_early.then(|| "so early this may be loading".to_owned()))
-        .with(if is_early { Low } else { High }),
     )
 }

@@ -6,10 +6,14 @@ mod collector;
 mod figures;
 mod found;
 mod host;
+mod leak;
 mod loader;
 mod model;
+mod out_of_memory;
 mod torch;
 
+#[cfg(test)]
+mod out_of_memory_tests;
 #[cfg(test)]
 mod rule_cases;
 #[cfg(test)]

@@ -309,6 +309,19 @@ fn host() -> Vec<RuleCase> {
                 json!({"torch": {"graph_tensors_per_step": 1.0}}),
             ],
         },
+        RuleCase {
+            rule: "allow-more-memory",
+            facts: json!({"out_of_memory": {
+                "happened": "it ran out of memory after 1.7 seconds: the kernel killed hog.py (PID 7); limit 256 MiB; peak 256 MiB",
+                "on_gpu": false, "peak_bytes": 256.0 * MIB, "limit_bytes": 256.0 * MIB, "request_bytes": 384.0 * MIB,
+            }}),
+            says: &[
+                "the kernel killed hog.py (PID 7)",
+                "384.00 MiB, as `nilo request` asks for; smaller batches",
+            ],
+            saves: None,
+            silent: vec![json!({"out_of_memory": {"on_gpu": true}})],
+        },
     ]
 }
 
@@ -397,6 +410,19 @@ fn torch() -> Vec<RuleCase> {
                 json!({"torch": {"retained_bytes_per_step": 100.0}}),
                 json!({"torch": {"graph_tensors_per_step": 2.0}}),
             ],
+        },
+        RuleCase {
+            rule: "fit-on-the-gpu",
+            facts: json!({
+                "out_of_memory": {"happened": "it ran out of memory after 9 seconds: an allocation on the GPU failed in train.py (PID 7)", "on_gpu": true},
+                "batch": {"micro_batch": 32},
+            }),
+            says: &[
+                "an allocation on the GPU failed in train.py (PID 7)",
+                "a micro-batch of 16 instead of 32 (nilometer.optimize.find_batch_size",
+            ],
+            saves: None,
+            silent: vec![json!({"out_of_memory": {"on_gpu": false}})],
         },
     ]
 }

@@ -3,6 +3,7 @@
 use nilo_sample::units::format_bytes;
 
 use super::figures::{LEAST_BYTES, count, gpu_memory, percent, share, step_time, times};
+use super::out_of_memory::fit_on_the_gpu;
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{High, Low, Medium};
@@ -82,6 +83,14 @@ pub(super) const RULES: &[AdviceRule] = &[
         needs: &["torch.retained_bytes_per_step"],
         source: "PyTorch's FAQ: do not hold on to tensors that are not needed",
         look: release_tensors,
+    },
+    AdviceRule {
+        name: "fit-on-the-gpu",
+        subject: AdviceSubject::Torch,
+        condition: "an allocation on a GPU failed, and the program ended of it",
+        needs: &["out_of_memory.happened", "out_of_memory.on_gpu"],
+        source: "how the run ended",
+        look: fit_on_the_gpu,
     },
 ];
 

@@ -69,12 +69,12 @@ fn facts_are_merged_by_subject_and_the_first_rank_decides() {
     tell(
         &mut recording,
         Some(0),
-        json!({"gc": {"steps": 200}, "buffers": [{"name": "a", "bytes": 1.0}]}),
+        json!({"gc": {"steps": 200}, "buffers": [{"name": "a", "image_bytes": 1.0}]}),
     );
     tell(
         &mut recording,
         Some(0),
-        json!({"buffers": [{"name": "a", "float64_bytes": 1e9}, {"name": "b", "bytes": 2.0}]}),
+        json!({"buffers": [{"name": "a", "float64_bytes": 1e9}, {"name": "b", "image_bytes": 2.0}]}),
     );
     let facts = summary_of(&recording).facts;
     assert_eq!(
@@ -88,7 +88,7 @@ fn facts_are_merged_by_subject_and_the_first_rank_decides() {
     let buffers: Vec<_> = facts
         .buffers
         .iter()
-        .map(|one| (one.name.as_str(), one.bytes, one.float64_bytes))
+        .map(|one| (one.name.as_str(), one.image_bytes, one.float64_bytes))
         .collect();
     assert_eq!(
         buffers,
@@ -123,7 +123,7 @@ fn malformed_facts_are_ignored_and_nothing_grows_without_bound() {
         tell(
             &mut recording,
             None,
-            json!({"buffers": [{"name": name, "bytes": 1}]}),
+            json!({"buffers": [{"name": name, "image_bytes": 1}]}),
         );
         let tried = Optimization {
             name,

@@ -4,11 +4,13 @@
 
 mod data_waits;
 mod evaluation_peaks;
+mod out_of_memory;
 mod told;
 
 use nilo_advice::Facts;
 use nilo_sample::Recording;
 
+use crate::assessment::RanOut;
 use crate::bottleneck::Bottleneck;
 use crate::findings::{copied_pages, shared_memory_use};
 use crate::metrics::MetricSummary;
@@ -16,7 +18,7 @@ use crate::phases::PhaseSummary;
 use crate::summary::MemorySummary;
 use crate::throughput::ThroughputSummary;
 use crate::torch_memory::TorchMemorySummary;
-use crate::tracking::{ResourceVerdict, job_leak};
+use crate::tracking::{ResourceVerdict, advised_leak, was_leak_looked_for};
 use data_waits::share_that_waits;
 use evaluation_peaks::evaluation_peaks;
 pub(crate) use told::optimizations;
@@ -26,6 +28,7 @@ pub(crate) use told::optimizations;
 pub(crate) struct SummaryFigures<'a> {
     pub(crate) memory: &'a MemorySummary,
     pub(crate) verdicts: &'a [ResourceVerdict],
+    pub(crate) ran_out: Option<&'a RanOut>,
     pub(crate) torch_memory: &'a [TorchMemorySummary],
     pub(crate) metrics: &'a [MetricSummary],
     pub(crate) phases: &'a [PhaseSummary],
@@ -37,6 +40,7 @@ pub(crate) struct SummaryFigures<'a> {
 pub(crate) fn facts_of(recording: &Recording, figures: SummaryFigures<'_>) -> Facts {
     let mut facts = told::facts(recording);
     add_host(&mut facts, figures);
+    facts.out_of_memory = out_of_memory::facts(figures.ran_out);
     add_loader(&mut facts, recording, figures);
     add_torch(&mut facts, recording, figures);
     add_collector(&mut facts, figures);
@@ -56,15 +60,24 @@ fn fill<T>(fact: &mut Option<T>, measured: Option<T>) {
 
 fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
     let bytes = |value: Option<u64>| value.map(|bytes| bytes as f64);
-    let leak = job_leak(figures.verdicts);
+    let leak = advised_leak(figures.verdicts);
     let host = &mut facts.host;
     host.peak_bytes = bytes(figures.memory.peak_bytes).or(host.peak_bytes);
-    host.limit_bytes = bytes(figures.memory.memory_limit_bytes()).or(host.limit_bytes);
-    host.leak_bytes_per_second = leak.map(|leak| leak.bytes_per_second);
-    host.leak_may_be_loading = leak.map(|leak| leak.may_be_loading);
+    let limit_bytes = figures.memory.memory_limit_bytes();
+    host.limit_bytes = bytes(limit_bytes).or(host.limit_bytes);
+    host.limit_used_bytes = bytes(limit_bytes.and(figures.memory.limit_used_bytes));
+    host.leak_bytes_per_second = match &leak {
+        Some(leak) => Some(leak.bytes_per_second),
+        None => was_leak_looked_for(figures.verdicts).then_some(0.0),
+    };
+    host.leak_resource = leak.as_ref().map(|leak| leak.resource.to_string());
+    host.leak_established = leak.as_ref().map(|leak| leak.is_established);
+    host.leak_in_shared_memory = leak.as_ref().map(|leak| leak.is_in_shared_memory);
+    host.leak_may_be_loading = leak.as_ref().map(|leak| leak.may_be_loading);
     let forecast = leak.and_then(|leak| leak.limit_forecast);
-    host.leak_limit_seconds = forecast.map(|(seconds, _)| seconds);
-    host.leak_limit_confidence = forecast.map(|(_, confidence)| confidence);
+    host.leak_limit_bytes = forecast.map(|forecast| forecast.limit_bytes);
+    host.leak_limit_seconds = forecast.map(|forecast| forecast.seconds);
+    host.leak_limit_confidence = forecast.map(|forecast| forecast.confidence);
 }
 
 fn add_loader(facts: &mut Facts, recording: &Recording, figures: SummaryFigures<'_>) {
@@ -158,3 +171,7 @@ fn metric<'a>(figures: SummaryFigures<'a>, name: &str) -> Option<&'a MetricSumma
 #[cfg(test)]
 #[path = "facts_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "leak_facts_tests.rs"]
+mod leak_tests;

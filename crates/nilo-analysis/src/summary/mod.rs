@@ -197,6 +197,7 @@ pub fn summarize(recording: &Recording, ending: &Ending) -> Summary {
     let figures = SummaryFigures {
         memory: &memory,
         verdicts: &seen.verdicts,
+        ran_out: ran_out.as_ref(),
         torch_memory: &torch_memory,
         metrics: &metrics,
         phases: &phases,

@@ -6,12 +6,18 @@ use super::Summary;
 use crate::bottleneck::StepPart;
 use crate::findings::Finding;
 
-/// A rule and the kind of finding that rests on the same figures.
-const SAME: [(&str, &str); 4] = [
+/// A rule and the kind of finding that rests on the same figures; the finding's advice is the rule's.
+const SAME: [(&str, &str); 3] = [
     ("share-dataset", "copy-on-write"),
     ("enlarge-shared-memory", "shared-memory"),
     ("expandable-segments", "fragmentation"),
+];
+/// The same of findings that have words of their own: each leak has its, and how memory ran out stands in the finding.
+const TOLD: [(&str, &str); 4] = [
     ("stop-the-leak", "leak"),
+    ("allow-more-memory", "oom-kill"),
+    ("allow-more-memory", "out-of-memory"),
+    ("fit-on-the-gpu", "gpu-out-of-memory"),
 ];
 /// The rule about a step that waits for data.
 const WAITING: &str = "load-data-faster";
@@ -45,7 +51,10 @@ impl Summary {
         let slow = self.bottleneck.as_ref().map(|slow| slow.part);
         let is_told = move |said: &Recommendation| {
             let mut findings = self.findings.iter();
-            let found = findings.any(|finding| SAME.contains(&(said.rule, finding.kind)));
+            let found = findings.any(|finding| {
+                let pair = (said.rule, finding.kind);
+                SAME.contains(&pair) || TOLD.contains(&pair)
+            });
             found || said.rule == WAITING && slow == Some(StepPart::Data)
         };
         let all = self.recommendations.iter();

@@ -2,10 +2,10 @@
 //!
 //! The same code serves a finished run (`nilo show`, `nilo oom RUN`) and one that is being followed (alerts, `nilo oom --monitor`).
 //! `rows.rs` brings the rows of all tables into one order, `resources.rs` makes readings of them, `tracker.rs` keeps a forecaster for each resource (`tracked_resource.rs`),
-//! `verdicts.rs` says what is to be said of all of them (`resource_verdict.rs` of one), `before_endings.rs` remembers the job as it was before its processes ended, `processes.rs` has a forecaster for each process, `own_cgroups.rs` knows what the job has in tmpfs, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, `job_leak.rs` picks the leak that advice is given on, and `peers.rs` compares processes that do the same work.
+//! `verdicts.rs` says what is to be said of all of them (`resource_verdict.rs` of one), `before_endings.rs` remembers the job as it was before its processes ended, `processes.rs` has a forecaster for each process, `own_cgroups.rs` knows what the job has in tmpfs, `program_gpu.rs` has the readings of a program that watches its own GPUs, `tear_down.rs` leaves out the moment in which a job ends, `advised_leak.rs` picks the leak that advice is given on, and `peers.rs` compares processes that do the same work.
 
+mod advised_leak;
 mod before_endings;
-mod job_leak;
 mod own_cgroups;
 mod peers;
 mod processes;
@@ -18,7 +18,8 @@ mod tracked_resource;
 mod tracker;
 mod verdicts;
 
-pub use job_leak::{JobLeak, job_leak};
+pub(crate) use advised_leak::was_leak_looked_for;
+pub use advised_leak::{AdvisedLeak, LeakForecast, advised_leak};
 pub use peers::GrowingPeer;
 pub use processes::over_processes;
 pub use program_gpu::ProgramGpu;

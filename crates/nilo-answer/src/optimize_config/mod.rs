@@ -105,6 +105,7 @@ impl OptimizeConfig {
             let limit = facts.host.limit_bytes.unwrap_or(budget);
             if budget < limit {
                 // The forecast is about the limit.
+                facts.host.leak_limit_bytes = None;
                 facts.host.leak_limit_seconds = None;
                 facts.host.leak_limit_confidence = None;
             }

@@ -55,7 +55,7 @@ pub(crate) struct OptimizeArgs {
     #[arg(long, conflicts_with_all = ["run", "command", "config", "report"])]
     pub(crate) template: bool,
 
-    /// Output format; with a command json goes to --report FILE.json only
+    /// Output format; json is refused with a command, whose output goes to standard output: use --report FILE.json
     #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
     pub(crate) format: TextOrJson,
 

@@ -2,20 +2,23 @@
 
 use std::path::Path;
 
-use nilo_analysis::{Summary, summarize};
+use nilo_analysis::summarize;
 use nilo_answer::optimize::{OptimizeAnswer, OptimizeMode, is_answerable};
 use nilo_answer::optimize_config::OptimizeConfig;
+use nilo_runfile::RunFolder;
+use nilo_sample::{Ending, Recording};
 
 use crate::args::{
     AlertArgs, LiveMode, OptimizeArgs, OptimizeModeArg, RunArgs, SamplingArgs, TextOrJson,
     WEBHOOK_VARIABLE,
 };
-use crate::commands::run::{RecordedCommand, record};
+use crate::commands::run::record;
 use crate::damaged_run::warn_of_damage;
 use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
-use crate::folder::{existing_root, find_run, load};
+use crate::folder::{existing_root, find_run, load, runs_root};
 use crate::output_file::{refuse_stdout, try_to_write, write_file};
+use crate::pasted_command::{command_for_run, command_in};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::fresh_line::begin_output_line;
@@ -26,6 +29,13 @@ use crate::wrap::WrappingWriter;
 
 /// A configuration has some thirty settings.
 const LARGEST_CONFIG_BYTES: u64 = 1 << 20;
+
+/// What is answered about.
+struct RecordedRun {
+    recording: Recording,
+    ending: Ending,
+    folder: RunFolder,
+}
 
 /// What a report is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +49,7 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         write_json(&mut std::io::stdout().lock(), &OptimizeConfig::template())?;
         return Ok(0);
     }
-    refuse_mixed_output(&args)?;
+    refuse_mixed_output(&args, settings)?;
     let config = args.config.as_deref().map(read_config).transpose()?;
     let report = args.report.as_deref().map(report_kind).transpose()?;
     if args.command.is_empty() {
@@ -47,23 +57,29 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
         let folder = find_run(&root, args.run.as_deref())?;
         let (recording, ending) = load(&folder)?;
         warn_of_damage(&recording, &folder, settings);
-        let summary = summarize(&recording, &ending);
-        answer(&args, report, config.as_ref(), &summary)?;
+        let run = RecordedRun {
+            recording,
+            ending,
+            folder,
+        };
+        answer(&args, report, config.as_ref(), &run, settings)?;
         return Ok(0);
     }
     let recorded = record(run_args(&args), settings)?;
     recorded.warnings.release();
     begin_output_line();
     // Whatever goes wrong here, the status is the command's.
-    match summarize_recorded(&recorded) {
-        Ok(summary) => {
-            if let Err(failure) = answer(&args, report, config.as_ref(), &summary) {
-                failure.report();
-            }
-        }
-        Err(failure) => {
-            failure.report();
-        }
+    let answered = recorded.folder.load().map_err(Failure::from);
+    let answered = answered.and_then(|recording| {
+        let run = RecordedRun {
+            recording,
+            ending: recorded.ending.clone(),
+            folder: recorded.folder.clone(),
+        };
+        answer(&args, report, config.as_ref(), &run, settings)
+    });
+    if let Err(failure) = answered {
+        failure.report();
     }
     if let Some(signal) = recorded.signal {
         end_by_signal(signal);
@@ -72,15 +88,17 @@ pub(crate) fn run(args: OptimizeArgs, settings: &Settings) -> Result<u8, Failure
 }
 
 /// Standard output belongs to the command: JSON behind what that prints is no JSON.
-fn refuse_mixed_output(args: &OptimizeArgs) -> Result<(), Failure> {
+fn refuse_mixed_output(args: &OptimizeArgs, settings: &Settings) -> Result<(), Failure> {
     if args.command.is_empty() || args.format != TextOrJson::Json {
         return Ok(());
     }
     let sentence =
         "--format json cannot be used with a command, whose own output goes to standard output";
-    Err(Failure::new(sentence).hint(
-        "write the JSON to a file with --report report.json, or run `nilo optimize --format json` afterwards",
-    ))
+    let root = runs_root(&args.place, settings);
+    let afterwards = command_in("optimize", &root, "--format json", settings);
+    Err(Failure::new(sentence).hint(format!(
+        "write the JSON to a file with --report report.json, or run `{afterwards}` afterwards"
+    )))
 }
 
 /// The same recording as that of `nilo run`.
@@ -110,30 +128,28 @@ fn run_args(args: &OptimizeArgs) -> RunArgs {
     }
 }
 
-fn summarize_recorded(recorded: &RecordedCommand) -> Result<Summary, Failure> {
-    let recording = recorded.folder.load()?;
-    Ok(summarize(&recording, &recorded.ending))
-}
-
 fn answer(
     args: &OptimizeArgs,
     report: Option<ReportKind>,
     config: Option<&OptimizeConfig>,
-    summary: &Summary,
+    run: &RecordedRun,
+    settings: &Settings,
 ) -> Result<(), Failure> {
-    if !is_answerable(summary) {
-        let failure = Failure::new("nothing was measured in this run that advice could rest on");
-        return Err(failure.hint("record one with `nilo run -- COMMAND`"));
-    }
     let mode = match args.mode {
         OptimizeModeArg::Full => OptimizeMode::Full,
         OptimizeModeArg::Training => OptimizeMode::Training,
         OptimizeModeArg::Quick => OptimizeMode::Quick,
     };
-    let answer = OptimizeAnswer::of(summary, mode, config);
+    let summary = summarize(&run.recording, &run.ending);
+    if !is_answerable(&summary) {
+        let failure = Failure::new("nothing was measured in this run that advice could rest on");
+        return Err(failure.hint("record one with `nilo run -- COMMAND`"));
+    }
+    let answer = OptimizeAnswer::of(&run.recording, &summary, mode, config);
+    let command = |verb: &str| command_for_run(verb, &run.folder, settings);
     if let (Some(path), Some(kind)) = (&args.report, report) {
         let text = match kind {
-            ReportKind::Markdown => markdown(&answer),
+            ReportKind::Markdown => markdown(&answer, &command),
             ReportKind::Json => json_text(&answer)?,
         };
         write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?;
@@ -142,7 +158,8 @@ fn answer(
     match args.format {
         TextOrJson::Json => write_json(&mut { out }, &answer)?,
         TextOrJson::Text => {
-            write_optimize(&mut WrappingWriter::new(out, Screen::stdout()), &answer)?
+            let mut out = WrappingWriter::new(out, Screen::stdout());
+            write_optimize(&mut out, &answer, &command)?
         }
     }
     Ok(())

@@ -12,8 +12,15 @@ use crate::text::one_line::one_line;
 const NAME_CHARS: usize = 60;
 const FAILURE_CHARS: usize = 200;
 
+/// The command of a verb about this run, such as `nilo leak --dir runs ID` for `leak`.
+pub(crate) type CommandOfRun<'a> = &'a dyn Fn(&str) -> String;
+
 /// Writes what is expected, what was measured, and what was not looked at.
-pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> std::io::Result<()> {
+pub(crate) fn write_optimize(
+    out: &mut dyn Write,
+    answer: &OptimizeAnswer,
+    command: CommandOfRun<'_>,
+) -> std::io::Result<()> {
     let title = title(answer);
     if let Some(failure) = failure(answer) {
         writeln!(out, "{failure}")?;
@@ -33,11 +40,13 @@ pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> st
         for evidence in &said.evidence {
             writeln!(out, "   - {}", printable(evidence))?;
         }
-        writeln!(out, "   change: {}", printable(&said.change))?;
+        let change = with_commands(&said.change, command);
+        writeln!(out, "   change: {}", printable(&change))?;
         writeln!(out, "   source: {} [{}]", said.source, said.rule)?;
     }
     if answer.left_out > 0 {
-        writeln!(out, "{} more: nilo optimize --mode full", answer.left_out)?;
+        let full = command("optimize --mode full");
+        writeln!(out, "{} more: {full}", answer.left_out)?;
     }
     if !answer.optimizations.is_empty() {
         writeln!(out, "Tried in this run, measured before and after:")?;
@@ -49,6 +58,14 @@ pub(crate) fn write_optimize(out: &mut dyn Write, answer: &OptimizeAnswer) -> st
         Some(line) => writeln!(out, "{line}"),
         None => Ok(()),
     }
+}
+
+/// A change with its commands as they are pasted: rules do not know where the run lies.
+pub(crate) fn with_commands(change: &str, command: CommandOfRun<'_>) -> String {
+    let verbs = ["leak", "request"].into_iter();
+    verbs.fold(change.to_owned(), |text, verb| {
+        text.replace(&format!("`nilo {verb}`"), &format!("`{}`", command(verb)))
+    })
 }
 
 /// The run by its name.

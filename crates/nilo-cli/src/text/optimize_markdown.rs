@@ -7,16 +7,16 @@ use nilo_sample::printable::printable;
 
 use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
 use crate::text::one_line::one_line;
-use crate::text::optimize::{failure, not_looked_at, nothing, title};
+use crate::text::optimize::{CommandOfRun, failure, not_looked_at, nothing, title, with_commands};
 
 const COMMAND_CHARS: usize = 200;
 
 /// The whole report.
-pub(crate) fn markdown(answer: &OptimizeAnswer) -> String {
+pub(crate) fn markdown(answer: &OptimizeAnswer, command: CommandOfRun<'_>) -> String {
     let mut text = format!("# Memory optimization of {}\n\n", escape(&title(answer)));
-    let command = one_line(&answer.command.join(" "), COMMAND_CHARS);
-    if !command.is_empty() {
-        line(&mut text, &format!("Command: {}  ", code(&command)));
+    let recorded = one_line(&answer.command.join(" "), COMMAND_CHARS);
+    if !recorded.is_empty() {
+        line(&mut text, &format!("Command: {}  ", code(&recorded)));
     }
     line(&mut text, &format!("Run: {}\n", code(&answer.run)));
     if let Some(failure) = failure(answer) {
@@ -49,9 +49,10 @@ pub(crate) fn markdown(answer: &OptimizeAnswer) -> String {
         for evidence in &said.evidence {
             line(&mut text, &format!("   - {}", escape(&printable(evidence))));
         }
+        let change = with_commands(&said.change, command);
         line(
             &mut text,
-            &format!("   - change: {}", code(&printable(&said.change))),
+            &format!("   - change: {}", code(&printable(&change))),
         );
         line(
             &mut text,
@@ -61,7 +62,11 @@ pub(crate) fn markdown(answer: &OptimizeAnswer) -> String {
     if answer.left_out > 0 {
         line(
             &mut text,
-            &format!("\n{} more with `--mode full`.", answer.left_out),
+            &format!(
+                "\n{} more: {}",
+                answer.left_out,
+                code(&command("optimize --mode full"))
+            ),
         );
     }
     if let Some(missing) = not_looked_at(&answer.not_looked_at) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nilo_analysis::alerts::AlertRules;
 use nilo_analysis::assessment::growth_while_loading;
-use nilo_analysis::tracking::{Resource, ResourceTracker, job_leak};
+use nilo_analysis::tracking::{Resource, ResourceTracker, advised_leak};
 use nilo_follow::{FollowSettings, LeakSearch};
 use nilo_forecast::Growth;
 use nilo_sample::AlertKind;
@@ -101,17 +101,21 @@ impl LeakWatch {
             .collect()
     }
 
-    /// The leak that advice is given on, as for a recorded run: bytes a second, and whether it is so early that it may be loading.
+    /// The leak that advice is given on, as for a recorded run: bytes a second, of what, whether it is shared memory, and whether it is so early that it may be loading.
     fn leak_of_program(
         &self,
         py: Python<'_>,
         readings: Vec<DeviceReading>,
         step: Option<i64>,
-    ) -> PyResult<Option<(f64, bool)>> {
+    ) -> PyResult<Option<(f64, String, bool, bool)>> {
         let leak = self.judge.ask(py, &readings, step, |judge| {
-            job_leak(&judge.judge.verdicts())
+            advised_leak(&judge.judge.verdicts())
         })?;
-        Ok(leak.map(|leak| (leak.bytes_per_second, leak.may_be_loading)))
+        Ok(leak.map(|leak| {
+            let resource = leak.resource.to_string();
+            let (is_shared, is_early) = (leak.is_in_shared_memory, leak.may_be_loading);
+            (leak.bytes_per_second, resource, is_shared, is_early)
+        }))
     }
 }
 

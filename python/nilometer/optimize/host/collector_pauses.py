@@ -34,13 +34,13 @@ class PauseRecorder:
         self.by_generation = [0, 0, 0]
         self.automatic = self.own = self.asked = self.full_asked = 0
         self.collected = self.uncollectable = 0
-        self.total_secs = self.own_secs = self.asked_secs = self.longest_secs = self.start_up_secs = 0.0
+        self.total_secs = self.own_secs = self.asked_secs = self.longest_secs = self.longest_automatic_secs = self.start_up_secs = 0.0
         # Since it was read last, for metrics.
         self.recent_longest_secs = 0.0
         self._count = 0
         self._latest = array("d", bytes(8 * _KEPT))
         self._started: float | None = None
-        self._is_asked = False
+        self._is_asked = self._is_automatic = False
 
     def install(self) -> None:
         if self._on_collection not in gc.callbacks:
@@ -65,10 +65,11 @@ class PauseRecorder:
             return
         if phase == "start":
             generation = info["generation"]
-            self._is_asked = False
+            self._is_asked = self._is_automatic = False
             if self.own_thread == get_ident():
                 self.own += not self.is_start_up
             elif gc.isenabled() and gc.get_count()[0] > gc.get_threshold()[0]:
+                self._is_automatic = True
                 self.automatic += 1
             else:
                 self._is_asked = True
@@ -93,6 +94,8 @@ class PauseRecorder:
             self.asked_secs += seconds
         if seconds > self.longest_secs:
             self.longest_secs = seconds
+        if self._is_automatic and seconds > self.longest_automatic_secs:
+            self.longest_automatic_secs = seconds
         if seconds > self.recent_longest_secs:
             self.recent_longest_secs = seconds
         self._latest[self._count % _KEPT] = seconds

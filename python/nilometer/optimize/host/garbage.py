@@ -306,7 +306,7 @@ class GarbageCollector:
                 "wall_seconds": self._wall_secs(),
                 "steps": self._times.count,
                 "total_seconds": pauses.total_secs,
-                "longest_pause_seconds": pauses.longest_secs,
+                "longest_pause_seconds": pauses.longest_automatic_secs,
                 "asked_seconds": pauses.asked_secs,
                 "full_collections_asked": pauses.full_asked,
                 "step_seconds": self._times.median(),
@@ -327,6 +327,7 @@ class GarbageCollector:
 
     def _begin(self) -> None:
         self._has_told_who = False
+        self._told_pause_secs: float | None = None
         self._pauses.forget()
         self._gauge = PressureGauge(self._pressure, self._limit_bytes)
         self._begun_at = self._told_at = self._looked_at = self._collected_at = perf_counter()
@@ -426,6 +427,10 @@ class GarbageCollector:
             # Before the end: a program that is killed has figures too.
             self._has_told_who = True
             in_run.tell_facts("gc", self._who_collects())
+        # The metric has the pauses that the program asked for too.
+        if self._pauses.longest_automatic_secs != self._told_pause_secs:
+            self._told_pause_secs = self._pauses.longest_automatic_secs
+            in_run.tell_facts("gc", {"longest_pause_seconds": self._told_pause_secs})
         longest, self._pauses.recent_longest_secs = self._pauses.recent_longest_secs, 0.0
         in_run.tell_metrics(
             {

@@ -109,10 +109,11 @@ class MemoryOptimizationSystem:
         if not self._is_started:
             return
         self._is_started = False
+        # First of all: what is looked at while the rest ends is no longer the program that was watched.
+        self.monitor.stop_monitoring()
         if self._housekeeping is not None:
             self._housekeeping.end()
             self.log_buffers()
-        self.monitor.stop_monitoring()
         with self._aside():
             for subject, values in self.facts().items():
                 if subject != "thresholds":
