@@ -8,6 +8,7 @@ from typing import Any, final
 from typing_extensions import Self, disjoint_base
 
 __all__ = [
+    "OWN_BUDGET",
     "AlertWatch",
     "ArrayCache",
     "BpeCounts",

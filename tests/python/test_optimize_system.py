@@ -184,8 +184,9 @@ def test_a_budget_above_the_limit_in_force_is_none():
     risk = nilometer.OOMDetector(devices=["host"]).check()[0]
     above = nilometer.OOMDetector(devices=["host"], max_memory_bytes=limit[0] + 1).check()[0]
     assert above.limit_source == risk.limit_source != nilometer._native.OWN_BUDGET
-    below = nilometer.OOMDetector(devices=["host"], max_memory_bytes=limit[0] - 1).check()[0]
-    assert below.limit_source == nilometer._native.OWN_BUDGET
+    held = nilometer.memory.MemoryProfiler().read()[0].allocated
+    below = nilometer.OOMDetector(devices=["host"], max_memory_bytes=held).check()[0]
+    assert (below.limit_source, below.risk_level.value) == (nilometer._native.OWN_BUDGET, "critical") and below.current_usage > 90
     with pytest.raises(ValueError, match="max_memory_bytes is 0; it must be a whole number, 1 or more"):
         nilometer.MemoryDebugger(max_memory_bytes=0)
 

@@ -16,7 +16,7 @@ from ..host.cleanup import clean_up, empty_gpu_cache
 from ..host.housekeeping import start_collector
 from .optimization_system import MemoryOptimizationSystem
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
 # Below this growth nothing is worth a collection.
 _LEAST_MB = 16.0
 _MIB = 1 << 20
@@ -72,7 +72,7 @@ def memory_efficient_decorator(function: Any = None, *, threshold_mb: float = _L
         return functools.partial(memory_efficient_decorator, threshold_mb=threshold_mb)
     if isinstance(function, (staticmethod, classmethod)):
         # What they make of a function is no function: wrapped as one it would be bound like a method.
-        return type(function)(memory_efficient_decorator(function.__func__, threshold_mb=threshold_mb))
+        return type(function)(memory_efficient_decorator(threshold_mb=threshold_mb)(function.__func__))
     if isinstance(function, (int, float)) or not callable(function):
         raise TypeError(f"memory_efficient_decorator decorates a function, not {type(function).__name__}: name its argument, threshold_mb=")
 
