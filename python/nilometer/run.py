@@ -411,7 +411,18 @@ def continue_run(run: Run, earlier: str) -> None:
 
 
 def current_run() -> Run:
-    """The run that points go to: the one that this thread or asyncio task began, or else the latest; made or joined when there is none.
+    """The run that points go to: the one that this thread or asyncio task began, or else the latest; made or joined where there was none yet.
+
+    After `finish()` it is the run that ended, whose `path` can be read: to ask for it begins no other.
+    """
+    run = _open_runs.current()
+    if run is None:
+        run = _open_runs.last_finished()
+    return run_to_log_to() if run is None else run
+
+
+def run_to_log_to() -> Run:
+    """As `current_run`, for whoever has something to log.
 
     After `finish()` it is a further run with the name and in the folder of the one that ended, and a warning says so once.
     """
@@ -453,7 +464,7 @@ def active_run() -> Run | None:
     run = _open_runs.current()
     if run is not None:
         return run
-    return current_run() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
+    return run_to_log_to() if os.environ.get("NILO_RUN_DIR") and not _is_disabled() else None
 
 
 def joined_run() -> Run | None:
@@ -490,12 +501,12 @@ def current_step() -> int | None:
 
 def log(values: Mapping[str, Any], step: int | None = None) -> None:
     """Stores numbers in the current run: `log({"loss": 0.5}, step=3)`. Without a step, each call that stores something is one more than the last."""
-    current_run().log(values, step)
+    run_to_log_to().log(values, step)
 
 
 def mark(text: str) -> None:
     """Sets a mark in the current run: `mark("epoch 3")`."""
-    current_run().mark(str(text))
+    run_to_log_to().mark(str(text))
 
 
 def finish(exit_code: int | None = None) -> None:

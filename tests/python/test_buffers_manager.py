@@ -225,6 +225,10 @@ def test_pickling_carries_the_settings_alone(tmp_path):
     [
         ({"max_bytes": -1}, "max_bytes is -1; it must be a whole number, 1 or more"),
         ({"buffer_size_limit_mb": -1}, "buffer_size_limit_mb is -1; it must be a positive number of MiB"),
+        ({"buffer_size_limit_mb": "512"}, "buffer_size_limit_mb is '512'; it must be a positive number of MiB"),
+        ({"buffer_size_limit_mb": None}, "buffer_size_limit_mb is None; it must be a positive number of MiB"),
+        ({"buffer_size_limit_mb": True}, "buffer_size_limit_mb is True; it must be a positive number of MiB"),
+        ({"buffer_size_limit_mb": float("nan")}, "buffer_size_limit_mb is nan; it must be a positive number of MiB"),
         ({"max_disk_bytes": -1}, "max_disk_bytes is -1; it must be a whole number, 0 or more"),
     ],
 )

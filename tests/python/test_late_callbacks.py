@@ -97,3 +97,33 @@ def test_a_new_baseline_ends_the_leaks_before_it():
     leak(debugger, "host")
     debugger.set_baseline()
     assert told(debugger) == []
+
+
+def beyond_baseline(debugger, *, was_set):
+    """Growth beyond the baseline that has the trend of a leak just now, as one look finds it."""
+    debugger._on_leak(LeakReport("host", 0, 200 << 20, 100 << 20, kind="leak", mb_per_minute=760.0, lasted_secs=8.0, baseline_was_set=was_set), None)
+
+
+def test_a_leak_is_told_once_and_not_before_several_looks_have_found_it():
+    debugger, heard = MemoryDebugger(), []
+    debugger.add_alert_callback(heard.append)
+    beyond_baseline(debugger, was_set=False)
+    leak(debugger, "host")
+    leak(debugger, "7")
+    wait_until(lambda: heard and heard[-1]["device"] == 7, "the last alert")
+    assert [(alert["device"], alert["message"]) for alert in heard] == [("host", "it leaks"), (7, "it leaks")]
+
+
+def test_growth_beyond_a_baseline_that_was_set_is_told_at_once_and_its_trend_not_again():
+    debugger, heard = MemoryDebugger(), []
+    debugger.add_alert_callback(heard.append)
+    beyond_baseline(debugger, was_set=True)
+    leak(debugger, "host")
+    leak(debugger, "7")
+    wait_until(lambda: heard and heard[-1]["device"] == 7, "the last alert")
+    assert [alert["device"] for alert in heard] == ["host", 7] and "beyond its baseline" in heard[0]["message"]
+    # Once it is over, the next one is told.
+    debugger._alerts.on_leak_over("host")
+    leak(debugger, "host")
+    wait_until(lambda: len(heard) == 3, "the next leak")
+    assert heard[-1]["message"] == "it leaks"

@@ -196,6 +196,10 @@ def test_the_template_is_a_configuration(nilo):
     assert made.stdout.strip() == "Nothing to recommend for small within the budget of 8.00 GiB: nothing that was measured calls for it."
     settings["memory"]["max_memory_usage_gb"] = 0.0001
     (nilo.folder / "memory.json").write_text(json.dumps(settings))
+    refused = nilo("optimize", "--config", "memory.json")
+    assert refused.returncode == 2 and "buffer_size_limit_mb (1024 MB) is not at most half of max_memory_usage_gb (0.0001 GB)" in refused.stderr
+    settings["memory"]["buffer_size_limit_mb"] = 0.05
+    (nilo.folder / "memory.json").write_text(json.dumps(settings))
     answer = answer_of(nilo("optimize", "--config", "memory.json", "--format", "json"))
     assert rules(answer) == ["stay-within-budget"] and "critical from 90 % on" in answer["recommendations"][0]["evidence"][0]
     assert answer["budget_bytes"] == pytest.approx(0.0001 * 2**30)

@@ -76,7 +76,10 @@ def test_troubleshooting_settings_of_the_document_are_taken():
             ValueError,
             r"memory_warning_threshold \(0.95\) must be below memory_critical_threshold \(0.9\): lower",
         ),
-        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}, ValueError, "set it to 1024 or less"),
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}, ValueError, "set it to 512 or less"),
+        # Written down, the number that is the default counts too.
+        (MemoryOptimizationConfig, {"max_memory_usage_gb": 1, "buffer_size_limit_mb": 1024}, ValueError, r"buffer_size_limit_mb \(1024\) is not at most half of"),
+        (MemoryOptimizationConfig, {"buffer_size_limit_mb": 4096.5}, ValueError, "set it to 4096 or less"),
         (MemoryOptimizationConfig, {"auto_gc_interval": 0}, ValueError, "auto_gc_interval must be more than 0, not 0"),
         (MemoryOptimizationConfig, {"monitoring_interval": 7200}, ValueError, "at most 3600 seconds"),
         (TrainingMemoryConfig, {"min_batch_size": 64}, ValueError, r"min_batch_size \(64\) must be at most initial_batch_size"),
@@ -109,7 +112,7 @@ def test_unknown_keys_of_a_file_name_what_was_meant(tmp_path):
     with pytest.raises(ValueError, match="did you mean 'monitoring_interval'?"):
         MemoryOptimizationConfig.from_mapping({"monitor_interval": 1})
     with pytest.raises(ValueError, match="num_workers is a setting of TrainingMemoryConfig, not of MemoryOptimizationConfig: put it under 'training'"):
-        MemoryOptimizationConfig.from_json('{"num_workers": 1}')
+        MemoryOptimizationConfig.from_mapping({"num_workers": 1})
     with pytest.raises(ValueError, match='the setting "num_workers" is in the wrong place; put it under "training"'):
         load_configs('{"memory": {}, "num_workers": 2}')
     broken = tmp_path / "settings.json"
@@ -200,12 +203,25 @@ def test_a_file_has_one_part_or_both(tmp_path):
     both = '{"memory": {"profile_top_n": 3}, "training": {"num_workers": 1}}'
     assert MemoryOptimizationConfig.from_json(both).profile_top_n == 3
     assert TrainingMemoryConfig.from_json(both).num_workers == 1
-    memory, training = load_configs('{"profile_top_n": 4, "num_workers": 2}')
+    side_by_side = tmp_path / "flat.json"
+    side_by_side.write_text('{"profile_top_n": 4, "num_workers": 2}')
+    memory, training = load_configs(side_by_side)
     assert (memory.profile_top_n, training.num_workers) == (4, 2)
+    # What one of the readers takes, all take.
+    assert (MemoryOptimizationConfig.from_json(side_by_side), TrainingMemoryConfig.from_json(side_by_side)) == (memory, training)
     with pytest.raises(ValueError, match='unknown setting "workers"'):
         load_configs('{"workers": 2}')
     write_config_template(tmp_path / "memory_optimization_config.json")
     assert load_configs(tmp_path / "memory_optimization_config.json") == (MemoryOptimizationConfig(), TrainingMemoryConfig())
+
+
+def test_the_default_for_buffers_gives_way_to_a_small_maximum_and_says_so():
+    small = MemoryOptimizationConfig(max_memory_usage_gb=1)
+    assert small.to_dict()["buffer_size_limit_mb"] == 512 and small.buffer_bytes == 512 << 20
+    assert MemoryOptimizationConfig.from_json('{"max_memory_usage_gb": 1}') == MemoryOptimizationConfig.from_json(small.to_json()) == small
+    assert MemoryOptimizationConfig(max_memory_usage_gb=1, buffer_size_limit_mb=512) == small
+    # A copy of the default is no number that somebody wrote down.
+    assert dataclasses.replace(MemoryOptimizationConfig(), max_memory_usage_gb=1) == small
 
 
 def test_presets_fit_the_machine_and_heed_what_is_given():

@@ -155,20 +155,40 @@ def test_a_small_budget_alerts_and_a_late_callback_is_told():
     assert [alert["type"] for alert in report["alert_history"]] == ["critical_memory"]
 
 
-def test_a_budget_alert_is_over_when_memory_is_given_back():
-    from nilometer.memory.own_budget import OwnBudget
-    from nilometer.memory.readings import DeviceReading
+def test_where_memory_goes_is_judged_against_the_budget():
+    held_gb = nilometer.memory.MemoryProfiler().read()[0].allocated / 2**30
+    config = MemoryOptimizationConfig(max_memory_usage_gb=held_gb + 1, monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
+    kept, alerts = [], []
+    with MemoryOptimizationSystem(config) as optimizer:
+        optimizer.monitor.add_alert_callback(alerts.append)
 
-    budget = OwnBudget(1000, 75, 90)
+        def is_told():
+            kept.append(bytearray(b"x") * (256 << 10))
+            optimizer.step()
+            return any(alert["type"] == "oom_risk" for alert in alerts)
 
-    def look(held, total=5000):
-        return [(kind, details is not None) for kind, _, details in budget.look(DeviceReading("host", held, 0, total, "a limit"))]
+        wait_until(is_told, "the risk", 120)
+        report = optimizer.get_comprehensive_report()
+    [alert] = [alert for alert in alerts if alert["type"] == "oom_risk"][:1]
+    assert alert["limit"] == "the program's own budget" and alert["message"].startswith("job memory is likely to run out in ")
+    [risk] = report["oom_risk"]
+    usage = report["current_memory_usage"]
+    assert risk["limit"] == usage["limit_source"] == "max_memory_usage_gb" and risk["resource"] == "job memory"
+    assert risk["current_usage"] == pytest.approx(100 * usage["memory_percent"], abs=2)
+    assert risk["risk_level"] in ("high", "critical") and risk["predicted_oom_seconds"] < 600
+    assert "oom_risk" in {alert["type"] for alert in report["alerts"]}
 
-    assert look(740) == [] and look(760) == [("warning_memory", True)] and look(800) == []
-    assert look(950) == [("critical_memory", True)] and look(880) == []
-    # As far below as the rules of the command have it.
-    assert look(860) == [("critical_memory", False)] and look(100) == [("warning_memory", False)]
-    assert look(990, total=900) == [], "the limit in force is smaller: it is judged against that"
+
+def test_a_budget_above_the_limit_in_force_is_none():
+    limit = nilometer._native.memory_limit()
+    risk = nilometer.OOMDetector(devices=["host"]).check()[0]
+    above = nilometer.OOMDetector(devices=["host"], max_memory_bytes=limit[0] + 1).check()[0]
+    assert above.limit_source == risk.limit_source != nilometer._native.OWN_BUDGET
+    held = nilometer.memory.MemoryProfiler().read()[0].allocated
+    below = nilometer.OOMDetector(devices=["host"], max_memory_bytes=held).check()[0]
+    assert (below.limit_source, below.risk_level.value) == (nilometer._native.OWN_BUDGET, "critical") and below.current_usage > 90
+    with pytest.raises(ValueError, match="max_memory_bytes is 0; it must be a whole number, 1 or more"):
+        nilometer.MemoryDebugger(max_memory_bytes=0)
 
 
 def test_garbage_is_collected_where_no_step_does(monkeypatch):
@@ -341,6 +361,8 @@ def test_throughput_is_that_of_the_steps_and_not_of_what_came_before(monkeypatch
             optimizer.step(samples=samples)
             clock[0] += 0.5
         report = optimizer.get_comprehensive_report()
+        # A recommendation rests on the same time.
+        assert optimizer.facts()["gc"]["step_seconds"] == 0.5
         for wrong in (-1, 2.5, "8", True):
             with pytest.raises(ValueError, match="samples is .*; it must be a whole number, 0 or more"):
                 optimizer.step(samples=wrong)
@@ -464,6 +486,39 @@ def test_thresholds_that_are_no_size_are_refused_at_once(wrong):
         memory_efficient_decorator(threshold_mb=wrong)
     with pytest.raises((ValueError, TypeError), match="^threshold_mb must"), memory_efficient_context(threshold_mb=wrong):
         pass
+
+
+def test_methods_of_a_class_are_decorated_on_either_side(no_gc):
+    tidy = memory_efficient_decorator(threshold_mb=0)
+
+    class Work:
+        @tidy
+        @staticmethod
+        def above(value=1):
+            """What it does."""
+            Kept()
+            return value
+
+        @staticmethod
+        @tidy
+        def below(value=2):
+            Kept()
+            return value
+
+        @memory_efficient_decorator
+        @classmethod
+        def of_class(cls):
+            return cls
+
+        @tidy
+        def of_object(self):
+            Kept()
+            return self
+
+    one = Work()
+    assert (one.above(), Work.above(3), one.below(), Work.below(4)) == (1, 3, 2, 4) and Kept.alive == 0
+    assert one.of_class() is Work.of_class() is Work and one.of_object() is one and Kept.alive == 0
+    assert Work.above.__name__ == "above" and Work.above.__doc__ == "What it does."
 
 
 def test_async_functions_and_generators(no_gc):

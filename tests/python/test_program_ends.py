@@ -228,6 +228,15 @@ for value in range(3):
     assert [run.series("loss").value.tolist() for run in runs] == [[0.0], [1.0], [2.0]]
 
 
+def test_to_ask_for_the_current_run_after_its_end_begins_no_other(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with nilometer.init(name="only", dir=tmp_path / "here", memory=False) as run:
+            nilometer.log({"loss": 1.0})
+        assert nilometer.current_run() is run and nilometer.current_run().finished
+    assert len(list((tmp_path / "here").glob("*/run.json"))) == 1
+
+
 def test_a_run_that_is_asked_for_after_another_is_no_surprise():
     nilometer.init(name="one", memory=False).finish()
     with warnings.catch_warnings():

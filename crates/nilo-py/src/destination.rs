@@ -24,7 +24,7 @@ impl Destination {
         }
     }
 
-    /// The run; asks `nilometer.run.current_run` when there is none or the last one has ended.
+    /// The run; asks `nilometer.run.run_to_log_to` when there is none or the last one has ended.
     #[inline]
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<SharedRun>> {
         if let Some(shared) = &self.given {
@@ -42,7 +42,7 @@ impl Destination {
     fn find(&self, py: Python<'_>) -> PyResult<Arc<SharedRun>> {
         let current = CURRENT.get_or_try_init(py, || {
             let module = py.import("nilometer.run")?;
-            PyResult::Ok(module.getattr("current_run")?.unbind())
+            PyResult::Ok(module.getattr("run_to_log_to")?.unbind())
         })?;
         let run = current.call0(py)?;
         let run = run.bind(py).cast::<Run>()?.get();

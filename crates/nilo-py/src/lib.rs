@@ -73,6 +73,8 @@ mod _native {
     #[pymodule_export]
     use super::live::{AlertWatch, LeakWatch, MemoryMonitor, OomWatch};
     #[pymodule_export]
+    const OWN_BUDGET: &str = super::live::OWN_BUDGET;
+    #[pymodule_export]
     use super::numbers::Numbers;
     #[pymodule_export]
     use super::peak::peak_rss;

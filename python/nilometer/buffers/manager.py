@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
 import weakref
@@ -61,7 +62,8 @@ class BufferManager:
         if max_bytes is not None:
             self.max_bytes = whole_number(max_bytes, "max_bytes", least=1)
         else:
-            if not 0 < buffer_size_limit_mb < 1 << 40:
+            is_number = isinstance(buffer_size_limit_mb, numbers.Real) and not isinstance(buffer_size_limit_mb, bool)
+            if not is_number or not 0 < buffer_size_limit_mb < 1 << 40:
                 raise ValueError(f"buffer_size_limit_mb is {buffer_size_limit_mb!r}; it must be a positive number of MiB")
             self.max_bytes = int(buffer_size_limit_mb * _MIB)
         if max_disk_bytes is not None:

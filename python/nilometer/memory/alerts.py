@@ -11,7 +11,6 @@ from .. import _native
 from .._trouble import require
 from .delivery import Delivery
 from .leak_report import LeakReport
-from .own_budget import OwnBudget
 from .percent import GPU_CRITICAL_PERCENT, GPU_WARNING_PERCENT, HOST_CRITICAL_PERCENT, HOST_WARNING_PERCENT, as_percent
 from .readings import HOST, DeviceReading
 from .sampler import Sampler
@@ -41,11 +40,12 @@ class Alerts(Watcher):
         self._own_sampler()
 
     def _join(self, sampler: Sampler) -> None:
-        self._watch = _native.AlertWatch(sampler.monitor, self._host_percents, self._gpu_percents, self._wants_host)
+        self._watch = _native.AlertWatch(
+            sampler.monitor, self._host_percents, self._gpu_percents, self._wants_host, self._max_bytes
+        )
         # The newest alert of each type and device that is not over: whoever comes later is told of these.
         self._standing: dict[tuple[str, int | str], dict[str, Any]] = {}
         self._telling = threading.Lock()
-        self._budget = None if self._max_bytes is None else OwnBudget(self._max_bytes, *self._host_percents)
 
     def add(self, callback: Callable[[dict[str, Any]], object]) -> None:
         require(callable(callback), f"callback must be callable, not {type(callback).__name__}")
@@ -68,11 +68,7 @@ class Alerts(Watcher):
             return [dict(alert) for alert in self._standing.values()]
 
     def on_reading(self, readings: list[DeviceReading], seconds: float) -> None:
-        found: list[tuple[str, int | str, dict[str, Any] | None]] = list(self._watch.look(readings, newest_step()))
-        if self._budget is not None:
-            for reading in readings:
-                if reading.device == HOST:
-                    found += self._budget.look(reading)
+        found = self._watch.look(readings, newest_step())
         raised = {(kind, device) for kind, device, details in found if details is not None}
         for kind, device, details in found:
             if details is None:
@@ -81,7 +77,11 @@ class Alerts(Watcher):
                 self._raise(kind, device, details, is_told=(_WORSE.get(kind), device) not in raised)
 
     def on_leak(self, report: LeakReport, message: str) -> None:
+        """A leak, which is told once until it is over: growth beyond a baseline may have the trend of one later."""
         device: int | str = report.device if report.device == HOST else int(report.device)
+        with self._telling:
+            if ("memory_leak", device) in self._standing:
+                return
         self._raise(
             "memory_leak",
             device,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._files import write_json
-from .._trouble import require, require_type
+from .._trouble import require_type
 from .alerts import Alerts
 from .leak import LeakDetector
 from .leak_report import LeakReport
@@ -28,7 +28,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
     `monitoring_interval` is another word for `sampling_interval`. Thresholds are percentages, or fractions below 1.
     `count_objects` finds Python objects that are kept, of those that the garbage collector tracks: their number by type is counted at the start (or `set_baseline`) and for a report,
     which takes a walk over all of them (a tenth of a second for a million); `count_objects=False` leaves it out.
-    `max_memory_bytes` is a budget of the program's own: its memory is judged against that too, where the limit in force is larger.
+    `max_memory_bytes` is a budget of the program's own: its level and where it goes are judged against that too, where the limit in force is larger.
 
     >>> debugger = MemoryDebugger()
     >>> debugger.start_monitoring()
@@ -55,14 +55,13 @@ class MemoryDebugger(contextlib.ContextDecorator):
         count_objects: bool = True,
         max_memory_bytes: int | None = None,
     ) -> None:
-        if max_memory_bytes is not None:
-            require_type(max_memory_bytes, int, "max_memory_bytes")
-            require(max_memory_bytes > 0, f"max_memory_bytes must be positive, not {max_memory_bytes}")
         if monitoring_interval is not None:
             require_type(monitoring_interval, (int, float), "monitoring_interval")
             sampling_interval = monitoring_interval
         self.profiler = MemoryProfiler(sampling_interval, devices)
-        self.oom_detector = OOMDetector(oom_threshold, warning_callback, max(sampling_interval, 0.1), devices)
+        self.oom_detector = OOMDetector(
+            oom_threshold, warning_callback, max(sampling_interval, 0.1), devices, max_memory_bytes=max_memory_bytes
+        )
         self.leak_detector = LeakDetector(
             leak_threshold_mb, leak_callback, max(sampling_interval, 1.0), devices, count_objects=count_objects
         )
@@ -71,11 +70,10 @@ class MemoryDebugger(contextlib.ContextDecorator):
             (gpu_warning_percent, gpu_critical_percent),
             max(sampling_interval, 0.1),
             devices,
-            max_memory_bytes,
+            self.oom_detector.max_memory_bytes,
         )
         self.leak_detector._listeners.append(self._on_leak)
         self.leak_detector._over_listeners.append(self._alerts.on_leak_over)
-        self._baseline_was_set = False
 
     def start_monitoring(self) -> None:
         """Begins to look."""
@@ -91,7 +89,6 @@ class MemoryDebugger(contextlib.ContextDecorator):
         """Takes the present level as the one that should stay; without this call it is the level at the start."""
         self.leak_detector.set_baseline()
         self._alerts.forget_leaks()
-        self._baseline_was_set = True
 
     def check_leaks(self) -> list[LeakReport]:
         """Growth beyond the baseline, and trends."""
@@ -102,7 +99,7 @@ class MemoryDebugger(contextlib.ContextDecorator):
 
         `type` is `warning_memory` or `critical_memory` when the host's usage reaches `warning_percent` or `critical_percent`,
         `gpu_warning_memory` or `gpu_critical_memory` for a GPU,
-        `memory_leak` for a trend, or for growth beyond a baseline that was set, and `oom_risk` when memory is forecast to run out.
+        `memory_leak` for a trend that three looks ten seconds apart have found, or for growth by more than `leak_threshold_mb` beyond a baseline that was set, and `oom_risk` when memory is forecast to run out.
         Each is said once, and again only after it was over; a callback that is added later is told at once of what stands. `device`, `timestamp` and `message` are in all of them.
         """
         self._alerts.add(callback)
@@ -167,10 +164,10 @@ class MemoryDebugger(contextlib.ContextDecorator):
     def __exit__(self, *_: object) -> None:
         self.stop_monitoring()
 
-    def _on_leak(self, report: LeakReport, message: str) -> None:
-        # Beyond the level at the start lies every model that is loaded; an alert takes a trend, or a baseline that somebody chose.
-        if report.kind == "leak" or self._baseline_was_set:
-            self._alerts.on_leak(report, message)
+    def _on_leak(self, report: LeakReport, sentence: str | None) -> None:
+        # Beyond the level at the start lies every model that is loaded; an alert takes a trend that several looks have found, or a baseline that somebody chose.
+        if sentence is not None or report.baseline_was_set:
+            self._alerts.on_leak(report, str(report) if sentence is None else sentence)
 
     def _parts(self) -> tuple[Watcher, ...]:
         return (self.profiler, self.oom_detector, self.leak_detector, self._alerts)

@@ -72,8 +72,8 @@ class LeakDetector(Watcher):
         self.leaks: list[LeakReport] = []
         self.counts_objects = count_objects
         self._delivery = Delivery(self._call_back, "leak_callback", self._say_once)
-        # Told of each leak with its sentence, and of the device of one that is over.
-        self._listeners: list[Callable[[LeakReport, str], None]] = []
+        # Told of each leak with its sentence (None where it is growth beyond the baseline, and no trend), and of the device of one that is over.
+        self._listeners: list[Callable[[LeakReport, str | None], None]] = []
         self._over_listeners: list[Callable[[int | str], None]] = []
         self._own_sampler()
 
@@ -165,7 +165,7 @@ class LeakDetector(Watcher):
         if self.leak_callback is not None:
             self._delivery.post(report)
         for listen in self._listeners:
-            listen(report, str(report) if sentence is None else sentence)
+            listen(report, sentence)
 
     def _growth(self, readings: list[DeviceReading]) -> dict[str, dict[str, Any]]:
         if self._at_end is not None:

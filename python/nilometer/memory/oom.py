@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from .. import _native
-from .._trouble import require
+from .._trouble import require, whole_number
 from .delivery import Delivery
 from .percent import OOM_PERCENT, as_percent
 from .prediction import OOMPrediction
@@ -24,6 +24,7 @@ class OOMDetector(Watcher):
 
     It judges as `nilo oom --monitor --threshold` does: the process tree against its own limit and the machine's memory (device `host`), and GPUs.
     `threshold` is a percentage, or a fraction below 1: 85 and 0.85 are the same. A warning is over after some time of calm.
+    `max_memory_bytes` is a budget of the program's own: the process tree is judged against that too, where the limit in force is larger.
     Memory in PyTorch's cache is free to PyTorch and does not count against the threshold.
     `warning_callback` gets an OOMPrediction, on a thread of its own; without one the warning is logged (logger `nilometer.oom`).
     A callback that raises or blocks disturbs neither training nor watching.
@@ -40,9 +41,14 @@ class OOMDetector(Watcher):
         warning_callback: Callable[[OOMPrediction], object] | None = None,
         sampling_interval: float = 0.5,
         devices: Sequence[int | str] | None = None,
+        *,
+        max_memory_bytes: int | None = None,
     ) -> None:
         super().__init__(sampling_interval, devices)
         self.threshold = as_percent(threshold, "threshold")
+        if max_memory_bytes is not None:
+            max_memory_bytes = whole_number(max_memory_bytes, "max_memory_bytes", least=1)
+        self.max_memory_bytes = max_memory_bytes
         require(
             warning_callback is None or callable(warning_callback),
             f"warning_callback must be callable, not {type(warning_callback).__name__}",
@@ -54,7 +60,7 @@ class OOMDetector(Watcher):
         self._own_sampler()
 
     def _join(self, sampler: Sampler) -> None:
-        self._watch = _native.OomWatch(sampler.monitor, self.threshold, self._wants_host)
+        self._watch = _native.OomWatch(sampler.monitor, self.threshold, self._wants_host, self.max_memory_bytes)
         # For each device that is warned of: the newest warning.
         self._standing: dict[int | str, OOMPrediction] = {}
         self._telling = threading.Lock()

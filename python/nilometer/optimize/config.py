@@ -20,7 +20,8 @@ from .config_checks import at_least, at_most, check_type, fraction, in_order
 _Config = TypeVar("_Config", bound="_Settings")
 _GIB = 1 << 30
 _MIB = 1 << 20
-_BUFFER_SIZE_MB = 1024
+# An object of its own: whoever writes 1024 down has another one, and means it.
+_DEFAULT_BUFFER_MB = float("1024")
 
 
 @dataclass
@@ -50,11 +51,8 @@ class _Settings:
 
     @classmethod
     def from_json(cls: type[_Config], source: str | os.PathLike[str]) -> _Config:
-        """From a file, or from JSON text (which begins with a brace). Of a file with both settings it takes its own part."""
-        values = _read(source)
-        if isinstance(values, dict) and (set(values) & {"memory", "training"}):
-            values = _section(values, cls.SECTION)
-        return cls.from_mapping(values)
+        """From a file, or from JSON text (which begins with a brace). Of a file with both settings, in two parts or side by side, it takes its own."""
+        return cls.from_mapping(_parts(_read(source))[cls.SECTION])
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by its name."""
@@ -89,7 +87,8 @@ class MemoryOptimizationConfig(_Settings):
     gc_threshold_2: int = 10
     auto_gc_interval: float = 60.0
     """Seconds between collections that are not caused by allocations."""
-    buffer_size_limit_mb: float = _BUFFER_SIZE_MB
+    buffer_size_limit_mb: float = _DEFAULT_BUFFER_MB
+    """What the cache of arrays may take: at most half of `max_memory_usage_gb`, which the default gives way to."""
     enable_buffer_compression: bool = True
     monitoring_interval: float = 5.0
     enable_memory_profiling: bool = True
@@ -110,8 +109,8 @@ class MemoryOptimizationConfig(_Settings):
 
     @property
     def buffer_bytes(self) -> int:
-        """What buffers may take: their limit, and never more than half of the whole."""
-        return min(int(self.buffer_size_limit_mb * _MIB), self.max_memory_bytes // 2)
+        """`buffer_size_limit_mb` in bytes."""
+        return int(self.buffer_size_limit_mb * _MIB)
 
     def check(self) -> None:
         at_least(self.max_memory_usage_gb, 0, "max_memory_usage_gb", above=True)
@@ -129,12 +128,15 @@ class MemoryOptimizationConfig(_Settings):
         at_least(self.monitoring_interval, 0.01, "monitoring_interval")
         if self.monitoring_interval > 3600:
             raise ValueError(f"monitoring_interval must be at most 3600 seconds, not {self.monitoring_interval:g}")
-        # The default gives way to a small maximum; what was written down does not.
-        if self.buffer_size_limit_mb * _MIB > self.max_memory_usage_gb * _GIB and self.buffer_size_limit_mb != _BUFFER_SIZE_MB:
-            raise ValueError(
-                f"buffer_size_limit_mb ({self.buffer_size_limit_mb:g}) is more than max_memory_usage_gb ({self.max_memory_usage_gb:g}): "
-                f"set it to {self.max_memory_usage_gb * 1024:g} or less"
-            )
+        half_mb = self.max_memory_usage_gb * 512
+        if self.buffer_size_limit_mb > half_mb:
+            # The default gives way to a small maximum; what was written down does not.
+            if self.buffer_size_limit_mb is not _DEFAULT_BUFFER_MB:
+                raise ValueError(
+                    f"buffer_size_limit_mb ({self.buffer_size_limit_mb:g}) is not at most half of max_memory_usage_gb ({self.max_memory_usage_gb:g}): "
+                    f"set it to {half_mb:g} or less"
+                )
+            self.buffer_size_limit_mb = half_mb
 
 
 @dataclass
@@ -185,19 +187,8 @@ class TrainingMemoryConfig(_Settings):
 
 def load_configs(source: str | os.PathLike[str]) -> tuple[MemoryOptimizationConfig, TrainingMemoryConfig]:
     """Both settings of one file or JSON text: under `memory` and `training`, or all keys side by side. What is left out has its default."""
-    values = _read(source)
-    if not isinstance(values, dict):
-        raise ValueError(f"the settings are a JSON object, not {type(values).__name__}")
-    if not set(values) & {"memory", "training"}:
-        of_memory = {field.name for field in dataclasses.fields(MemoryOptimizationConfig)}
-        of_training = {field.name for field in dataclasses.fields(TrainingMemoryConfig)}
-        training = {name: value for name, value in values.items() if name in of_training}
-        memory = {name: value for name, value in values.items() if name in of_memory or name not in of_training}
-        values = {"memory": memory, "training": training}
-    return (
-        MemoryOptimizationConfig.from_mapping(_section(values, "memory")),
-        TrainingMemoryConfig.from_mapping(_section(values, "training")),
-    )
+    parts = _parts(_read(source))
+    return MemoryOptimizationConfig.from_mapping(parts["memory"]), TrainingMemoryConfig.from_mapping(parts["training"])
 
 
 def write_config_template(path: str | os.PathLike[str]) -> None:
@@ -273,11 +264,15 @@ def _read(source: str | os.PathLike[str]) -> Any:
     return json.loads(text.lstrip("\ufeff"))
 
 
-def _section(values: dict[str, Any], section: str) -> Any:
-    others = sorted(set(values) - {"memory", "training"})
-    if others:
-        raise ValueError(f"unknown key {others[0]!r} beside 'memory' and 'training': move it into the part that it belongs to")
-    return values.get(section, {})
+def _parts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of each class, of a file that was judged: what is in neither has been refused."""
+    if set(values) & {"memory", "training"}:
+        return {"memory": {}, "training": {}, **values}
+    of_training = {field.name for field in dataclasses.fields(TrainingMemoryConfig)}
+    return {
+        "memory": {name: value for name, value in values.items() if name not in of_training},
+        "training": {name: value for name, value in values.items() if name in of_training},
+    }
 
 
 def _unknown(cls: type[_Settings], name: str, known: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _native
 from .._trouble import refuse_pickling, report, require_type
-from ..run import Run, current_run
+from ..run import Run, run_to_log_to
 from .gpu_memory import GPUMemoryProfiler
 from .throughput import ThroughputTracker
 from .timer import TrainingTimer
@@ -60,7 +60,7 @@ class ComprehensiveProfiler:
             report("start_iteration: the iteration before was not ended; it is not timed")
             self.timer.stop("iteration")
         self._is_open = True
-        run = self._run if self._run is not None else current_run()
+        run = self._run if self._run is not None else run_to_log_to()
         run.set_step(self.iterations if step is None else step)
         self._told = None if run.step is None else (run, run.step)
         if self._began is None:

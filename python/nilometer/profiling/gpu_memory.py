@@ -8,7 +8,7 @@ from typing import Any
 from .. import _native
 from .._trouble import NilometerError, report, require_type
 from ..memory.sampler import own_sampler
-from ..run import Run, current_run, current_step
+from ..run import Run, current_step, run_to_log_to
 from ._cuda import device_index, torch_with_cuda
 
 _GB = 1 << 30
@@ -76,7 +76,7 @@ class GPUMemoryProfiler:
         self._peak_reserved = max(self._peak_reserved, stats["max_reserved_gb"])
         if self.available:
             free, total = self._torch.cuda.mem_get_info(self.device)
-            run = self._run if self._run is not None else current_run()
+            run = self._run if self._run is not None else run_to_log_to()
             run.torch_memory(
                 self.device,
                 allocated_bytes=allocated,

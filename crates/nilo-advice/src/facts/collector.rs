@@ -25,6 +25,6 @@ pub struct CollectorFacts {
     pub asked_seconds: Option<f64>,
     /// Full collections that the program asked for by `gc.collect()`.
     pub full_collections_asked: Option<u64>,
-    /// Median time of a step.
+    /// Time of a step: the median, or the mean where steps were only counted.
     pub step_seconds: Option<f64>,
 }

@@ -125,14 +125,23 @@ fn schedule_collections(facts: &Facts) -> Option<Found> {
             instead_of_python(gc, SCHEDULE),
         )
         .because(format!(
-            "the longest collection took {}, {} of a step of {}",
+            "the longest collection took {}, {}",
             seconds(pause),
-            percent(of_step),
-            seconds(step)
+            in_steps(of_step, step)
         ))
         .saves(saving)
         .with(Medium),
     )
+}
+
+/// `44 % of a step of 500 ms`, `the time of 24 steps of 26 ms`.
+fn in_steps(ratio: f64, step: f64) -> String {
+    let step = seconds(step);
+    match ratio {
+        ..=1.0 => format!("{} of a step of {step}", percent(ratio)),
+        ..9.95 => format!("the time of {ratio:.1} steps of {step}"),
+        _ => format!("the time of {ratio:.0} steps of {step}"),
+    }
 }
 
 fn raise_thresholds(facts: &Facts) -> Option<Found> {

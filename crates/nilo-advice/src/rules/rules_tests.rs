@@ -378,6 +378,19 @@ fn a_collector_that_leaves_thresholds_to_python_is_told_to_drop_them() {
 }
 
 #[test]
+fn a_pause_longer_than_a_step_is_told_in_steps() {
+    let said = |pause: f64| {
+        let gc = json!({"gc": {"longest_pause_seconds": pause, "step_seconds": 0.026}});
+        let said = rule("schedule-collections").apply(&facts_of(&gc));
+        said.unwrap().evidence[0].clone()
+    };
+    assert!(said(0.013).ends_with("50 % of a step of 26 ms"));
+    assert!(said(0.026).ends_with("100 % of a step of 26 ms"));
+    assert!(said(0.039).ends_with("the time of 1.5 steps of 26 ms"));
+    assert!(said(0.621).ends_with("621 ms, the time of 24 steps of 26 ms"));
+}
+
+#[test]
 fn a_loader_is_told_what_it_has_not_set_and_promised_what_workers_can_give() {
     let said = |loader: Value, torch: Value| {
         let facts = facts_of(&json!({"loader": loader, "torch": torch}));

@@ -9,7 +9,7 @@ use super::rules::AlertRules;
 use super::wording::{AlertReason, cleared, raised};
 use crate::assessment::{Thresholds, is_leak};
 use crate::tracking::{Resource, ResourceVerdict};
-use nilo_forecast::{Growth, Reading, RiskLevel};
+use nilo_forecast::{Cause, Growth, Reading, RiskLevel};
 
 /// The risk at each of the two thresholds, and how serious its alert is.
 const STEPS: [(RiskLevel, Severity); 2] = [
@@ -133,7 +133,10 @@ impl AlertEvaluator {
 
     fn look_at_risk(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let level = risk.forecast.level;
+        let is_above = risk.forecast.cause == Some(Cause::AboveLimit);
         let sign = |alarm: RiskLevel| match level {
+            // Nothing is left to foretell: the level has its own alert.
+            _ if is_above => AlarmState::Between,
             level if level >= alarm => AlarmState::Alarm,
             RiskLevel::Low => AlarmState::Calm,
             _ => AlarmState::Between,

@@ -4,7 +4,7 @@ use nilo_sample::{Alert, AlertKind, Severity};
 
 use super::{AlertEvaluator, AlertRules};
 use crate::tracking::{Resource, ResourceTracker, ResourceVerdict};
-use nilo_forecast::{Forecast, Growth, GrowthKind, Reading, RiskLevel};
+use nilo_forecast::{Cause, Forecast, Growth, GrowthKind, Reading, RiskLevel};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -187,6 +187,21 @@ fn a_risk_that_is_critical_at_once_is_told_once() {
         .flat_map(|second| evaluator.look(&[risky(second, RiskLevel::Critical)]))
         .collect();
     assert_eq!(told(&alerts), [(AlertKind::OomRisk, true)]);
+}
+
+#[test]
+fn of_a_level_above_its_limit_nothing_is_foretold() {
+    let mut evaluator = AlertEvaluator::new(AlertRules::default());
+    let mut above = at(Resource::Job, 0, 1100.0);
+    above.forecast.level = RiskLevel::Critical;
+    above.forecast.cause = Some(Cause::AboveLimit);
+    assert_eq!(
+        told(&evaluator.look(&[above])),
+        [
+            (AlertKind::MemoryWarning, true),
+            (AlertKind::MemoryCritical, true)
+        ]
+    );
 }
 
 fn leaking(resource: Resource, second: u64, kind: GrowthKind) -> ResourceVerdict {

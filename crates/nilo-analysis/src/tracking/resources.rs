@@ -144,6 +144,8 @@ pub(crate) struct LatestReadings {
     pub(crate) limit: Option<Limit>,
     /// A limit given by hand, against which the job's memory is held as if no other were there.
     pub(crate) given_limit_bytes: Option<f64>,
+    /// What a program allows itself: its process tree is held against this alone, where the limit in force is larger or there is none.
+    pub(crate) budget_bytes: Option<f64>,
     /// The newest level of each cgroup.
     cgroup_levels: BTreeMap<String, CgroupLevel>,
     /// Cgroups in which there was a process of the job, and none is any more.
@@ -390,10 +392,16 @@ impl LatestReadings {
             .limit
             .as_ref()
             .filter(|limit| matches!(limit.source, LimitSource::Cgroup { .. }));
-        let limit_bytes = limit.map(|limit| limit.bytes as f64);
+        let limit_bytes = match self.budget_bytes {
+            Some(_) => self.budget_below_limit(),
+            None => {
+                let own = limit.map(|limit| limit.bytes as f64);
+                self.given_limit_bytes.or(own)
+            }
+        };
         let level = self
             .limiting_path()
-            .filter(|_| self.given_limit_bytes.is_none());
+            .filter(|_| self.given_limit_bytes.is_none() && self.budget_bytes.is_none());
         let cgroup = level.and_then(|path| self.cgroup_levels.get(path));
         let (used_bytes, reclaimable_bytes) = match cgroup {
             Some(level) => (level.working_set, level.reclaimable),
@@ -416,7 +424,7 @@ impl LatestReadings {
             time_nanos,
             used_bytes,
             reclaimable_bytes,
-            limit_bytes: self.given_limit_bytes.or(limit_bytes),
+            limit_bytes,
             tmpfs_bytes: shared_bytes
                 .map(|shared| (shared - without_file_bytes.unwrap_or(0.0)).max(0.0)),
             shared_mapping_bytes: without_file_bytes,
@@ -430,6 +438,13 @@ impl LatestReadings {
             step: self.step,
             ..Reading::default()
         }
+    }
+
+    fn budget_below_limit(&self) -> Option<f64> {
+        let limit = self.limit.as_ref().filter(|limit| limit.is_of_memory());
+        let in_force = limit.map(|limit| limit.bytes as f64);
+        self.budget_bytes
+            .filter(|budget| in_force.is_none_or(|limit| *budget < limit))
     }
 
     fn host(

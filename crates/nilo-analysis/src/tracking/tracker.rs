@@ -63,6 +63,17 @@ impl ResourceTracker {
         }
     }
 
+    /// The same tracker with the job held against what the program allows itself, where that is smaller than the limit in force, and against nothing else.
+    pub fn against_budget(&self, budget_bytes: u64) -> ResourceTracker {
+        let mut tracker = self.clone();
+        tracker.latest.budget_bytes = Some(budget_bytes as f64);
+        if tracker.latest.limiting_path().is_some() {
+            // So far these were levels of the cgroup, not of the process tree.
+            tracker.watched.remove(&Resource::Job);
+        }
+        tracker
+    }
+
     /// Growth may be loading for up to this long, unless the program makes steps.
     pub fn set_loading_secs(&mut self, secs: f64) {
         self.loading_secs = Some(secs);

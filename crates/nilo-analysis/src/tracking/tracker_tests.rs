@@ -541,3 +541,42 @@ fn a_subprocess_that_grows_alone_is_no_worker() {
         assert!(is_of_workers(advice));
     }
 }
+
+#[test]
+fn a_program_is_held_against_its_own_budget_where_that_is_smaller_than_the_limit() {
+    let mut grown = table(TableSpec::tree());
+    for second in 0..120 {
+        tick(
+            &mut grown,
+            second * SECOND,
+            level((100.0 + 10.0 * second as f64) * MIB),
+        );
+    }
+    let held = |limit: Option<&Limit>, budget_mib: f64| {
+        let known = ResourceTracker::of_process(1, limit);
+        let mut tracker = known.against_budget((budget_mib * MIB) as u64);
+        tracker.take(std::slice::from_ref(&grown), &[]);
+        let verdicts = tracker.verdicts(None).into_iter();
+        let mut job = verdicts.filter(|verdict| verdict.resource == Resource::Job);
+        let job = job.next().unwrap();
+        (
+            job.reading.limit(),
+            job.reading.used_bytes / MIB,
+            job.forecast,
+        )
+    };
+    let host = Limit {
+        bytes: (64.0 * 1024.0 * MIB) as u64,
+        source: LimitSource::Host,
+    };
+    for limit in [None, Some(&host), Some(&cgroup_limit(4096.0))] {
+        let (budget, used_mib, forecast) = held(limit, 2000.0);
+        assert_eq!((budget, used_mib), (Some(2000.0 * MIB), 1290.0));
+        assert_eq!(forecast.level, RiskLevel::Critical, "{limit:?}");
+        // 710 MiB are left, at 10 MiB a second.
+        let seconds = forecast.seconds.unwrap();
+        assert!((60.0..=82.0).contains(&seconds), "{seconds}");
+    }
+    let (larger, _, forecast) = held(Some(&cgroup_limit(1500.0)), 2000.0);
+    assert_eq!((larger, forecast.level), (None, RiskLevel::Low));
+}

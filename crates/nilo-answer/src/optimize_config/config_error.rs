@@ -58,7 +58,7 @@ pub enum OptimizeConfigError {
         lower: &'static str,
         /// Its value.
         lower_value: String,
-        /// `below`, or `at most`.
+        /// `below`, `at most`, or `at most half of`.
         relation: &'static str,
         /// The one that has to be larger.
         upper: &'static str,

@@ -5,8 +5,6 @@ use serde_json::{Value, json};
 pub(super) const MEMORY: &str = "memory";
 pub(super) const TRAINING: &str = "training";
 
-/// What buffers may take where nobody says.
-pub(super) const DEFAULT_BUFFER_MB: f64 = 1024.0;
 /// The garbage collector's thresholds are C integers, and nothing else is counted higher.
 const LARGEST_COUNT: u64 = i32::MAX as u64;
 

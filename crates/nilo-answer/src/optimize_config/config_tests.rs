@@ -99,7 +99,18 @@ fn each_mistake_is_one_sentence_with_a_hint() {
         ),
         (
             r#"{"max_memory_usage_gb": 1, "buffer_size_limit_mb": 2000}"#,
-            "buffer_size_limit_mb (2000 MB) is not at most max_memory_usage_gb (1 GB)",
+            "buffer_size_limit_mb (2000 MB) is not at most half of max_memory_usage_gb (1 GB)",
+            "lower buffer_size_limit_mb",
+        ),
+        // Written down it counts, also where it is the number that is the default.
+        (
+            r#"{"max_memory_usage_gb": 1, "buffer_size_limit_mb": 1024}"#,
+            "buffer_size_limit_mb (1024 MB) is not at most half of max_memory_usage_gb (1 GB)",
+            "lower buffer_size_limit_mb",
+        ),
+        (
+            r#"{"buffer_size_limit_mb": 4097}"#,
+            "buffer_size_limit_mb (4097 MB) is not at most half of max_memory_usage_gb (8 GB by default)",
             "lower buffer_size_limit_mb",
         ),
         (
@@ -180,6 +191,7 @@ fn a_whole_number_may_be_written_with_a_point() {
     assert_eq!(facts.batch.max_micro_batch, Some(64));
     // The default for buffers gives way to a small maximum.
     assert!(OptimizeConfig::parse(r#"{"max_memory_usage_gb": 0.5}"#).is_ok());
+    assert!(OptimizeConfig::parse(r#"{"buffer_size_limit_mb": 4096}"#).is_ok());
 }
 
 #[test]

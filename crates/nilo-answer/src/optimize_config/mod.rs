@@ -14,7 +14,7 @@ use nilo_sample::units::{GIB, MIB};
 use serde_json::{Map, Value, json};
 
 pub use config_error::OptimizeConfigError;
-use config_settings::{DEFAULT_BUFFER_MB, MEMORY, TRAINING, settings};
+use config_settings::{MEMORY, TRAINING, settings};
 use unique_keys::parse_unique;
 
 /// Pairs of which the first has to be below the second, or at most equal to it.
@@ -210,12 +210,12 @@ impl OptimizeConfig {
         let pair = self.value(lower).zip(self.value(upper));
         // The default gives way to a small maximum; what was written down does not.
         if let Some((buffers, whole)) = pair.filter(|(buffers, whole)| {
-            *buffers != DEFAULT_BUFFER_MB && buffers * MIB as f64 > whole * GIB as f64
+            self.given.contains_key(lower) && buffers * MIB as f64 > whole * GIB as f64 / 2.0
         }) {
             return Err(OptimizeConfigError::Contradiction {
                 lower,
                 lower_value: told(lower, buffers, " MB"),
-                relation: "at most",
+                relation: "at most half of",
                 upper,
                 upper_value: told(upper, whole, " GB"),
             });

@@ -13,13 +13,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::device::{Device, DeviceReading};
-use super::monitor::{MemoryMonitor, SharedJudge};
+use super::judges::Judges;
+use super::monitor::{MemoryMonitor, OwnJudge};
 use super::oom_watch::NO_LEAKS;
 
 /// Watches levels and risks.
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct AlertWatch {
-    judge: SharedJudge,
+    judges: Judges,
     rules: AlertRules,
     standing: Mutex<BTreeMap<(Device, AlertKind), ActiveAlert>>,
 }
@@ -51,14 +52,16 @@ struct AlertDetails {
 
 #[pymethods]
 impl AlertWatch {
-    /// Thresholds in percent, of host memory and of GPUs.
+    /// Thresholds in percent, of host memory and of GPUs. With `max_bytes` the program is also held against that.
     #[new]
+    #[pyo3(signature = (monitor, host_percents, gpu_percents, wants_host, max_bytes=None))]
     fn new(
         py: Python<'_>,
         monitor: &Bound<'_, MemoryMonitor>,
         host_percents: (f64, f64),
         gpu_percents: (f64, f64),
         wants_host: bool,
+        max_bytes: Option<u64>,
     ) -> PyResult<AlertWatch> {
         let rules = AlertRules {
             memory_warning: host_percents.0 / 100.0,
@@ -75,9 +78,7 @@ impl AlertWatch {
             is_wanted: (),
         };
         Ok(AlertWatch {
-            judge: monitor
-                .get()
-                .judge(py, wants_host, settings, Clone::clone)?,
+            judges: Judges::new(py, monitor.get(), wants_host, settings, max_bytes)?,
             rules,
             standing: Mutex::default(),
         })
@@ -90,7 +91,7 @@ impl AlertWatch {
         readings: Vec<DeviceReading>,
         step: Option<i64>,
     ) -> PyResult<Vec<TypedAlert<'py>>> {
-        let turns = self.judge.ask(py, &readings, step, |judge| {
+        let turns = self.judges.ask(py, &readings, step, |judge| {
             let alerts = judge.judge.look(false);
             let risks = judge.judge.risks();
             let mut turns = Vec::new();
@@ -102,15 +103,18 @@ impl AlertWatch {
                 let Some(device) = Device::of(&risk.resource) else {
                     continue;
                 };
-                turns.extend(self.turn(device, &alert).map(|is_raised| AlertChange {
-                    device,
-                    kind: alert.kind,
-                    told: is_raised.then(|| AlertDetails {
-                        limit_source: judge.limit_source(risk),
-                        cause: risk.forecast.cause,
-                        alert,
-                    }),
-                }));
+                turns.extend(
+                    self.turn(device, judge, &alert)
+                        .map(|is_raised| AlertChange {
+                            device,
+                            kind: alert.kind,
+                            told: is_raised.then(|| AlertDetails {
+                                limit_source: judge.limit_source(risk),
+                                cause: risk.forecast.cause,
+                                alert,
+                            }),
+                        }),
+                );
             }
             turns
         })?;
@@ -126,18 +130,19 @@ impl AlertWatch {
 
 impl AlertWatch {
     /// Whether a device's alert is raised or over by this: several of its resources may be the reason.
-    fn turn(&self, device: Device, alert: &Alert) -> Option<bool> {
+    fn turn(&self, device: Device, judge: &OwnJudge, alert: &Alert) -> Option<bool> {
+        let name = judge.name_of(&alert.resource);
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = standing.entry((device, alert.kind)).or_default();
         if !alert.raised {
-            standing.resources.remove(&alert.resource);
+            standing.resources.remove(&name);
             let is_over = standing.resources.is_empty();
             return is_over.then(|| {
                 standing.severity = None;
                 false
             });
         }
-        standing.resources.insert(alert.resource.clone());
+        standing.resources.insert(name);
         let is_worse = Some(alert.severity) > standing.severity;
         is_worse.then(|| {
             standing.severity = Some(alert.severity);

@@ -14,11 +14,16 @@ use super::device::DeviceReading;
 use crate::errors::os_error;
 use crate::process_local::ProcessLocal;
 
+/// What limits a program that limits itself.
+pub(crate) const OWN_BUDGET: &str = "the program's own budget";
+
 type IsWanted = Box<dyn Fn(&Resource) -> bool + Send>;
 
 /// A judge with what it needs to know of GPUs, which are not in the rows.
 pub(crate) struct OwnJudge {
     pub(crate) judge: Judge<IsWanted>,
+    /// Whether it holds the program against its own budget, and nothing else.
+    is_of_budget: bool,
     gpu_names: BTreeMap<u32, String>,
 }
 
@@ -89,6 +94,30 @@ impl MemoryMonitor {
             Resource::Gpu { .. } | Resource::Torch { .. } => true,
             _ => false,
         });
+        self.add_judge(py, is_wanted, false, settings, prepare)
+    }
+
+    /// A judge of this program's memory against what it allows itself, where that is smaller than the limit in force.
+    pub(crate) fn budget_judge(
+        &self,
+        py: Python<'_>,
+        settings: FollowSettings<()>,
+        budget_bytes: u64,
+    ) -> PyResult<SharedJudge> {
+        let is_wanted: IsWanted = Box::new(|resource| *resource == Resource::Job);
+        self.add_judge(py, is_wanted, true, settings, |known| {
+            known.against_budget(budget_bytes)
+        })
+    }
+
+    fn add_judge(
+        &self,
+        py: Python<'_>,
+        is_wanted: IsWanted,
+        is_of_budget: bool,
+        settings: FollowSettings<()>,
+        prepare: impl FnOnce(&ResourceTracker) -> ResourceTracker + Send,
+    ) -> PyResult<SharedJudge> {
         let settings = FollowSettings {
             rules: settings.rules,
             leaks: settings.leaks,
@@ -100,6 +129,7 @@ impl MemoryMonitor {
             let mut state = locked(state);
             let judge = Arc::new(Mutex::new(OwnJudge {
                 judge: Judge::new(prepare(&state.tracker), settings),
+                is_of_budget,
                 gpu_names: BTreeMap::new(),
             }));
             state.judges.push(Arc::downgrade(&judge));
@@ -159,8 +189,24 @@ impl OwnJudge {
         }
     }
 
+    /// A resource's name among all that are judged: the same memory is held against a limit and a budget.
+    pub(crate) fn name_of(&self, resource: &str) -> String {
+        match self.is_of_budget {
+            true => format!("{resource} within {OWN_BUDGET}"),
+            false => resource.to_owned(),
+        }
+    }
+
+    /// Whether it has something to say of it: a budget that is larger than the limit in force is none.
+    pub(crate) fn has_limit(&self, verdict: &ResourceVerdict) -> bool {
+        !self.is_of_budget || verdict.reading.limit().is_some()
+    }
+
     /// What limits a resource, in words.
     pub(crate) fn limit_source(&self, verdict: &ResourceVerdict) -> String {
+        if self.is_of_budget {
+            return OWN_BUDGET.to_owned();
+        }
         let name = match &verdict.resource {
             Resource::Gpu { index } => self.gpu_names.get(index).cloned(),
             Resource::Torch { device, .. } => self.gpu_names.get(device).cloned(),

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::device::{Device, DeviceReading, worst_of_each};
-use super::monitor::{MemoryMonitor, SharedJudge};
+use super::judges::Judges;
+use super::monitor::MemoryMonitor;
 
 /// Nobody searches for leaks by these settings.
 pub(super) const NO_LEAKS: LeakSearch = LeakSearch {
@@ -23,7 +24,7 @@ pub(super) const NO_LEAKS: LeakSearch = LeakSearch {
 /// Watches for memory that runs out.
 #[pyclass(frozen, module = "nilometer._native")]
 pub(crate) struct OomWatch {
-    judge: SharedJudge,
+    judges: Judges,
     thresholds: Thresholds,
     warnings: Mutex<Warnings>,
 }
@@ -39,13 +40,15 @@ struct Risk {
 
 #[pymethods]
 impl OomWatch {
-    /// `threshold_percent` of a limit is a warning, whatever the forecast says.
+    /// `threshold_percent` of a limit is a warning, whatever the forecast says. With `max_bytes` the program is also held against that.
     #[new]
+    #[pyo3(signature = (monitor, threshold_percent, wants_host, max_bytes=None))]
     fn new(
         py: Python<'_>,
         monitor: &Bound<'_, MemoryMonitor>,
         threshold_percent: f64,
         wants_host: bool,
+        max_bytes: Option<u64>,
     ) -> PyResult<OomWatch> {
         let thresholds = Thresholds::from_percent(threshold_percent);
         let settings = FollowSettings {
@@ -55,9 +58,7 @@ impl OomWatch {
             is_wanted: (),
         };
         Ok(OomWatch {
-            judge: monitor
-                .get()
-                .judge(py, wants_host, settings, Clone::clone)?,
+            judges: Judges::new(py, monitor.get(), wants_host, settings, max_bytes)?,
             thresholds,
             warnings: Mutex::new(Warnings::new(thresholds)),
         })
@@ -70,7 +71,7 @@ impl OomWatch {
         readings: Vec<DeviceReading>,
         step: Option<i64>,
     ) -> PyResult<Vec<(Device, Option<Bound<'py, PyDict>>)>> {
-        let turns = self.judge.ask(py, &readings, step, |judge| {
+        let turns = self.judges.ask(py, &readings, step, |judge| {
             let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
             let alerts = judge.judge.look(false);
             let risks = judge.judge.risks();
@@ -109,9 +110,12 @@ impl OomWatch {
         readings: Vec<DeviceReading>,
         step: Option<i64>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let risks = self.judge.ask(py, &readings, step, |judge| {
+        let mut risks = self.judges.ask(py, &readings, step, |judge| {
             let mut worst = worst_of_each(judge.judge.verdicts(), &self.thresholds);
-            worst.retain(|(device, ..)| readings.iter().any(|it| it.device() == *device));
+            worst.retain(|(device, verdict, _)| {
+                let is_read = readings.iter().any(|it| it.device() == *device);
+                is_read && judge.has_limit(verdict)
+            });
             let risks = worst.into_iter().map(|(device, verdict, assessment)| Risk {
                 device,
                 resource: verdict.resource.to_string(),
@@ -120,6 +124,9 @@ impl OomWatch {
             });
             risks.collect::<Vec<_>>()
         })?;
+        // Where nothing is worse, the budget comes before the limits, which are larger.
+        risks.sort_by_key(|risk| (risk.device, std::cmp::Reverse(risk.assessment.level)));
+        risks.dedup_by_key(|risk| risk.device);
         risks.iter().map(|risk| risk.to_dict(py)).collect()
     }
 }

@@ -16,7 +16,7 @@ from ..host.cleanup import clean_up, empty_gpu_cache
 from ..host.housekeeping import start_collector
 from .optimization_system import MemoryOptimizationSystem
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound="Callable[..., Any] | classmethod[Any, Any, Any]")
 # Below this growth nothing is worth a collection.
 _LEAST_MB = 16.0
 _MIB = 1 << 20
@@ -58,7 +58,8 @@ def memory_efficient_decorator(*, threshold_mb: float = ...) -> Callable[[Functi
 def memory_efficient_decorator(function: Any = None, *, threshold_mb: float = _LEAST_MB) -> Any:
     """Collects garbage and gives unused memory back after each call that grew the process by `threshold_mb` or more.
 
-    Takes functions, `async` functions, and generators of both kinds, with or without arguments of its own.
+    Takes functions, `async` functions, and generators of both kinds, with or without arguments of its own;
+    above `@staticmethod` and `@classmethod` as well as below.
 
     >>> @memory_efficient_decorator
     ... def squares(count):
@@ -69,6 +70,9 @@ def memory_efficient_decorator(function: Any = None, *, threshold_mb: float = _L
     _check_threshold(threshold_mb)
     if function is None:
         return functools.partial(memory_efficient_decorator, threshold_mb=threshold_mb)
+    if isinstance(function, (staticmethod, classmethod)):
+        # What they make of a function is no function: wrapped as one it would be bound like a method.
+        return type(function)(memory_efficient_decorator(threshold_mb=threshold_mb)(function.__func__))
     if isinstance(function, (int, float)) or not callable(function):
         raise TypeError(f"memory_efficient_decorator decorates a function, not {type(function).__name__}: name its argument, threshold_mb=")
 

@@ -19,6 +19,9 @@ def facts_of_system(system: MemoryOptimizationSystem, grown: ObjectReport | None
     if system.collector is not None:
         for subject, values in system.collector.facts().items():
             facts[subject] = {**values, **facts.get(subject, {})}
+        if system.rate.seconds_per_step is not None:
+            # The report's own time of a step: a recommendation rests on no other.
+            facts["gc"]["step_seconds"] = system.rate.seconds_per_step
     if grown is not None:
         facts["torch"] |= grown.facts()["torch"]
     if system.buffers is not None:

@@ -36,7 +36,7 @@ def report_of(system: MemoryOptimizationSystem) -> dict[str, Any]:
         "trends": trends,
         "alerts": _alerts(system, status["leaks"]),
         "alert_history": list(system.alerts),
-        "oom_risk": status["oom"],
+        "oom_risk": _risks(status["oom"], usage["limit_source"]),
         "memory_leaks": status["leaks"],
         "object_leaks": _object_leaks(grown, status),
         "top_allocations": system.lines.top(),
@@ -63,6 +63,11 @@ def _alerts(system: MemoryOptimizationSystem, leaks: list[dict[str, Any]]) -> li
             device = int(leak["device"]) if leak["device"].isdigit() else leak["device"]
             standing.append({"type": "memory_leak", "device": device, "timestamp": moment, "message": message, **figures})
     return standing
+
+
+def _risks(risks: list[dict[str, Any]], limit_source: str) -> list[dict[str, Any]]:
+    """The budget of the program has one name in a report."""
+    return [risk | {"limit": limit_source} if risk["limit"] == _native.OWN_BUDGET else risk for risk in risks]
 
 
 def _usage(system: MemoryOptimizationSystem, status: dict[str, Any]) -> dict[str, Any]:
