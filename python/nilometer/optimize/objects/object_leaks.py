@@ -15,12 +15,14 @@ from .. import in_run
 from ..host import process_heap
 from .allocation_lines import Line, traced_lines
 from .graph_bytes import kept_by_graphs
+from .growth_judge import GrowthJudge
 from .holders import find_holders
 from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
 from .newest_objects import add_tensors_of_containers, line_of, newest_of
-from .object_samples import GrowthJudge, Kind, take_sample
+from .no_collections import no_collections
+from .object_samples import Kind, take_sample
 from .program_objects import look_at_program, newest_entries
-from .time_ration import TimeRation
+from .time_ration import TimeRation, allowed_secs
 
 # Samples take at most this share of the time, after the first seconds; of that, looks at the program take a part and counts of all objects the rest.
 _TIME_SHARE = 0.01
@@ -30,6 +32,8 @@ _FIRST_LOOK_SECS = 0.005
 _COUNT_SECS_PER_BLOCK = 2e-7
 # Snapshots of allocated lines, by the memory of the tracer.
 _LINES_SECS_PER_BYTE = 1e-8
+# Looks that are further apart than this, or too few to tell growth, may take the time of counts.
+_LONGEST_SECS = 5.0
 # Until growth can be told, looks are so many steps apart, where `every_steps` is more.
 _EARLY_STEPS = 10
 # The sizes of so many are averaged.
@@ -70,7 +74,7 @@ class ObjectLeaks:
         self._steps = self._samples = self._counts = 0
         self._looking = TimeRation(_LOOKS_PART, _FIRST_LOOK_SECS)
         self._counting = TimeRation(1 - _LOOKS_PART, 0.0)
-        self._report_secs = 0.0
+        self._report_secs = self._looked_at = 0.0
         self._begun_at: float | None = None
         self._started_tracing = False
         self._first_lines: dict[Line, tuple[int, int]] | None = None
@@ -179,25 +183,56 @@ class ObjectLeaks:
 
     def _sample(self) -> None:
         begun = perf_counter()
-        elapsed = begun - (self._begun_at or begun) - self._report_secs
-        if self._looking.allows(elapsed, self.time_share):
-            self._of_program.add(look_at_program(self._steps))
-            self._samples += 1
-            ended = perf_counter()
-            self._looking.spend(ended - begun)
-            begun = ended
-        if self._counting.allows(elapsed, self.time_share):
-            self._of_all.add(take_sample(self._steps), self._of_program.places())
+        allowed = allowed_secs(begun - (self._begun_at or begun) - self._report_secs, self.time_share)
+        with no_collections():
+            if self._may_look(begun, allowed):
+                self._look(begun)
+            if self._may_count(allowed, self._counting.expected_secs):
+                self._count(allowed)
+            # The first samples see a program that is still being built.
+            if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
+                if self._may_count(allowed, _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()):
+                    begun = perf_counter()
+                    self._first_lines, self._lines_step = traced_lines(), self._steps
+                    self._counting.spend(perf_counter() - begun, is_usual=False)
+
+    def _left_secs(self, allowed: float) -> float:
+        return allowed - self._looking.spent_secs - self._counting.spent_secs
+
+    def _may_look(self, now: float, allowed: float) -> bool:
+        if self._looking.has_left(allowed):
+            return True
+        is_late = not self._of_program.is_established or now - self._looked_at >= _LONGEST_SECS
+        return is_late and self._looking.expected_secs <= self._left_secs(allowed)
+
+    def _may_count(self, allowed: float, expected_secs: float) -> bool:
+        return expected_secs <= min(self._counting.left_secs(allowed), self._left_secs(allowed))
+
+    def _look(self, begun: float) -> None:
+        self._of_program.add(look_at_program(self._steps))
+        self._samples += 1
+        self._looked_at = perf_counter()
+        # The first finds out which modules are the program's, which is done once.
+        self._looking.spend(self._looked_at - begun, is_usual=self._samples > 1)
+
+    def _count(self, allowed: float) -> None:
+        """Of all objects; given up where it takes longer than there is time, and begun again when it fits."""
+        begun = perf_counter()
+        longest = min(self._counting.left_secs(allowed), self._left_secs(allowed))
+        done = 1.0
+
+        def goes_on(part: float) -> bool:
+            nonlocal done
+            done = part
+            return perf_counter() - begun <= longest
+
+        sample = take_sample(self._steps, goes_on)
+        if sample is not None:
+            self._of_all.add(sample, self._of_program.places())
             self._counts += 1
-            ended = perf_counter()
-            self._counting.spend(ended - begun)
-            begun = ended
-        # The first samples see a program that is still being built.
-        if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
-            expected = _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()
-            if self._counting.allows(elapsed, self.time_share, expected_secs=expected):
-                self._first_lines, self._lines_step = traced_lines(), self._steps
-                self._counting.spend(perf_counter() - begun, is_usual=False)
+        seconds = perf_counter() - begun
+        self._counting.spend(seconds, is_usual=False)
+        self._counting.expect(seconds if sample is not None else seconds / max(done, 1e-3))
 
     def _begin_tracing(self) -> None:
         if self.trace_lines and not tracemalloc.is_tracing():

@@ -1,0 +1,61 @@
+"""How high a number stood before it fell: a list that is emptied at every epoch accumulates only where it becomes longer than it was."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+# A fall by this share of the rise before it.
+_FALL = 0.5
+_LEAST_RISE = 8
+# What rose for so many samples may take as long again, and half of the time more; after that the peak is forgotten.
+_AGAIN = 2
+_AT_LEAST = 8
+
+# Lowest, highest since then, the sample of the lowest; the peak, and until which sample it counts.
+_PACKED = struct.Struct("5q")
+
+Key = int | str | tuple[str, ...]
+
+
+class EarlierPeaks:
+    """Follows numbers from sample to sample. What it keeps of each that changed is bytes: nothing that the garbage collector counts.
+
+    >>> peaks = EarlierPeaks()
+    >>> [peaks.floor("losses", before, now, sample) for sample, (before, now) in enumerate([(0, 50), (50, 90), (90, 10), (10, 80), (80, 120)])]
+    [0, 0, 90, 90, 90]
+    """
+
+    def __init__(self) -> None:
+        self._followed: dict[Key, bytes] = {}
+
+    def floor(self, key: Key, before: int, level: int, sample: int) -> int:
+        """What this number has to exceed to be growth: its peak before it fell, 0 where there was none."""
+        one = self._followed.get(key)
+        if one is None:
+            if level == before:
+                return 0
+            one = _PACKED.pack(before, before, sample - 1, 0, 0)
+        low, high, since, peak, until = _PACKED.unpack(one)
+        if sample > until or level > peak:
+            peak = 0
+        if high - level >= _FALL * (high - low) and high - low >= _LEAST_RISE:
+            peak, until = max(high, peak), sample + max(_AT_LEAST, _AGAIN * (sample - since))
+            low = high = level
+            since = sample
+        elif level < low:
+            low = high = level
+            since = sample
+        high = max(high, level)
+        self._followed[key] = _PACKED.pack(low, high, since, peak, until)
+        return peak
+
+    def forget(self, kept: Iterable[Key]) -> None:
+        """All but these."""
+        kept = set(kept)
+        for key in [key for key in self._followed if key not in kept]:
+            del self._followed[key]
+
+    def place(self) -> int:
+        """Where that lies which it keeps."""
+        return id(self._followed)
