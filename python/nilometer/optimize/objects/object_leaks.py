@@ -14,14 +14,15 @@ from ..._trouble import refuse_pickling, report, require, require_type
 from .. import in_run
 from ..host import process_heap
 from .allocation_lines import Line, traced_lines
+from .described_kinds import described_kind
 from .graph_bytes import kept_by_graphs
 from .growth_judge import GrowthJudge
 from .holders import find_holders
-from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
-from .newest_objects import add_tensors_of_containers, line_of, newest_of
+from .leaked_objects import AllocationLine, ObjectReport
+from .newest_objects import add_tensors_of_containers, newest_of
 from .no_collections import no_collections
-from .object_samples import Kind, take_sample
-from .program_objects import look_at_program, newest_entries
+from .object_samples import take_sample
+from .program_objects import look_at_program
 from .time_ration import TimeRation, allowed_secs
 
 # Samples take at most this share of the time, after the first seconds; of that, looks at the program take a part and counts of all objects the rest.
@@ -36,8 +37,6 @@ _LINES_SECS_PER_BYTE = 1e-8
 _LONGEST_SECS = 5.0
 # Until growth can be told, looks are so many steps apart, where `every_steps` is more.
 _EARLY_STEPS = 10
-# The sizes of so many are averaged.
-_WEIGHED = 32
 _FRAMES = 4
 
 
@@ -118,9 +117,10 @@ class ObjectLeaks:
         newest = newest_of(set(growing))
         add_tensors_of_containers(growing, newest)
         holders = find_holders(list(newest.values()))
-        found = [self._described(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()]
+        described = {kind: described_kind(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()}
+        found = [one for one in described.values() if one is not None]
         # Tensors of several kinds may be parts of one graph, which counts once: by the kind that keeps the most.
-        kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1]}
+        kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1] and described[kind]}
         graph_bytes = max((size * growing[kind][0] for kind, size in kept.items() if size is not None), default=None)
         newest.clear()
         spent = self._looking.spent_secs + self._counting.spent_secs
@@ -238,31 +238,6 @@ class ObjectLeaks:
         if self.trace_lines and not tracemalloc.is_tracing():
             tracemalloc.start(_FRAMES)
             self._started_tracing = True
-
-    def _described(self, kind: Kind, rates: tuple[float, float], newest: list[Any], holders: dict[int, tuple[str, str]]) -> GrowingKind:
-        count, size = rates
-        places = [holders[id(one)] for one in newest if id(one) in holders]
-        usual = collections.Counter(holder for _, holder in places).most_common(1)
-        path, holder = next(place for place in places if place[1] == usual[0][0]) if usual else (None, None)
-        if kind[0] == "container":
-            container = newest[0] if newest else []
-            entry, name = next(iter(newest_entries(container, 1)), None), type(container).__name__
-            return GrowingKind(
-                name=f"{name} entries",
-                count_per_step=count,
-                bytes_per_step=count * object_bytes(entry),
-                holder=None if path is None else f"{path} ({name})",
-                entry_type=type(entry).__name__,
-            )
-        if kind[0] == "tensor":
-            _, shape, dtype, device, graph = kind
-            return GrowingKind(f"tensor {shape} {dtype} {device}", count, size, holder, is_tensor=True, has_graph=bool(graph))
-        name = kind[2] if kind[1] in ("builtins", "__main__") else f"{kind[1]}.{kind[2]}"
-        # Where holders are known, those without one are temporary, or ours.
-        held = [one for one in newest if id(one) in holders] or newest
-        sizes = [object_bytes(one) for one in held[-_WEIGHED:]]
-        line = next(filter(None, map(line_of, reversed(held))), None) if tracemalloc.is_tracing() else None
-        return GrowingKind(name, count, count * sum(sizes) / max(1, len(sizes)), holder, line=line)
 
     def _growing_lines(self) -> list[AllocationLine]:
         if self._first_lines is None or not tracemalloc.is_tracing():

@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .known_bounds import is_bounded
 from .object_samples import ObjectSample, count_nodes
 from .program_variables import PLAIN, frame_variables, is_of_program, is_ours, module_variables
 
@@ -94,7 +95,7 @@ def look_at_program(step: int) -> ObjectSample:
     for thing, way in walk.objects():
         if way in _CONTAINERS:
             # One that drops its oldest entry for a new one fills, and stops.
-            if way is not collections.deque or thing.maxlen is None:
+            if way is not collections.deque or not is_bounded(thing, None):
                 sample.containers[id(thing)] = way.__len__(thing)
         elif way is _TENSOR and len(functions) < _GRAPHS and thing.grad_fn is not None and thing.numel() == 1:
             functions.append(thing.grad_fn)

@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .known_bounds import stored_attributes
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 _LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _NEWEST = 64
@@ -127,7 +129,7 @@ def parts_of(thing: Any) -> Iterator[tuple[str, Any]]:
     elif issubclass(kind, type):
         yield from ((f".{name}", value) for name, value in list(vars(thing).items()) if type(value) is not types.FunctionType)
     else:
-        own = _own_attributes(thing)
+        own = stored_attributes(thing)
         yield from ((f".{name}", value) for name, value in own.items())
         known = {id(value) for value in own.values()} | {id(own)}
         others = gc.get_referents(thing)[-_NEWEST:]
@@ -141,11 +143,3 @@ def _newest_keys(thing: dict[Any, Any]) -> Iterator[Any]:
             yield next(keys)
         except (StopIteration, RuntimeError):
             return  # its end, or another thread changes it
-
-
-def _own_attributes(thing: Any) -> dict[str, Any]:
-    try:
-        own = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return own if type(own) is dict else {}
