@@ -36,7 +36,7 @@ class EarlierPeaks:
             if level == before:
                 return 0
             one = _PACKED.pack(before, before, sample - 1, 0, 0)
-        low, high, since, peak, until = _PACKED.unpack(one)
+        low, high, since, peak, until = map(int, _PACKED.unpack(one))
         if sample > until or level > peak:
             peak = 0
         if high - level >= _FALL * (high - low) and high - low >= _LEAST_RISE:
@@ -50,11 +50,18 @@ class EarlierPeaks:
         self._followed[key] = _PACKED.pack(low, high, since, peak, until)
         return peak
 
-    def forget(self, kept: Iterable[Key]) -> None:
-        """All but these."""
-        kept = set(kept)
-        for key in [key for key in self._followed if key not in kept]:
-            del self._followed[key]
+    def gone(self, present: Iterable[Key], sample: int) -> None:
+        """Those that are not among these fell to nothing. Their peaks count as long as others; an address says nothing any more."""
+        for key in self._followed.keys() - set(present):
+            _, high, _, _, until = _PACKED.unpack(self._followed[key])
+            if not isinstance(key, int) and high:
+                self.floor(key, high, 0, sample)
+            elif isinstance(key, int) or sample > until:
+                del self._followed[key]
+
+    def clear(self) -> None:
+        """Begins anew."""
+        self._followed.clear()
 
     def place(self) -> int:
         """Where that lies which it keeps."""

@@ -58,6 +58,10 @@ class GrowthJudge:
         kept = () if before is None else (before.counts, before.sizes, before.containers, before.names)
         return {id(one) for one in (self._more, self._more_bytes, *kept)} | {self._peaks.place()}
 
+    def follows(self, kind: Kind) -> bool:
+        """Whether this is a container of the latest sample."""
+        return self._before is not None and kind[0] == "container" and int(kind[1]) in self._before.containers
+
     def add(self, sample: ObjectSample, ours: Set[int] = frozenset()) -> None:
         """The newest sample. `ours` is where containers lie that are not the program's."""
         ours = self.places() | ours
@@ -65,7 +69,7 @@ class GrowthJudge:
         if before is None or sample.step <= before.step:
             return
         if before.frozen != sample.frozen:
-            self._peaks.forget(())
+            self._peaks.clear()
             return
         self._steps.append(sample.step - before.step)
         self._compared += 1
@@ -105,13 +109,13 @@ class GrowthJudge:
             floor = self._peaks.floor(key, lengths_of_names.get(name or "", length if old is None else old), length, self._compared)
             if old is None or length < old or length <= floor or place in ours:
                 continue
-            kind = ("container", str(place))
+            kind: Kind = ("container", str(place))
             followed.add(kind)
             self._append(self._more, kind, length - max(old, floor))
-        self._peaks.forget([*keys, *sample.counts])
+        self._peaks.gone([*keys, *sample.counts], self._compared)
         # Others are forgotten: addresses are used again.
-        for kind in [kind for kind in self._more if kind[0] == "container" and kind not in followed]:
-            del self._more[kind]
+        for gone in [kind for kind in self._more if kind[0] == "container" and kind not in followed]:
+            del self._more[gone]
 
     def _append(self, kept: dict[Kind, bytes], kind: Kind, more: int) -> None:
         increments = kept.get(kind)

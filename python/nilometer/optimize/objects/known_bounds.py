@@ -18,8 +18,10 @@ def is_bounded(thing: Any, owner: Any) -> bool:
     kind = type(thing)
     if issubclass(kind, collections.deque):
         return _maxlen(thing) is not None
-    if kind is functools._lru_cache_wrapper:
-        return thing.cache_info().maxsize is not None
+    for cache in (thing, owner):
+        # It holds its entries directly, and in a dictionary.
+        if type(cache) is functools._lru_cache_wrapper:
+            return cache.cache_info().maxsize is not None
     length = _length(thing)
     if length is None or owner is None:
         return False
@@ -39,7 +41,8 @@ def _length(thing: Any) -> int | None:
 
 
 def _maxlen(thing: Any) -> int | None:
-    return collections.deque.maxlen.__get__(thing)  # type: ignore[attr-defined, no-any-return]
+    maxlen: int | None = collections.deque.maxlen.__get__(thing)  # type: ignore[attr-defined]
+    return maxlen
 
 
 def stored_attributes(thing: Any) -> dict[str, Any]:

@@ -112,7 +112,8 @@ class ObjectLeaks:
         begun = perf_counter()
         growing = self._of_all.growing()
         nodes, graph_tensors = (growing.pop((name,), (0.0, 0.0))[0] for name in ("nodes", "graph"))
-        growing |= self._of_program.growing()
+        # Looks see more of the program's containers than counts do: also that they became short.
+        growing = {kind: rates for kind, rates in growing.items() if not self._of_program.follows(kind)} | self._of_program.growing()
         nodes = max(nodes, growing.pop(("nodes",), (0.0, 0.0))[0])
         newest = newest_of(set(growing))
         add_tensors_of_containers(growing, newest)
@@ -212,8 +213,7 @@ class ObjectLeaks:
         self._of_program.add(look_at_program(self._steps))
         self._samples += 1
         self._looked_at = perf_counter()
-        # The first finds out which modules are the program's, which is done once.
-        self._looking.spend(self._looked_at - begun, is_usual=self._samples > 1)
+        self._looking.spend(self._looked_at - begun)
 
     def _count(self, allowed: float) -> None:
         """Of all objects; given up where it takes longer than there is time, and begun again when it fits."""

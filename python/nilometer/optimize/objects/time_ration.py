@@ -23,15 +23,15 @@ class TimeRation:
     >>> ration.has_left(0.1), ration.has_left(0.2)
     (False, True)
     >>> ration.spend(0.4)
-    >>> ration.has_left(0.9), ration.has_left(1.6), ration.left_secs(1.0)
-    (False, True, 0.1)
+    >>> ration.has_left(0.9), ration.has_left(1.0)
+    (False, True)
     """
 
     def __init__(self, part: float, expected_secs: float) -> None:
         self.part = part
         self.expected_secs = expected_secs
         self.spent_secs = 0.0
-        self._latest: list[float] = []
+        self._latest = [expected_secs]
 
     def left_secs(self, allowed: float) -> float:
         """Of its part of what is allowed."""
@@ -50,5 +50,5 @@ class TimeRation:
 
     def expect(self, seconds: float) -> None:
         """The next takes so long, whatever those before it took."""
-        self._latest = []
+        self._latest = [seconds]
         self.expected_secs = seconds
