@@ -45,7 +45,7 @@ class ObjectLeaks:
 
     A look at what the program's variables lead to takes milliseconds, and is taken every `every_steps` steps (every ten to begin with).
     All objects are counted where the time allows it: both together take at most five percent of the first 20 seconds of the loop and one percent after that.
-    Growth is reported once it goes on over several samples without slowing down; a cache that fills and stops is not.
+    Growth is reported once it goes on over several samples without slowing down; a cache that fills and stops is not, nor a list that is emptied at every epoch, nor what fills up to a known bound.
     `trace_lines` also finds the lines that allocate (`tracemalloc`, which makes Python noticeably slower): from the first step to `stop()`.
     Objects are looked at, never changed; frozen ones (`gc.freeze`) are not counted.
 
