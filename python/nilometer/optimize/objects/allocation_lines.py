@@ -27,7 +27,7 @@ def traced_lines() -> dict[Line, tuple[int, int]]:
         return {}
     # The list of all blocks would set off collections that look at each of its entries.
     with no_collections():
-        equal = collections.Counter(tracemalloc.take_snapshot().traces._traces)  # type: ignore[attr-defined]
+        equal: collections.Counter[Any] = collections.Counter(tracemalloc.take_snapshot().traces._traces)  # type: ignore[attr-defined]
     lines: dict[Line, tuple[int, int]] = {}
     for (_, size, frames, *_), count in equal.items():
         line = frames[0]

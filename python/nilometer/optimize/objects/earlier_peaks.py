@@ -22,8 +22,8 @@ class EarlierPeaks:
     """Follows numbers from sample to sample. What it keeps of each that changed is bytes: nothing that the garbage collector counts.
 
     >>> peaks = EarlierPeaks()
-    >>> [peaks.floor("losses", before, now, sample) for sample, (before, now) in enumerate([(0, 50), (50, 90), (90, 10), (10, 80), (80, 120)])]
-    [0, 0, 90, 90, 90]
+    >>> [peaks.floor("losses", before, now, sample) for sample, (before, now) in enumerate([(0, 50), (50, 90), (90, 10), (10, 80), (80, 120), (120, 130)])]
+    [0, 0, 90, 90, 90, 0]
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,10 @@ class EarlierPeaks:
                 return 0
             one = _PACKED.pack(before, before, sample - 1, 0, 0)
         low, high, since, peak, until = map(int, _PACKED.unpack(one))
-        if sample > until or level > peak:
+        if sample > until:
             peak = 0
+        # This time it counts what is above it, later all.
+        exceeded, peak = (peak, 0) if level > peak else (0, peak)
         if high - level >= _FALL * (high - low) and high - low >= _LEAST_RISE:
             peak, until = max(high, peak), sample + max(_AT_LEAST, _AGAIN * (sample - since))
             low = high = level
@@ -48,7 +50,7 @@ class EarlierPeaks:
             since = sample
         high = max(high, level)
         self._followed[key] = _PACKED.pack(low, high, since, peak, until)
-        return peak
+        return max(peak, exceeded)
 
     def gone(self, present: Iterable[Key], sample: int) -> None:
         """Those that are not among these fell to nothing. Their peaks count as long as others; an address says nothing any more."""

@@ -41,7 +41,7 @@ def _length(thing: Any) -> int | None:
 
 
 def _maxlen(thing: Any) -> int | None:
-    maxlen: int | None = collections.deque.maxlen.__get__(thing)  # type: ignore[attr-defined]
+    maxlen: int | None = collections.deque.maxlen.__get__(thing)
     return maxlen
 
 

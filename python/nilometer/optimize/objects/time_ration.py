@@ -23,7 +23,7 @@ class TimeRation:
     >>> ration.has_left(0.1), ration.has_left(0.2)
     (False, True)
     >>> ration.spend(0.4)
-    >>> ration.has_left(0.9), ration.has_left(1.0)
+    >>> ration.has_left(0.9), ration.has_left(1.1)
     (False, True)
     """
 
