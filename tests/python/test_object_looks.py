@@ -125,7 +125,7 @@ def test_a_count_that_takes_longer_than_there_is_time_is_given_up(monkeypatch, c
 
     monkeypatch.setattr(object_leaks, "take_sample", counting)
     leaks, begun = ObjectLeaks(every_steps=1), clock.now
-    while clock.now < begun + 250:
+    while clock.now < begun + 330:
         clock.now += 0.01
         leaks.step()
         seconds = clock.now - begun
@@ -133,6 +133,23 @@ def test_a_count_that_takes_longer_than_there_is_time_is_given_up(monkeypatch, c
         assert spent <= 0.05 * min(seconds, 20) + 0.01 * max(seconds - 20, 0) + 0.02
     assert leaks.report().counts == 1, "once there is time for a whole one"
     assert len(begun_counts) == 2, "it is not begun again before"
+
+
+def test_a_count_that_takes_a_little_longer_than_expected_is_not_given_up(monkeypatch, clock):
+    monkeypatch.setattr(object_leaks, "_COUNT_SECS_PER_BLOCK", 0.2 / sys.getallocatedblocks())
+    looks_taking(monkeypatch, clock, lambda number: 0.001)
+
+    def counting(step, goes_on):
+        clock.now += 0.23
+        return take_sample(step, goes_on)
+
+    monkeypatch.setattr(object_leaks, "take_sample", counting)
+    leaks, begun = ObjectLeaks(), clock.now
+    while leaks._counting.spent_secs == 0:
+        clock.now += 0.01
+        leaks.step()
+    assert leaks.report().counts == 1
+    assert leaks._counting.spent_secs <= 0.75 * 0.05 * (clock.now - begun)
 
 
 def test_a_count_says_how_much_of_it_is_done_and_can_be_given_up():

@@ -31,6 +31,8 @@ _LOOKS_PART = 0.25
 # What the first of each may take, before one was measured: a look, and a count by the blocks that Python has allocated.
 _FIRST_LOOK_SECS = 0.005
 _COUNT_SECS_PER_BLOCK = 2e-7
+# It is begun where there is time for so many times that: one that is given up is time lost.
+_MARGIN = 1.3
 # Snapshots of allocated lines, by the memory of the tracer.
 _LINES_SECS_PER_BYTE = 1e-8
 # Looks that are further apart than this, or too few to tell growth, may take the time of counts.
@@ -207,7 +209,7 @@ class ObjectLeaks:
         return is_late and self._looking.expected_secs <= self._left_secs(allowed)
 
     def _may_count(self, allowed: float, expected_secs: float) -> bool:
-        return expected_secs <= min(self._counting.left_secs(allowed), self._left_secs(allowed))
+        return _MARGIN * expected_secs <= min(self._counting.left_secs(allowed), self._left_secs(allowed))
 
     def _look(self, begun: float) -> None:
         self._of_program.add(look_at_program(self._steps))
