@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
-import gc
 import os
 import tracemalloc
 from typing import Any
+
+from .no_collections import no_collections
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 # Lines of ours, of the import system, and of the trace itself are not the program's.
@@ -24,14 +25,9 @@ def traced_lines() -> dict[Line, tuple[int, int]]:
     """
     if not tracemalloc.is_tracing():
         return {}
-    was_enabled = gc.isenabled()
     # The list of all blocks would set off collections that look at each of its entries.
-    gc.disable()
-    try:
-        equal = collections.Counter(tracemalloc.take_snapshot().traces._traces)  # type: ignore[attr-defined]
-    finally:
-        if was_enabled:
-            gc.enable()
+    with no_collections():
+        equal: collections.Counter[Any] = collections.Counter(tracemalloc.take_snapshot().traces._traces)  # type: ignore[attr-defined]
     lines: dict[Line, tuple[int, int]] = {}
     for (_, size, frames, *_), count in equal.items():
         line = frames[0]

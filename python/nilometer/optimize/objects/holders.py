@@ -9,8 +9,9 @@ from __future__ import annotations
 import collections
 import sys
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
+from .known_bounds import is_bounded, is_long
 from .program_variables import PLAIN, frame_variables, is_ours, module_variables, parts_of
 
 _ENOUGH = 8
@@ -18,8 +19,17 @@ _DEEPEST = 8
 _MOST_VISITED = 20_000
 
 
-def find_holders(groups: list[list[Any]]) -> dict[int, tuple[str, str]]:
-    """By the id of an object: where it lies, such as `train.py: history[-1]`, and the container there, such as `train.py: history (list)`.
+class Holder(NamedTuple):
+    path: str
+    """Where an object lies, such as `train.py: history[-1]`."""
+    container: str
+    """What holds it there, such as `train.py: history (list)`."""
+    is_bounded: bool
+    """Whether what holds it, or the object itself where that is a container, takes a known number of entries."""
+
+
+def find_holders(groups: list[list[Any]]) -> dict[int, Holder]:
+    """By the id of an object, who holds it.
 
     Of each group of objects a few are found.
     """
@@ -27,18 +37,20 @@ def find_holders(groups: list[list[Any]]) -> dict[int, tuple[str, str]]:
     wanted = _Wanted(group_of, len(groups))
     # The caller's lists of targets are no answer.
     seen: set[int] = {id(sys.modules), id(groups), *map(id, groups)}
-    waiting: collections.deque[tuple[Any, str, str, int]] = collections.deque()
+    waiting: collections.deque[tuple[Any, str, bool, int]] = collections.deque()
     visited = 0
     # The program's own variables first, then those of libraries.
     for is_library in (False, True):
         roots = [*frame_variables(is_library), *module_variables(is_library)]
         for place, name, value in roots:
-            _meet(value, f"{place}: {name}", place, 0, wanted, seen, waiting)
+            _meet(value, Holder(f"{place}: {name}", place, is_bounded(value, None)), 0, wanted, seen, waiting)
         while waiting and wanted.is_open and visited < _MOST_VISITED:
-            thing, path, _, depth = waiting.popleft()
+            thing, path, is_of_bounded, depth = waiting.popleft()
             visited += 1
             for step, value in parts_of(thing):
-                _meet(value, path + step, f"{path} ({type(thing).__name__})", depth + 1, wanted, seen, waiting)
+                # What an entry consists of is as many as there are entries; a long container within one is not.
+                is_full_some_day = is_bounded(value, thing) or is_of_bounded and not is_long(value)
+                _meet(value, Holder(path + step, f"{path} ({type(thing).__name__})", is_full_some_day), depth + 1, wanted, seen, waiting)
         if not wanted.is_open:
             break
         waiting.clear()
@@ -49,7 +61,7 @@ class _Wanted:
     """Objects that are looked for, in groups of which a few are enough: a longer search would look into more objects than it has to."""
 
     def __init__(self, group_of: dict[int, int], groups: int) -> None:
-        self.found: dict[int, tuple[str, str]] = {}
+        self.found: dict[int, Holder] = {}
         self._group_of = group_of
         sizes = collections.Counter(group_of.values())
         self._missing = [min(_ENOUGH, sizes[number]) for number in range(groups)]
@@ -58,14 +70,14 @@ class _Wanted:
     def is_open(self) -> bool:
         return any(self._missing)
 
-    def meet(self, key: int, path: str, holder: str) -> None:
+    def meet(self, key: int, holder: Holder) -> None:
         group = self._group_of.get(key)
         if group is not None and self._missing[group]:
             self._missing[group] -= 1
-            self.found[key] = (path, holder)
+            self.found[key] = holder
 
 
-def _meet(value: Any, path: str, holder: str, depth: int, wanted: _Wanted, seen: set[int], waiting: Any) -> None:
+def _meet(value: Any, holder: Holder, depth: int, wanted: _Wanted, seen: set[int], waiting: Any) -> None:
     key = id(value)
     # By `type` itself: a proxy would be asked, and may refuse.
     kind = type(value)
@@ -73,6 +85,6 @@ def _meet(value: Any, path: str, holder: str, depth: int, wanted: _Wanted, seen:
     if key in seen or kind in PLAIN or is_ours(kind) or issubclass(kind, types.ModuleType):
         return
     seen.add(key)
-    wanted.meet(key, path, holder)
+    wanted.meet(key, holder)
     if depth < _DEEPEST:
-        waiting.append((value, path, holder, depth))
+        waiting.append((value, holder.path, holder.is_bounded, depth))

@@ -14,13 +14,16 @@ from ..._trouble import refuse_pickling, report, require, require_type
 from .. import in_run
 from ..host import process_heap
 from .allocation_lines import Line, traced_lines
+from .described_kinds import described_kind
 from .graph_bytes import kept_by_graphs
+from .growth_judge import GrowthJudge
 from .holders import find_holders
-from .leaked_objects import AllocationLine, GrowingKind, ObjectReport, object_bytes
-from .newest_objects import add_tensors_of_containers, line_of, newest_of
-from .object_samples import GrowthJudge, Kind, take_sample
-from .program_objects import look_at_program, newest_entries
-from .time_ration import TimeRation
+from .leaked_objects import AllocationLine, ObjectReport
+from .newest_objects import add_tensors_of_containers, newest_of
+from .no_collections import no_collections
+from .object_samples import take_sample
+from .program_objects import look_at_program
+from .time_ration import TimeRation, allowed_secs
 
 # Samples take at most this share of the time, after the first seconds; of that, looks at the program take a part and counts of all objects the rest.
 _TIME_SHARE = 0.01
@@ -28,12 +31,14 @@ _LOOKS_PART = 0.25
 # What the first of each may take, before one was measured: a look, and a count by the blocks that Python has allocated.
 _FIRST_LOOK_SECS = 0.005
 _COUNT_SECS_PER_BLOCK = 2e-7
+# It is begun where there is time for so many times that: one that is given up is time lost.
+_MARGIN = 1.3
 # Snapshots of allocated lines, by the memory of the tracer.
 _LINES_SECS_PER_BYTE = 1e-8
+# Looks that are further apart than this, or too few to tell growth, may take the time of counts.
+_LONGEST_SECS = 5.0
 # Until growth can be told, looks are so many steps apart, where `every_steps` is more.
 _EARLY_STEPS = 10
-# The sizes of so many are averaged.
-_WEIGHED = 32
 _FRAMES = 4
 
 
@@ -42,7 +47,7 @@ class ObjectLeaks:
 
     A look at what the program's variables lead to takes milliseconds, and is taken every `every_steps` steps (every ten to begin with).
     All objects are counted where the time allows it: both together take at most five percent of the first 20 seconds of the loop and one percent after that.
-    Growth is reported once it goes on over several samples without slowing down; a cache that fills and stops is not.
+    Growth is reported once it goes on over several samples without slowing down; a cache that fills and stops is not, nor a list that is emptied at every epoch, nor what fills up to a known bound.
     `trace_lines` also finds the lines that allocate (`tracemalloc`, which makes Python noticeably slower): from the first step to `stop()`.
     Objects are looked at, never changed; frozen ones (`gc.freeze`) are not counted.
 
@@ -70,7 +75,7 @@ class ObjectLeaks:
         self._steps = self._samples = self._counts = 0
         self._looking = TimeRation(_LOOKS_PART, _FIRST_LOOK_SECS)
         self._counting = TimeRation(1 - _LOOKS_PART, 0.0)
-        self._report_secs = 0.0
+        self._report_secs = self._looked_at = 0.0
         self._begun_at: float | None = None
         self._started_tracing = False
         self._first_lines: dict[Line, tuple[int, int]] | None = None
@@ -109,14 +114,16 @@ class ObjectLeaks:
         begun = perf_counter()
         growing = self._of_all.growing()
         nodes, graph_tensors = (growing.pop((name,), (0.0, 0.0))[0] for name in ("nodes", "graph"))
-        growing |= self._of_program.growing()
+        # Looks see more of the program's containers than counts do: also that they became short.
+        growing = {kind: rates for kind, rates in growing.items() if not self._of_program.follows(kind)} | self._of_program.growing()
         nodes = max(nodes, growing.pop(("nodes",), (0.0, 0.0))[0])
         newest = newest_of(set(growing))
         add_tensors_of_containers(growing, newest)
         holders = find_holders(list(newest.values()))
-        found = [self._described(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()]
+        described = {kind: described_kind(kind, rates, newest.get(kind, []), holders) for kind, rates in growing.items()}
+        found = [one for one in described.values() if one is not None]
         # Tensors of several kinds may be parts of one graph, which counts once: by the kind that keeps the most.
-        kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1]}
+        kept = {kind: kept_by_graphs(ones) for kind, ones in newest.items() if kind[0] == "tensor" and kind[-1] and described[kind]}
         graph_bytes = max((size * growing[kind][0] for kind, size in kept.items() if size is not None), default=None)
         newest.clear()
         spent = self._looking.spent_secs + self._counting.spent_secs
@@ -179,55 +186,60 @@ class ObjectLeaks:
 
     def _sample(self) -> None:
         begun = perf_counter()
-        elapsed = begun - (self._begun_at or begun) - self._report_secs
-        if self._looking.allows(elapsed, self.time_share):
-            self._of_program.add(look_at_program(self._steps))
-            self._samples += 1
-            ended = perf_counter()
-            self._looking.spend(ended - begun)
-            begun = ended
-        if self._counting.allows(elapsed, self.time_share):
-            self._of_all.add(take_sample(self._steps), self._of_program.places())
+        allowed = allowed_secs(begun - (self._begun_at or begun) - self._report_secs, self.time_share)
+        with no_collections():
+            if self._may_look(begun, allowed):
+                self._look(begun)
+            if self._may_count(allowed, self._counting.expected_secs):
+                self._count(allowed)
+            # The first samples see a program that is still being built.
+            if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
+                if self._may_count(allowed, _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()):
+                    begun = perf_counter()
+                    self._first_lines, self._lines_step = traced_lines(), self._steps
+                    self._counting.spend(perf_counter() - begun, is_usual=False)
+
+    def _left_secs(self, allowed: float) -> float:
+        return allowed - self._looking.spent_secs - self._counting.spent_secs
+
+    def _may_look(self, now: float, allowed: float) -> bool:
+        if self._looking.has_left(allowed):
+            return True
+        is_late = not self._of_program.is_established or now - self._looked_at >= _LONGEST_SECS
+        return is_late and self._looking.expected_secs <= self._left_secs(allowed)
+
+    def _may_count(self, allowed: float, expected_secs: float) -> bool:
+        return _MARGIN * expected_secs <= min(self._counting.left_secs(allowed), self._left_secs(allowed))
+
+    def _look(self, begun: float) -> None:
+        self._of_program.add(look_at_program(self._steps))
+        self._samples += 1
+        self._looked_at = perf_counter()
+        self._looking.spend(self._looked_at - begun)
+
+    def _count(self, allowed: float) -> None:
+        """Of all objects; given up where it takes longer than there is time, and begun again when it fits."""
+        begun = perf_counter()
+        longest = min(self._counting.left_secs(allowed), self._left_secs(allowed))
+        done = 1.0
+
+        def goes_on(part: float) -> bool:
+            nonlocal done
+            done = part
+            return perf_counter() - begun <= longest
+
+        sample = take_sample(self._steps, goes_on)
+        if sample is not None:
+            self._of_all.add(sample, self._of_program.places())
             self._counts += 1
-            ended = perf_counter()
-            self._counting.spend(ended - begun)
-            begun = ended
-        # The first samples see a program that is still being built.
-        if self.trace_lines and self._first_lines is None and self._samples >= 2 and tracemalloc.is_tracing():
-            expected = _LINES_SECS_PER_BYTE * tracemalloc.get_tracemalloc_memory()
-            if self._counting.allows(elapsed, self.time_share, expected_secs=expected):
-                self._first_lines, self._lines_step = traced_lines(), self._steps
-                self._counting.spend(perf_counter() - begun, is_usual=False)
+        seconds = perf_counter() - begun
+        self._counting.spend(seconds, is_usual=False)
+        self._counting.expect(seconds if sample is not None else seconds / max(done, 1e-3))
 
     def _begin_tracing(self) -> None:
         if self.trace_lines and not tracemalloc.is_tracing():
             tracemalloc.start(_FRAMES)
             self._started_tracing = True
-
-    def _described(self, kind: Kind, rates: tuple[float, float], newest: list[Any], holders: dict[int, tuple[str, str]]) -> GrowingKind:
-        count, size = rates
-        places = [holders[id(one)] for one in newest if id(one) in holders]
-        usual = collections.Counter(holder for _, holder in places).most_common(1)
-        path, holder = next(place for place in places if place[1] == usual[0][0]) if usual else (None, None)
-        if kind[0] == "container":
-            container = newest[0] if newest else []
-            entry, name = next(iter(newest_entries(container, 1)), None), type(container).__name__
-            return GrowingKind(
-                name=f"{name} entries",
-                count_per_step=count,
-                bytes_per_step=count * object_bytes(entry),
-                holder=None if path is None else f"{path} ({name})",
-                entry_type=type(entry).__name__,
-            )
-        if kind[0] == "tensor":
-            _, shape, dtype, device, graph = kind
-            return GrowingKind(f"tensor {shape} {dtype} {device}", count, size, holder, is_tensor=True, has_graph=bool(graph))
-        name = kind[2] if kind[1] in ("builtins", "__main__") else f"{kind[1]}.{kind[2]}"
-        # Where holders are known, those without one are temporary, or ours.
-        held = [one for one in newest if id(one) in holders] or newest
-        sizes = [object_bytes(one) for one in held[-_WEIGHED:]]
-        line = next(filter(None, map(line_of, reversed(held))), None) if tracemalloc.is_tracing() else None
-        return GrowingKind(name, count, count * sum(sizes) / max(1, len(sizes)), holder, line=line)
 
     def _growing_lines(self) -> list[AllocationLine]:
         if self._first_lines is None or not tracemalloc.is_tracing():

@@ -1,12 +1,11 @@
-"""What lives at one moment, by kind, and which kinds go on growing from sample to sample."""
+"""What lives at one moment, by kind."""
 
 from __future__ import annotations
 
 import collections
 import gc
 import sys
-from array import array
-from collections.abc import Set
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +19,10 @@ _LONG = 64
 # Nodes of autograd graphs that are counted at most.
 _MOST_NODES = 20_000
 _GRAPHS = 16
-# Growth is established by this many steps from sample to sample, and none of the latest may be missing.
-INCREMENTS = 4
-_WINDOW = 12
+# Objects and tensors after which there is a moment to give up.
+_AT_ONCE = 20_000
+_TENSORS_AT_ONCE = 500
+_TENSOR_WEIGHT = 20
 _CONTAINERS = frozenset((list, dict, set, collections.deque))
 
 
@@ -37,39 +37,58 @@ class ObjectSample:
     """Bytes, where they are known: of tensors."""
     containers: dict[int, int] = field(default_factory=dict)
     """Lengths of long containers by their id. Numbers alone: a program may have many of them."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Of containers that a variable holds, that variable: it may be given a new one at every epoch."""
 
 
-def take_sample(step: int) -> ObjectSample:
-    """Looks at all objects that the garbage collector tracks and that are not frozen."""
+def take_sample(step: int, goes_on: Callable[[float], bool] = lambda _: True) -> ObjectSample | None:
+    """Looks at all objects that the garbage collector tracks and that are not frozen.
+
+    `goes_on` is asked between thousands of them, with the part that is done; None where it gave up.
+    """
     sample = ObjectSample(step, gc.get_freeze_count())
     objects = gc.get_objects()
-    counts = count_by_type(objects)
     torch = sys.modules.get("torch")
     # While torch is being imported it has no tensors yet.
     tensor = getattr(torch, "Tensor", None)
-    tensor_types = frozenset(kind for kind in counts if tensor in kind.__mro__)
+    counts: collections.Counter[type] = collections.Counter()
+    is_tensor_type: dict[type, bool] = {}
+    tensors: list[Any] = []
+    for first in range(0, len(objects), _AT_ONCE):
+        some = objects[first : first + _AT_ONCE]
+        counted = count_by_type(some)
+        counts.update(counted)
+        for kind in counted.keys() - is_tensor_type.keys():
+            is_tensor_type[kind] = tensor in kind.__mro__
+        # One pass for both: most of its time is waiting for memory.
+        picked = [thing for thing in some if (kind := type(thing)) in _CONTAINERS and len(thing) >= _LONG or is_tensor_type[kind]]
+        for thing in picked:
+            if is_tensor_type[type(thing)]:
+                tensors.append(thing)
+            elif thing is not objects and thing is not tensors and (type(thing) is not collections.deque or thing.maxlen is None):
+                sample.containers[id(thing)] = len(thing)
+        # Tensors are asked for their storage below, which takes as long as some twenty other objects each.
+        if not goes_on((first + len(some)) / (len(objects) + _TENSOR_WEIGHT * len(tensors))):
+            return None
     for kind, count in counts.items():
         module = kind.__module__ if isinstance(kind.__module__, str) else "?"
         # Nodes of graphs and storages have Python objects where somebody, such as this module, asked for them; they are counted below.
-        is_of_tensors = kind in tensor_types or module == "torch.storage" or module == "builtins" and "Backward" in kind.__qualname__
+        is_of_tensors = is_tensor_type[kind] or module == "torch.storage" or module == "builtins" and "Backward" in kind.__qualname__
         if not is_of_tensors and not module.startswith("nilometer."):
             sample.counts[("type", module, kind.__qualname__)] = count
-    # One pass for both: most of its time is waiting for memory.
-    picked = [thing for thing in objects if (kind := type(thing)) in _CONTAINERS and len(thing) >= _LONG or kind in tensor_types]
-    for thing in picked:
-        if type(thing) in _CONTAINERS and thing is not objects:
-            sample.containers[id(thing)] = len(thing)
-    _add_tensors(sample, [thing for thing in picked if type(thing) in tensor_types])
-    return sample
+    # By their number: a function that held the list would be in it, and both would stay.
+    return sample if _add_tensors(sample, tensors, goes_on, len(objects)) else None
 
 
-def _add_tensors(sample: ObjectSample, tensors: list[Any]) -> None:
+def _add_tensors(sample: ObjectSample, tensors: list[Any], goes_on: Callable[[float], bool], counted: int) -> bool:
     if not tensors:
-        return
+        return True
     # Of views, the largest is said to hold the storage.
     storages: dict[int, tuple[int, int, Kind]] = {}
     graph = []
-    for tensor in tensors:
+    for number, tensor in enumerate(tensors, 1):
+        if number % _TENSORS_AT_ONCE == 0 and not goes_on((counted + _TENSOR_WEIGHT * number) / (counted + _TENSOR_WEIGHT * len(tensors))):
+            return False
         try:
             storage = tensor.untyped_storage()
             key, size, seen = storage._cdata, storage.nbytes(), tensor.nbytes
@@ -87,6 +106,7 @@ def _add_tensors(sample: ObjectSample, tensors: list[Any]) -> None:
     # Losses, and the newest: torch makes a Python object for each node that is asked for, which lives as long as the node.
     losses = [one for one in graph if one.numel() == 1][-_GRAPHS:]
     sample.counts[("nodes",)] = count_nodes([one.grad_fn for one in losses], _MOST_NODES)
+    return True
 
 
 def tensor_kind(tensor: Any) -> Kind:
@@ -105,82 +125,3 @@ def count_nodes(functions: list[Any], most: int) -> int:
                 seen.add(function)
                 waiting.append(function)
     return len(seen)
-
-
-class GrowthJudge:
-    """Follows all kinds over the latest samples.
-
-    Compared are neighbouring samples, so that a cut (objects that were frozen in between) costs one comparison and not all of them.
-    What it keeps is a few objects a kind, in arrays: it must not be the growth that it finds.
-    """
-
-    def __init__(self) -> None:
-        self._before: ObjectSample | None = None
-        self._steps = array("q")
-        self._more: dict[Kind, array[int]] = {}
-        self._more_bytes: dict[Kind, array[int]] = {}
-        self._compared = 0
-
-    @property
-    def comparisons(self) -> int:
-        """How often a sample was compared with the one before it."""
-        return self._compared
-
-    @property
-    def is_established(self) -> bool:
-        """Whether there were enough to tell growth that goes on."""
-        return self._compared >= INCREMENTS
-
-    def places(self) -> set[int]:
-        """Where that lies which it keeps: not the program's."""
-        before = self._before
-        kept = () if before is None else (before.counts, before.sizes, before.containers)
-        return {id(one) for one in (self._more, self._more_bytes, *kept)}
-
-    def add(self, sample: ObjectSample, ours: Set[int] = frozenset()) -> None:
-        """The newest sample. `ours` is where containers lie that are not the program's."""
-        ours = self.places() | ours
-        before, self._before = self._before, sample
-        if before is None or before.frozen != sample.frozen or sample.step <= before.step:
-            return
-        self._steps.append(sample.step - before.step)
-        self._compared += 1
-        # Others are forgotten: growth that goes on has no gaps, and addresses are used again.
-        grown = [place for place, length in sample.containers.items() if length > before.containers.get(place, length) and place not in ours]
-        old = {("container", str(place)): before.containers[place] for place in grown}
-        new = {("container", str(place)): sample.containers[place] for place in grown}
-        _append(self._more, before.counts | old, sample.counts | new, len(self._steps))
-        _append(self._more_bytes, before.sizes, sample.sizes, len(self._steps))
-        if len(self._steps) > _WINDOW:
-            for increments in (self._steps, *self._more.values(), *self._more_bytes.values()):
-                del increments[0]
-
-    def growing(self) -> dict[Kind, tuple[float, float]]:
-        """Kinds whose growth goes on, with objects and bytes a step.
-
-        The latest increments are all above zero, and the newer half has not slowed down to less than half of the older: a cache that fills does both, sooner or later.
-        """
-        found = {}
-        for kind, increments in self._more.items():
-            # It may have begun within the window; before that it says nothing.
-            first = next((index for index, more in enumerate(increments) if more > 0), len(increments))
-            rates = [more / steps for more, steps in zip(increments[first:], self._steps[first:], strict=True)]
-            if len(rates) < INCREMENTS or min(rates[-INCREMENTS:]) <= 0 or sum(rate > 0 for rate in rates) < 0.8 * len(rates):
-                continue
-            half = len(rates) // 2
-            if sum(rates[-half:]) < 0.5 * sum(rates[:half]):
-                continue
-            total = sum(self._steps[first:])
-            sizes = self._more_bytes.get(kind)
-            found[kind] = (sum(increments[first:]) / total, 0.0 if sizes is None else sum(sizes[first:]) / total)
-        return found
-
-
-def _append(kept: dict[Kind, array[int]], before: dict[Kind, int], now: dict[Kind, int], length: int) -> None:
-    for kind in [kind for kind in kept if kind not in now]:
-        del kept[kind]
-    for kind, level in now.items():
-        increments = kept.get(kind)
-        if increments is None:
-            increments = kept[kind] = array("q", bytes(8 * (length - 1)))
-        increments.append(level - before.get(kind, 0))

@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .known_bounds import stored_attributes
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 _LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _NEWEST = 64
@@ -20,6 +22,7 @@ _OWN_REFERENCES = 3
 PLAIN = frozenset((int, float, complex, str, bytes, bytearray, bool, type(None), range, slice))
 """Types that hold no other objects."""
 _module_origins: dict[str, bool | None] = {}
+_program_modules: tuple[int, list[str]] = (0, [])
 
 
 def is_ours(kind: type) -> bool:
@@ -60,7 +63,7 @@ def is_of_program(module: Any) -> bool:
 
 def module_variables(is_library: bool) -> Iterator[tuple[str, str, Any]]:
     """Place, name and value of the variables of all modules that are of libraries, or are not."""
-    for key in list(sys.modules):
+    for key in list(sys.modules) if is_library else _modules_of_program():
         module = sys.modules.get(key)
         if isinstance(module, types.ModuleType) and _is_library_module(key) == is_library:
             file = getattr(module, "__file__", None)
@@ -68,14 +71,33 @@ def module_variables(is_library: bool) -> Iterator[tuple[str, str, Any]]:
                 yield os.path.basename(file or "") or module.__name__, name, value
 
 
+def _modules_of_program() -> list[str]:
+    """Among thousands of modules the program's are few: they are looked for again where their number changed."""
+    global _program_modules
+    names = list(sys.modules)
+    if len(names) != _program_modules[0]:
+        _program_modules = (len(names), [name for name in names if _is_library_module(name) is False])
+    return _program_modules[1]
+
+
 def _is_library_module(name: str) -> bool | None:
     """Asked once for each: a program may have thousands."""
     if name not in _module_origins:
-        file = getattr(sys.modules.get(name), "__file__", None)
+        file = _file_of(name)
+        if not os.path.isabs(file or "") and "." in name:
+            # Made by a library, such as torch.ops, and not from a file of that name.
+            file = _file_of(name.partition(".")[0]) or file
         # A notebook, or a program given by `-c`, has no file.
         without = "<stdin>" if name == "__main__" else "<frozen>"
-        _module_origins[name] = _is_library(file if isinstance(file, str) else without)
+        _module_origins[name] = _is_library(without if file is None else file)
     return _module_origins[name]
+
+
+def _file_of(name: str) -> str | None:
+    # As it is stored: a module that loads itself when asked is not asked.
+    module = sys.modules.get(name)
+    file = vars(module).get("__file__") if isinstance(module, types.ModuleType) else None
+    return file if isinstance(file, str) else None
 
 
 def _is_library(file: str) -> bool | None:
@@ -107,7 +129,7 @@ def parts_of(thing: Any) -> Iterator[tuple[str, Any]]:
     elif issubclass(kind, type):
         yield from ((f".{name}", value) for name, value in list(vars(thing).items()) if type(value) is not types.FunctionType)
     else:
-        own = _own_attributes(thing)
+        own = stored_attributes(thing)
         yield from ((f".{name}", value) for name, value in own.items())
         known = {id(value) for value in own.values()} | {id(own)}
         others = gc.get_referents(thing)[-_NEWEST:]
@@ -121,11 +143,3 @@ def _newest_keys(thing: dict[Any, Any]) -> Iterator[Any]:
             yield next(keys)
         except (StopIteration, RuntimeError):
             return  # its end, or another thread changes it
-
-
-def _own_attributes(thing: Any) -> dict[str, Any]:
-    try:
-        own = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return own if type(own) is dict else {}
