@@ -99,7 +99,11 @@ fn judged_moment(diagnosis: &Diagnosis) -> String {
 fn end_in_words(ending: &Ending, ran_out: Option<&RanOut>) -> String {
     let after = |nanos: u64| duration_in_words(to_secs(nanos));
     let status = ending.status.as_str();
-    let decided = after(ending.decisive_nanos());
+    let decided = match ran_out {
+        Some(ran_out) => ran_out.decisive_nanos(ending),
+        None => ending.decisive_nanos(),
+    };
+    let decided = after(decided);
     match (ending.status, ending.exit_code) {
         (RunStatus::OomKilled, Some(code)) => {
             let end = after(ending.time_nanos);
@@ -205,6 +209,9 @@ fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
             if ran_out.kind == RanOutKind::OomKill && ran_out.time_nanos.is_some() =>
         {
             format!("{passed} before the kill")
+        }
+        (false, Some(ran_out)) if ran_out.kind != RanOutKind::OomKill => {
+            format!("{passed} before the allocation failed")
         }
         (false, _) => format!("{passed} before the end"),
     };
