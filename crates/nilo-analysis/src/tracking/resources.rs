@@ -330,12 +330,15 @@ impl LatestReadings {
         }
     }
 
+    /// Whether anything but the machine limited the job, before a limit was given by hand.
+    pub(crate) fn has_own_limit(&self) -> bool {
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| limit.source != LimitSource::Host)
+    }
+
     /// The job against a limit of its own. Where only the machine limits it, it has none here: the machine's reading says when that ends.
     fn job(&self, time_nanos: u64) -> Reading {
-        let limit = self
-            .limit
-            .as_ref()
-            .filter(|limit| limit.source != LimitSource::Host);
+        let limit = self.limit.as_ref().filter(|_| self.has_own_limit());
         let limit_bytes = limit.map(|limit| limit.bytes as f64);
         let level = self
             .limiting_path()

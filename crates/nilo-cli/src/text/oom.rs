@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::assessment::{RanOut, RanOutKind, prediction_in_words};
+use nilo_analysis::assessment::{RanOut, RanOutKind, is_leak, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
@@ -174,6 +174,10 @@ fn calm_line(risk: &ResourceRisk) -> String {
         None if verdict.too_young_to_forecast => {
             let samples = samples_in_words(verdict);
             format!("{used}, too short for a forecast ({samples})")
+        }
+        // `nilo leak` tells of it.
+        None if is_leak(verdict.growth.as_ref()) => {
+            format!("{used}, no trend towards the limit: what had leaked was given back at the end")
         }
         None if verdict.forecast.seconds.is_some() => {
             format!("{used}, no reliable trend towards the limit")
