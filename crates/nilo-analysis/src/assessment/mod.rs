@@ -173,7 +173,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
     };
     let level = usage_level.max(forecast.level).max(ending_level);
     // What nobody is told of needs nothing to be done.
-    let is_calm = !is_warning(level) && !(cause.is_some() && is_worth_telling(forecast));
+    let is_told = is_warning(level) || cause.is_some() && is_worth_telling(forecast);
     Assessment {
         name: evidence.name.to_owned(),
         level,
@@ -198,7 +198,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
             None if wrong_limit => WRONG_LIMIT.to_owned(),
             None => reasons(evidence, forecast, thresholds, usage_level),
         },
-        recommendations: match wrong_limit || is_calm {
+        recommendations: match wrong_limit || !is_told {
             true => Vec::new(),
             false => recommendations(cause, evidence.is_gpu),
         },
