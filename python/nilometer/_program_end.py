@@ -64,15 +64,19 @@ def interrupted_by(error: BaseException | None) -> list[Any]:
     return found
 
 
-def at_program_end(end: Callable[[BaseException | None, int | None], None]) -> None:
+def at_program_end(
+    end: Callable[[BaseException | None, int | None], None], failed: Callable[[BaseException], None]
+) -> None:
     """Calls `end(error, exit_code)` when this process ends: with the exception that ended it, and its status if that is known by then.
 
-    It may be called twice. To be asked for again in a forked child.
+    `failed(error)` is called before that, as soon as the exception has ended the main thread: other exit handlers and threads may take long.
+    Both may be called twice. To be asked for again in a forked child.
     """
     global _has_exit_handler, _child_with_finalizer
     if not _has_exit_handler:
         _has_exit_handler = True
         atexit.register(_at_exit, end)
+        _at_shutdown(failed)
     if is_multiprocessing_child() and _child_with_finalizer != os.getpid():
         from multiprocessing.util import Finalize
 
@@ -85,6 +89,26 @@ def is_multiprocessing_child() -> bool:
     # Looked up, not imported: most programs do without it.
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
+
+
+def _at_shutdown(failed: Callable[[BaseException], None]) -> None:
+    """Has `failed` called before Python waits for threads and calls exit handlers, where this Python can do so.
+
+    Exit handlers are called from last to first, and ours may be the first of all: too late to tell when it happened.
+    A hook for unhandled exceptions would be in the way of whoever looks whether there is one.
+    """
+
+    def tell() -> None:
+        error = unhandled_exception()
+        if error is not None:
+            failed(error)
+
+    register = getattr(threading, "_register_atexit", None)
+    if register is not None:
+        try:
+            register(tell)
+        except RuntimeError:
+            pass  # Python ends already.
 
 
 def _at_exit(end: Callable[[BaseException | None, int | None], None]) -> None:

@@ -562,7 +562,7 @@ def _is_disabled() -> bool:
 
 
 def _watch_end() -> None:
-    at_program_end(_end_all)
+    at_program_end(_end_all, _note_failure)
     watch_threads(_run_dir)
     watch_cells(_run_dir)
 
@@ -573,6 +573,11 @@ def _run_dir() -> str | os.PathLike[str] | None:
     if run is not None:
         return run.path
     return None if _is_disabled() else os.environ.get("NILO_RUN_DIR") or None
+
+
+def _note_failure(error: BaseException) -> None:
+    if is_crash(error):
+        record_exception(_run_dir(), error)
 
 
 def _end_all(error: BaseException | None, exit_code: int | None) -> None:

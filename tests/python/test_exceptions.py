@@ -69,6 +69,22 @@ def test_a_run_that_died_of_cuda_oom_ran_out(record, nilo):
     assert (answer["level"], gpu["warned"], gpu["ran_out"]["kind"]) == ("critical", True, "gpu-allocation")
 
 
+def test_an_exception_has_the_time_at_which_it_ended_the_program_not_that_of_the_last_exit_handler(record):
+    shown = record(
+        """
+        import atexit, nilometer, threading
+        nilometer.init()
+        atexit.register(nilometer.mark, "tidying up")
+        threading.Thread(target=lambda: (threading.main_thread().join(), nilometer.mark("a thread goes on"))).start()
+        raise MemoryError("boom")
+        """
+    )
+    times = {mark["text"]: mark["secs"] for mark in shown["marks"]}
+    assert times.keys() == {"tidying up", "a thread goes on"}
+    assert shown["exception"]["secs"] < min(times.values())
+    assert shown["oom"]["time_nanos"] / 1e9 == pytest.approx(shown["exception"]["secs"])
+
+
 def test_the_users_own_line_is_named_beside_the_librarys(record):
     shown = record("import json, nilometer\nnilometer.log({'loss': 1})\n\ndef load():\n    json.loads('{')\nload()\n")
     found = shown["exception"]

@@ -75,6 +75,17 @@ pub fn ending_exception<'a>(
         .or_else(|| of_main_thread().next().filter(|_| has_failed))
 }
 
+/// The exception that ended the run, where it says that an allocation failed.
+pub(crate) fn failed_allocation<'a>(
+    recording: &'a Recording,
+    ending: &Ending,
+) -> Option<(u64, &'a UnhandledException)> {
+    let ended_by = ending_exception(recording, ending);
+    ended_by.filter(|(_, exception)| {
+        exception.is_gpu_out_of_memory() || exception.is_host_out_of_memory()
+    })
+}
+
 #[cfg(test)]
 #[path = "exceptions_tests.rs"]
 mod tests;

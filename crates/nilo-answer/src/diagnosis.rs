@@ -146,11 +146,12 @@ impl Diagnosis {
         Some(early.recorded_nanos)
     }
 
-    /// Up to when a warning could help: the kill where there was one, or else the end.
+    /// Up to when a warning could help: until memory ran out where it did, or else the end.
     pub fn decisive_nanos(&self) -> u64 {
-        match &self.source {
-            DiagnosisSource::Run { ending, .. } => ending.decisive_nanos(),
-            DiagnosisSource::File { .. } | DiagnosisSource::Live { .. } => self.end_nanos,
+        match (&self.source, &self.ran_out) {
+            (DiagnosisSource::Run { ending, .. }, Some(ran_out)) => ran_out.decisive_nanos(ending),
+            (DiagnosisSource::Run { ending, .. }, None) => ending.decisive_nanos(),
+            (DiagnosisSource::File { .. } | DiagnosisSource::Live { .. }, _) => self.end_nanos,
         }
     }
 

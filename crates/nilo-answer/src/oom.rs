@@ -168,7 +168,7 @@ pub struct RanOutAnswer {
 pub struct OomWarning {
     /// When it began, from the start.
     pub at_secs: f64,
-    /// How long before the end, or before the kill where there was one.
+    /// How long before memory ran out, or before the end where it did not.
     pub before_end_secs: f64,
     /// When the prediction was taken back; `null` when it stood to the end. The level may be a warning all the same.
     pub cleared_at_secs: Option<f64>,

@@ -245,6 +245,37 @@ fn growth_that_stopped_a_moment_before_the_end_is_told_as_what_it_is() {
     );
 }
 
+/// The limit of an export is that of the cgroup, of which the job's memory counts pages that are charged elsewhere.
+#[test]
+fn a_file_with_a_limit_of_its_own_is_not_blamed_on_an_option() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path();
+    let columns = "timestamp_seconds,memory_mb,cpu_percent,rss_mb,high_water_mb,swap_mb,processes,cgroup_working_set_mb,cgroup_limit_mb,host_available_mb,marks,ending";
+    let mut text = format!("{columns}\n");
+    for second in 0..20 {
+        let level = 13.0 * f64::from(second) + 9.0;
+        let (memory, charged) = (level + 4.0, level - 1.0);
+        writeln!(
+            text,
+            "{second},{memory},0,{memory},,0,1,{charged},256,20000,,"
+        )
+        .unwrap();
+    }
+    std::fs::write(root.join("killed.csv"), text).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = nilo(root, arguments);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let of_column = said(&["oom", "--csv", "killed.csv"]);
+    assert!(!of_column.contains("--limit"), "{of_column}");
+    let reason =
+        "Reason: 101.6% is above the threshold of 85%; memory_mb is above its limit already";
+    assert!(of_column.contains(reason), "{of_column}");
+    assert!(!of_column.contains("not in sight"), "{of_column}");
+    let given = said(&["oom", "--csv", "killed.csv", "--limit", "200MiB"]);
+    assert!(given.contains("check --limit and --unit"), "{given}");
+}
+
 #[test]
 fn options_of_a_file_are_refused_for_a_run() {
     let root = tempfile::tempdir().unwrap();
@@ -330,13 +361,13 @@ fn real_gpu_traces_that_leak_are_found_and_the_others_are_not() {
     }
 }
 
-/// A run of ten minutes that stands still while `/dev/shm` fills; `own` is what its own cgroup has of that.
-fn run_beside_shared_memory(root: &Path, name: &str, own: bool) {
+/// A run of ten minutes that stands still while `/dev/shm` fills by `rate` GiB a second; `own` is what its own cgroup has of that.
+fn run_beside_shared_memory(root: &Path, name: &str, own: bool, rate: f64) {
     let folder = create(&root.join("runs"), name, "run", 600);
     let mut recorder = Program::in_run(&folder, "recorder");
     for second in 0..600 {
         let secs = f64::from(second);
-        let filled = (0.1 + 0.002 * secs) * GIB;
+        let filled = (0.1 + rate * secs) * GIB;
         if own {
             let row = CgroupRow {
                 usage_bytes: GIB + filled,
@@ -365,19 +396,25 @@ fn run_beside_shared_memory(root: &Path, name: &str, own: bool) {
 fn what_fills_dev_shm_is_the_jobs_leak_only_with_evidence() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
-    run_beside_shared_memory(root, "stranger", false);
+    run_beside_shared_memory(root, "stranger", false, 0.002);
     let leak = answer(root, &["leak", "stranger"], 0);
     assert_eq!(leak["leak"], false);
     let shown = answer(root, &["show", "stranger"], 0);
     assert_eq!(shown["findings"], json!([]));
-    run_beside_shared_memory(root, "own", true);
+    run_beside_shared_memory(root, "own", true, 0.002);
     let leak = answer(root, &["leak", "own"], 1);
     assert_eq!(leak["resources"][0]["name"], "/dev/shm");
     let text = text_of(root, "leak", "own");
     assert!(
-        text.contains("this job's share of /dev/shm: leaks 123 MiB/min"),
+        text.contains("/dev/shm (this job's share): leaks 123 MiB/min"),
         "{text}"
     );
+    // It has one name, whether or not the job's share of it is known.
+    for (name, own) in [("theirs", false), ("still", true)] {
+        run_beside_shared_memory(root, name, own, 0.0);
+        let text = text_of(root, "leak", name);
+        assert!(text.contains("\n/dev/shm: no lasting growth"), "{text}");
+    }
 }
 
 /// The kernel was asked late which part of `/dev/shm` is the job's.
@@ -412,7 +449,7 @@ fn a_part_that_is_known_for_a_moment_is_not_said_to_be_watched_for_less_than_it_
     }
     drop(recorder);
     let text = text_of(root, "leak", "late");
-    let share = "this job's share of /dev/shm: too short to detect a leak (it is known of the last sample only; ";
+    let share = "/dev/shm (this job's share): too short to detect a leak (it is known of the last sample only; ";
     assert!(text.contains(share), "{text}");
     let leak = answer(root, &["leak", "late"], 0);
     let mut each = leak["resources"].as_array().unwrap().iter();

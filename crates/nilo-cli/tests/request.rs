@@ -157,6 +157,12 @@ fn growth_needs_a_planned_time() {
         "{far}"
     );
     assert!(far.contains("For runs as long as these ask for "), "{far}");
+    // What is pasted says itself that it does not hold.
+    for line in ["#SBATCH --mem=", "limits.memory: "] {
+        let mut lines = far.lines();
+        let pasted = lines.find(|text| text.contains(line)).unwrap();
+        assert!(pasted.ends_with("memory grows without end"), "{far}");
+    }
 }
 
 #[test]

@@ -32,6 +32,21 @@ impl TimeBucket {
     }
 }
 
+/// The extremes of the level since a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LevelRange {
+    /// The time of the first sample of which they are.
+    pub(crate) first_secs: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+}
+
+impl LevelRange {
+    pub(crate) fn height(&self) -> f64 {
+        self.highest - self.lowest
+    }
+}
+
 /// The newest buckets of one width.
 #[derive(Debug, Clone)]
 pub(crate) struct BucketSeries {
@@ -144,14 +159,21 @@ impl Envelope {
             .fold(0.0, f64::max)
     }
 
-    /// The lowest and the highest level in the buckets since then, at the finest scale that reaches back so far.
-    pub(crate) fn range_since(&self, secs: f64) -> Option<(f64, f64)> {
+    /// The lowest and the highest level in the buckets that began since then, at the finest scale that reaches back so far.
+    pub(crate) fn range_since(&self, secs: f64) -> Option<LevelRange> {
         let scale = self.scale_since(secs)?;
         let buckets = scale.buckets.iter();
         let since = buckets.filter(|bucket| bucket.first_secs >= secs - ROUNDING_SECS);
-        since
-            .map(|bucket| (bucket.low, bucket.high))
-            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+        let ranges = since.map(|bucket| LevelRange {
+            first_secs: bucket.first_secs,
+            lowest: bucket.low,
+            highest: bucket.high,
+        });
+        ranges.reduce(|one, other| LevelRange {
+            first_secs: one.first_secs,
+            lowest: one.lowest.min(other.lowest),
+            highest: one.highest.max(other.highest),
+        })
     }
 
     /// How far the lower edge has risen since then.

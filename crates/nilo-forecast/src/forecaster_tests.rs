@@ -479,6 +479,36 @@ fn growth_is_never_told_as_more_than_the_level_rose() {
     }
 }
 
+/// Ten readings a second of a program that loads `loaded` MiB and then keeps 5 MiB a second, in pieces.
+fn growth_after_start_up(secs: u32, loaded: f64, piece: f64) -> Growth {
+    let mut forecaster = Forecaster::new();
+    for tick in 0..10 * secs {
+        let t = f64::from(tick) / 10.0;
+        let kept = (5.0 * (t - 1.0).max(0.0) / piece).floor() * piece;
+        forecaster.observe(&Reading {
+            time_nanos: u64::from(tick) * 100_000_000,
+            used_bytes: (7.0 + loaded * t.min(1.0) + kept) * MIB,
+            ..Reading::default()
+        });
+    }
+    forecaster.growth(MIB).expect("it grows")
+}
+
+#[test]
+fn amount_and_time_of_a_growth_give_a_rate_within_its_interval() {
+    for secs in 30..70 {
+        for (loaded, piece) in [(0.0, 0.5), (5.0, 0.5), (40.0, 0.5), (40.0, 8.0)] {
+            let growth = growth_after_start_up(secs, loaded, piece);
+            let mean = growth.grown_bytes / growth.lasted_secs;
+            let interval = 0.9999 * growth.bytes_per_sec_low..1.0001 * growth.bytes_per_sec_high;
+            assert!(interval.contains(&mean), "{secs} s: {mean} in {growth:?}");
+            assert!(interval.contains(&growth.bytes_per_sec), "{growth:?}");
+            let off = (mean / MIB - 5.0).abs();
+            assert!(off < 0.25, "{secs} s, {loaded} MiB, {piece}: {growth:?}");
+        }
+    }
+}
+
 #[test]
 fn what_was_loaded_before_a_growth_is_not_part_of_it() {
     // 500 MiB within two seconds, then 2 MiB a second.

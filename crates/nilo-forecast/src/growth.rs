@@ -48,7 +48,7 @@ pub struct Growth {
     pub kind: GrowthKind,
     /// How fast.
     pub bytes_per_sec: f64,
-    /// The rate's 80 % interval.
+    /// The rate's 80 % interval: the pace from beginning to end (`grown_bytes` in `lasted_secs`) lies in it.
     pub bytes_per_sec_low: f64,
     /// The rate's 80 % interval.
     pub bytes_per_sec_high: f64,
@@ -214,6 +214,8 @@ fn find_growth(
     }
     let (sure, trend) = found?;
     let stretch = GrowthStretch::of(track, &trend);
+    // The line is one estimate of the rate, the way from the beginning to the end another: the interval has both.
+    let mean = stretch.bytes_per_sec().unwrap_or(trend.line.slope);
     Some(Growth {
         kind: if sure {
             GrowthKind::Leak
@@ -221,8 +223,8 @@ fn find_growth(
             GrowthKind::Growth
         },
         bytes_per_sec: trend.line.slope,
-        bytes_per_sec_low: trend.line.slope_low,
-        bytes_per_sec_high: trend.line.slope_high,
+        bytes_per_sec_low: trend.line.slope_low.min(mean),
+        bytes_per_sec_high: trend.line.slope_high.max(mean),
         grown_bytes: stretch.grown_bytes,
         lasted_secs: stretch.lasted_secs,
         paused_secs: stretch.paused_secs,

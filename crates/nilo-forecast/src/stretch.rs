@@ -59,13 +59,31 @@ impl GrowthStretch {
         let paused_secs = paused_since(track, last.last_secs - lasted_secs)
             .map_or(fallen_behind_secs, |since| track.now_secs - since);
         // The line may be steeper than what grew, and the time shorter than the part that was looked at.
-        let range = track.range_since(track.now_secs - lasted_secs - paused_secs);
-        let grown_bytes = (slope * lasted_secs).min(range);
-        GrowthStretch {
-            grown_bytes,
-            lasted_secs,
-            paused_secs,
+        let until_secs = track.now_secs - paused_secs;
+        let seen = track.envelope.range_since(until_secs - lasted_secs);
+        match seen {
+            Some(seen) if slope * lasted_secs > seen.height() => {
+                // What is known of the range begins with a bucket: so does the growth that it bounds.
+                let lasted_secs = (until_secs - seen.first_secs).min(lasted_secs);
+                GrowthStretch {
+                    grown_bytes: (slope * lasted_secs).min(seen.height()),
+                    lasted_secs,
+                    paused_secs,
+                }
+            }
+            seen => GrowthStretch {
+                grown_bytes: seen.map_or(0.0, |_| slope * lasted_secs),
+                lasted_secs,
+                paused_secs,
+            },
         }
+    }
+}
+
+impl GrowthStretch {
+    /// The pace from its beginning to its end, where it has both.
+    pub(crate) fn bytes_per_sec(&self) -> Option<f64> {
+        (self.lasted_secs > 0.0).then(|| self.grown_bytes / self.lasted_secs)
     }
 }
 

@@ -177,7 +177,7 @@ impl LevelHistory {
     /// From the lowest to the highest level since then.
     pub(crate) fn range_since(&self, secs: f64) -> f64 {
         let range = self.envelope.range_since(secs);
-        range.map_or(0.0, |(lowest, highest)| highest - lowest)
+        range.map_or(0.0, |range| range.height())
     }
 
     /// A trend at its present end.

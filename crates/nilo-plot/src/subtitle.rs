@@ -76,7 +76,8 @@ fn status(ending: &Ending, ran_out: Option<RanOutMark>) -> String {
         (RunStatus::Killed, _, Some(signal)) => format!("killed by signal {signal}{why}"),
         (status, _, _) => status.as_str().to_owned(),
     };
-    let after = format_duration(ending.decisive_nanos());
+    let ran_out_nanos = ran_out.and_then(|mark| mark.time_nanos);
+    let after = format_duration(ran_out_nanos.unwrap_or_else(|| ending.decisive_nanos()));
     match ending.recorder_death {
         Some(_) if ending.kill_nanos().is_none() => {
             format!("{how}; nilo died, recorded for {after}")

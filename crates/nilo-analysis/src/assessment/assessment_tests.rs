@@ -260,3 +260,38 @@ fn a_limit_that_files_in_memory_filled_is_told_with_what_to_do_about_them() {
         mapped.reason
     );
 }
+
+#[test]
+fn what_is_calm_needs_nothing_to_be_done() {
+    let thresholds = Thresholds::from_percent(85.0);
+    let advised = |share: f64, forecast: &Forecast| {
+        let assessment = assess(&evidence(Some(share), forecast), &thresholds);
+        !assessment.recommendations.is_empty()
+    };
+    let of_job = Forecast::default();
+    assert!(!advised(0.06, &of_job) && advised(0.9, &of_job));
+    let unlikely = Forecast {
+        seconds: Some(9000.0),
+        confidence: 0.05,
+        cause: Some(Cause::Growth),
+        ..Forecast::default()
+    };
+    assert!(!advised(0.06, &unlikely));
+    let leak = Forecast {
+        cause: Some(Cause::Leak),
+        ..unlikely
+    };
+    assert!(advised(0.06, &leak));
+}
+
+#[test]
+fn what_is_full_does_not_have_its_end_out_of_sight() {
+    let thresholds = Thresholds::from_percent(85.0);
+    let calm = Forecast::default();
+    let text = |share: f64| {
+        let assessment = assess(&evidence(Some(share), &calm), &thresholds);
+        assessment.warning_text(str::to_owned)
+    };
+    assert!(text(0.9997).contains("Predicted OOM Time: not known"));
+    assert!(text(0.9).contains("Predicted OOM Time: not in sight"));
+}

@@ -97,7 +97,7 @@ pub struct Assessment {
     pub ran_out: Option<RanOut>,
     /// Why the level is what it is, in one sentence without a full stop.
     pub reason: String,
-    /// What to do about it, the first thing first.
+    /// What to do about it, the first thing first; nothing where there is neither a warning nor a trend.
     pub recommendations: Vec<&'static str>,
 }
 
@@ -171,9 +171,12 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
         Some(ran_out) => cause_of_end(ran_out, forecast.cause),
         None => forecast.cause,
     };
+    let level = usage_level.max(forecast.level).max(ending_level);
+    // What nobody is told of needs nothing to be done.
+    let is_told = is_warning(level) || cause.is_some() && is_worth_telling(forecast);
     Assessment {
         name: evidence.name.to_owned(),
-        level: usage_level.max(forecast.level).max(ending_level),
+        level,
         usage_level,
         forecast_level: forecast.level,
         // The last sample of what ran out shows a process that was being taken apart.
@@ -195,7 +198,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
             None if wrong_limit => WRONG_LIMIT.to_owned(),
             None => reasons(evidence, forecast, thresholds, usage_level),
         },
-        recommendations: match wrong_limit {
+        recommendations: match wrong_limit || !is_told {
             true => Vec::new(),
             false => recommendations(cause, evidence.is_gpu),
         },

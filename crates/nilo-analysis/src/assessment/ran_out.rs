@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address_limit::{NearestProcess, nearest_process};
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
-use crate::exceptions::ending_exception;
+use crate::exceptions::failed_allocation;
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
 use crate::limit_use::LimitUse;
 use crate::summary::peak_memory_bytes;
@@ -183,11 +183,8 @@ fn own_cgroup(recording: &Recording) -> Option<(String, u64)> {
 }
 
 fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
-    let (time_nanos, exception) = ending_exception(recording, ending)?;
+    let (time_nanos, exception) = failed_allocation(recording, ending)?;
     let is_gpu = exception.is_gpu_out_of_memory();
-    if !is_gpu && !exception.is_host_out_of_memory() {
-        return None;
-    }
     let index = gpu_in(exception).or_else(|| only_gpu(recording));
     Some(RanOut {
         resource: match (is_gpu, index) {
@@ -331,6 +328,11 @@ impl RanOut {
     pub fn used_share(&self) -> Option<f64> {
         let limit = self.limit_bytes.filter(|limit| *limit > 0)?;
         Some(self.peak_bytes? as f64 / limit as f64)
+    }
+
+    /// When it was over for the job: when memory ran out, or else at the end of the recording.
+    pub fn decisive_nanos(&self, ending: &Ending) -> u64 {
+        self.time_nanos.unwrap_or_else(|| ending.decisive_nanos())
     }
 
     /// Whether the growth of a resource led there.

@@ -7,6 +7,9 @@ use nilo_sample::words::duration_between_in_words;
 use super::{Assessment, Prediction, is_warning};
 use nilo_forecast::{Cause, RiskLevel};
 
+/// From here on there is no room for anything, and nobody can say that the end is not in sight.
+const FULL_PERCENT: f64 = 99.0;
+
 /// What the block says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarningText<'a> {
@@ -50,6 +53,9 @@ impl WarningText<'_> {
             (Some(told), ..) => format!("{:.1}seconds later", told.seconds),
             (None, true, _) => "it has run out".to_owned(),
             (None, false, Some(Cause::AboveLimit)) => "not known".to_owned(),
+            (None, false, _) if self.used_percent.is_some_and(|it| it >= FULL_PERCENT) => {
+                "not known".to_owned()
+            }
             (None, false, _) => "not in sight".to_owned(),
         };
         line("Predicted OOM Time", &time);

@@ -2,12 +2,13 @@
 
 use nilo_sample::{
     Ending, Event, OomKill, ProcessId, RecordedTable, RunStatus, Severity, TableSpec, TimedEvent,
+    UnhandledException,
 };
 
 use super::leak_holders;
 use super::tests::*;
-use crate::assessment::is_leak;
-use crate::tracking::ResourceTracker;
+use crate::assessment::{is_leak, is_warning};
+use crate::tracking::{ResourceTracker, RiskChange};
 use nilo_sample::fixture::{recording, table, tick};
 use nilo_sample::rows::PhaseRow;
 
@@ -362,11 +363,60 @@ fn what_led_to_a_kill_is_judged_at_the_kill_although_the_job_lived_on() {
         .iter()
         .find(|finding| finding.kind == "oom-risk")
         .unwrap();
-    let ahead: f64 = foretold
-        .text
-        .split("predicted ")
-        .nth(1)
-        .and_then(|text| text.split(' ').next()?.parse().ok())
-        .unwrap();
+    let ahead = seconds_ahead(&foretold.text);
     assert!((20.0..100.0).contains(&ahead), "{}", foretold.text);
+}
+
+/// `... was predicted 27.50 s before ...`
+fn seconds_ahead(text: &str) -> f64 {
+    let after = text.split("predicted ").nth(1);
+    after
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .unwrap()
+}
+
+/// A program that a failed allocation has ended waits for its threads and runs its exit handlers, with everything that it holds.
+#[test]
+fn what_led_to_a_failed_allocation_is_judged_at_the_failure_although_the_program_took_long_to_end()
+{
+    let mut run = recording();
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let leaking = |t: f64| 50.0 + 15.0 * t.min(120.0);
+    let (process, began) = process(id, "python", leaking, 420);
+    run.description.root_pids = vec![7];
+    run.description.limit = limited(2000.0);
+    run.tables = vec![tree(leaking, 420), process];
+    let raised = Event::Exception(Box::new(UnhandledException {
+        pid: 7,
+        type_name: "MemoryError".to_owned(),
+        ..UnhandledException::default()
+    }));
+    run.events = vec![
+        began,
+        TimedEvent {
+            time_nanos: 120 * SECOND,
+            event: raised,
+        },
+    ];
+    let ending = Ending {
+        exit_code: Some(1),
+        ..ending(420)
+    };
+    let found = find(&run, &ending);
+    let of_kind = |kind: &str| found.iter().find(|finding| finding.kind == kind).unwrap();
+    let leak = of_kind("leak");
+    assert!(leak.text.contains("until memory ran out"), "{}", leak.text);
+    let foretold = of_kind("oom-risk");
+    let changes = ResourceTracker::over(&run, Some(&ending)).1;
+    let is_raised = |change: &&RiskChange| is_warning(change.forecast.level);
+    let (raised, last) = (changes.iter().find(is_raised), changes.last());
+    let (raised, last) = (raised.unwrap(), last.unwrap());
+    let ahead = nilo_sample::units::format_duration(120 * SECOND - raised.time_nanos);
+    let said = format!("predicted {ahead} before the allocation failed");
+    assert!(foretold.text.contains(&said), "{said}: {foretold:?}");
+    // Nothing that was seen after the failure takes the prediction back.
+    assert!(is_warning(last.forecast.level), "{last:?}");
 }

@@ -24,7 +24,11 @@ fn describe(seen: &JudgedRecording<'_>, verdict: &ResourceVerdict) -> Option<Fin
             && !is_warning(change.before)
             && is_warning(change.forecast.level)
     })?;
-    let ahead = ending.decisive_nanos().saturating_sub(raised.time_nanos);
+    let decided = match seen.ran_out {
+        Some(ran_out) => ran_out.decisive_nanos(ending),
+        None => ending.decisive_nanos(),
+    };
+    let ahead = decided.saturating_sub(raised.time_nanos);
     let said = raised.forecast.seconds.unwrap_or(0.0);
     let seconds = verdict.forecast.seconds.unwrap_or(0.0);
     let foretold = format!(

@@ -385,13 +385,16 @@ impl LatestReadings {
         }
     }
 
+    /// Whether a cgroup limits the memory of the job, before a limit was given by hand.
+    pub(crate) fn has_own_limit(&self) -> bool {
+        let limit = self.limit.as_ref();
+        limit.is_some_and(|limit| matches!(limit.source, LimitSource::Cgroup { .. }))
+    }
+
     /// The job against the limit of a cgroup. Where only the machine limits it, it has none here: the machine's reading says when that ends.
     /// A limit of addresses has a reading of its own.
     fn job(&self, time_nanos: u64) -> Reading {
-        let limit = self
-            .limit
-            .as_ref()
-            .filter(|limit| matches!(limit.source, LimitSource::Cgroup { .. }));
+        let limit = self.limit.as_ref().filter(|_| self.has_own_limit());
         let limit_bytes = match self.budget_bytes {
             Some(_) => self.budget_below_limit(),
             None => {

@@ -5,17 +5,21 @@
 use nilo_sample::units::NANOS_PER_SEC;
 use nilo_sample::{Ending, Recording, RunStatus, Subject};
 
+use crate::exceptions::failed_allocation;
+
 /// Giving memory back takes less than this.
 const LONGEST_NANOS: u64 = NANOS_PER_SEC / 2;
 
 /// A job that stands still for longer than this after it gave memory back lives on without it.
 const LONGEST_PAUSE_NANOS: u64 = NANOS_PER_SEC / 4;
 
-/// The time from which on rows of a job do not tell what it needed: it gives its memory back, or the kernel has killed it.
+/// The time from which on rows of a job do not tell what it needed: it gives its memory back, an allocation failed, or the kernel has killed it.
 /// What a job does after that did not lead there.
 pub fn ending_began(recording: &Recording, ending: &Ending) -> Option<u64> {
-    let killed = ending.kill_nanos().map(|nanos| nanos.saturating_add(1));
-    let times = [tear_down_began(recording, ending), killed];
+    let failed = failed_allocation(recording, ending).map(|(nanos, _)| nanos);
+    let ran_out = ending.kill_nanos().or(failed);
+    let ran_out = ran_out.map(|nanos| nanos.saturating_add(1));
+    let times = [tear_down_began(recording, ending), ran_out];
     times.into_iter().flatten().min()
 }
 

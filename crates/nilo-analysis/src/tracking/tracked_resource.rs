@@ -126,7 +126,7 @@ impl TrackedResource {
             too_young: self.forecaster.is_too_young(),
             too_young_to_forecast: self.forecaster.is_too_young_to_forecast(),
             may_be_loading: self.forecaster.may_be_loading(),
-            is_limit_given: matches!(resource, Resource::Track { .. }),
+            is_limit_given: false,
             led_to_end: false,
             readings: self.readings,
             watched_secs: to_secs(self.reading.time_nanos.saturating_sub(self.first_nanos)),

@@ -53,6 +53,13 @@ impl ResourceTracker {
         }
     }
 
+    /// Watches over the columns of a file; `limit_bytes` is the limit that was given for them by hand.
+    pub fn of_file(limit_bytes: Option<u64>) -> ResourceTracker {
+        let mut tracker = ResourceTracker::default();
+        tracker.latest.given_limit_bytes = limit_bytes.map(|bytes| bytes as f64);
+        tracker
+    }
+
     /// A tracker that begins here: it knows the limits and the processes, and nothing of what was before.
     pub fn restarted(&self) -> ResourceTracker {
         ResourceTracker {

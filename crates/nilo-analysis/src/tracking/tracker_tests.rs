@@ -9,7 +9,7 @@ use nilo_sample::{
 use super::{Resource, ResourceTracker, RiskChange};
 use nilo_forecast::{Cause, RiskLevel};
 use nilo_sample::fixture::{level, recording, table, tick};
-use nilo_sample::rows::{CgroupRow, GpuRow, ProcessRow, TorchMemoryRow};
+use nilo_sample::rows::{CgroupRow, GpuRow, HostRow, ProcessRow, TorchMemoryRow};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
@@ -579,4 +579,40 @@ fn a_program_is_held_against_its_own_budget_where_that_is_smaller_than_the_limit
     }
     let (larger, _, forecast) = held(Some(&cgroup_limit(1500.0)), 2000.0);
     assert_eq!((larger, forecast.level), (None, RiskLevel::Low));
+}
+
+/// It is a limit of the job alone: nothing else goes another way because of it.
+#[test]
+fn a_leak_into_the_machine_is_told_of_the_machine_whatever_limit_was_given_for_the_job() {
+    let (mut levels, mut host) = (table(TableSpec::tree()), table(TableSpec::host()));
+    for second in 0..300 {
+        let leaked = (100.0 + second as f64) * MIB;
+        tick(&mut levels, second * SECOND, level(leaked));
+        let row = HostRow {
+            total_bytes: 24000.0 * MIB,
+            available_bytes: 20000.0 * MIB - leaked,
+            ..HostRow::ABSENT
+        };
+        tick(&mut host, second * SECOND, row);
+    }
+    let mut run = recording();
+    run.description.limit = Some(Limit {
+        bytes: (24000.0 * MIB) as u64,
+        source: LimitSource::Host,
+    });
+    run.tables = vec![levels, host];
+    let of_host = |run: &Recording, given: Option<u64>| {
+        let (tracker, _) = ResourceTracker::over_with_limit(run, None, given);
+        let verdicts = tracker.verdicts(None);
+        let host = verdicts
+            .into_iter()
+            .find(|verdict| verdict.resource == Resource::Host);
+        host.unwrap().forecast
+    };
+    let recorded = of_host(&run, None);
+    assert_eq!(recorded.cause, Some(Cause::Leak));
+    assert_eq!(of_host(&run, Some(1 << 30)), recorded);
+    // A job that has a limit does not get that far.
+    run.description.limit = Some(cgroup_limit(1024.0));
+    assert_ne!(of_host(&run, Some(2 << 30)).cause, Some(Cause::Leak));
 }

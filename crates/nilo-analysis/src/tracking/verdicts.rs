@@ -16,7 +16,7 @@ impl ResourceTracker {
             .map(|(resource, watched)| self.verdict(resource, watched, least_growth_bytes))
             .collect();
         tell_once(&mut verdicts);
-        agree_on_leaks(&mut verdicts);
+        self.agree_on_leaks(&mut verdicts);
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.forecast.level));
         verdicts
     }
@@ -43,7 +43,7 @@ impl ResourceTracker {
             )
             .collect();
         tell_once(&mut risks);
-        agree_on_leaks(&mut risks);
+        self.agree_on_leaks(&mut risks);
         risks
     }
 
@@ -73,8 +73,10 @@ impl ResourceTracker {
             verdict.growth = None;
             verdict.paused_growth = None;
         }
-        if *resource == Resource::Job {
+        if matches!(resource, Resource::Job | Resource::Track { .. }) {
             verdict.is_limit_given = self.latest.given_limit_bytes.is_some();
+        }
+        if *resource == Resource::Job {
             let now = verdict.reading.time_nanos;
             let ending = self.before_endings.filter(|before| before.is_now(now));
             verdict.look_before_the_end(ending, least);
@@ -83,6 +85,24 @@ impl ResourceTracker {
         let mut ran_out = self.ran_out.iter();
         verdict.led_to_end = ran_out.any(|ran_out| ran_out.is_led_to_by(resource));
         verdict
+    }
+
+    /// Whoever is told of a leak is told where it leads. A job without a limit of its own leaks into the machine's memory, whatever limit was given by hand.
+    fn agree_on_leaks(&self, verdicts: &mut [ResourceVerdict]) {
+        let is_unlimited_job = |verdict: &&ResourceVerdict| {
+            let is_given = verdict.is_limit_given && !self.latest.has_own_limit();
+            let is_unlimited = verdict.reading.limit().is_none() || is_given;
+            verdict.resource == Resource::Job && is_unlimited
+        };
+        let of_job = verdicts.iter().find(is_unlimited_job);
+        let of_job = of_job.and_then(|job| job.growth);
+        for verdict in verdicts {
+            let growth = match verdict.resource {
+                Resource::Host => verdict.growth.or(of_job),
+                _ => verdict.growth,
+            };
+            verdict.forecast = leak_ahead(&verdict.forecast, growth.as_ref(), &verdict.reading);
+        }
     }
 }
 
@@ -97,21 +117,5 @@ fn tell_once(verdicts: &mut [ResourceVerdict]) {
         if let Some(shared) = each.find(|verdict| verdict.resource == Resource::SharedMemory) {
             shared.growth = None;
         }
-    }
-}
-
-/// Whoever is told of a leak is told where it leads. A job without a limit of its own leaks into the machine's memory.
-fn agree_on_leaks(verdicts: &mut [ResourceVerdict]) {
-    let is_unlimited_job = |verdict: &&ResourceVerdict| {
-        verdict.resource == Resource::Job && verdict.reading.limit().is_none()
-    };
-    let of_job = verdicts.iter().find(is_unlimited_job);
-    let of_job = of_job.and_then(|job| job.growth);
-    for verdict in verdicts {
-        let growth = match verdict.resource {
-            Resource::Host => verdict.growth.or(of_job),
-            _ => verdict.growth,
-        };
-        verdict.forecast = leak_ahead(&verdict.forecast, growth.as_ref(), &verdict.reading);
     }
 }

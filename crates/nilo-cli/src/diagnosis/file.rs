@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path, judged: &DiagnosisInput) -> Result<Diagnosis, Fa
         ));
     }
     let limit_bytes = judged.limit.map(|bytes| bytes as f64);
-    let mut tracker = ResourceTracker::default();
+    let mut tracker = ResourceTracker::of_file(judged.limit);
     let mut changes = Vec::new();
     let (mut end_nanos, mut empty) = (0, Vec::new());
     let judged_until = ending_from(&import).unwrap_or(u64::MAX);

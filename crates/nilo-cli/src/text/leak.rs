@@ -77,11 +77,14 @@ pub(crate) fn leak_in_words(growths: &GrowthFindings, grown: &ResourceGrowth) ->
     format!("{} {}{place}", name(&grown.verdict), growth(grown))
 }
 
-/// Of what everybody on the machine uses only the job's own part is looked at, where it is known.
+/// A resource has one name in all runs and commands.
+/// Of what everybody on the machine uses only the job's own part is looked at, where it is known: what is told of that part says so.
 fn name(verdict: &ResourceVerdict) -> String {
     let name = one_line(&verdict.resource.to_string(), NAME_CHARS);
-    match verdict.is_of_job_alone() {
-        true => format!("this job's share of {name}"),
+    let has_figures = verdict.growth.is_some() || verdict.paused_growth.is_some();
+    let is_told = has_figures || verdict.job_part_secs().is_some();
+    match is_told && verdict.is_of_job_alone() {
+        true => format!("{name} (this job's share)"),
         false => name,
     }
 }

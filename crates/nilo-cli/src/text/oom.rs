@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-use nilo_analysis::assessment::{RanOut, RanOutKind, prediction_in_words};
+use nilo_analysis::assessment::{RanOut, RanOutKind, is_leak, prediction_in_words};
 use nilo_analysis::tracking::{Resource, ResourceVerdict};
 use nilo_answer::diagnosis::{Diagnosis, DiagnosisSource, PastWarning};
 use nilo_answer::oom::ResourceRisk;
@@ -99,7 +99,11 @@ fn judged_moment(diagnosis: &Diagnosis) -> String {
 fn end_in_words(ending: &Ending, ran_out: Option<&RanOut>) -> String {
     let after = |nanos: u64| duration_in_words(to_secs(nanos));
     let status = ending.status.as_str();
-    let decided = after(ending.decisive_nanos());
+    let decided = match ran_out {
+        Some(ran_out) => ran_out.decisive_nanos(ending),
+        None => ending.decisive_nanos(),
+    };
+    let decided = after(decided);
     match (ending.status, ending.exit_code) {
         (RunStatus::OomKilled, Some(code)) => {
             let end = after(ending.time_nanos);
@@ -171,6 +175,10 @@ fn calm_line(risk: &ResourceRisk) -> String {
             let samples = samples_in_words(verdict);
             format!("{used}, too short for a forecast ({samples})")
         }
+        // `nilo leak` tells of it.
+        None if is_leak(verdict.growth.as_ref()) => {
+            format!("{used}, no trend towards the limit: what had leaked was given back at the end")
+        }
         None if verdict.forecast.seconds.is_some() => {
             format!("{used}, no reliable trend towards the limit")
         }
@@ -205,6 +213,9 @@ fn history_line(warned: &PastWarning, diagnosis: &Diagnosis) -> String {
             if ran_out.kind == RanOutKind::OomKill && ran_out.time_nanos.is_some() =>
         {
             format!("{passed} before the kill")
+        }
+        (false, Some(ran_out)) if ran_out.kind != RanOutKind::OomKill => {
+            format!("{passed} before the allocation failed")
         }
         (false, _) => format!("{passed} before the end"),
     };

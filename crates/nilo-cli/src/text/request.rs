@@ -95,7 +95,12 @@ fn write_schedulers(
     screen: Screen,
 ) -> std::io::Result<()> {
     let slurm = &request.slurm;
-    writeln!(out, "  #SBATCH --mem={}", slurm.mem)?;
+    // These lines are copied by themselves.
+    let too_little = match request.memory.runs_away {
+        true => "    # for runs as long as these only: memory grows without end",
+        false => "",
+    };
+    writeln!(out, "  #SBATCH --mem={}{too_little}", slurm.mem)?;
     if let Some(time) = &request.time {
         write_script_line(out, screen, &format!("--time={}", time.slurm), &time.rule)?;
     }
@@ -117,7 +122,7 @@ fn write_schedulers(
     let kubernetes = &request.kubernetes;
     writeln!(
         out,
-        "  Kubernetes: requests.memory: {}, limits.memory: {}",
+        "  Kubernetes: requests.memory: {}, limits.memory: {}{too_little}",
         kubernetes.requests, kubernetes.limits
     )?;
     writeln!(out, "  in bytes: {}", request.memory.bytes)
