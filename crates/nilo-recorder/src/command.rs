@@ -113,9 +113,10 @@ pub fn run_command(
     description.started_monotonic_nanos = monotonic_nanos();
     description.started_unix_nanos = nilo_runfile::unix_nanos();
     folder.write_description(&description).ok();
+    tree.expect_first_root();
     let child = waiting.begin()?;
     // A command that has already ended is a zombie without memory; its end is still ours to report.
-    tree.add_root(child_pid).ok();
+    tree.add_first_root(child_pid).ok();
     let started = description.started_monotonic_nanos;
     let mut recorder =
         Recorder::new(tree, writer, surroundings, started, false).of_command(child_pid);

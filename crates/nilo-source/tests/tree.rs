@@ -48,6 +48,33 @@ fn memory_peak_and_cpu_of_a_process_are_seen() {
     assert!(tree.blind_spots().is_empty());
 }
 
+/// Calls of `read` and its kind by this process so far.
+fn read_calls() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap();
+    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: "));
+    calls.unwrap().parse().unwrap()
+}
+
+/// To look at every process of a machine takes longer than a short command runs.
+#[test]
+fn a_tree_that_begins_with_a_new_process_does_not_look_at_strangers_first() {
+    let many = "i=0; while [ $i -lt 400 ]; do sleep 1000 & i=$((i+1)); done; echo ready; wait";
+    let mut strangers = Job::sh(many);
+    strangers.hear();
+    let mut tree = ProcessTree::new(&Roots::default(), TreeOptions::default()).unwrap();
+    tree.expect_first_root();
+    let mut job = Job::sh("sleep 1000 & echo $!; wait");
+    let child: u32 = job.hear().parse().unwrap();
+    let before = read_calls();
+    tree.add_first_root(job.pid()).unwrap();
+    assert!(read_calls() - before < 100, "{}", read_calls() - before);
+    assert_eq!(tree.processes().len(), 1);
+    // What it has started meanwhile is found by the first sample.
+    Ticker::new().tick(&mut tree);
+    assert!(find(&tree, child).is_some());
+    assert_eq!(tree.processes().len(), 2);
+}
+
 #[test]
 fn descendants_that_are_there_already_are_found_with_their_root() {
     let mut job = Job::sh("sh -c 'sleep 1000 & echo $!; wait' & wait");

@@ -143,6 +143,12 @@ impl Discovery {
         self.unborn.push_back((pid, 0));
     }
 
+    /// From here on births are told; says whether the kernel does so.
+    pub(crate) fn begin(&mut self) -> bool {
+        self.last_pid = self.newest_pid();
+        self.last_pid.is_some()
+    }
+
     /// Looks at every process there is, as for a new root.
     pub(crate) fn look_everywhere(
         &mut self,

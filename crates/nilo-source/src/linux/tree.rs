@@ -81,6 +81,8 @@ pub struct ProcessTree {
     options: TreeOptions,
     members: Membership,
     discovery: Discovery,
+    /// Births were told since before the first root began.
+    knows_births: bool,
     processes: Vec<TrackedProcess>,
     files: Vec<ProcessFiles>,
     kept_files: usize,
@@ -119,6 +121,7 @@ impl ProcessTree {
         let waiting = WaitingAccounts::new(&proc, options.include_orphans_of);
         Ok(ProcessTree {
             discovery: Discovery::new(&proc),
+            knows_births: false,
             // A second's worth may be saved up.
             detail_budget: CpuBudget::new(
                 options.detail_budget,
@@ -438,6 +441,29 @@ impl ProcessTree {
                 .add(pid, birthplace)
                 .ok_or(SourceError::NoSuchProcess { pid })?,
         };
+        self.look_everywhere(birthplace);
+        self.read_details();
+        Ok(id)
+    }
+
+    /// A process of the tree is about to begin, and with it the tree: what is born from here on may belong to it.
+    ///
+    /// To look at all processes of a machine with thousands of them takes longer than a short command runs.
+    pub fn expect_first_root(&mut self) {
+        self.knows_births = self.proc.is_live && self.discovery.begin();
+    }
+
+    /// Watches a process that has just begun, with all that it starts; see `expect_first_root`.
+    pub fn add_first_root(&mut self, pid: u32) -> Result<ProcessId, SourceError> {
+        if !self.knows_births {
+            return self.add_root(pid);
+        }
+        let id = self.add(pid, Birthplace::Inside);
+        self.read_details();
+        id.ok_or(SourceError::NoSuchProcess { pid })
+    }
+
+    fn look_everywhere(&mut self, birthplace: Birthplace) {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         self.discovery
@@ -446,8 +472,6 @@ impl ProcessTree {
             self.add(*pid, birthplace);
         }
         self.found = found;
-        self.read_details();
-        Ok(id)
     }
 }
 

@@ -7,6 +7,7 @@ import tracemalloc
 from typing import Any
 
 from .holders import Holder
+from .known_bounds import is_bounded_by_whoever_holds_it
 from .leaked_objects import GrowingKind, object_bytes
 from .newest_objects import line_of
 from .object_samples import Kind
@@ -26,6 +27,8 @@ def described_kind(kind: Kind, rates: tuple[float, float], newest: list[Any], ho
         return None  # it fills, and stops
     if kind[0] == "container":
         container = newest[0] if newest else []
+        if path is None and is_bounded_by_whoever_holds_it(container):
+            return None
         entry, name = next(iter(newest_entries(container, 1)), None), type(container).__name__
         return GrowingKind(
             name=f"{name} entries",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 from typing import Any
 
 _NAMES = ("capacity", "maxlen", "max_len", "max_size", "maxsize")
@@ -22,10 +23,23 @@ def is_bounded(thing: Any, owner: Any) -> bool:
         # It holds its entries directly, and in a dictionary.
         if type(cache) is functools._lru_cache_wrapper:
             return cache.cache_info().maxsize is not None
+    return owner is not None and _has_bound(stored_attributes(owner), thing)
+
+
+def is_bounded_by_whoever_holds_it(thing: Any) -> bool:
+    """The same where no way leads to it from the program's variables: asks everything that refers to it, which takes a walk over all objects."""
+    for referrer in gc.get_referrers(thing):
+        # Of some objects it is their dictionary.
+        attributes = referrer if type(referrer) is dict else stored_attributes(referrer)
+        if is_bounded(thing, referrer) or _has_bound(attributes, thing):
+            return True
+    return False
+
+
+def _has_bound(attributes: dict[Any, Any], thing: Any) -> bool:
     length = _length(thing)
-    if length is None or owner is None:
+    if length is None:
         return False
-    attributes = stored_attributes(owner)
     bounds = (attributes.get(name, attributes.get(f"_{name}")) for name in _NAMES)
     return any(type(bound) is int and bound >= length for bound in bounds)
 
