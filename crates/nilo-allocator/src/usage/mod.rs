@@ -2,6 +2,7 @@
 //!
 //! A trace may begin late: what was there before it is found by going backwards from the segments at its end.
 
+mod accumulation;
 mod breakdown;
 mod layout;
 mod oom;
@@ -9,6 +10,7 @@ mod peaks;
 mod ranges;
 mod start;
 
+pub use accumulation::{StackAccumulation, TraceAccumulation};
 pub use breakdown::ReservedBreakdown;
 pub use layout::{LiveBlock, MemoryLayout};
 pub use oom::{OomReport, PinnedSegment, explain_ooms};

@@ -2,6 +2,7 @@
 
 use super::breakdown::ReservedBreakdown;
 use super::layout::{LiveBlock, MemoryLayout};
+use super::peaks::{StackUsage, usage_by_stack};
 use super::ranges::ReservedRange;
 use super::start::TraceStart;
 use crate::model::AllocatorSettings;
@@ -30,6 +31,8 @@ pub struct OomReport {
     pub fits_defragmented: bool,
     /// The eligible segment that least keeps from being free.
     pub pinned: Option<PinnedSegment>,
+    /// Who held the allocated bytes, most first.
+    pub holders: Vec<StackUsage>,
 }
 
 /// A segment large enough for the request, were it not for a few blocks in it.
@@ -91,6 +94,7 @@ pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<O
             eligible_free_bytes,
             largest_eligible_bytes,
             pinned: find_pinned(&layout, layout.ranges().filter(eligible), block_bytes),
+            holders: usage_by_stack(&layout),
         });
     }
     reports

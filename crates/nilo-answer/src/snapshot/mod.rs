@@ -1,0 +1,13 @@
+//! What `nilo snapshot` answers: where the bytes of a GPU memory snapshot are, why it ran out of memory, and what another setting would have done.
+
+pub mod call_stack;
+pub mod diff;
+pub mod flame;
+pub mod leaks;
+pub mod problem;
+pub mod reserved_parts;
+pub mod settings_text;
+pub mod summary;
+pub mod trace_place;
+pub mod whatif;
+pub mod why;

@@ -1,0 +1,322 @@
+//! What `nilo snapshot why` answers: for each failed allocation what was asked, what was free, why it did not do, and what would help.
+
+use nilo_allocator::GpuSnapshot;
+use nilo_allocator::snapshot::TraceAction;
+use nilo_allocator::usage::{OomReport, PinnedSegment, StackUsage, explain_ooms};
+use nilo_sample::units::format_bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::call_stack::{AllocationStack, HeldByStack, largest_holders};
+use super::problem::SnapshotProblem;
+use super::reserved_parts::ReservedParts;
+use super::settings_text::SettingsChange;
+use super::trace_place::{TraceMoment, TraceRange};
+use super::whatif::{DeviceReplay, ReplayedSettings};
+
+/// The value of [`SnapshotWhyAnswer::schema`].
+pub const SNAPSHOT_WHY_SCHEMA: &str = "nilo.snapshot-why/1";
+
+/// Why allocations failed.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct SnapshotWhyAnswer {
+    /// `nilo.snapshot-why/1`.
+    #[schemars(extend("const" = SNAPSHOT_WHY_SCHEMA))]
+    pub schema: &'static str,
+    /// The file.
+    pub file: String,
+    /// How many allocations failed.
+    pub oom_events: u64,
+    /// The last of them, oldest first.
+    pub ooms: Vec<ExplainedOom>,
+}
+
+/// One failed allocation.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct ExplainedOom {
+    /// The GPU's ordinal.
+    pub device: usize,
+    /// When it was.
+    #[serde(flatten)]
+    pub moment: TraceMoment,
+    /// Why it failed.
+    pub cause: OomCause,
+    /// What set the limit.
+    pub limited_by: OomLimit,
+    /// The block that was asked for.
+    pub asked_bytes: u64,
+    /// What the driver was asked for to hold it.
+    pub asked_from_driver_bytes: u64,
+    /// What the device had left, as the driver said.
+    pub device_free_bytes: u64,
+    /// What the reserved bytes were for.
+    #[serde(flatten)]
+    pub parts: ReservedParts,
+    /// Free bytes that the request could have come from: same pool, stream and class of size.
+    pub eligible_free_bytes: u64,
+    /// The largest free block among them.
+    pub largest_eligible_bytes: u64,
+    /// Whether all free bytes together would have been enough.
+    pub fits_defragmented: bool,
+    /// Whether it would have been served with expandable segments; `null` where they were on.
+    pub expandable_segments_would_serve: Option<bool>,
+    /// Other values of `PYTORCH_CUDA_ALLOC_CONF` that would have served it, in a replay of the whole trace.
+    pub serving_configurations: Vec<String>,
+    /// Where the request came from.
+    pub request: AllocationStack,
+    /// Who held the allocated bytes, most first.
+    pub holders: Vec<HeldByStack>,
+    /// The segment that would have been large enough and had least in it.
+    pub pinned_segment: Option<PinnedSegmentReport>,
+    /// What to do, the most effective first.
+    pub advice: Vec<String>,
+}
+
+/// Why an allocation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OomCause {
+    /// Enough was free, but in pieces.
+    Fragmentation,
+    /// Enough would have been free, but other streams had not finished with it.
+    PendingFrees,
+    /// The program needed more than there was.
+    TooMuchInUse,
+}
+
+/// What set the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OomLimit {
+    /// The device had enough left: the process may not use more (`set_per_process_memory_fraction`).
+    Process,
+    /// The device had no more.
+    Device,
+}
+
+/// A segment that a few blocks keep.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct PinnedSegmentReport {
+    /// Its bytes.
+    pub segment_bytes: u64,
+    /// The bytes of the blocks in it.
+    pub pinned_bytes: u64,
+    /// Those blocks.
+    pub pinned_blocks: u64,
+    /// Who allocated them, most bytes first.
+    pub stacks: Vec<HeldByStack>,
+}
+
+impl SnapshotWhyAnswer {
+    /// Explains the last failed allocations, at most so many of each device.
+    pub fn of(
+        file: String,
+        snapshot: &GpuSnapshot,
+        range: &TraceRange,
+        most: usize,
+        most_stacks: usize,
+    ) -> Result<Self, SnapshotProblem> {
+        let mut ooms = Vec::new();
+        let mut oom_events = 0;
+        let mut problem = Some(SnapshotProblem::NoEvents);
+        for trace in snapshot
+            .traces
+            .iter()
+            .filter(|trace| !trace.rows.is_empty())
+        {
+            let rows = match range.rows(snapshot, trace.device) {
+                Ok(rows) => rows,
+                Err(empty) => {
+                    problem = problem.and(Some(empty));
+                    continue;
+                }
+            };
+            problem = None;
+            let failed = |row: &usize| snapshot.events.actions()[*row] == TraceAction::Oom;
+            let in_range = rows.clone().filter(failed).count();
+            if in_range == 0 {
+                continue;
+            }
+            oom_events += in_range as u64;
+            // The engine counts from the end of the trace, the range may end before.
+            let later = (rows.end..trace.rows.end).filter(failed).count();
+            let reports = explain_ooms(snapshot, trace.device, most.min(in_range) + later);
+            let tried = Tried::new(snapshot, trace.device);
+            for report in reports.iter().filter(|report| rows.contains(&report.row)) {
+                ooms.push(ExplainedOom::of(
+                    snapshot,
+                    trace.device,
+                    report,
+                    &tried,
+                    most_stacks,
+                ));
+            }
+        }
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Self {
+                schema: SNAPSHOT_WHY_SCHEMA,
+                file,
+                oom_events,
+                ooms,
+            }),
+        }
+    }
+
+    /// 1 where an allocation failed.
+    pub fn exit_status(&self) -> u8 {
+        u8::from(self.oom_events > 0)
+    }
+}
+
+/// The trace under other settings.
+struct Tried {
+    /// None where segments were expandable.
+    expandable: Option<ReplayedSettings>,
+    others: Vec<ReplayedSettings>,
+}
+
+impl Tried {
+    fn new(snapshot: &GpuSnapshot, device: usize) -> Self {
+        let replay = DeviceReplay::new(snapshot, device, None);
+        let mut changes = replay.worth_a_try();
+        // Nobody turns them off against running out of memory.
+        changes.retain(|change| change.expandable_segments != Some(false));
+        let is_expandable = |change: &SettingsChange| change.expandable_segments == Some(true);
+        let expandable = changes.iter().position(is_expandable);
+        let mut outcomes = replay.try_all(&changes);
+        Self {
+            expandable: expandable.map(|place| outcomes.remove(place)),
+            others: outcomes,
+        }
+    }
+}
+
+/// Whether a setting serves the request of an event without failing elsewhere before it.
+fn serves(outcome: &ReplayedSettings, event: u64) -> bool {
+    outcome.new_ooms == 0 && outcome.avoided_oom_events.contains(&event)
+}
+
+impl ExplainedOom {
+    fn of(
+        snapshot: &GpuSnapshot,
+        device: usize,
+        report: &OomReport,
+        tried: &Tried,
+        most_stacks: usize,
+    ) -> Self {
+        let moment = TraceMoment::of(snapshot, device, Some(report.row));
+        let parts = ReservedParts::from(report.breakdown);
+        let free = report.breakdown.free_bytes();
+        let cause = if report.fits_defragmented {
+            OomCause::Fragmentation
+        } else if free + parts.pending_bytes >= report.block_bytes {
+            OomCause::PendingFrees
+        } else {
+            OomCause::TooMuchInUse
+        };
+        let serving = tried.others.iter();
+        let serving = serving.filter(|outcome| serves(outcome, moment.event));
+        let mut explained = Self {
+            device,
+            cause,
+            limited_by: match report.device_free_bytes >= report.segment_bytes {
+                true => OomLimit::Process,
+                false => OomLimit::Device,
+            },
+            asked_bytes: report.block_bytes,
+            asked_from_driver_bytes: report.segment_bytes,
+            device_free_bytes: report.device_free_bytes,
+            parts,
+            eligible_free_bytes: report.eligible_free_bytes,
+            largest_eligible_bytes: report.largest_eligible_bytes,
+            fits_defragmented: report.fits_defragmented,
+            expandable_segments_would_serve: tried
+                .expandable
+                .as_ref()
+                .map(|outcome| serves(outcome, moment.event)),
+            serving_configurations: serving.map(|one| one.configuration.clone()).collect(),
+            request: AllocationStack::of(snapshot, snapshot.events.row(report.row).stack),
+            holders: largest_holders(snapshot, &report.holders, most_stacks),
+            pinned_segment: report
+                .pinned
+                .as_ref()
+                .map(|pinned| pinned_report(snapshot, pinned, most_stacks)),
+            advice: Vec::new(),
+            moment,
+        };
+        explained.advice = advice(&explained, tried);
+        explained
+    }
+}
+
+fn pinned_report(
+    snapshot: &GpuSnapshot,
+    pinned: &PinnedSegment,
+    most_stacks: usize,
+) -> PinnedSegmentReport {
+    let mut usage: Vec<StackUsage> = Vec::new();
+    for block in pinned.blocks.iter().filter(|block| block.size > 0) {
+        match usage.iter_mut().find(|usage| usage.stack == block.stack) {
+            Some(known) => {
+                known.blocks += 1;
+                known.bytes += block.size;
+            }
+            None => usage.push(StackUsage {
+                stack: block.stack,
+                blocks: 1,
+                bytes: block.size,
+            }),
+        }
+    }
+    usage.sort_by_key(|usage| std::cmp::Reverse(usage.bytes));
+    PinnedSegmentReport {
+        segment_bytes: pinned.range.size,
+        pinned_bytes: pinned.pinned_bytes,
+        pinned_blocks: usage.iter().map(|usage| usage.blocks as u64).sum(),
+        stacks: largest_holders(snapshot, &usage, most_stacks),
+    }
+}
+
+/// What to do, the most effective first.
+fn advice(oom: &ExplainedOom, tried: &Tried) -> Vec<String> {
+    let mut advice = Vec::new();
+    if oom.expandable_segments_would_serve == Some(true)
+        && let Some(expandable) = &tried.expandable
+    {
+        advice.push(format!(
+            "Set PYTORCH_CUDA_ALLOC_CONF={}: in a replay of this trace the allocation is served",
+            expandable.configuration
+        ));
+    } else if let Some(configuration) = oom.serving_configurations.first() {
+        advice.push(format!(
+            "Set PYTORCH_CUDA_ALLOC_CONF={configuration}: in a replay of this trace the allocation is served"
+        ));
+    }
+    match oom.cause {
+        OomCause::Fragmentation if advice.is_empty() => advice.push(
+            "No setting of the allocator serves it in a replay: free the blocks that pin the segments before the large allocation, or make it first"
+                .to_owned(),
+        ),
+        OomCause::Fragmentation => {}
+        OomCause::PendingFrees => advice.push(format!(
+            "{} wait for other streams: synchronize them, or call record_stream on fewer tensors",
+            format_bytes(oom.parts.pending_bytes as f64)
+        )),
+        OomCause::TooMuchInUse => {
+            let free = oom.parts.releasable_bytes + oom.parts.stranded_bytes;
+            let missing = oom.asked_bytes.saturating_sub(free);
+            advice.push(format!(
+                "{} more would have been needed even without fragmentation: use a smaller batch or sequence, checkpoint activations, or free what is listed below",
+                format_bytes(missing as f64)
+            ));
+        }
+    }
+    if oom.limited_by == OomLimit::Process {
+        advice.push(format!(
+            "The process is limited, not the device, which had {} free: raise set_per_process_memory_fraction",
+            format_bytes(oom.device_free_bytes as f64)
+        ));
+    }
+    advice
+}
