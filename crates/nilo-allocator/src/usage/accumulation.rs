@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::layout::MemoryLayout;
 use super::start::TraceStart;
 use crate::model::AllocatorSettings;
-use crate::snapshot::{GpuSnapshot, TraceAction};
+use crate::snapshot::{GpuSnapshot, NO_STACK, TraceAction};
 
 /// A trace is looked at in this many parts with equally many events.
 const PARTS: usize = 8;
@@ -27,14 +27,31 @@ pub struct StackAccumulation {
     pub alive_blocks: u64,
     /// The bytes of those.
     pub alive_bytes: u64,
+    /// Blocks from before the first event that are alive at the end too.
+    pub kept_blocks: u64,
     /// The event of the first one that is still alive.
     pub first_alive_row: usize,
     alive_in_part: [u32; PARTS],
 }
 
 impl StackAccumulation {
-    /// Whether what stays was allocated again and again up to the end, rather than at once.
-    pub fn is_steady(&self) -> bool {
+    /// Whether what stays was allocated again and again, rather than at once as weights are.
+    pub fn accumulates(&self) -> bool {
+        let keeps = self.freed == 0 || self.kept_blocks > 0;
+        self.is_steady() || self.rounds() >= 3 || (keeps && self.rounds() >= 2)
+    }
+
+    /// How often it was allocated, nothing for at least a part of the trace, and allocated again.
+    fn rounds(&self) -> usize {
+        let alive = |part: &u32| *part > 0;
+        self.alive_in_part
+            .chunk_by(|one, next| alive(one) == alive(next))
+            .filter(|chunk| alive(&chunk[0]))
+            .count()
+    }
+
+    /// Whether it went on all along up to the end.
+    fn is_steady(&self) -> bool {
         let Some(first) = self.alive_in_part.iter().position(|alive| *alive > 0) else {
             return false;
         };
@@ -67,6 +84,8 @@ impl TraceAccumulation {
         for index in trace.start..rows.start {
             layout.apply(snapshot.events.row(index));
         }
+        let known = layout.blocks().filter(|block| block.stack != NO_STACK);
+        let mut kept: HashMap<u64, u32> = known.map(|block| (block.address, block.stack)).collect();
         let mut lowest = [u64::MAX; PARTS];
         let mut alive: HashMap<u64, usize> = HashMap::new();
         let mut stacks: HashMap<u32, StackAccumulation> = HashMap::new();
@@ -80,6 +99,7 @@ impl TraceAccumulation {
                     entry(&mut stacks, row.stack).allocations += 1;
                 }
                 TraceAction::FreeRequested | TraceAction::FreeCompleted => {
+                    kept.remove(&row.address);
                     if let Some(born) = alive.remove(&row.address) {
                         let stack = snapshot.events.row(born).stack;
                         entry(&mut stacks, stack).freed += 1;
@@ -89,6 +109,9 @@ impl TraceAccumulation {
             }
             let lowest = &mut lowest[part_of(index)];
             *lowest = (*lowest).min(layout.allocated_bytes());
+        }
+        for stack in kept.into_values() {
+            entry(&mut stacks, stack).kept_blocks += 1;
         }
         for index in alive.into_values() {
             let row = snapshot.events.row(index);
@@ -125,6 +148,7 @@ fn entry(stacks: &mut HashMap<u32, StackAccumulation>, stack: u32) -> &mut Stack
         freed: 0,
         alive_blocks: 0,
         alive_bytes: 0,
+        kept_blocks: 0,
         first_alive_row: usize::MAX,
         alive_in_part: [0; PARTS],
     })

@@ -7,6 +7,7 @@ mod breakdown;
 mod layout;
 mod oom;
 mod peaks;
+mod pinning;
 mod ranges;
 mod start;
 
@@ -15,5 +16,6 @@ pub use breakdown::ReservedBreakdown;
 pub use layout::{LiveBlock, MemoryLayout};
 pub use oom::{OomReport, PinnedSegment, explain_ooms};
 pub use peaks::{PeakMoment, StackUsage, TracePeaks, usage_by_stack};
+pub use pinning::PinningStack;
 pub use ranges::ReservedRange;
 pub use start::TraceStart;

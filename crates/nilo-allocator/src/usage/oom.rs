@@ -3,6 +3,7 @@
 use super::breakdown::ReservedBreakdown;
 use super::layout::{LiveBlock, MemoryLayout};
 use super::peaks::{StackUsage, usage_by_stack};
+use super::pinning::{PinningStack, pinning_stacks};
 use super::ranges::ReservedRange;
 use super::start::TraceStart;
 use crate::model::AllocatorSettings;
@@ -31,6 +32,8 @@ pub struct OomReport {
     pub fits_defragmented: bool,
     /// The eligible segment that least keeps from being free.
     pub pinned: Option<PinnedSegment>,
+    /// Who lives in the eligible segments with gaps, most free bytes kept first.
+    pub pinning: Vec<PinningStack>,
     /// Who held the allocated bytes, most first.
     pub holders: Vec<StackUsage>,
 }
@@ -94,6 +97,7 @@ pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<O
             eligible_free_bytes,
             largest_eligible_bytes,
             pinned: find_pinned(&layout, layout.ranges().filter(eligible), block_bytes),
+            pinning: pinning_stacks(&layout, layout.ranges().filter(eligible)),
             holders: usage_by_stack(&layout),
         });
     }

@@ -36,7 +36,7 @@ impl TracePeaks {
         Self::within(snapshot, device, snapshot.trace(device))
     }
 
-    /// Follows the trace of a device; only what was there before, at or between these events of it counts.
+    /// Follows the trace of a device; only these events of it count, and the level that they began with.
     pub fn within(snapshot: &GpuSnapshot, device: usize, rows: Range<usize>) -> Self {
         let start = TraceStart::of(snapshot, device);
         let starts_late = !start.is_empty();

@@ -1,6 +1,7 @@
 //! What `nilo snapshot leaks` answers: call stacks whose blocks only accumulate.
 
 use nilo_allocator::GpuSnapshot;
+use nilo_allocator::snapshot::TraceAction;
 use nilo_allocator::usage::{StackAccumulation, TraceAccumulation};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub struct SnapshotLeaksAnswer {
     pub file: String,
     /// The GPU's ordinal.
     pub device: usize,
-    /// The events that were looked at.
+    /// The events that were looked at: up to the last failed allocation, unless an end was given.
     pub events: u64,
     /// How long they took.
     pub duration_secs: Option<f64>,
@@ -69,11 +70,17 @@ impl SnapshotLeaksAnswer {
         most_stacks: usize,
     ) -> Result<Self, SnapshotProblem> {
         require_stacks(snapshot)?;
-        let rows = range.rows(snapshot, device)?;
+        let mut rows = range.rows(snapshot, device)?;
+        // What follows a failed allocation is its exception, which frees what was kept.
+        let failed = |row: &usize| snapshot.events.actions()[*row] == TraceAction::Oom;
+        let last_oom = rows.clone().rev().find(failed);
+        if let Some(oom) = last_oom.filter(|_| range.to.is_none()) {
+            rows.end = oom + 1;
+        }
         let found = TraceAccumulation::within(snapshot, device, rows.clone());
         let mut steady: Vec<StackAccumulation> = found.stacks;
         // What is replaced again and again stays as well, but the level does not rise.
-        steady.retain(|stack| found.growth_bytes > 0 && stack.is_steady());
+        steady.retain(|stack| found.growth_bytes > 0 && stack.accumulates());
         let last = rows.end - 1;
         let accumulating = |stack: &StackAccumulation| {
             let events = (rows.end - stack.first_alive_row).max(1);

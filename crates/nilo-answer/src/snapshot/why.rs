@@ -1,21 +1,25 @@
 //! What `nilo snapshot why` answers: for each failed allocation what was asked, what was free, why it did not do, and what would help.
 
 use nilo_allocator::GpuSnapshot;
-use nilo_allocator::snapshot::TraceAction;
-use nilo_allocator::usage::{OomReport, PinnedSegment, StackUsage, explain_ooms};
+use nilo_allocator::snapshot::{DeviceTrace, TraceAction};
+use nilo_allocator::usage::{OomReport, PinnedSegment, PinningStack, StackUsage, explain_ooms};
 use nilo_sample::units::format_bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call_stack::{AllocationStack, HeldByStack, largest_holders};
+use super::leaks::SnapshotLeaksAnswer;
 use super::problem::SnapshotProblem;
 use super::reserved_parts::ReservedParts;
 use super::settings_text::SettingsChange;
-use super::trace_place::{TraceMoment, TraceRange};
+use super::trace_place::{TraceBound, TraceMoment, TraceRange};
 use super::whatif::{DeviceReplay, ReplayedSettings};
 
 /// The value of [`SnapshotWhyAnswer::schema`].
 pub const SNAPSHOT_WHY_SCHEMA: &str = "nilo.snapshot-why/1";
+
+/// What accumulated is told from this part of the allocated bytes on.
+const NOTABLE_SHARE: f64 = 0.05;
 
 /// Why allocations failed.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
@@ -68,6 +72,10 @@ pub struct ExplainedOom {
     pub holders: Vec<HeldByStack>,
     /// The segment that would have been large enough and had least in it.
     pub pinned_segment: Option<PinnedSegmentReport>,
+    /// Who lives in the segments with gaps that the request could have come from, most free bytes kept first.
+    pub pinned_by: Vec<PinnedByStack>,
+    /// What accumulated over the trace before it, of all call stacks.
+    pub accumulated_bytes: u64,
     /// What to do, the most effective first.
     pub advice: Vec<String>,
 }
@@ -107,6 +115,22 @@ pub struct PinnedSegmentReport {
     pub stacks: Vec<HeldByStack>,
 }
 
+/// What one call stack keeps from being used as a whole.
+#[derive(Debug, Clone, JsonSchema, Serialize)]
+pub struct PinnedByStack {
+    /// The free bytes in the segments that its blocks live in; several stacks may keep the same.
+    pub kept_free_bytes: u64,
+    /// Those segments.
+    pub segments: u64,
+    /// Its blocks in them.
+    pub blocks: u64,
+    /// The bytes of these.
+    pub bytes: u64,
+    /// Where they were allocated.
+    #[serde(flatten)]
+    pub stack: AllocationStack,
+}
+
 impl SnapshotWhyAnswer {
     /// Explains the last failed allocations, at most so many of each device.
     pub fn of(
@@ -143,11 +167,13 @@ impl SnapshotWhyAnswer {
             let reports = explain_ooms(snapshot, trace.device, most.min(in_range) + later);
             let tried = Tried::new(snapshot, trace.device);
             for report in reports.iter().filter(|report| rows.contains(&report.row)) {
+                let accumulated = accumulated_before(snapshot, trace, report);
                 ooms.push(ExplainedOom::of(
                     snapshot,
                     trace.device,
                     report,
                     &tried,
+                    accumulated.as_ref(),
                     most_stacks,
                 ));
             }
@@ -167,6 +193,21 @@ impl SnapshotWhyAnswer {
     pub fn exit_status(&self) -> u8 {
         u8::from(self.oom_events > 0)
     }
+}
+
+/// What accumulated from the beginning of the trace to a failed allocation.
+fn accumulated_before(
+    snapshot: &GpuSnapshot,
+    trace: &DeviceTrace,
+    report: &OomReport,
+) -> Option<SnapshotLeaksAnswer> {
+    let range = TraceRange {
+        from: None,
+        to: Some(TraceBound::Event(
+            (report.row - trace.rows.start + 1) as u64,
+        )),
+    };
+    SnapshotLeaksAnswer::of(String::new(), snapshot, trace.device, &range, 1).ok()
 }
 
 /// The trace under other settings.
@@ -203,6 +244,7 @@ impl ExplainedOom {
         device: usize,
         report: &OomReport,
         tried: &Tried,
+        accumulated: Option<&SnapshotLeaksAnswer>,
         most_stacks: usize,
     ) -> Self {
         let moment = TraceMoment::of(snapshot, device, Some(report.row));
@@ -242,10 +284,12 @@ impl ExplainedOom {
                 .pinned
                 .as_ref()
                 .map(|pinned| pinned_report(snapshot, pinned, most_stacks)),
+            pinned_by: pinned_by(snapshot, report, most_stacks),
+            accumulated_bytes: accumulated.map_or(0, |found| found.accumulated_bytes),
             advice: Vec::new(),
             moment,
         };
-        explained.advice = advice(&explained, tried);
+        explained.advice = advice(&explained, tried, accumulated);
         explained
     }
 }
@@ -278,9 +322,38 @@ fn pinned_report(
     }
 }
 
+fn pinned_by(snapshot: &GpuSnapshot, report: &OomReport, most_stacks: usize) -> Vec<PinnedByStack> {
+    let pinning = report.pinning.iter().take(most_stacks);
+    let stack = |one: &PinningStack| PinnedByStack {
+        kept_free_bytes: one.kept_free_bytes,
+        segments: one.segments as u64,
+        blocks: one.blocks as u64,
+        bytes: one.bytes,
+        stack: AllocationStack::of(snapshot, one.stack),
+    };
+    pinning.map(stack).collect()
+}
+
 /// What to do, the most effective first.
-fn advice(oom: &ExplainedOom, tried: &Tried) -> Vec<String> {
+fn advice(
+    oom: &ExplainedOom,
+    tried: &Tried,
+    accumulated: Option<&SnapshotLeaksAnswer>,
+) -> Vec<String> {
     let mut advice = Vec::new();
+    if let Some((found, largest)) =
+        accumulated.and_then(|found| Some((found, found.stacks.first()?)))
+        && found.accumulated_bytes as f64 >= NOTABLE_SHARE * oom.parts.allocated_bytes as f64
+    {
+        let place = largest.stack.main_frame().map_or(String::new(), |frame| {
+            let line = frame.line.map_or(String::new(), |line| format!(":{line}"));
+            format!(", most of it at {}{line}", frame.file)
+        });
+        advice.push(format!(
+            "{} accumulated over the trace and is still alive{place}: if it is kept from step to step, that is the leak (`nilo snapshot leaks`)",
+            format_bytes(found.accumulated_bytes as f64)
+        ));
+    }
     if oom.expandable_segments_would_serve == Some(true)
         && let Some(expandable) = &tried.expandable
     {
@@ -293,8 +366,10 @@ fn advice(oom: &ExplainedOom, tried: &Tried) -> Vec<String> {
             "Set PYTORCH_CUDA_ALLOC_CONF={configuration}: in a replay of this trace the allocation is served"
         ));
     }
+    let has_setting =
+        oom.expandable_segments_would_serve == Some(true) || !oom.serving_configurations.is_empty();
     match oom.cause {
-        OomCause::Fragmentation if advice.is_empty() => advice.push(
+        OomCause::Fragmentation if !has_setting => advice.push(
             "No setting of the allocator serves it in a replay: free the blocks that pin the segments before the large allocation, or make it first"
                 .to_owned(),
         ),

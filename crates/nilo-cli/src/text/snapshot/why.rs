@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nilo_answer::snapshot::why::{
-    ExplainedOom, OomCause, OomLimit, PinnedSegmentReport, SnapshotWhyAnswer,
+    ExplainedOom, OomCause, OomLimit, PinnedByStack, PinnedSegmentReport, SnapshotWhyAnswer,
 };
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
@@ -11,6 +11,7 @@ use nilo_sample::units::format_bytes;
 use super::places::{counted, grouped, moment_in_words, stack_in_words};
 use super::summary::{write_holders, write_parts};
 use crate::screen::Screen;
+use crate::text::table::{left, right, write_table};
 
 /// Writes each failed allocation.
 pub(crate) fn write_snapshot_why(
@@ -79,6 +80,10 @@ fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io
     if let Some(pinned) = &oom.pinned_segment {
         write_pinned(out, screen, pinned)?;
     }
+    if !oom.pinned_by.is_empty() {
+        writeln!(out, "\nWho lives in the segments with gaps:")?;
+        write_pinned_by(out, screen, &oom.pinned_by)?;
+    }
     if !oom.holders.is_empty() {
         writeln!(out, "\nAllocated bytes by call stack:")?;
         write_holders(out, screen, &oom.holders)?;
@@ -117,4 +122,31 @@ fn write_pinned(
         format_bytes(pinned.pinned_bytes as f64)
     )?;
     write_holders(out, screen, &pinned.stacks)
+}
+
+fn write_pinned_by(
+    out: &mut dyn Write,
+    screen: Screen,
+    stacks: &[PinnedByStack],
+) -> std::io::Result<()> {
+    let columns = [
+        right("FREE BYTES KEPT"),
+        right("SEGMENTS"),
+        right("BLOCKS").drops(2),
+        right("THEIR BYTES").drops(1),
+        left("ALLOCATED AT"),
+    ];
+    let rows: Vec<Vec<String>> = stacks
+        .iter()
+        .map(|stack| {
+            vec![
+                format_bytes(stack.kept_free_bytes as f64),
+                grouped(stack.segments),
+                grouped(stack.blocks),
+                format_bytes(stack.bytes as f64),
+                stack_in_words(&stack.stack),
+            ]
+        })
+        .collect();
+    write_table(out, screen, &columns, &rows).map(drop)
 }
