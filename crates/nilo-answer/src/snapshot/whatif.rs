@@ -36,7 +36,7 @@ pub struct SnapshotWhatIfAnswer {
     /// The most bytes that the replay may reserve; `null` is no limit.
     pub limit_bytes: Option<u64>,
     /// How the limit is known.
-    pub limit_source: LimitSource,
+    pub limit_source: ReplayLimitSource,
     /// The recorded settings.
     pub replayed: ReplayedSettings,
     /// The settings that were asked for; the best of those compared where none were.
@@ -48,7 +48,7 @@ pub struct SnapshotWhatIfAnswer {
 /// How a limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LimitSource {
+pub enum ReplayLimitSource {
     /// It was given.
     Given,
     /// A failed allocation in the trace tells it.
@@ -219,9 +219,9 @@ impl SnapshotWhatIfAnswer {
             replay_is_exact: faithful.is_exact(),
             limit_bytes,
             limit_source: match (limit, limit_bytes) {
-                (Some(_), _) => LimitSource::Given,
-                (None, Some(_)) => LimitSource::FailedAllocation,
-                (None, None) => LimitSource::Unknown,
+                (Some(_), _) => ReplayLimitSource::Given,
+                (None, Some(_)) => ReplayLimitSource::FailedAllocation,
+                (None, None) => ReplayLimitSource::Unknown,
             },
             whatif: compared.first().unwrap_or(&replayed).clone(),
             replayed,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use nilo_answer::snapshot::whatif::{LimitSource, ReplayedSettings, SnapshotWhatIfAnswer};
+use nilo_answer::snapshot::whatif::{ReplayLimitSource, ReplayedSettings, SnapshotWhatIfAnswer};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
@@ -36,7 +36,7 @@ pub(crate) fn write_snapshot_whatif(
     }
     if let Some(limit) = answer.limit_bytes {
         let source = match answer.limit_source {
-            LimitSource::Given => "as given",
+            ReplayLimitSource::Given => "as given",
             _ => "as the failed allocations show",
         };
         writeln!(out, "Limit: {} ({source})", format_bytes(limit as f64))?;
