@@ -40,6 +40,13 @@ impl From<ReservedBreakdown> for ReservedParts {
     }
 }
 
+impl ReservedParts {
+    /// Free bytes, of whatever use.
+    pub fn free_bytes(&self) -> u64 {
+        self.releasable_bytes + self.stranded_bytes
+    }
+}
+
 /// The memory after an event, or before the first.
 pub(crate) fn layout_at(snapshot: &GpuSnapshot, device: usize, row: Option<usize>) -> MemoryLayout {
     match row {

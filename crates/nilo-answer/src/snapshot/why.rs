@@ -379,8 +379,7 @@ fn advice(
             format_bytes(oom.parts.pending_bytes as f64)
         )),
         OomCause::TooMuchInUse => {
-            let free = oom.parts.releasable_bytes + oom.parts.stranded_bytes;
-            let missing = oom.asked_bytes.saturating_sub(free);
+            let missing = oom.asked_bytes.saturating_sub(oom.parts.free_bytes());
             advice.push(format!(
                 "{} more would have been needed even without fragmentation: use a smaller batch or sequence, checkpoint activations, or free what is listed below",
                 format_bytes(missing as f64)

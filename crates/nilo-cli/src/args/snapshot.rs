@@ -12,7 +12,7 @@ use super::values::{MAX_ID, number};
 
 /// The words of the allocator, in the help of the verb.
 const GLOSSARY: &str = "Words:\n  \
-segment     memory taken from the driver in one piece; it is given back only when all of it is free\n  \
+segment     memory taken from the driver at once; given back only when all of it is free\n  \
 block       a piece of a segment: what one allocation gets\n  \
 reserved    the bytes of all segments, which is what nvidia-smi sees of the allocator\n  \
 allocated   the bytes of blocks that the program has\n  \

@@ -20,8 +20,12 @@ pub(crate) fn read_snapshot(path: &Path) -> Result<GpuSnapshot, Failure> {
     if metadata.is_dir() {
         return Err(about(std::io::ErrorKind::IsADirectory.into()));
     }
+    if metadata.is_file() && metadata.len() == 0 {
+        return Err(Failure::new(format!("{} is empty", path.display()))
+            .hint("the program may have been killed while it was written, or the disk was full"));
+    }
     let options = ReadOptions::default();
-    let read = if metadata.is_file() && metadata.len() > 0 {
+    let read = if metadata.is_file() {
         // SAFETY: the map is only read, and dropped before this returns. A file that another program cuts off in between
         // ends us with SIGBUS, as it would any program that maps files; snapshots are written once.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(about)?;

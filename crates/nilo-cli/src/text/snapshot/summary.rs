@@ -16,6 +16,9 @@ use crate::screen::Screen;
 use crate::text::number::{format_secs, format_share};
 use crate::text::table::{left, right, write_table};
 
+/// From this part of the reserved bytes on it is worth a try.
+const NOTABLE_FREE_SHARE: f64 = 0.1;
+
 /// Writes the summary; of several files a table first, then the one that reserved most.
 pub(crate) fn write_snapshot_summary(
     out: &mut dyn Write,
@@ -109,6 +112,14 @@ fn write_device(
     writeln!(out, "Settings: {}", settings_in_words(&snapshot.settings))?;
     writeln!(out, "\nReserved bytes at the peak of reserved memory:")?;
     write_parts(out, screen, &device.at_peak_reserved.parts)?;
+    let free = device.at_peak_reserved.parts.free_bytes();
+    if free as f64 >= NOTABLE_FREE_SHARE * device.peak_reserved_bytes as f64 {
+        writeln!(
+            out,
+            "{} of it was free; `nilo snapshot whatif` compares settings that may reserve less.",
+            format_bytes(free as f64)
+        )?;
+    }
     if !snapshot.has_stacks {
         return writeln!(
             out,

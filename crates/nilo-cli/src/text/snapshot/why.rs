@@ -92,11 +92,11 @@ fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io
 }
 
 fn cause_in_words(oom: &ExplainedOom) -> String {
-    let free = oom.parts.releasable_bytes + oom.parts.stranded_bytes;
-    let free = format_bytes(free as f64);
+    let free = format_bytes(oom.parts.free_bytes() as f64);
     match oom.cause {
         OomCause::Fragmentation => format!(
-            "fragmentation: {free} of the reserved memory was free, enough in one piece, but it was in pieces"
+            "fragmentation: {free} of the reserved memory was free, but in pieces of at most {}",
+            format_bytes(oom.largest_eligible_bytes as f64)
         ),
         OomCause::PendingFrees => format!(
             "{} had been given back but other streams were not done with it; {free} was free",
