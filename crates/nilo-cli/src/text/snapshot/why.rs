@@ -66,6 +66,8 @@ fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io
         bytes(oom.largest_eligible_bytes),
         bytes(oom.eligible_free_bytes)
     )?;
+    let fits = if oom.fits_defragmented { "yes" } else { "no" };
+    writeln!(out, "Would fit without fragmentation: {fits}")?;
     let served = match oom.expandable_segments_would_serve {
         Some(true) => "yes",
         Some(false) => "no",
