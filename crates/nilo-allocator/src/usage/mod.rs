@@ -14,7 +14,7 @@ mod start;
 pub use accumulation::{StackAccumulation, TraceAccumulation};
 pub use breakdown::ReservedBreakdown;
 pub use layout::{LiveBlock, MemoryLayout};
-pub use oom::{OomReport, PinnedSegment, explain_ooms};
+pub use oom::{OomReport, PinnedSegment, explain_ooms, explain_ooms_within};
 pub use peaks::{PeakMoment, StackUsage, TracePeaks, usage_by_stack};
 pub use pinning::PinningStack;
 pub use ranges::ReservedRange;

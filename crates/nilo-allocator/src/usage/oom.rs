@@ -1,5 +1,7 @@
 //! Why allocations failed: what was asked, what was free, and why it did not do.
 
+use std::ops::Range;
+
 use super::breakdown::ReservedBreakdown;
 use super::layout::{LiveBlock, MemoryLayout};
 use super::peaks::{StackUsage, usage_by_stack};
@@ -51,18 +53,33 @@ pub struct PinnedSegment {
 
 /// The last failed allocations of a device, at most so many, oldest first.
 pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<OomReport> {
+    explain_ooms_within(snapshot, device, snapshot.trace(device), most)
+}
+
+/// As [`explain_ooms`], of these events of the device alone.
+pub fn explain_ooms_within(
+    snapshot: &GpuSnapshot,
+    device: usize,
+    rows: Range<usize>,
+    most: usize,
+) -> Vec<OomReport> {
+    let trace = snapshot.trace(device);
+    let rows = rows.start.max(trace.start)..rows.end.min(trace.end);
     let settings = AllocatorSettings::from(&snapshot.settings);
     let mut layout = MemoryLayout::new(snapshot, TraceStart::of(snapshot, device));
-    let ooms = snapshot.events.actions()[snapshot.trace(device)]
+    let ooms = snapshot.events.actions()[rows.clone()]
         .iter()
         .filter(|action| **action == TraceAction::Oom);
     let mut skipped = ooms.count().saturating_sub(most);
     let mut reports = Vec::new();
 
-    for index in snapshot.trace(device) {
+    for index in trace.start..rows.end {
         let row = snapshot.events.row(index);
         if row.action != TraceAction::Oom {
             layout.apply(row);
+            continue;
+        }
+        if index < rows.start {
             continue;
         }
         if skipped > 0 {

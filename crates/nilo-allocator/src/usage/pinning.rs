@@ -26,13 +26,14 @@ pub(crate) fn pinning_stacks<'a>(
     ranges: impl Iterator<Item = &'a ReservedRange>,
 ) -> Vec<PinningStack> {
     let mut by_stack: HashMap<u32, PinningStack> = HashMap::new();
+    // The last range that each stack was seen in: expandable segments hold very many blocks.
+    let mut seen_in: HashMap<u32, u64> = HashMap::new();
     for range in ranges {
         let used: u64 = layout.blocks_in(range).map(|block| block.size).sum();
         let free = range.size.saturating_sub(used);
         if free == 0 {
             continue;
         }
-        let mut seen: Vec<u32> = Vec::new();
         for block in layout.blocks_in(range).filter(|block| block.size > 0) {
             let pinning = by_stack.entry(block.stack).or_insert(PinningStack {
                 stack: block.stack,
@@ -43,8 +44,7 @@ pub(crate) fn pinning_stacks<'a>(
             });
             pinning.blocks += 1;
             pinning.bytes += block.size;
-            if !seen.contains(&block.stack) {
-                seen.push(block.stack);
+            if seen_in.insert(block.stack, range.address) != Some(range.address) {
                 pinning.segments += 1;
                 pinning.kept_free_bytes += free;
             }

@@ -2,18 +2,18 @@
 
 use nilo_allocator::GpuSnapshot;
 use nilo_allocator::snapshot::{DeviceTrace, TraceAction};
-use nilo_allocator::usage::{OomReport, PinnedSegment, PinningStack, StackUsage, explain_ooms};
+use nilo_allocator::usage::{OomReport, explain_ooms_within};
 use nilo_sample::units::format_bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call_stack::{AllocationStack, HeldByStack, largest_holders};
 use super::leaks::SnapshotLeaksAnswer;
+use super::pinned_segments::{PinnedByStack, PinnedSegmentReport, pinned_by, pinned_report};
 use super::problem::SnapshotProblem;
 use super::reserved_parts::ReservedParts;
-use super::settings_text::SettingsChange;
 use super::trace_place::{TraceBound, TraceMoment, TraceRange};
-use super::whatif::{DeviceReplay, ReplayedSettings};
+use super::tried_settings::{TriedSettings, serves};
 
 /// The value of [`SnapshotWhyAnswer::schema`].
 pub const SNAPSHOT_WHY_SCHEMA: &str = "nilo.snapshot-why/1";
@@ -102,35 +102,6 @@ pub enum OomLimit {
     Device,
 }
 
-/// A segment that a few blocks keep.
-#[derive(Debug, Clone, JsonSchema, Serialize)]
-pub struct PinnedSegmentReport {
-    /// Its bytes.
-    pub segment_bytes: u64,
-    /// The bytes of the blocks in it.
-    pub pinned_bytes: u64,
-    /// Those blocks.
-    pub pinned_blocks: u64,
-    /// Who allocated them, most bytes first.
-    pub stacks: Vec<HeldByStack>,
-}
-
-/// What one call stack keeps from being used as a whole.
-#[derive(Debug, Clone, JsonSchema, Serialize)]
-pub struct PinnedByStack {
-    /// The free bytes in the segments that its blocks live in; several stacks may keep the same.
-    pub kept_free_bytes: u64,
-    /// Those segments.
-    pub segments: u64,
-    /// Its blocks in them.
-    pub blocks: u64,
-    /// The bytes of these.
-    pub bytes: u64,
-    /// Where they were allocated.
-    #[serde(flatten)]
-    pub stack: AllocationStack,
-}
-
 impl SnapshotWhyAnswer {
     /// Explains the last failed allocations, at most so many of each device.
     pub fn of(
@@ -162,11 +133,9 @@ impl SnapshotWhyAnswer {
                 continue;
             }
             oom_events += in_range as u64;
-            // The engine counts from the end of the trace, the range may end before.
-            let later = (rows.end..trace.rows.end).filter(failed).count();
-            let reports = explain_ooms(snapshot, trace.device, most.min(in_range) + later);
-            let tried = Tried::new(snapshot, trace.device);
-            for report in reports.iter().filter(|report| rows.contains(&report.row)) {
+            let reports = explain_ooms_within(snapshot, trace.device, rows, most);
+            let tried = TriedSettings::new(snapshot, trace.device);
+            for report in &reports {
                 let accumulated = accumulated_before(snapshot, trace, report);
                 ooms.push(ExplainedOom::of(
                     snapshot,
@@ -210,40 +179,12 @@ fn accumulated_before(
     SnapshotLeaksAnswer::of(String::new(), snapshot, trace.device, &range, 1).ok()
 }
 
-/// The trace under other settings.
-struct Tried {
-    /// None where segments were expandable.
-    expandable: Option<ReplayedSettings>,
-    others: Vec<ReplayedSettings>,
-}
-
-impl Tried {
-    fn new(snapshot: &GpuSnapshot, device: usize) -> Self {
-        let replay = DeviceReplay::new(snapshot, device, None);
-        let mut changes = replay.worth_a_try();
-        // Nobody turns them off against running out of memory.
-        changes.retain(|change| change.expandable_segments != Some(false));
-        let is_expandable = |change: &SettingsChange| change.expandable_segments == Some(true);
-        let expandable = changes.iter().position(is_expandable);
-        let mut outcomes = replay.try_all(&changes);
-        Self {
-            expandable: expandable.map(|place| outcomes.remove(place)),
-            others: outcomes,
-        }
-    }
-}
-
-/// Whether a setting serves the request of an event without failing elsewhere before it.
-fn serves(outcome: &ReplayedSettings, event: u64) -> bool {
-    outcome.new_ooms == 0 && outcome.avoided_oom_events.contains(&event)
-}
-
 impl ExplainedOom {
     fn of(
         snapshot: &GpuSnapshot,
         device: usize,
         report: &OomReport,
-        tried: &Tried,
+        tried: &TriedSettings,
         accumulated: Option<&SnapshotLeaksAnswer>,
         most_stacks: usize,
     ) -> Self {
@@ -294,50 +235,10 @@ impl ExplainedOom {
     }
 }
 
-fn pinned_report(
-    snapshot: &GpuSnapshot,
-    pinned: &PinnedSegment,
-    most_stacks: usize,
-) -> PinnedSegmentReport {
-    let mut usage: Vec<StackUsage> = Vec::new();
-    for block in pinned.blocks.iter().filter(|block| block.size > 0) {
-        match usage.iter_mut().find(|usage| usage.stack == block.stack) {
-            Some(known) => {
-                known.blocks += 1;
-                known.bytes += block.size;
-            }
-            None => usage.push(StackUsage {
-                stack: block.stack,
-                blocks: 1,
-                bytes: block.size,
-            }),
-        }
-    }
-    usage.sort_by_key(|usage| std::cmp::Reverse(usage.bytes));
-    PinnedSegmentReport {
-        segment_bytes: pinned.range.size,
-        pinned_bytes: pinned.pinned_bytes,
-        pinned_blocks: usage.iter().map(|usage| usage.blocks as u64).sum(),
-        stacks: largest_holders(snapshot, &usage, most_stacks),
-    }
-}
-
-fn pinned_by(snapshot: &GpuSnapshot, report: &OomReport, most_stacks: usize) -> Vec<PinnedByStack> {
-    let pinning = report.pinning.iter().take(most_stacks);
-    let stack = |one: &PinningStack| PinnedByStack {
-        kept_free_bytes: one.kept_free_bytes,
-        segments: one.segments as u64,
-        blocks: one.blocks as u64,
-        bytes: one.bytes,
-        stack: AllocationStack::of(snapshot, one.stack),
-    };
-    pinning.map(stack).collect()
-}
-
 /// What to do, the most effective first.
 fn advice(
     oom: &ExplainedOom,
-    tried: &Tried,
+    tried: &TriedSettings,
     accumulated: Option<&SnapshotLeaksAnswer>,
 ) -> Vec<String> {
     let mut advice = Vec::new();

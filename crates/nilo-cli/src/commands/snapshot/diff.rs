@@ -6,10 +6,9 @@ use nilo_answer::snapshot::diff::{ComparedSnapshot, SnapshotDiffAnswer};
 use nilo_answer::snapshot::trace_place::chosen_device;
 
 use super::file::{about_file, read_snapshot};
-use crate::args::{SnapshotDiffArgs, TextOrJson};
+use super::print::print_answer;
+use crate::args::SnapshotDiffArgs;
 use crate::failure::Failure;
-use crate::screen::Screen;
-use crate::text::json::write_json;
 use crate::text::snapshot::diff::write_snapshot_diff;
 
 pub(crate) fn run(args: SnapshotDiffArgs) -> Result<u8, Failure> {
@@ -22,10 +21,6 @@ pub(crate) fn run(args: SnapshotDiffArgs) -> Result<u8, Failure> {
     };
     let (before, after) = (compared(&args.before)?, compared(&args.after)?);
     let answer = SnapshotDiffAnswer::of(before, after, args.stacks);
-    let mut out = std::io::stdout().lock();
-    match args.format {
-        TextOrJson::Json => write_json(&mut out, &answer)?,
-        TextOrJson::Text => write_snapshot_diff(&mut out, Screen::stdout(), &answer)?,
-    }
+    print_answer(args.format, &answer, write_snapshot_diff)?;
     Ok(0)
 }

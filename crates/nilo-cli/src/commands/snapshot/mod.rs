@@ -4,6 +4,7 @@ mod diff;
 mod file;
 mod flame;
 mod leaks;
+mod print;
 mod summary;
 mod whatif;
 mod why;

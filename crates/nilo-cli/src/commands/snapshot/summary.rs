@@ -3,10 +3,9 @@
 use nilo_answer::snapshot::summary::{SnapshotSummaryAnswer, SummarizedSnapshot};
 
 use super::file::{about_file, read_snapshot};
-use crate::args::{SnapshotSummaryArgs, TextOrJson};
+use super::print::print_answer;
+use crate::args::SnapshotSummaryArgs;
 use crate::failure::Failure;
-use crate::screen::Screen;
-use crate::text::json::write_json;
 use crate::text::snapshot::summary::write_snapshot_summary;
 
 pub(crate) fn run(args: SnapshotSummaryArgs) -> Result<u8, Failure> {
@@ -20,10 +19,6 @@ pub(crate) fn run(args: SnapshotSummaryArgs) -> Result<u8, Failure> {
         snapshots.push(summarized.map_err(about_file(path))?);
     }
     let answer = SnapshotSummaryAnswer::new(snapshots);
-    let mut out = std::io::stdout().lock();
-    match args.format {
-        TextOrJson::Json => write_json(&mut out, &answer)?,
-        TextOrJson::Text => write_snapshot_summary(&mut out, Screen::stdout(), &answer)?,
-    }
+    print_answer(args.format, &answer, write_snapshot_summary)?;
     Ok(0)
 }

@@ -4,10 +4,9 @@ use nilo_answer::snapshot::trace_place::chosen_device;
 use nilo_answer::snapshot::whatif::SnapshotWhatIfAnswer;
 
 use super::file::{about_file, read_snapshot};
-use crate::args::{SnapshotWhatIfArgs, TextOrJson};
+use super::print::print_answer;
+use crate::args::SnapshotWhatIfArgs;
 use crate::failure::{Failure, warn};
-use crate::screen::Screen;
-use crate::text::json::write_json;
 use crate::text::snapshot::whatif::write_snapshot_whatif;
 
 pub(crate) fn run(args: SnapshotWhatIfArgs) -> Result<u8, Failure> {
@@ -22,10 +21,6 @@ pub(crate) fn run(args: SnapshotWhatIfArgs) -> Result<u8, Failure> {
             "garbage_collection_threshold is a part of a limit, and the snapshot shows none: it has no effect in the replay; name one with --limit",
         );
     }
-    let mut out = std::io::stdout().lock();
-    match args.format {
-        TextOrJson::Json => write_json(&mut out, &answer)?,
-        TextOrJson::Text => write_snapshot_whatif(&mut out, Screen::stdout(), &answer)?,
-    }
+    print_answer(args.format, &answer, write_snapshot_whatif)?;
     Ok(0)
 }

@@ -3,10 +3,9 @@
 use nilo_answer::snapshot::why::SnapshotWhyAnswer;
 
 use super::file::{about_file, read_snapshot};
-use crate::args::{SnapshotWhyArgs, TextOrJson};
+use super::print::print_answer;
+use crate::args::SnapshotWhyArgs;
 use crate::failure::{Failure, verdict_status};
-use crate::screen::Screen;
-use crate::text::json::write_json;
 use crate::text::snapshot::why::write_snapshot_why;
 
 pub(crate) fn run(args: SnapshotWhyArgs) -> Result<u8, Failure> {
@@ -15,10 +14,6 @@ pub(crate) fn run(args: SnapshotWhyArgs) -> Result<u8, Failure> {
     let range = args.range.range();
     let answer = SnapshotWhyAnswer::of(file, &snapshot, &range, args.last, args.stacks)
         .map_err(about_file(&args.file))?;
-    let mut out = std::io::stdout().lock();
-    let written = match args.format {
-        TextOrJson::Json => write_json(&mut out, &answer),
-        TextOrJson::Text => write_snapshot_why(&mut out, Screen::stdout(), &answer),
-    };
+    let written = print_answer(args.format, &answer, write_snapshot_why);
     verdict_status(answer.exit_status(), written)
 }

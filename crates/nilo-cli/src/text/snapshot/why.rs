@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use nilo_answer::snapshot::why::{
-    ExplainedOom, OomCause, OomLimit, PinnedByStack, PinnedSegmentReport, SnapshotWhyAnswer,
-};
+use nilo_answer::snapshot::pinned_segments::{PinnedByStack, PinnedSegmentReport};
+use nilo_answer::snapshot::why::{ExplainedOom, OomCause, OomLimit, SnapshotWhyAnswer};
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
