@@ -6,6 +6,7 @@ use nilo_answer::snapshot::diff::{ComparedSnapshot, SnapshotDiffAnswer};
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed};
 
+use super::located_table::{LocatedRow, write_located};
 use super::places::{grouped, moment_in_words, stack_in_words};
 use crate::screen::Screen;
 use crate::text::table::{left, right, write_table};
@@ -78,23 +79,18 @@ fn write_stacks(
         grouped(answer.changed_stacks),
         grouped(answer.unchanged_stacks)
     )?;
-    let columns = [
-        right("CHANGE"),
-        right("BEFORE"),
-        right("AFTER"),
-        left("ALLOCATED AT"),
-    ];
-    let rows: Vec<Vec<String>> = answer
+    let columns = [right("CHANGE"), right("BEFORE"), right("AFTER")];
+    let rows: Vec<LocatedRow> = answer
         .stacks
         .iter()
         .map(|stack| {
-            vec![
+            let figures = vec![
                 format_bytes_signed(stack.change_bytes as f64),
                 format_bytes(stack.before_bytes as f64),
                 format_bytes(stack.after_bytes as f64),
-                stack_in_words(&stack.stack),
-            ]
+            ];
+            (figures, stack_in_words(&stack.stack))
         })
         .collect();
-    write_table(out, screen, &columns, &rows).map(drop)
+    write_located(out, screen, &columns, &rows)
 }

@@ -6,10 +6,11 @@ use nilo_answer::snapshot::leaks::SnapshotLeaksAnswer;
 use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_bytes_signed};
 
+use super::located_table::{LocatedRow, write_located};
 use super::places::{counted, grouped, stack_in_words};
 use crate::screen::Screen;
 use crate::text::number::{format_secs, format_share};
-use crate::text::table::{left, right, write_table};
+use crate::text::table::right;
 
 /// Writes the stacks that accumulate, or that there is none.
 pub(crate) fn write_snapshot_leaks(
@@ -41,24 +42,23 @@ pub(crate) fn write_snapshot_leaks(
         right("EVER FREED"),
         right("PER EVENT").drops(1),
         right("PER SECOND"),
-        left("ALLOCATED AT"),
     ];
     let rate = |bytes: Option<f64>| bytes.map_or("-".to_owned(), format_bytes);
-    let rows: Vec<Vec<String>> = answer
+    let rows: Vec<LocatedRow> = answer
         .stacks
         .iter()
         .map(|stack| {
-            vec![
+            let figures = vec![
                 format_bytes(stack.alive_bytes as f64),
                 grouped(stack.alive_blocks),
                 format_share(Some(stack.freed_ratio)),
                 format_bytes(stack.bytes_per_event),
                 rate(stack.bytes_per_sec),
-                stack_in_words(&stack.stack),
-            ]
+            ];
+            (figures, stack_in_words(&stack.stack))
         })
         .collect();
-    write_table(out, screen, &columns, &rows)?;
+    write_located(out, screen, &columns, &rows)?;
     let left_out = answer.stack_count - answer.stacks.len() as u64;
     match left_out {
         0 => Ok(()),

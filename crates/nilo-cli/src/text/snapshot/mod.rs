@@ -2,6 +2,7 @@
 
 pub(crate) mod diff;
 pub(crate) mod leaks;
+mod located_table;
 pub(crate) mod places;
 pub(crate) mod summary;
 pub(crate) mod whatif;

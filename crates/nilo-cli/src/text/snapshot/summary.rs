@@ -11,6 +11,7 @@ use nilo_answer::snapshot::summary::{
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
+use super::located_table::{LocatedRow, write_located};
 use super::places::{counted, grouped, moment_in_words, stack_in_words};
 use crate::screen::Screen;
 use crate::text::number::{format_secs, format_share};
@@ -198,22 +199,17 @@ pub(crate) fn write_holders(
     screen: Screen,
     holders: &[HeldByStack],
 ) -> std::io::Result<()> {
-    let columns = [
-        right("BYTES"),
-        right("SHARE"),
-        right("BLOCKS").drops(1),
-        left("ALLOCATED AT"),
-    ];
-    let rows: Vec<Vec<String>> = holders
+    let columns = [right("BYTES"), right("SHARE"), right("BLOCKS").drops(1)];
+    let rows: Vec<LocatedRow> = holders
         .iter()
         .map(|held| {
-            vec![
+            let figures = vec![
                 format_bytes(held.bytes as f64),
                 format_share(Some(held.share_ratio)),
                 grouped(held.blocks),
-                stack_in_words(&held.stack),
-            ]
+            ];
+            (figures, stack_in_words(&held.stack))
         })
         .collect();
-    write_table(out, screen, &columns, &rows).map(drop)
+    write_located(out, screen, &columns, &rows)
 }

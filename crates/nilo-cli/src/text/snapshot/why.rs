@@ -7,10 +7,11 @@ use nilo_answer::snapshot::why::{ExplainedOom, OomCause, OomLimit, SnapshotWhyAn
 use nilo_sample::printable::printable;
 use nilo_sample::units::format_bytes;
 
+use super::located_table::{LocatedRow, write_located};
 use super::places::{counted, grouped, moment_in_words, stack_in_words};
 use super::summary::{write_holders, write_parts};
 use crate::screen::Screen;
-use crate::text::table::{left, right, write_table};
+use crate::text::table::right;
 
 /// Writes each failed allocation.
 pub(crate) fn write_snapshot_why(
@@ -135,19 +136,18 @@ fn write_pinned_by(
         right("SEGMENTS"),
         right("BLOCKS").drops(2),
         right("THEIR BYTES").drops(1),
-        left("ALLOCATED AT"),
     ];
-    let rows: Vec<Vec<String>> = stacks
+    let rows: Vec<LocatedRow> = stacks
         .iter()
         .map(|stack| {
-            vec![
+            let figures = vec![
                 format_bytes(stack.kept_free_bytes as f64),
                 grouped(stack.segments),
                 grouped(stack.blocks),
                 format_bytes(stack.bytes as f64),
-                stack_in_words(&stack.stack),
-            ]
+            ];
+            (figures, stack_in_words(&stack.stack))
         })
         .collect();
-    write_table(out, screen, &columns, &rows).map(drop)
+    write_located(out, screen, &columns, &rows)
 }
