@@ -232,6 +232,8 @@ fn the_peak_is_drawn() {
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     assert!(svg.contains("all: 2.43 GiB (100.0 %)"), "{svg}");
     assert!(svg.contains("train.py:57 one: "));
+    assert!(svg.contains(">2.43 GiB allocated on GPU 0 at the peak</text>"));
+    assert!(svg.contains(">one train.py:57</text>"));
     assert_eq!(flame(&["-o", "-"]), svg);
     let profile: Value =
         serde_json::from_str(&flame(&["-o", "-", "--format", "speedscope"])).unwrap();

@@ -26,8 +26,10 @@ const MOST_ROWS: usize = 200;
 /// One function of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FlameFrame {
-    /// What stands in its box.
+    /// What stands in its box, as far as there is room.
     pub label: String,
+    /// What the pointer shows.
+    pub tooltip: String,
     /// Frames of one group, such as a file, have one colour.
     pub group: String,
 }
@@ -73,7 +75,7 @@ pub fn flame_chart(title: &str, subtitle: &str, stacks: &[FlameStack]) -> Chart 
     let height = HEAD_PX + (deepest + 1) as f64 * ROW_PX + MARGIN_PX;
     let heading = |text: &str, y, fill, size: f64| {
         let text = shorten(text, size, width / WIDEST_FONT);
-        label(MARGIN_PX, y, fill, &text).num("font-size", size)
+        label(MARGIN_PX, y, &text, fill).num("font-size", size)
     };
     let content = vec![
         heading(title, 20.0, palette.ink, 15.0).attr("font-weight", "bold"),
@@ -124,9 +126,12 @@ fn draw(
     all: u64,
     palette: &Palette,
 ) -> Element {
-    let (name, colour) = match node.frame {
-        Some(frame) => (frame.label.as_str(), colour_of(&frame.group, palette)),
-        None => ("all", palette.grid.to_owned()),
+    let (name, tooltip, colour) = match node.frame {
+        Some(frame) => {
+            let colour = colour_of(&frame.group, palette);
+            (frame.label.as_str(), frame.tooltip.as_str(), colour)
+        }
+        None => ("all", "all", palette.grid.to_owned()),
     };
     let y = HEAD_PX + depth as f64 * ROW_PX;
     let width = node.bytes as f64 * scale;
@@ -137,12 +142,12 @@ fn draw(
         .attr("stroke", palette.background)
         .num("stroke-width", 0.5);
     let mut group = Element::group()
-        .tooltip(&format!("{name}: {bytes} ({share:.1} %)"))
+        .tooltip(&format!("{tooltip}: {bytes} ({share:.1} %)"))
         .child(rect);
     let room = (width - 6.0) / WIDEST_FONT;
     if room >= text_width("mm…", FONT_PX) {
         let text = shorten(name, FONT_PX, room);
-        group.push(label(x + 3.0, y + ROW_PX - 6.0, palette.ink, &text));
+        group.push(label(x + 3.0, y + ROW_PX - 6.0, &text, palette.ink));
     }
     group
 }
@@ -163,6 +168,7 @@ mod tests {
     fn stack(names: &[&str], bytes: u64) -> FlameStack {
         let frame = |name: &&str| FlameFrame {
             label: (*name).to_owned(),
+            tooltip: (*name).to_owned(),
             group: "train.py".to_owned(),
         };
         FlameStack {
@@ -181,6 +187,9 @@ mod tests {
         assert_eq!(svg.matches("main: 4.00 MiB (100.0 %)").count(), 1);
         assert!(svg.contains("forward: 3.00 MiB (75.0 %)"), "{svg}");
         assert!(svg.contains("step: 1.00 MiB (25.0 %)"));
+        for drawn in [">peak</text>", ">main</text>", ">forward</text>"] {
+            assert!(svg.contains(drawn), "{drawn} in {svg}");
+        }
     }
 
     #[test]

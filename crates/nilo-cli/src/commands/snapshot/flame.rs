@@ -41,9 +41,19 @@ fn format_of(path: &Path) -> FlameFormat {
     }
 }
 
+/// Function first, then the file without its folder: boxes are narrow.
+fn short_label(frame: &AllocationFrame) -> String {
+    let file = frame.file.rsplit('/').next().unwrap_or_default();
+    let line = frame.line.map_or(String::new(), |line| format!(":{line}"));
+    format!("{} {file}{line}", frame.function)
+        .trim_end()
+        .to_owned()
+}
+
 fn svg(profile: &AllocationProfile) -> String {
     let frame = |frame: &AllocationFrame| FlameFrame {
-        label: frame_in_words(frame),
+        label: short_label(frame),
+        tooltip: frame_in_words(frame),
         group: frame.file.clone(),
     };
     let stacks: Vec<FlameStack> = profile
