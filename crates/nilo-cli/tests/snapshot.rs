@@ -295,6 +295,7 @@ fn what_cannot_be_read_is_one_sentence_and_a_hint() {
         &["whatif", STEADY, "--garbage-collection-threshold", "1"],
         &["summary", STEADY, "--from", "soon"],
         &["flame", STEADY],
+        &[STEADY],
     ] {
         let text = transcript(folder.path(), &[&["snapshot"], arguments].concat());
         assert!(
