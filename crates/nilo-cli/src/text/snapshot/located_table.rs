@@ -27,7 +27,8 @@ pub(crate) fn write_located(
     if screen.columns.is_none_or(|columns| width <= columns) {
         let place = [left("ALLOCATED AT")];
         let columns = [columns, &place].concat();
-        let whole = |(figures, place): &LocatedRow| [&figures[..], &[place.clone()]].concat();
+        let whole =
+            |(figures, place): &LocatedRow| [&figures[..], std::slice::from_ref(place)].concat();
         let rows: Vec<Vec<String>> = rows.iter().map(whole).collect();
         return write_table(out, screen, &columns, &rows).map(drop);
     }
