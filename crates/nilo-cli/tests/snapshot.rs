@@ -169,6 +169,8 @@ fn failed_allocations_are_explained() {
     insta::assert_snapshot!("why-nothing", said(&[STEADY]));
     let before = json_of(folder.path(), &["why", RETAINED, "--to", "19683ev"]);
     assert_eq!(before["oom_events"], 0);
+    let leaking = json_of(folder.path(), &["why", RETAINED]);
+    assert_eq!(leaking["ooms"][0]["cause"], "accumulation");
     let answer = json_of(folder.path(), &["why", FRAGMENTED]);
     assert_eq!(answer["schema"], "nilo.snapshot-why/1");
     let oom = &answer["ooms"][0];

@@ -18,8 +18,8 @@ use super::tried_settings::{TriedSettings, serves};
 /// The value of [`SnapshotWhyAnswer::schema`].
 pub const SNAPSHOT_WHY_SCHEMA: &str = "nilo.snapshot-why/1";
 
-/// What accumulated is told from this part of the allocated bytes on.
-const NOTABLE_SHARE: f64 = 0.05;
+/// From this part on, what accumulated is the cause, and what is free is worth speaking of.
+const NOTABLE_SHARE: f64 = 0.1;
 
 /// Why allocations failed.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
@@ -84,6 +84,8 @@ pub struct ExplainedOom {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OomCause {
+    /// Little was free, and blocks had accumulated all along the trace.
+    Accumulation,
     /// Enough was free, but in pieces.
     Fragmentation,
     /// Enough would have been free, but other streams had not finished with it.
@@ -191,7 +193,13 @@ impl ExplainedOom {
         let moment = TraceMoment::of(snapshot, device, Some(report.row));
         let parts = ReservedParts::from(report.breakdown);
         let free = report.breakdown.free_bytes();
-        let cause = if report.fits_defragmented {
+        let accumulated_bytes = accumulated.map_or(0, |found| found.accumulated_bytes);
+        let is_part = |bytes: u64, whole: u64| bytes as f64 >= NOTABLE_SHARE * whole as f64;
+        let cause = if is_part(accumulated_bytes, parts.allocated_bytes.max(1))
+            && !is_part(free, parts.reserved_bytes)
+        {
+            OomCause::Accumulation
+        } else if report.fits_defragmented {
             OomCause::Fragmentation
         } else if free + parts.pending_bytes >= report.block_bytes {
             OomCause::PendingFrees
@@ -226,7 +234,7 @@ impl ExplainedOom {
                 .as_ref()
                 .map(|pinned| pinned_report(snapshot, pinned, most_stacks)),
             pinned_by: pinned_by(snapshot, report, most_stacks),
-            accumulated_bytes: accumulated.map_or(0, |found| found.accumulated_bytes),
+            accumulated_bytes,
             advice: Vec::new(),
             moment,
         };
@@ -242,9 +250,9 @@ fn advice(
     accumulated: Option<&SnapshotLeaksAnswer>,
 ) -> Vec<String> {
     let mut advice = Vec::new();
-    if let Some((found, largest)) =
-        accumulated.and_then(|found| Some((found, found.stacks.first()?)))
-        && found.accumulated_bytes as f64 >= NOTABLE_SHARE * oom.parts.allocated_bytes as f64
+    if oom.cause == OomCause::Accumulation
+        && let Some((found, largest)) =
+            accumulated.and_then(|found| Some((found, found.stacks.first()?)))
     {
         let place = largest.stack.main_frame().map_or(String::new(), |frame| {
             let line = frame.line.map_or(String::new(), |line| format!(":{line}"));
@@ -274,7 +282,7 @@ fn advice(
             "No setting of the allocator serves it in a replay: free the blocks that pin the segments before the large allocation, or make it first"
                 .to_owned(),
         ),
-        OomCause::Fragmentation => {}
+        OomCause::Fragmentation | OomCause::Accumulation => {}
         OomCause::PendingFrees => advice.push(format!(
             "{} wait for other streams: synchronize them, or call record_stream on fewer tensors",
             format_bytes(oom.parts.pending_bytes as f64)
@@ -282,7 +290,7 @@ fn advice(
         OomCause::TooMuchInUse => {
             let missing = oom.asked_bytes.saturating_sub(oom.parts.free_bytes());
             advice.push(format!(
-                "{} more would have been needed even without fragmentation: use a smaller batch or sequence, checkpoint activations, or free what is listed below",
+                "{} more would have been needed even without fragmentation: use a smaller batch or sequence, checkpoint activations, evaluate under torch.no_grad(), or free what is listed below",
                 format_bytes(missing as f64)
             ));
         }

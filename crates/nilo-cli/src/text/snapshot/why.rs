@@ -96,6 +96,11 @@ fn write_oom(out: &mut dyn Write, screen: Screen, oom: &ExplainedOom) -> std::io
 fn cause_in_words(oom: &ExplainedOom) -> String {
     let free = format_bytes(oom.parts.free_bytes() as f64);
     match oom.cause {
+        OomCause::Accumulation => format!(
+            "{} of the {} allocated had accumulated over the trace; {free} of the reserved memory was free",
+            format_bytes(oom.accumulated_bytes as f64),
+            format_bytes(oom.parts.allocated_bytes as f64)
+        ),
         OomCause::Fragmentation => format!(
             "fragmentation: {free} of the reserved memory was free, but in pieces of at most {}",
             format_bytes(oom.largest_eligible_bytes as f64)
