@@ -25,7 +25,7 @@ ALLOWED = {
     "nilo-analysis": {"nilo-sample", "nilo-forecast", "nilo-advice"},
     "nilo-request": {"nilo-sample", "nilo-forecast", "nilo-analysis"},
     "nilo-follow": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-analysis"},
-    "nilo-answer": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-advice", "nilo-analysis", "nilo-request"},
+    "nilo-answer": {"nilo-sample", "nilo-runfile", "nilo-forecast", "nilo-advice", "nilo-analysis", "nilo-request", "nilo-allocator"},
     "nilo-import": {"nilo-sample"},
     "nilo-recorder": {
         "nilo-sample",

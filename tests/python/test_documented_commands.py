@@ -8,6 +8,8 @@ from conftest import NILO, ROOT
 
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), ROOT / "docs/schema/README.md"])
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
+# Verbs that have verbs of their own.
+GROUPS = ("bpe", "snapshot")
 # Options of other programs that the documents name.
 ELSEWHERE = {"--", "--path", "--mem", "--time", "--mem-per-cpu", "--mem-per-gpu", "--nproc-per-node", "--logdir", "--test", "--release", "--locked", "--generator", "--seeds", "--hf-token"}
 
@@ -20,9 +22,10 @@ def help_of(*verb):
 @pytest.fixture(scope="module")
 def verbs():
     """The help of each verb, `bpe train` and its like included."""
-    names = re.findall(r"^  ([a-z]+) ", help_of().split("Commands:")[1].split("Options:")[0], re.M)
-    inner = re.findall(r"^  ([a-z]+) ", help_of("bpe").split("Commands:")[1].split("Options:")[0], re.M)
-    every = [(name,) for name in names] + [("bpe", name) for name in inner]
+    def commands(*verb):
+        return re.findall(r"^  ([a-z]+) ", help_of(*verb).split("Commands:")[1].split("Options:")[0], re.M)
+
+    every = [(name,) for name in commands()] + [(outer, name) for outer in GROUPS for name in commands(outer)]
     return {verb: help_of(*verb) for verb in every if verb[-1] != "help"}
 
 
@@ -38,12 +41,12 @@ def code_of(document):
 def test_commands_and_options_of_a_document_exist(document, verbs):
     known = set(re.findall(OPTION, "\n".join(verbs.values())))
     for code in code_of(document):
-        for call in re.findall(r"(?:^|[ ;|&(])nilo ((?:bpe )?[a-z]+)([^|;&]*)", code.split("#")[0]):
+        for call in re.findall(r"(?:^|[ ;|&(])nilo ((?:(?:bpe|snapshot) )?[a-z]+)([^|;&]*)", code.split("#")[0]):
             verb = tuple(call[0].split())
             # After `--` come the options of the command.
             options = set(re.findall(OPTION, re.split(r" -- ", call[1])[0]))
             if verb not in verbs:
-                assert not options and verb[0] in {"itself", "is", "bpe"}, f"{document.name}: no such command: {code}"
+                assert not options and verb[0] in {"itself", "is", *GROUPS}, f"{document.name}: no such command: {code}"
                 continue
             assert options <= set(re.findall(OPTION, verbs[verb])) | {"--help"}, f"{document.name}: {code}"
         if re.fullmatch(OPTION + r"( [A-Z0-9a-z./=-]+)?", code):

@@ -6,7 +6,9 @@ import subprocess
 import jsonschema
 import pytest
 from answer_schemas import check, check_printed, published
-from conftest import MIB, NILO, python
+from conftest import MIB, NILO, ROOT, python
+
+SNAPSHOTS = ROOT / "crates/nilo-allocator/testdata"
 
 GROWING = "kept = []\nimport time\nfor _ in range(30):\n    kept.append(bytearray(1 << 20))\n    time.sleep(0.02)\n"
 LEAKING_FILE = "t_s,rss_bytes\n" + "".join(f"{second},{(100 + second) * MIB}\n" for second in range(300))
@@ -75,6 +77,17 @@ def test_a_trained_tokenizer_is_answered_as_published(nilo):
     (nilo.folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 20)
     options = ["--vocab-size", "280", "--output", "tokenizer", "--format", "json"]
     printed(nilo("bpe", "train", "text.txt", *options), "bpe-train")
+
+
+def test_snapshots_are_answered_as_published(nilo):
+    leaking, fragmented = (str(SNAPSHOTS / f"{name}.pickle.gz") for name in ("window-retain-graph", "full-fragmentation-oom"))
+    as_json = ["--format", "json"]
+    printed(nilo("snapshot", "summary", leaking, fragmented, *as_json), "snapshot-summary")
+    for file in leaking, fragmented:
+        printed(nilo("snapshot", "why", file, *as_json), "snapshot-why", statuses=(1,))
+        printed(nilo("snapshot", "whatif", file, *as_json), "snapshot-whatif")
+    printed(nilo("snapshot", "leaks", leaking, *as_json), "snapshot-leaks", statuses=(1,))
+    printed(nilo("snapshot", "diff", leaking, fragmented, *as_json), "snapshot-diff")
 
 
 def test_an_alert_is_delivered_as_published(nilo, cgroup):

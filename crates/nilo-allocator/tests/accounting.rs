@@ -145,6 +145,11 @@ fn a_fragmentation_oom_is_told_from_a_full_device() {
     assert!(
         oom.eligible_free_bytes >= oom.largest_eligible_bytes && oom.largest_eligible_bytes > 0
     );
+    // One stack lives in every segment with gaps, so it keeps all of their free bytes.
+    assert_eq!(oom.pinning[0].kept_free_bytes, oom.eligible_free_bytes);
+    assert!(oom.pinning[0].kept_free_bytes > oom.pinning[1].kept_free_bytes);
+    let held: u64 = oom.holders.iter().map(|holder| holder.bytes).sum();
+    assert_eq!(held, oom.allocated_bytes);
 
     let full = explain_ooms(&snapshot("window-retain-graph"), 0, 10);
     let [oom] = &full[..] else { panic!("one OOM") };

@@ -27,4 +27,5 @@ pub mod request;
 pub mod resource_filter;
 pub mod runs;
 pub mod schemas;
+pub mod snapshot;
 pub mod verify;

@@ -19,6 +19,11 @@ use crate::recording::ExportedRecording;
 use crate::removed::RemovedAnswer;
 use crate::request::RequestAnswer;
 use crate::runs::RunsAnswer;
+use crate::snapshot::diff::SnapshotDiffAnswer;
+use crate::snapshot::leaks::SnapshotLeaksAnswer;
+use crate::snapshot::summary::SnapshotSummaryAnswer;
+use crate::snapshot::whatif::SnapshotWhatIfAnswer;
+use crate::snapshot::why::SnapshotWhyAnswer;
 use crate::verify::VerifyAnswer;
 
 /// Every answer by the name of its file, without `.json`.
@@ -40,6 +45,11 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         schema_of::<RemovedAnswer>("rm"),
         schema_of::<RunsAnswer>("runs"),
         schema_of::<Summary>("show"),
+        schema_of::<SnapshotDiffAnswer>("snapshot-diff"),
+        schema_of::<SnapshotLeaksAnswer>("snapshot-leaks"),
+        schema_of::<SnapshotSummaryAnswer>("snapshot-summary"),
+        schema_of::<SnapshotWhatIfAnswer>("snapshot-whatif"),
+        schema_of::<SnapshotWhyAnswer>("snapshot-why"),
         schema_of::<VerifyAnswer>("verify"),
     ]
 }

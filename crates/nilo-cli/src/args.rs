@@ -9,6 +9,7 @@ mod optimize;
 mod picture;
 mod record;
 mod request;
+mod snapshot;
 mod store;
 mod trust;
 mod values;
@@ -29,6 +30,10 @@ pub(crate) use record::{
     AlertArgs, LiveMode, MarkArgs, PsArgs, RunArgs, SamplingArgs, WEBHOOK_VARIABLE, WatchArgs,
 };
 pub(crate) use request::RequestArgs;
+pub(crate) use snapshot::{
+    FlameFormat, SnapshotArgs, SnapshotDiffArgs, SnapshotFlameArgs, SnapshotLeaksArgs,
+    SnapshotSummaryArgs, SnapshotVerb, SnapshotWhatIfArgs, SnapshotWhyArgs,
+};
 pub(crate) use store::{PruneArgs, RmArgs, VerifyArgs};
 pub(crate) use trust::TrustArgs;
 pub(crate) use values::interval;
@@ -74,6 +79,8 @@ pub(crate) enum Verb {
     Oom(OomArgs),
     /// Find memory leaks
     Leak(LeakArgs),
+    /// Explain a GPU memory snapshot of PyTorch: peaks, fragmentation, why it ran out, what another setting would do
+    Snapshot(SnapshotArgs),
     /// Measure GPUs, the host and processes for a while and write a report
     Profile(ProfileArgs),
     /// Monitor a running job: memory use, warnings, leaks, and a report at the end

@@ -94,9 +94,12 @@ fn survive_file_size_limits() {
 fn run(cli: Cli) -> Result<u8, Failure> {
     let settings = match &cli.verb {
         // These concern no run, or one that is named to them.
-        Verb::Ps(_) | Verb::Mark(_) | Verb::Trust(_) | Verb::Completions(_) | Verb::Man(_) => {
-            settings::Settings::default()
-        }
+        Verb::Ps(_)
+        | Verb::Mark(_)
+        | Verb::Snapshot(_)
+        | Verb::Trust(_)
+        | Verb::Completions(_)
+        | Verb::Man(_) => settings::Settings::default(),
         _ => settings::load()?,
     };
     match cli.verb {
@@ -111,6 +114,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Verb::Optimize(args) => commands::optimize::run(args, &settings),
         Verb::Oom(args) => commands::oom::run(args, &settings),
         Verb::Leak(args) => commands::leak::run(args, &settings),
+        Verb::Snapshot(args) => commands::snapshot::run(args),
         Verb::Profile(args) => commands::profile::run(args, &settings),
         Verb::Monitor(args) => commands::monitor::run(args, &settings),
         Verb::Bpe(args) => commands::bpe::run(args, &settings),

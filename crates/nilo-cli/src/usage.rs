@@ -14,8 +14,9 @@ use crate::wrap::wrap_lines;
 /// Prints the error, or the help that was asked for, and gives the exit status.
 pub(crate) fn report(mut error: Error, command: &mut Command, arguments: &[OsString]) -> u8 {
     let verb = verb_of(command, arguments);
-    let explained =
-        unknown_option(&error, verb).or_else(|| wrong_variable(&error, verb, arguments));
+    let explained = unknown_option(&error, verb)
+        .or_else(|| wrong_variable(&error, verb, arguments))
+        .or_else(|| file_without_command(&error, verb));
     if let Some(failure) = explained {
         return failure.report();
     }
@@ -98,6 +99,21 @@ fn unknown_option(error: &Error, verb: &Command) -> Option<Failure> {
         None => all,
     };
     Some(Failure::new(format!("unknown option {option}")).hint(hint))
+}
+
+/// `nilo snapshot FILE`: what is asked about the file is missing.
+fn file_without_command(error: &Error, verb: &Command) -> Option<Failure> {
+    if error.kind() != ErrorKind::InvalidSubcommand || verb.get_name() != "snapshot" {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    std::path::Path::new(word).is_file().then(|| {
+        Failure::new(format!("{word} is a file, not a command of nilo snapshot")).hint(
+            "write what you want to know before it: summary, why, whatif, leaks, diff or flame",
+        )
+    })
 }
 
 /// A value that was not typed but stands in an environment variable: clap blames the option that it is for.

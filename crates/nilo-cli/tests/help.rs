@@ -36,6 +36,7 @@ fn help_texts() {
         "optimize",
         "oom",
         "leak",
+        "snapshot",
         "profile",
         "monitor",
         "bpe",
@@ -53,6 +54,10 @@ fn help_texts() {
     for verb in ["train", "count", "encode", "decode"] {
         let help = transcript(&["bpe", verb, "--help"]);
         insta::assert_snapshot!(format!("help-bpe-{verb}"), help);
+    }
+    for verb in ["summary", "why", "whatif", "leaks", "diff", "flame"] {
+        let help = transcript(&["snapshot", verb, "--help"]);
+        insta::assert_snapshot!(format!("help-snapshot-{verb}"), help);
     }
 }
 

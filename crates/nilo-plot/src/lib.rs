@@ -8,6 +8,7 @@ mod chart;
 mod compare_chart;
 mod cpu_lines;
 mod curve;
+mod flame_chart;
 mod font;
 mod frame;
 mod gpu_lines;
@@ -32,6 +33,7 @@ mod x_axis;
 
 pub use crate::chart::{Chart, PlotError};
 pub use crate::compare_chart::compare_chart;
+pub use crate::flame_chart::{FlameFrame, FlameStack, flame_chart};
 pub use crate::memory_chart::memory_chart;
 pub use crate::options::{ChartOptions, PeakMark, RanOutMark, XAxisKind};
 pub use crate::short_number::short_number;

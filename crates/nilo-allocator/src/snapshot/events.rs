@@ -115,6 +115,11 @@ impl TraceColumns {
         }
     }
 
+    /// When an event happened, in microseconds since 1970; 0 where the file does not say.
+    pub fn time_micros(&self, index: usize) -> u64 {
+        self.times[index]
+    }
+
     /// What happened, of all events.
     pub fn actions(&self) -> &[TraceAction] {
         &self.actions

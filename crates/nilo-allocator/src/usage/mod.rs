@@ -2,16 +2,20 @@
 //!
 //! A trace may begin late: what was there before it is found by going backwards from the segments at its end.
 
+mod accumulation;
 mod breakdown;
 mod layout;
 mod oom;
 mod peaks;
+mod pinning;
 mod ranges;
 mod start;
 
+pub use accumulation::{StackAccumulation, TraceAccumulation};
 pub use breakdown::ReservedBreakdown;
 pub use layout::{LiveBlock, MemoryLayout};
-pub use oom::{OomReport, PinnedSegment, explain_ooms};
+pub use oom::{OomReport, PinnedSegment, explain_ooms, explain_ooms_within};
 pub use peaks::{PeakMoment, StackUsage, TracePeaks, usage_by_stack};
+pub use pinning::PinningStack;
 pub use ranges::ReservedRange;
 pub use start::TraceStart;

@@ -1,7 +1,11 @@
 //! Why allocations failed: what was asked, what was free, and why it did not do.
 
+use std::ops::Range;
+
 use super::breakdown::ReservedBreakdown;
 use super::layout::{LiveBlock, MemoryLayout};
+use super::peaks::{StackUsage, usage_by_stack};
+use super::pinning::{PinningStack, pinning_stacks};
 use super::ranges::ReservedRange;
 use super::start::TraceStart;
 use crate::model::AllocatorSettings;
@@ -30,6 +34,10 @@ pub struct OomReport {
     pub fits_defragmented: bool,
     /// The eligible segment that least keeps from being free.
     pub pinned: Option<PinnedSegment>,
+    /// Who lives in the eligible segments with gaps, most free bytes kept first.
+    pub pinning: Vec<PinningStack>,
+    /// Who held the allocated bytes, most first.
+    pub holders: Vec<StackUsage>,
 }
 
 /// A segment large enough for the request, were it not for a few blocks in it.
@@ -45,18 +53,33 @@ pub struct PinnedSegment {
 
 /// The last failed allocations of a device, at most so many, oldest first.
 pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<OomReport> {
+    explain_ooms_within(snapshot, device, snapshot.trace(device), most)
+}
+
+/// As [`explain_ooms`], of these events of the device alone.
+pub fn explain_ooms_within(
+    snapshot: &GpuSnapshot,
+    device: usize,
+    rows: Range<usize>,
+    most: usize,
+) -> Vec<OomReport> {
+    let trace = snapshot.trace(device);
+    let rows = rows.start.max(trace.start)..rows.end.min(trace.end);
     let settings = AllocatorSettings::from(&snapshot.settings);
     let mut layout = MemoryLayout::new(snapshot, TraceStart::of(snapshot, device));
-    let ooms = snapshot.events.actions()[snapshot.trace(device)]
+    let ooms = snapshot.events.actions()[rows.clone()]
         .iter()
         .filter(|action| **action == TraceAction::Oom);
     let mut skipped = ooms.count().saturating_sub(most);
     let mut reports = Vec::new();
 
-    for index in snapshot.trace(device) {
+    for index in trace.start..rows.end {
         let row = snapshot.events.row(index);
         if row.action != TraceAction::Oom {
             layout.apply(row);
+            continue;
+        }
+        if index < rows.start {
             continue;
         }
         if skipped > 0 {
@@ -91,6 +114,8 @@ pub fn explain_ooms(snapshot: &GpuSnapshot, device: usize, most: usize) -> Vec<O
             eligible_free_bytes,
             largest_eligible_bytes,
             pinned: find_pinned(&layout, layout.ranges().filter(eligible), block_bytes),
+            pinning: pinning_stacks(&layout, layout.ranges().filter(eligible)),
+            holders: usage_by_stack(&layout),
         });
     }
     reports

@@ -1,5 +1,7 @@
 //! When most was allocated and reserved, and by whom.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use super::layout::MemoryLayout;
@@ -31,21 +33,31 @@ pub struct TracePeaks {
 impl TracePeaks {
     /// Follows the trace of a device.
     pub fn of(snapshot: &GpuSnapshot, device: usize) -> Self {
+        Self::within(snapshot, device, snapshot.trace(device))
+    }
+
+    /// Follows the trace of a device; only these events of it count, and the level that they began with.
+    pub fn within(snapshot: &GpuSnapshot, device: usize, rows: Range<usize>) -> Self {
         let start = TraceStart::of(snapshot, device);
         let starts_late = !start.is_empty();
         let mut layout = MemoryLayout::new(snapshot, start);
+        let trace = snapshot.trace(device);
+        for index in trace.start..rows.start.min(trace.end) {
+            layout.apply(snapshot.events.row(index));
+        }
         let moment = |layout: &MemoryLayout, row| PeakMoment {
             row,
             allocated_bytes: layout.allocated_bytes(),
             reserved_bytes: layout.reserved_bytes(),
         };
-        let first = moment(&layout, None);
+        let before = rows.start.checked_sub(1).filter(|row| *row >= trace.start);
+        let first = moment(&layout, before);
         let mut peaks = Self {
             allocated: first,
             reserved: first,
             starts_late,
         };
-        for index in snapshot.trace(device) {
+        for index in rows.start.max(trace.start)..rows.end.min(trace.end) {
             layout.apply(snapshot.events.row(index));
             if layout.allocated_bytes() > peaks.allocated.allocated_bytes {
                 peaks.allocated = moment(&layout, Some(index));

@@ -21,6 +21,7 @@ pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod show;
+pub(crate) mod snapshot;
 pub(crate) mod trust;
 pub(crate) mod verify;
 pub(crate) mod watch;
