@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import mmap
 import os
 import sys
 import textwrap
@@ -155,6 +156,13 @@ def test_a_small_budget_alerts_and_a_late_callback_is_told():
     assert [alert["type"] for alert in report["alert_history"]] == ["critical_memory"]
 
 
+def new_memory(size):
+    """Pages that this process did not have before: what earlier tests gave back is not used again."""
+    piece = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    piece.write(b"x" * size)
+    return piece
+
+
 def test_where_memory_goes_is_judged_against_the_budget():
     held_gb = nilometer.memory.MemoryProfiler().read()[0].allocated / 2**30
     config = MemoryOptimizationConfig(max_memory_usage_gb=held_gb + 1, monitoring_interval=0.1, enable_memory_profiling=False, enable_object_counting=False)
@@ -163,7 +171,7 @@ def test_where_memory_goes_is_judged_against_the_budget():
         optimizer.monitor.add_alert_callback(alerts.append)
 
         def is_told():
-            kept.append(bytearray(b"x") * (256 << 10))
+            kept.append(new_memory(256 << 10))
             optimizer.step()
             return any(alert["type"] == "oom_risk" for alert in alerts)
 
@@ -295,7 +303,7 @@ def test_a_leak_is_in_alerts_and_recommendations(tmp_path, monkeypatch):
     with MemoryOptimizationSystem(config) as optimizer:
 
         def is_recommended():
-            kept.append(bytearray(b"x") * (256 << 10))
+            kept.append(new_memory(256 << 10))
             run.log({"loss": 1.0})
             optimizer.step()
             return any(one["rule"] == "stop-the-leak" for one in optimizer.generate_optimization_recommendations())
@@ -316,7 +324,7 @@ def test_steps_that_the_system_counts_end_the_time_of_loading():
     with LeakDetector(sampling_interval=0.1) as still_watching, MemoryOptimizationSystem(config) as optimizer:
 
         def recommended():
-            kept.append(bytearray(b"x") * (256 << 10))
+            kept.append(new_memory(256 << 10))
             optimizer.step()
             return [one for one in optimizer.generate_optimization_recommendations() if one["rule"] == "stop-the-leak"]
 

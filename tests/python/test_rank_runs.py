@@ -194,7 +194,9 @@ def test_a_rank_that_ends_without_a_word_is_named_and_no_signal_invented(nilo, f
 def test_an_ending_whose_exit_code_nobody_knows_is_not_called_an_exit(nilo, folder):
     (folder / "rank.py").write_text(textwrap.dedent(SILENT_RANK))
     (folder / "launch.py").write_text(textwrap.dedent(SILENT_LAUNCHER))
-    done = subprocess.run([NILO, "run", "-q", "--name", "job", "--", sys.executable, "launch.py", "0", "0", "exits"], env=QUIET)
+    command = [sys.executable, "launch.py", "0", "0", "exits"]
+    # Often enough to see ranks that live for some milliseconds.
+    done = subprocess.run([NILO, "run", "-q", "--interval", "0.005", "--name", "job", "--", *command], env=QUIET)
     assert done.returncode == 1
     assert "First Failure" not in nilo("show", "ranks").stdout
     told = nilo.show("ranks")
