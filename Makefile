@@ -31,13 +31,11 @@ demo: build ## Record a small training job and show the summary and the picture
 	cd demo && $(NILO) show demo && $(NILO) plot demo -o demo.svg
 	@echo && echo "The picture is demo/demo.svg. Next: $(NILO) run -- YOUR COMMAND"
 
-# Packages are fetched while Rust compiles. Then two suites at a time: one waits most of the time, the other computes.
+# Packages are fetched while Rust compiles.
 test: ## Run every test; installs what they need
 	$(MAKE) environments & fetching=$$!; $(MAKE) test-rust; wait $$fetching
 	$(MAKE) dist
-	@echo "tests/python, tests/dist and tests/integrations run two at a time; each prints when it is done, after some ten minutes"
-	$(MAKE) --jobs=2 --output-sync=line --old-file=dist test-python test-dist test-integrations
-	$(MAKE) --old-file=dist test-vm
+	$(MAKE) --old-file=dist test-python test-dist test-integrations test-vm
 
 environments: .venv-integrations/ready .venv/ready .venv-dist/ready
 
@@ -57,10 +55,9 @@ test-python: .venv/ready dist ## Test the package and the command as installed f
 test-dist: .venv/ready dist ## Test what is published, in a clean environment without Rust
 	$(PYTHON) -m pytest -q tests/dist
 
-# One thread each: beside another suite, threads of one step would wait for each other.
 test-integrations: .venv-integrations/ready dist ## Test with the real frameworks; installs PyTorch and its CUDA libraries
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
-	OMP_NUM_THREADS=1 $(INTEGRATIONS) -m pytest -q tests/integrations
+	$(INTEGRATIONS) -m pytest -q tests/integrations
 
 test-gpu: ## Test on a real GPU, with the PyTorch of the Python at hand; needs the package installed there
 	python3 -m pytest -q -s -p no:cacheprovider tests/gpu
