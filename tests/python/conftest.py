@@ -1,6 +1,7 @@
 """What the end-to-end tests share: the real binary, real processes, real cgroups."""
 
 import atexit
+import contextlib
 import ctypes
 import json
 import os
@@ -39,6 +40,7 @@ class Nilo:
 
     def __init__(self, folder):
         self.folder = folder
+        self.started = []
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("NILO_")}
 
     def start(self, *arguments, **options):
@@ -46,9 +48,18 @@ class Nilo:
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("stdin", subprocess.DEVNULL)
         environment = self.environment | options.pop("extra_env", {})
-        return subprocess.Popen(
-            [NILO, *map(str, arguments)], cwd=self.folder, env=environment, text=True, **options
-        )
+        process = subprocess.Popen([NILO, *map(str, arguments)], cwd=self.folder, env=environment, text=True, **options)
+        self.started.append(process)
+        return process
+
+    def end(self):
+        """Ends what a test that failed has left: the command is told first, so that what it runs ends too."""
+        for process in self.started:
+            for stop in (process.terminate, process.kill):
+                if process.poll() is None:
+                    stop()
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(5)
 
     def __call__(self, *arguments, timeout=120, input=None, **options):
         if input is not None:
@@ -83,7 +94,9 @@ def a_program_of_its_own():
 
 @pytest.fixture
 def nilo(tmp_path):
-    return Nilo(tmp_path)
+    command = Nilo(tmp_path)
+    yield command
+    command.end()
 
 
 @pytest.fixture

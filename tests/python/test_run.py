@@ -165,7 +165,15 @@ def test_sigterm_reaches_the_command(nilo):
 
 def test_the_job_outlives_a_killed_recorder(nilo):
     """kill -9 of the recorder: the job goes on, every sample before it is there, and the run counts as lost."""
-    code = "import os,time\nprint(os.getpid(),flush=True)\nwhile not os.path.exists('finish'): time.sleep(.02)\nopen('done','w')"
+    # It ends by itself too, should this test fail: nobody is left to stop it.
+    code = """if True:
+        import os, time
+        print(os.getpid(), flush=True)
+        begun = time.monotonic()
+        while not os.path.exists('finish') and time.monotonic() < begun + 120:
+            time.sleep(.02)
+        open('done', 'w')
+    """
     process = nilo.start("run", "--interval", "0.02", "--", *python(code))
     pid = int(process.stdout.readline())
     wait_until(lambda: nilo.show()["memory"]["samples"] > 10, "samples")
