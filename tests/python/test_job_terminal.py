@@ -255,13 +255,17 @@ class Shells:
 
 
 def test_ctrl_z_and_fg(tmux, tmp_path):
-    shells = Shells(tmux, [sys.executable, "-c", PRINTS], tmp_path)
+    """The program waits when the key comes: text of that moment would stand behind the echoed `^Z`."""
+    on = tmp_path / "go on"
+    waits = f"import os\n{PRINTS}    while index == 29 and not os.path.exists({str(on)!r}):\n        time.sleep(0.01)\n"
+    shells = Shells(tmux, [sys.executable, "-c", waits], tmp_path)
     shells.keys("job", "Enter")
-    shells.expect("line 25 ")
+    shells.expect("line 29 ")
     shells.keys("C-z")
     shells.expect("PROMPT>", 2)
     stopped = [pane.screen() for pane in shells.panes]
     assert all("Stopped" in screen for screen in stopped)
+    on.touch()
     time.sleep(2)
     assert [pane.screen() for pane in shells.panes] == stopped
     shells.keys("fg", "Enter")
