@@ -57,13 +57,14 @@ test-dist: .venv/ready dist ## Test what is published, in a clean environment wi
 
 test-integrations: .venv-integrations/ready dist ## Test with the real frameworks; installs PyTorch and its CUDA libraries
 	.venv-integrations/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
-	$(INTEGRATIONS) -m pytest -q tests/integrations
+	$(INTEGRATIONS) -m pytest -q -n 2 tests/integrations
 
 test-gpu: ## Test on a real GPU, with the PyTorch of the Python at hand; needs the package installed there
 	python3 -m pytest -q -s -p no:cacheprovider tests/gpu
 
-test-vm: dist ## Test against a real cgroup v2 in an emulated machine
-	tests/vm/run.sh target/nilometer.data/scripts/nilo
+test-vm: .venv/ready dist ## Test against a real cgroup v2 in an emulated machine
+	.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/nilometer-*.whl
+	tests/vm/run.sh .venv/bin/nilo
 
 check: $(TOOLS)/bin/cargo-deny ## Format, lints, licences, dependency direction
 	cargo fmt --all --check

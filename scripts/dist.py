@@ -1,5 +1,6 @@
-"""Builds what is published, into dist/: an sdist, and a wheel for every Linux with glibc 2.17 or newer (manylinux2014).
+"""Builds what is published, into dist/: an sdist, and from it a wheel for every Linux with glibc 2.17 or newer (manylinux2014).
 
+The wheel is built by pip from the sdist and from nothing else, as it is wherever no wheel fits.
 zig stands in for the linker and the C compiler: it knows the symbols of old glibc versions, so that no old system is needed.
 Run by `make dist`, with the requirements of scripts/dist-requirements.txt installed.
 """
@@ -9,6 +10,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python" / "build"))
@@ -27,16 +29,33 @@ def main() -> None:
     os.chdir(ROOT)
     # The programs of this environment: maturin and zig.
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    nilometer_build.build_sdist(dist)
+    sdist = dist / nilometer_build.build_sdist(dist)
+    sources = unpack(sdist, ROOT / "target" / "sdist")
     target = f"{platform.machine()}-unknown-linux-gnu"
-    options = ["--release", "--locked", "--zig", "--quiet", "--target", target, "--compatibility", COMPATIBILITY]
-    # A wheel of the command alone, for the sake of the program in it: built like this, both share what they depend on.
-    command = ["maturin", "build", *options, "--bindings", "bin", "--out", str(ROOT / "target" / "command")]
-    subprocess.run(command, cwd=ROOT / "crates" / "nilo-cli", check=True)
-    nilometer_build.add_command(ROOT / "target" / target / "release" / "nilo")
-    subprocess.run(["maturin", "build", *options, "--out", str(dist)], check=True)
+    options = f"--zig --quiet --target {target} --compatibility {COMPATIBILITY}"
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+    build = [*pip, "--config-settings", f"build-args={options}", "--wheel-dir", dist, sources]
+    subprocess.run(build, check=True, env=os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target" / "dist")})
     for made in sorted(dist.iterdir()):
         print(f"{made.stat().st_size / 1e6:6.1f} MB  {made.relative_to(ROOT)}")
+
+
+def unpack(sdist: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The folder of the sources. Files that are as they were keep their time, and are not compiled again."""
+    unpacked = set()
+    with tarfile.open(sdist) as archive:
+        for member in archive:
+            path = folder / member.name
+            content = archive.extractfile(member).read()
+            if not path.is_file() or path.read_bytes() != content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            path.chmod(member.mode)
+            unpacked.add(path)
+    sources = folder / sdist.name.removesuffix(".tar.gz")
+    for path in [path for path in sources.rglob("*") if path.is_file() and path not in unpacked]:
+        path.unlink()
+    return sources
 
 
 if __name__ == "__main__":

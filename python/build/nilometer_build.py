@@ -1,7 +1,7 @@
 """The build backend: maturin, with the command `nilo`, its manual pages and its completions added to the wheel.
 
 maturin alone ships either an extension module or a program; `pip install .` gives both.
-`make dist` (scripts/dist.py) builds the command with another linker, for older systems than the one that builds.
+What pip passes on to maturin (`--config-settings build-args=…`) is what both are built with.
 """
 
 import gzip
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zipfile
 
 import maturin
 from maturin import (  # noqa: F401  (hooks that pip asks for)
@@ -35,19 +36,14 @@ COMPLETIONS = {
 }
 
 
-def build_command() -> None:
-    """Builds `nilo` for this machine and adds it to the wheel."""
-    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "nilo-cli"], cwd=ROOT, check=True)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    add_command(target / "release" / "nilo")
-
-
-def add_command(nilo: pathlib.Path) -> None:
-    """Lays the command, with its manual pages and completions, where maturin looks for them."""
+def add_command(config_settings) -> None:
+    """Builds `nilo` and lays it, with its manual pages and completions, where maturin looks for them."""
     shutil.rmtree(DATA, ignore_errors=True)
     scripts, share = DATA / "scripts", DATA / "data" / "share"
     scripts.mkdir(parents=True)
-    shutil.copy2(nilo, scripts / "nilo")
+    nilo = scripts / "nilo"
+    nilo.write_bytes(built_command(maturin.get_maturin_pep517_args(config_settings)))
+    nilo.chmod(0o755)
     subprocess.run([nilo, "man", "--output", share / "man" / "man1"], check=True)
     for shell, path in COMPLETIONS.items():
         completion = subprocess.run([nilo, "completions", shell], check=True, capture_output=True)
@@ -55,13 +51,26 @@ def add_command(nilo: pathlib.Path) -> None:
         (share / path).write_bytes(completion.stdout)
 
 
+def built_command(options: list[str]) -> bytes:
+    """The program `nilo`: maturin packs it into a wheel of its own, whatever target and linker it was told to take."""
+    with tempfile.TemporaryDirectory() as folder:
+        # As maturin builds the extension module for pip.
+        profile = [] if any(option.startswith("--profile") for option in options) else ["--release"]
+        build = ["maturin", "build", "--bindings", "bin", "--locked", "--out", folder, *profile, *options]
+        subprocess.run(build, cwd=ROOT / "crates" / "nilo-cli", check=True)
+        (wheel,) = pathlib.Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as packed:
+            (program,) = (name for name in packed.namelist() if name.endswith("/scripts/nilo"))
+            return packed.read(program)
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    build_command()
+    add_command(config_settings)
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    build_command()
+    add_command(config_settings)
     return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
