@@ -44,6 +44,27 @@ def test_memory_that_was_freed_before_a_run_is_not_its_peak(nilo, folder):
     assert "Recorder Cost" not in nilo("show", "small-0").stdout
 
 
+def test_spikes_beside_the_beginning_and_the_end_of_a_run_are_its_own(nilo, folder):
+    """Shorter than the time between two samples: the program tells the kernel's mark when a run begins and ends."""
+    program = write(folder, "spikes.py", f"""{HOLD}
+    import time, nilometer
+    for name, early, late in ("before", 60, 0), ("quiet", 0, 0), ("after", 0, 120), ("still", 0, 0):
+        nilometer.init(name=name)
+        hold(early)
+        time.sleep(0.5)
+        hold(late)
+        nilometer.finish()
+    hold(200)
+    time.sleep(0.5)
+    """)
+    assert nilo("run", "--interval", "0.2", "--", *program.split()).returncode == 0
+    told = {run["name"]: run["peak_bytes"] / MIB for run in nilo.runs() if run.get("parent")}
+    assert 60 < told["before"] < 110 < 120 < told["after"] < 170, told
+    assert told["quiet"] < 50 and told["still"] < 50, told
+    for name, peak in told.items():
+        assert nilo.show(name)["memory"]["peak_bytes"] == peak * MIB
+
+
 def test_a_process_that_ended_before_a_run_is_not_in_it(nilo, folder):
     prepare = write(folder, "prepare.py", f"{HOLD}\n    import time\n    held = hold(200); time.sleep(0.3)")
     program = write(folder, "after.py", f"""

@@ -105,7 +105,15 @@ impl SampledPeaks {
 
 /// High-water marks that rose after they were first read.
 fn risen_marks(recording: &Recording) -> HashMap<ProcessId, f64> {
-    let mut risen = HashMap::new();
+    let marks = read_marks(recording).into_iter();
+    marks
+        .filter_map(|(id, marks)| Some((id, marks.highest(true)?.bytes)))
+        .collect()
+}
+
+/// The marks that were read of each process while it lived.
+fn read_marks(recording: &Recording) -> HashMap<ProcessId, HighWaterMarks> {
+    let mut marks: HashMap<ProcessId, HighWaterMarks> = HashMap::new();
     for table in &recording.tables {
         let Subject::ProcessDetail(id) = table.spec.subject else {
             continue;
@@ -113,15 +121,18 @@ fn risen_marks(recording: &Recording) -> HashMap<ProcessId, f64> {
         let Some(series) = table.series("peak_rss_bytes") else {
             continue;
         };
-        let mut marks = HighWaterMarks::default();
+        let marks = marks.entry(id).or_default();
         for (time_nanos, bytes) in series.present() {
             marks.see(bytes, PeakKind::Vmhwm, time_nanos);
         }
-        if let Some(mark) = marks.highest(true) {
-            risen.insert(id, mark.bytes);
+    }
+    for timed in &recording.events {
+        if let Event::HighWater { id, rss_bytes } = timed.event {
+            let marks = marks.entry(id).or_default();
+            marks.see(rss_bytes as f64, PeakKind::Vmhwm, timed.time_nanos);
         }
     }
-    risen
+    marks
 }
 
 /// Processes that began as a copy of one that was recorded: they have its command.
@@ -149,33 +160,22 @@ fn forked_processes(recording: &Recording) -> Vec<ProcessId> {
 /// The largest resident set of each process during the recording.
 pub(crate) fn resident_peaks(recording: &Recording) -> HashMap<ProcessId, Peak> {
     let mut sampled: HashMap<ProcessId, Peak> = HashMap::new();
-    let mut marks: HashMap<ProcessId, HighWaterMarks> = HashMap::new();
     for table in &recording.tables {
-        match table.spec.subject {
-            Subject::Process(id) => {
-                let highest = table.series("rss_bytes").and_then(|series| series.max());
-                if let Some((time_nanos, bytes)) = highest {
-                    let peak = Peak {
-                        bytes,
-                        kind: PeakKind::SampledRss,
-                        time_nanos,
-                    };
-                    let known = sampled.entry(id).or_insert(peak);
-                    *known = larger(*known, peak);
-                }
-            }
-            Subject::ProcessDetail(id) => {
-                let Some(series) = table.series("peak_rss_bytes") else {
-                    continue;
-                };
-                let marks = marks.entry(id).or_default();
-                for (time_nanos, bytes) in series.present() {
-                    marks.see(bytes, PeakKind::Vmhwm, time_nanos);
-                }
-            }
-            _ => {}
+        let Subject::Process(id) = table.spec.subject else {
+            continue;
+        };
+        let highest = table.series("rss_bytes").and_then(|series| series.max());
+        if let Some((time_nanos, bytes)) = highest {
+            let peak = Peak {
+                bytes,
+                kind: PeakKind::SampledRss,
+                time_nanos,
+            };
+            let known = sampled.entry(id).or_insert(peak);
+            *known = larger(*known, peak);
         }
     }
+    let mut marks = read_marks(recording);
     for timed in &recording.events {
         if let Event::ProcessEnded {
             id,
@@ -235,29 +235,38 @@ fn add_command_mark(recording: &Recording, peaks: &mut HashMap<ProcessId, Peak>)
     }
 }
 
-/// High-water marks of one process, in the order of time.
+/// High-water marks of one process.
 #[derive(Debug, Default)]
 struct HighWaterMarks {
-    first_bytes: Option<f64>,
+    first: Option<Peak>,
     highest: Option<Peak>,
 }
 
 impl HighWaterMarks {
     fn see(&mut self, bytes: f64, kind: PeakKind, time_nanos: u64) {
-        self.first_bytes.get_or_insert(bytes);
-        if self.highest.is_none_or(|highest| bytes > highest.bytes) {
-            self.highest = Some(Peak {
-                bytes,
-                kind,
-                time_nanos,
-            });
+        let mark = Peak {
+            bytes,
+            kind,
+            time_nanos,
+        };
+        let is_earlier = |than: &Peak| time_nanos < than.time_nanos;
+        // What was told after the end has no time of its own.
+        if self
+            .first
+            .is_none_or(|first| kind == PeakKind::Vmhwm && is_earlier(&first))
+        {
+            self.first = Some(mark);
+        }
+        let is_higher = |than: Peak| bytes > than.bytes || bytes == than.bytes && is_earlier(&than);
+        if self.highest.is_none_or(is_higher) {
+            self.highest = Some(mark);
         }
     }
 
     fn highest(&self, only_if_risen: bool) -> Option<Peak> {
-        let first = self.first_bytes?;
+        let first = self.first?;
         self.highest
-            .filter(|highest| !only_if_risen || highest.bytes > first)
+            .filter(|highest| !only_if_risen || highest.bytes > first.bytes)
     }
 }
 

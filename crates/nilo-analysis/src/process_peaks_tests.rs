@@ -114,3 +114,23 @@ fn the_oldest_process_of_a_run_inside_a_job_has_all_of_its_pages() {
     recording.description.parent = Some("job-1".parse().unwrap());
     assert_eq!(process_peaks(&recording)[&CHILD].added_bytes, Some(90.0));
 }
+
+#[test]
+fn a_rise_between_the_marks_that_a_program_tells_is_of_its_run() {
+    let mut recording = parent_and_child("python train.py", ABSENT);
+    recording.description.mode = RunMode::Python;
+    let told = |time_nanos, rss_bytes| TimedEvent {
+        time_nanos,
+        event: Event::HighWater {
+            id: PARENT,
+            rss_bytes,
+        },
+    };
+    // A mark that stood there before says nothing of the run.
+    recording.events.extend([told(0, 400), told(500, 400)]);
+    assert_eq!(resident(&recording, PARENT), 100.0);
+    recording.events.push(told(800, 450));
+    let peak = process_peaks(&recording)[&PARENT].resident.unwrap();
+    assert_eq!((peak.bytes, peak.kind), (450.0, PeakKind::Vmhwm));
+    assert_eq!(peak.time_nanos, 800);
+}

@@ -430,6 +430,7 @@ impl Run {
     /// Ends the run when this process made it. What is logged until the process is gone is stored still.
     #[pyo3(signature = (exit_code=None))]
     fn end(&self, py: Python<'_>, exit_code: Option<i32>) {
+        self.shared.tell_high_water();
         let part = self.shared.take_part();
         py.detach(|| part.end(RunEnd::Told(ProcessStatus::from_return_code(exit_code))));
     }
@@ -446,6 +447,7 @@ impl Run {
         is_interrupted: bool,
     ) -> PyResult<()> {
         let outcome = self.shared.settle(py, true);
+        self.shared.tell_high_water();
         self.shared.is_finished.store(true, Ordering::Relaxed);
         let sink = std::mem::replace(&mut *lock(&self.shared.sink), Sink::Nowhere);
         let part = self.shared.take_part();

@@ -141,6 +141,15 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SharedRun {
+    /// The high-water mark of this process, if it has written to the run: a forked one that never did has nothing to tell.
+    pub(crate) fn tell_high_water(&self) {
+        if let Sink::Open(stream) = &mut *lock(&self.sink)
+            && !stream.is_foreign()
+        {
+            stream.tell_high_water();
+        }
+    }
+
     /// Does something with the stream of this process; `None` when there is no run to write to.
     #[inline]
     pub(crate) fn with_stream<T>(&self, work: impl FnOnce(&mut Stream) -> T) -> Option<T> {

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nilo_runfile::{RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
+use nilo_runfile::{RunFolder, RunWriter, RunfileError, TableId, WriterOptions, monotonic_nanos};
 use nilo_sample::rows::ThroughputRow;
 use nilo_sample::{Event, TableSpec, TypedRow};
-use nilo_source::own_rank;
+use nilo_source::{Roots, own_peak_rss_bytes, own_rank, process_id};
 
 use crate::key_sets::{KeySets, MOST_COLUMNS};
 
@@ -41,6 +41,8 @@ pub(crate) struct Stream {
     /// The last step that was given for each table, and whether a step that went back was told of.
     last_steps: Vec<i64>,
     has_told_restart: bool,
+    /// A job records the memory of the run.
+    is_inside_job: bool,
 }
 
 /// What one tracker got through in this stream.
@@ -87,7 +89,7 @@ fn rank_of_process() -> Option<u32> {
 
 impl Stream {
     pub(crate) fn open(folder: &Path) -> Result<Stream, RunfileError> {
-        Ok(Stream {
+        let mut stream = Stream {
             id: STREAMS.fetch_add(1, Ordering::Relaxed),
             folder: folder.to_owned(),
             writer: RunWriter::create(folder, ROLE, WriterOptions::default())?,
@@ -101,7 +103,21 @@ impl Stream {
             newest_step: None,
             last_steps: Vec::new(),
             has_told_restart: false,
-        })
+            is_inside_job: RunFolder::open(folder).is_ok_and(|run| run.job().is_some()),
+        };
+        stream.tell_high_water();
+        Ok(stream)
+    }
+
+    /// Tells this process's high-water mark where a job records the memory, whose samples do not fall on the run's beginning and end.
+    pub(crate) fn tell_high_water(&mut self) {
+        if !self.is_inside_job {
+            return;
+        }
+        let id = process_id(&Roots::default(), std::process::id());
+        if let (Ok(id), Some(rss_bytes)) = (id, own_peak_rss_bytes()) {
+            self.event(&Event::HighWater { id, rss_bytes });
+        }
     }
 
     /// Its number: tables belong to one stream only.

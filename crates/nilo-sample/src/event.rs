@@ -44,6 +44,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
+    /// A process that begins or leaves a run inside a job tells its high-water mark: a rise in between is the run's.
+    HighWater {
+        /// Who.
+        id: ProcessId,
+        /// The kernel's mark at this moment (`VmHWM`).
+        rss_bytes: u64,
+    },
     /// The recording came to its end: the command ended, by the word of the one who waited for it, or watching stopped.
     /// A finished run without this event has lost its tail.
     CommandEnded {
