@@ -230,6 +230,9 @@ def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
     assert told.returncode == 1 and "it has run out" in told.stdout and "Risk Level: critical" in told.stdout
     used = re.search(r"Current Usage: ([\d.]+)%", told.stdout)
     assert float(used[1]) > 90, told.stdout
+    advice = nilo("optimize").stdout
+    assert "raise `ulimit -v` (390.62 MiB now)" in advice and "ulimit -v 600000 where it is set to 400000" in advice, advice
+    assert "nilo request" not in advice, "no request for memory raises that limit"
 
 
 def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(nilo):

@@ -152,3 +152,35 @@ fn a_budget_is_kept_without_other_recommendations() {
     assert_eq!(rules(&all), ["stay-within-budget"]);
     assert!(!all[0].change.contains("other recommendations"), "{all:?}");
 }
+
+#[test]
+fn a_limit_of_the_process_itself_is_raised_and_no_memory_asked_for() {
+    let refused = |peak: f64, growth: Option<&str>| {
+        let all = said(json!({"out_of_memory": {
+            "happened": "an allocation failed in train.py (PID 7)", "on_gpu": false, "peak_bytes": peak, "limit_bytes": 1000.0 * MIB,
+            "refused_by": "RLIMIT_DATA", "growth": growth, "request_bytes": 1e9,
+        }}));
+        assert_eq!(rules(&all), ["raise-ulimit"]);
+        assert!(!all[0].change.contains("nilo request"), "{all:?}");
+        assert!(
+            all[0].text.contains("`ulimit -d` (1000.00 MiB now)"),
+            "{all:?}"
+        );
+        all[0].clone()
+    };
+    let full = refused(990.0 * MIB, None);
+    assert!(
+        full.text.starts_with("Map less at once, or raise"),
+        "{full:?}"
+    );
+    assert_eq!(full.evidence.len(), 1);
+    let large = refused(50.0 * MIB, None);
+    assert!(large.text.starts_with("Make the allocation"), "{large:?}");
+    assert_eq!(
+        large.evidence[1],
+        "the peak of 50.00 MiB is 5.0 % of the limit of 1000.00 MiB"
+    );
+    let grew = refused(990.0 * MIB, Some(LEAKED));
+    assert!(grew.text.starts_with("Stop the growth first"), "{grew:?}");
+    assert_eq!(grew.confidence, AdviceConfidence::Low);
+}

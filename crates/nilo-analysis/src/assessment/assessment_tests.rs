@@ -28,6 +28,7 @@ fn killed() -> RanOut {
         pid: Some(7),
         name: Some("train.py".to_owned()),
         limit_bytes: Some(900 << 20),
+        refused_by: None,
         peak_bytes: Some(899 << 20),
         limit_use: None,
         certainty: nilo_sample::Certainty::Certain,
