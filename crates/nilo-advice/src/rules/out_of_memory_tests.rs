@@ -85,7 +85,12 @@ fn a_leak_is_told_by_the_name_and_the_limit_of_what_leaks() {
     foretold["host"]["leak_limit_confidence"] = json!(0.9);
     let limit =
         "at this rate the limit of 80.00 MiB is reached in 60 seconds, with a confidence of 0.90";
-    assert_eq!(said(foretold)[0].evidence[1], limit);
+    assert_eq!(said(foretold.clone())[0].evidence[1], limit);
+    // Nobody would bet on when: no other time is made up instead.
+    foretold["host"]["leak_resource"] = json!("job memory");
+    foretold["host"]["leak_limit_seconds"] = Value::Null;
+    let unsure = said(foretold);
+    assert_eq!(unsure[0].evidence, ["memory grows by 60.00 MiB a minute"]);
 }
 
 #[test]
