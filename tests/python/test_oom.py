@@ -250,6 +250,18 @@ def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(ni
     assert "At present it has" not in nilo("request").stdout
 
 
+def test_a_limit_of_data_has_a_forecast_of_its_own(nilo):
+    code = "import time\nx = bytearray(b'x') * (200 << 20)\ntime.sleep(3)"
+    result = nilo("run", "--quiet", "--", "sh", "-c", f"ulimit -d 400000; exec {python('')[0]} -c \"{code}\"")
+    assert result.returncode == 0, result.stderr
+    memory = nilo.show()["memory"]
+    assert (memory["limit_source"], memory["limit_counts"]) == ("RLIMIT_DATA", "data-size")
+    told = json.loads(nilo("oom", "--format", "json").stdout)["resources"]
+    [data] = [resource for resource in told if resource["name"] == "data size"]
+    assert data["limit_bytes"] == 400000 * 1024
+    assert 50 < data["used_percent"] < 90, data
+
+
 def test_shared_memory_without_a_file_is_not_to_be_deleted(nilo, cgroup):
     cgroup.limit(200 << 20)
     code = "import mmap, time\nx = []\nwhile True:\n    m = mmap.mmap(-1, 4 << 20); m[:] = bytes([1]) * (4 << 20); x.append(m); time.sleep(.1)"

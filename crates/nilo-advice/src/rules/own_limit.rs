@@ -15,7 +15,7 @@ pub(super) fn raise_ulimit(facts: &Facts) -> Option<Found> {
     let happened = ended.happened.clone()?;
     let (option, what) = match ended.refused_by.as_deref()? {
         "RLIMIT_AS" => ("-v", "address space"),
-        "RLIMIT_DATA" => ("-d", "data, touched or not"),
+        "RLIMIT_DATA" => ("-d", "data size"),
         _ => return None,
     };
     let limit = ended.limit_bytes?;

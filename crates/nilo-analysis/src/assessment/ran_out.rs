@@ -7,8 +7,7 @@ use std::fmt;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitCounts, LimitSource, Recording, RunStatus, Subject,
-    UnhandledException,
+    Certainty, Ending, Event, Limit, LimitSource, Recording, RunStatus, Subject, UnhandledException,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -281,10 +280,7 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
 
 /// What runs out at a limit of a process's own.
 fn resource_of(limit: &Limit) -> Resource {
-    match limit.source.counts() {
-        LimitCounts::AddressSpace => Resource::AddressSpace,
-        LimitCounts::DataSize | LimitCounts::Memory => Resource::Job,
-    }
+    Resource::of_own_limit(limit.source.counts()).unwrap_or(Resource::Job)
 }
 
 /// A limit of a process's own (`ulimit -v`), where it is the one in force.
@@ -440,8 +436,8 @@ impl fmt::Display for RanOut {
         if let Some(peak) = self.peak_bytes {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
         }
-        if self.resource == Resource::AddressSpace {
-            write!(f, " of address space in one process")?;
+        if self.resource.is_of_addresses() {
+            write!(f, " of {} in one process", self.resource)?;
         }
         let limit_use = self.limit_use.as_ref();
         // The tree's own peak, which other commands list, may be another.

@@ -287,6 +287,35 @@ fn resident_memory_is_no_share_of_a_limit_of_addresses() {
 }
 
 #[test]
+fn what_ran_out_at_a_limit_of_data_is_the_data_size() {
+    let mut run = mapped(0.0);
+    run.description.limit = Some(Limit {
+        bytes: 1000 << 20,
+        source: LimitSource::Rlimit {
+            resource: "data".to_owned(),
+        },
+    });
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let row = ProcessDetailRow {
+        data_bytes: 970.0 * MIB,
+        ..ProcessDetailRow::ABSENT
+    };
+    run.tables[1] = table_of(TableSpec::process_detail(id), &[(10 * SECOND, row)]);
+    let mut failed = ending(600);
+    (failed.exit_code, failed.time_nanos) = (Some(1), 10 * SECOND);
+    let refused = crate::assessment::ran_out_without_growth(&run, &failed).unwrap();
+    assert_eq!(refused.resource, Resource::DataSize);
+    let sentence = refused.to_string();
+    assert!(
+        sentence.ends_with("peak 970 MiB of data size in one process"),
+        "{sentence}"
+    );
+}
+
+#[test]
 fn an_allocation_as_large_as_those_before_it_was_refused_further_from_the_limit() {
     let refused = |end_secs: u64, levels: &[f64]| {
         let mut run = mapped(0.0);
