@@ -230,6 +230,9 @@ def test_a_program_that_fails_at_its_own_limit_ran_out(nilo):
     assert told.returncode == 1 and "it has run out" in told.stdout and "Risk Level: critical" in told.stdout
     used = re.search(r"Current Usage: ([\d.]+)%", told.stdout)
     assert float(used[1]) > 90, told.stdout
+    advice = nilo("optimize").stdout
+    assert "raise `ulimit -v` (390.62 MiB now)" in advice and "ulimit -v 600000 where it is set to 400000" in advice, advice
+    assert "nilo request" not in advice, "no request for memory raises that limit"
 
 
 def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(nilo):
@@ -245,6 +248,18 @@ def test_what_is_mapped_and_never_touched_counts_against_a_limit_of_addresses(ni
     told = nilo("oom").stdout
     assert "OOM Warning: address space" in told and "no limit of its own" in told, told
     assert "At present it has" not in nilo("request").stdout
+
+
+def test_a_limit_of_data_has_a_forecast_of_its_own(nilo):
+    code = "import time\nx = bytearray(b'x') * (200 << 20)\ntime.sleep(3)"
+    result = nilo("run", "--quiet", "--", "sh", "-c", f"ulimit -d 400000; exec {python('')[0]} -c \"{code}\"")
+    assert result.returncode == 0, result.stderr
+    memory = nilo.show()["memory"]
+    assert (memory["limit_source"], memory["limit_counts"]) == ("RLIMIT_DATA", "data-size")
+    told = json.loads(nilo("oom", "--format", "json").stdout)["resources"]
+    [data] = [resource for resource in told if resource["name"] == "data size"]
+    assert data["limit_bytes"] == 400000 * 1024
+    assert 50 < data["used_percent"] < 90, data
 
 
 def test_shared_memory_without_a_file_is_not_to_be_deleted(nilo, cgroup):

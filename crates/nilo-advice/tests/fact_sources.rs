@@ -21,7 +21,7 @@ const SOURCES: &[(&str, &str, &str)] = &[
     (
         "out_of_memory",
         "crates/nilo-analysis/src/facts/out_of_memory.rs",
-        "happened on_gpu peak_bytes limit_bytes growth",
+        "happened on_gpu peak_bytes limit_bytes refused_by growth",
     ),
     (
         "out_of_memory",

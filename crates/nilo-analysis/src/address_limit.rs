@@ -41,6 +41,20 @@ pub(crate) fn nearest_process(
     processes.max_by(|one, other| one.bytes.total_cmp(&other.bytes))
 }
 
+/// The most that a process has risen by from one sample to the next, from a time on.
+pub(crate) fn largest_rise(recording: &Recording, limit: &Limit, pid: u32, from_nanos: u64) -> f64 {
+    let counts = limit.source.counts();
+    let of_table = |table: &RecordedTable| {
+        let (_, column) =
+            counted_column(&table.spec.subject, counts).filter(|counted| counted.0 == pid)?;
+        let levels: Vec<_> = table.series(column)?.present().collect();
+        let rises = levels.windows(2).filter(|pair| pair[1].0 >= from_nanos);
+        rises.map(|pair| pair[1].1 - pair[0].1).reduce(f64::max)
+    };
+    let tables = recording.tables.iter().filter_map(of_table);
+    tables.fold(0.0, f64::max)
+}
+
 /// The column of a process's table in which this is recorded: the mark of the kernel once a second, and samples.
 fn counted_column(subject: &Subject, counts: LimitCounts) -> Option<(u32, &'static str)> {
     match (subject, counts) {

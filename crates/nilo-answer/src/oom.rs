@@ -312,6 +312,7 @@ mod tests {
             pid: None,
             name: None,
             limit_bytes: Some(100),
+            refused_by: None,
             peak_bytes: Some(99),
             limit_use: None,
             certainty: Certainty::Certain,

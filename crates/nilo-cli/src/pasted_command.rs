@@ -63,7 +63,7 @@ fn is_usual(root: &Path, settings: &Settings) -> bool {
 }
 
 /// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "_./+@%:,=-".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('-') {

@@ -247,6 +247,37 @@ fn commands_in_the_answer_find_the_run_wherever_it_lies() {
     let said = transcript(root.path(), &["optimize", "--dir", "elsewhere"]);
     let request = "`nilo request --dir elsewhere 20261115-075530-417-short` asks for";
     assert!(said.contains(request), "{said}");
+    // The budget that somebody gave is the one that all recommendations are judged by.
+    std::fs::write(root.path().join("my memory.json"), "{}").unwrap();
+    let judged = transcript(
+        root.path(),
+        &[
+            "optimize",
+            "--dir",
+            "elsewhere",
+            "--mode",
+            "training",
+            "--config",
+            "my memory.json",
+        ],
+    );
+    let full = "nilo optimize --mode full --config 'my memory.json' --dir elsewhere 20261115";
+    assert!(judged.contains(full), "{judged}");
+}
+
+/// What `nilo show` names is about the run that it shows, not about the last one of the usual folder.
+#[test]
+fn commands_in_a_summary_find_the_run_wherever_it_lies() {
+    let root = tempfile::tempdir().unwrap();
+    run_with_facts(root.path(), "base", many_facts());
+    run_with_facts(root.path(), "later", json!({}));
+    std::fs::rename(root.path().join("runs"), root.path().join("elsewhere")).unwrap();
+    let shown = transcript(root.path(), &["show", "--dir", "elsewhere", "base"]);
+    let more = "and 3 more: nilo optimize --dir elsewhere 20261115-075530-417-base";
+    assert!(shown.contains(more), "{shown}");
+    let pasted = &["optimize", "--dir", "elsewhere", "20261115-075530-417-base"];
+    let answered = transcript(root.path(), pasted);
+    assert!(answered.contains("Recommendations for"), "{answered}");
 }
 
 #[test]

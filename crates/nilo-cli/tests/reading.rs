@@ -484,6 +484,20 @@ fn every_command_measures_a_limit_of_addresses_by_addresses() {
     assert!(oom.contains("10.1 MiB, no limit of its own"), "{oom}");
     let request = stdout(here, &["request"]);
     assert!(!request.contains("At present it has"), "{request}");
+    let note = "refused was refused memory at RLIMIT_AS of 1.00 GiB: --mem does not raise that limit, `ulimit -v` does";
+    assert!(request.contains(note), "{request}");
+    let advice = stdout(here, &["optimize"]);
+    let change =
+        "change: ulimit -v 1572864 where it is set to 1048576 (more than 1011.36 MiB is needed";
+    assert!(
+        advice.contains(change) && advice.contains("it limits address space"),
+        "{advice}"
+    );
+    assert!(!advice.contains("nilo request"), "{advice}");
+    assert!(
+        shown.contains("raise `ulimit -v` (1.00 GiB now)"),
+        "{shown}"
+    );
     let picture = stdout(here, &["plot", "-o", "-"]);
     assert!(!picture.contains("RLIMIT_AS"), "{picture}");
 }

@@ -81,7 +81,9 @@ fn ten_thousand_metrics_are_counted_not_listed() {
     wide_run(root.path());
     let text = transcript(root.path(), &["show"]);
     assert!(text.lines().count() < 50, "{text}");
-    assert!(text.contains("and 9980 more; see `nilo show --all` or `--format json`"));
+    let more =
+        "and 9980 more; see `nilo show --all RUNS/20261115-075530-417-wide` or `--format json`";
+    assert!(text.contains(more), "{text}");
     let text = transcript(root.path(), &["show", "--all"]);
     assert!(text.contains("layer/09999/norm") && !text.contains("more;"));
     let shown = json(root.path(), &["show", "--format", "json"]);

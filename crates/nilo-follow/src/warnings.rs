@@ -17,7 +17,7 @@ pub struct Warnings {
 
 #[derive(Debug, Default)]
 struct ActiveWarning {
-    /// The resource and the kind of each alert that is not over.
+    /// The name of the reason and the kind of each alert that is not over.
     reasons: BTreeSet<(String, AlertKind)>,
     /// The level that was told last.
     level: RiskLevel,
@@ -42,14 +42,16 @@ impl Warnings {
     }
 
     /// Takes in an alert about `subject`, which is the resource or what people know several resources as.
+    /// `reason` is the resource's name among all that are judged: where one resource is held against two limits, each is a reason of its own.
     pub fn on_alert(
         &mut self,
         subject: &str,
+        reason: &str,
         alert: &Alert,
         risks: &[ResourceVerdict],
     ) -> Option<WarningChange> {
         let standing = self.standing.entry(subject.to_owned()).or_default();
-        let reason = (alert.resource.clone(), alert.kind);
+        let reason = (reason.to_owned(), alert.kind);
         if !alert.raised {
             standing.reasons.remove(&reason);
             return standing.reasons.is_empty().then(|| {
@@ -93,7 +95,7 @@ mod tests {
             };
             let risks = [at(Resource::Job, job), at(Resource::Host, host)];
             for alert in evaluator.look(&risks) {
-                match warnings.on_alert("memory", &alert, &risks) {
+                match warnings.on_alert("memory", &alert.resource, &alert, &risks) {
                     Some(WarningChange::Raised(raised)) => {
                         told.push((second, Some(raised.1.level)))
                     }
@@ -111,6 +113,34 @@ mod tests {
         let levels = levels.chain([20.0; 40]).map(|level| (level, 10.0));
         let (high, critical) = (Some(RiskLevel::High), Some(RiskLevel::Critical));
         assert_eq!(told(levels), [(1, high), (4, critical), (36, None)]);
+    }
+
+    #[test]
+    fn a_warning_against_one_limit_is_not_over_when_that_against_another_is() {
+        let thresholds = Thresholds::from_percent(80.0);
+        let judge = || AlertEvaluator::new(AlertRules::from_thresholds(&thresholds, false));
+        let mut judges = [("budget", 300.0, judge()), ("cgroup", 400.0, judge())];
+        let mut warnings = Warnings::new(thresholds);
+        let mut over = Vec::new();
+        // Above both limits' thresholds, then below that of the cgroup, then below both.
+        let levels = [350.0; 2].into_iter().chain([270.0; 60]);
+        for (second, level) in levels.chain([50.0; 60]).enumerate() {
+            for (name, limit, evaluator) in &mut judges {
+                let mut risk = ResourceVerdict::unmeasured(Resource::Job);
+                risk.reading.time_nanos = second as u64 * SECOND;
+                risk.reading.used_bytes = level;
+                risk.reading.limit_bytes = Some(*limit);
+                let risks = [risk];
+                for alert in evaluator.look(&risks) {
+                    let change = warnings.on_alert("host", name, &alert, &risks);
+                    if change == Some(WarningChange::Over) {
+                        over.push(second);
+                    }
+                }
+            }
+        }
+        assert_eq!(over.len(), 1, "{over:?}");
+        assert!(over[0] > 62, "the budget was still full: {over:?}");
     }
 
     #[test]

@@ -50,6 +50,15 @@ impl Completeness {
     }
 }
 
+/// A limit of a process's own (`ulimit -v`) that refused memory and so ended a run.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct RefusingLimit {
+    /// `RLIMIT_AS` or `RLIMIT_DATA`.
+    pub name: String,
+    /// What it was.
+    pub bytes: u64,
+}
+
 /// A run as a request sees it.
 #[derive(Debug, Clone, JsonSchema, Serialize)]
 pub struct RunFacts {
@@ -81,6 +90,9 @@ pub struct RunFacts {
     pub limit_source: Option<String>,
     /// The limit is the scheduler's or the user's, not the machine's memory.
     pub limit_was_asked_for: bool,
+    /// The limit of a process's own that ended it; no request for memory raises that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<RefusingLimit>,
     /// Devices of this run.
     pub gpus: Vec<GpuFacts>,
     /// Its place in a Slurm cluster.
@@ -114,6 +126,8 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
         (RunStatus::Running, _) => Completeness::Running,
         (RunStatus::Detached, _) => Completeness::Detached,
     };
+    let ended = &summary.facts.out_of_memory;
+    let refused_by = ended.refused_by.clone().zip(ended.limit_bytes);
     let end_nanos = (summary.duration_secs * 1e9) as u64;
     let settings = summary.config.iter();
     let settings = settings.map(|(name, value)| (name.clone(), setting_text(value)));
@@ -138,6 +152,10 @@ pub fn facts_of(recording: &Recording, status: RunStatus, summary: &Summary) -> 
             .as_ref()
             .is_some_and(|limit| limit.source != LimitSource::Host),
         limit_source: limit.map(|limit| limit.source.to_string()),
+        refused_by: refused_by.map(|(name, bytes)| RefusingLimit {
+            name,
+            bytes: bytes as u64,
+        }),
         gpus: gpus_of(summary),
         slurm: SlurmPlace::of_recording(recording),
         most_processes: largest("processes").unwrap_or(0),

@@ -21,6 +21,7 @@ pub(crate) fn run(job: &str, peak_gib: u64) -> RunFacts {
         limit_used_bytes: None,
         limit_source: None,
         limit_was_asked_for: false,
+        refused_by: None,
         gpus: Vec::new(),
         slurm: None,
         most_processes: 1,

@@ -27,7 +27,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use duration::TimeRequest;
-pub use facts::{Completeness, RunFacts, facts_of};
+pub use facts::{Completeness, RefusingLimit, RunFacts, facts_of};
 pub use fingerprint::fingerprint;
 pub use gpu::{GpuFacts, GpuRequest};
 pub use growth::UnfinishedGrowth;
@@ -156,6 +156,7 @@ pub fn request(runs: Vec<RunFacts>, plan: &PlannedRun) -> Result<Request, Reques
             "{unmeasured} runs have no memory recorded and do not count"
         ));
     }
+    notes.extend(about_own_limit(&runs));
     notes.extend(about_page_cache(&runs, memory.bytes));
     let gpu = gpu::request_gpu(&runs, &mut notes);
     let time = duration::request_time(&runs, plan.planned_secs);
@@ -171,6 +172,24 @@ pub fn request(runs: Vec<RunFacts>, plan: &PlannedRun) -> Result<Request, Reques
         runs,
         notes,
     })
+}
+
+/// A run that was refused memory at a limit that no request raises.
+fn about_own_limit(runs: &[RunFacts]) -> Option<String> {
+    let refused = runs.iter().rev();
+    let (run, limit) = refused
+        .filter_map(|run| Some((run, run.refused_by.as_ref()?)))
+        .next()?;
+    let option = match limit.name.as_str() {
+        "RLIMIT_DATA" => "-d",
+        _ => "-v",
+    };
+    Some(format!(
+        "{} was refused memory at {} of {}: --mem does not raise that limit, `ulimit {option}` does",
+        run.label,
+        limit.name,
+        format_bytes(limit.bytes as f64)
+    ))
 }
 
 /// Files that were kept in memory and would not fit beside the job any more.

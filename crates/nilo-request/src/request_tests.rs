@@ -127,3 +127,24 @@ fn files_that_would_not_fit_any_more_are_mentioned() {
     let found = asked(vec![with_cache(5)]);
     assert!(found.notes[0].starts_with("up to 5.00 GiB of files"));
 }
+
+#[test]
+fn a_limit_that_no_request_raises_is_named() {
+    let refused = |name: &str| RunFacts {
+        completeness: Completeness::Failed,
+        refused_by: Some(RefusingLimit {
+            name: name.to_owned(),
+            bytes: 2 * GIB,
+        }),
+        ..run("a", 1)
+    };
+    let noted = |runs: Vec<RunFacts>, note: &str| {
+        let notes = asked(runs).notes;
+        notes.iter().any(|said| said == note)
+    };
+    let note = "a was refused memory at RLIMIT_AS of 2.00 GiB: --mem does not raise that limit, `ulimit -v` does";
+    assert!(noted(vec![run("a", 1), refused("RLIMIT_AS")], note));
+    assert!(!noted(vec![run("a", 1)], note));
+    let note = note.replace("_AS", "_DATA").replace("-v", "-d");
+    assert!(noted(vec![refused("RLIMIT_DATA")], &note));
+}

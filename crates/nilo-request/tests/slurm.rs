@@ -193,6 +193,7 @@ fn plain_facts() -> RunFacts {
         limit_used_bytes: None,
         limit_source: None,
         limit_was_asked_for: false,
+        refused_by: None,
         gpus: Vec::new(),
         slurm: None,
         most_processes: 1,

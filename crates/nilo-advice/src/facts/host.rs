@@ -25,7 +25,7 @@ pub struct HostFacts {
     pub leak_may_be_loading: Option<bool>,
     /// The limit of what grows, where its forecast is about one.
     pub leak_limit_bytes: Option<f64>,
-    /// Seconds from the end of the recording until that growth reaches the limit, as it is forecast.
+    /// Seconds from the end of the recording until that growth reaches the limit, as it is forecast; absent where there is no confidence in it.
     pub leak_limit_seconds: Option<f64>,
     /// The share of forecasts like this that come true, 0 to 1.
     pub leak_limit_confidence: Option<f64>,

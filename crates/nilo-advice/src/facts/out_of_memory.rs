@@ -15,6 +15,8 @@ pub struct OutOfMemoryFacts {
     pub peak_bytes: Option<f64>,
     /// The limit that was reached, where the kernel names one.
     pub limit_bytes: Option<f64>,
+    /// The limit of a process's own that refused memory: `RLIMIT_AS` or `RLIMIT_DATA`. It counts addresses, touched or not.
+    pub refused_by: Option<String>,
     /// The growth that led there, in words: `job memory leaked 330 MiB/min, 380 MiB in 47 seconds, until memory ran out`.
     pub growth: Option<String>,
     /// What `nilo request` asks for after this run.

@@ -5,6 +5,7 @@ use nilo_sample::units::format_bytes;
 use super::figures::{host_memory, percent, share};
 use super::leak::stop_the_leak;
 use super::out_of_memory::allow_more_memory;
+use super::own_limit::raise_ulimit;
 use super::{AdviceRule, AdviceSubject, Found, found};
 use crate::facts::Facts;
 use crate::recommendation::AdviceConfidence::{High, Low, Medium};
@@ -62,6 +63,18 @@ pub(super) const RULES: &[AdviceRule] = &[
         needs: &["out_of_memory.happened"],
         source: "how the run ended; the amount is that of nilo request",
         look: allow_more_memory,
+    },
+    AdviceRule {
+        name: "raise-ulimit",
+        subject: AdviceSubject::Host,
+        condition: "a process was refused memory at a limit of its own (`ulimit -v` or `ulimit -d`)",
+        needs: &[
+            "out_of_memory.happened",
+            "out_of_memory.refused_by",
+            "out_of_memory.limit_bytes",
+        ],
+        source: "how the run ended; setrlimit(2)",
+        look: raise_ulimit,
     },
 ];
 

@@ -24,9 +24,11 @@ pub(super) fn stop_the_leak(facts: &Facts) -> Option<Found> {
         let what = what.unwrap_or("memory");
         format!("{what} grows by {} a minute", format_bytes(60.0 * rate))
     });
-    // What has run out is not foretold.
+    // What has run out is not foretold, nor is a time in which there is no confidence.
+    let is_unsure = host.leak_limit_bytes.is_some() && host.leak_limit_seconds.is_none();
     let full = match ended.growth.is_some() || ended.on_gpu == Some(false) {
         true => ended.happened.clone(),
+        false if is_unsure => None,
         false => forecast(host).or_else(|| time_after_peak(host, rate)),
     };
     let confidence = match host.leak_established {

@@ -10,6 +10,7 @@ mod leak;
 mod loader;
 mod model;
 mod out_of_memory;
+mod own_limit;
 mod torch;
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use crate::facts::{Facts, OutOfMemoryFacts};
 use crate::recommendation::AdviceConfidence::{High, Low, Medium};
 
 /// A program that held less than this share of a limit did not fill it.
-const MOSTLY_FREE: f64 = 0.5;
+pub(super) const MOSTLY_FREE: f64 = 0.5;
 
 pub(super) fn allow_more_memory(facts: &Facts) -> Option<Found> {
     let ended = &facts.out_of_memory;
     let happened = ended.happened.clone()?;
-    if ended.on_gpu == Some(true) {
+    // More memory does not help where a limit of the process's own refuses it (`own_limit.rs`).
+    if ended.on_gpu == Some(true) || ended.refused_by.is_some() {
         return None;
     }
     let used = used_of_limit(facts);
@@ -100,7 +101,7 @@ fn used_of_limit(facts: &Facts) -> Option<(f64, f64)> {
     Some((peak?, limit?))
 }
 
-fn peak_against_limit(peak: f64, limit: f64) -> Option<String> {
+pub(super) fn peak_against_limit(peak: f64, limit: f64) -> Option<String> {
     let used = percent(share(peak, limit)?);
     let (peak, limit) = (format_bytes(peak), format_bytes(limit));
     Some(format!(

@@ -85,7 +85,12 @@ fn a_leak_is_told_by_the_name_and_the_limit_of_what_leaks() {
     foretold["host"]["leak_limit_confidence"] = json!(0.9);
     let limit =
         "at this rate the limit of 80.00 MiB is reached in 60 seconds, with a confidence of 0.90";
-    assert_eq!(said(foretold)[0].evidence[1], limit);
+    assert_eq!(said(foretold.clone())[0].evidence[1], limit);
+    // Nobody would bet on when: no other time is made up instead.
+    foretold["host"]["leak_resource"] = json!("job memory");
+    foretold["host"]["leak_limit_seconds"] = Value::Null;
+    let unsure = said(foretold);
+    assert_eq!(unsure[0].evidence, ["memory grows by 60.00 MiB a minute"]);
 }
 
 #[test]
@@ -151,4 +156,36 @@ fn a_budget_is_kept_without_other_recommendations() {
     let all = said(facts);
     assert_eq!(rules(&all), ["stay-within-budget"]);
     assert!(!all[0].change.contains("other recommendations"), "{all:?}");
+}
+
+#[test]
+fn a_limit_of_the_process_itself_is_raised_and_no_memory_asked_for() {
+    let refused = |peak: f64, growth: Option<&str>| {
+        let all = said(json!({"out_of_memory": {
+            "happened": "an allocation failed in train.py (PID 7)", "on_gpu": false, "peak_bytes": peak, "limit_bytes": 1000.0 * MIB,
+            "refused_by": "RLIMIT_DATA", "growth": growth, "request_bytes": 1e9,
+        }}));
+        assert_eq!(rules(&all), ["raise-ulimit"]);
+        assert!(!all[0].change.contains("nilo request"), "{all:?}");
+        assert!(
+            all[0].text.contains("`ulimit -d` (1000.00 MiB now)"),
+            "{all:?}"
+        );
+        all[0].clone()
+    };
+    let full = refused(990.0 * MIB, None);
+    assert!(
+        full.text.starts_with("Map less at once, or raise"),
+        "{full:?}"
+    );
+    assert_eq!(full.evidence.len(), 1);
+    let large = refused(50.0 * MIB, None);
+    assert!(large.text.starts_with("Make the allocation"), "{large:?}");
+    assert_eq!(
+        large.evidence[1],
+        "the peak of 50.00 MiB is 5.0 % of the limit of 1000.00 MiB"
+    );
+    let grew = refused(990.0 * MIB, Some(LEAKED));
+    assert!(grew.text.starts_with("Stop the growth first"), "{grew:?}");
+    assert_eq!(grew.confidence, AdviceConfidence::Low);
 }

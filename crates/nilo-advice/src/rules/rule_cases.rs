@@ -320,7 +320,31 @@ fn host() -> Vec<RuleCase> {
                 "384.00 MiB, as `nilo request` asks for; smaller batches",
             ],
             saves: None,
-            silent: vec![json!({"out_of_memory": {"on_gpu": true}})],
+            silent: vec![
+                json!({"out_of_memory": {"on_gpu": true}}),
+                // More memory does not raise it.
+                json!({"out_of_memory": {"refused_by": "RLIMIT_AS"}}),
+            ],
+        },
+        RuleCase {
+            rule: "raise-ulimit",
+            facts: json!({
+                "host": {"peak_bytes": 13.0 * MIB},
+                "out_of_memory": {
+                    "happened": "it ran out of memory after 2 seconds: an allocation most likely failed in train.py (PID 7); limit 1.91 GiB; peak 1.87 GiB of address space in one process",
+                    "on_gpu": false, "peak_bytes": 1.87 * GIB, "limit_bytes": 2_000_000.0 * 1024.0, "refused_by": "RLIMIT_AS", "request_bytes": 64.0 * MIB,
+                },
+            }),
+            says: &[
+                "an allocation most likely failed in train.py (PID 7)",
+                "resident memory of all processes was at most 13.00 MiB",
+                "ulimit -v 3000000 where it is set to 2000000 (more than 1.87 GiB is needed",
+            ],
+            saves: None,
+            silent: vec![
+                json!({"out_of_memory": {"refused_by": null}}),
+                json!({"out_of_memory": {"refused_by": "RLIMIT_CPU"}}),
+            ],
         },
     ]
 }

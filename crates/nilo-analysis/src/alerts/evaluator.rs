@@ -101,9 +101,11 @@ impl AlertEvaluator {
     /// Thresholds are for what is full when it is full. A caching allocator that holds all of its GPU is at rest.
     fn look_at_level(&mut self, risk: &ResourceVerdict, alerts: &mut Vec<Alert>) {
         let kinds = match risk.resource {
-            Resource::Job | Resource::Host | Resource::AddressSpace | Resource::Cgroup { .. } => {
-                [AlertKind::MemoryWarning, AlertKind::MemoryCritical]
-            }
+            Resource::Job
+            | Resource::Host
+            | Resource::AddressSpace
+            | Resource::DataSize
+            | Resource::Cgroup { .. } => [AlertKind::MemoryWarning, AlertKind::MemoryCritical],
             Resource::Gpu { .. } => [AlertKind::GpuMemoryWarning, AlertKind::GpuMemoryCritical],
             Resource::Process { .. }
             | Resource::SharedMemory

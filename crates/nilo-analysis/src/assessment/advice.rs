@@ -25,6 +25,12 @@ const ADDRESS_SPACE: [&str; 2] = [
     "Raise the limit (`ulimit -v`), or limit memory by a cgroup instead",
 ];
 
+/// Advice about `RLIMIT_DATA`.
+const DATA_SIZE: [&str; 2] = [
+    "Allocate less at once: memory that is never touched counts against RLIMIT_DATA as well",
+    "Raise the limit (`ulimit -d`), or limit memory by a cgroup instead",
+];
+
 /// What to do about a resource, the first thing first.
 pub(crate) fn advice(
     verdict: &ResourceVerdict,
@@ -41,6 +47,7 @@ pub(crate) fn advice(
     match verdict.resource {
         Resource::SharedMemory if cause.is_some() => SHARED_MEMORY.to_vec(),
         Resource::AddressSpace => ADDRESS_SPACE.to_vec(),
+        Resource::DataSize => DATA_SIZE.to_vec(),
         _ if filled_by_files || of_growth => TMPFS.to_vec(),
         _ => recommendations(cause, verdict.resource.is_gpu()),
     }

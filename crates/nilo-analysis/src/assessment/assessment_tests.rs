@@ -28,6 +28,7 @@ fn killed() -> RanOut {
         pid: Some(7),
         name: Some("train.py".to_owned()),
         limit_bytes: Some(900 << 20),
+        refused_by: None,
         peak_bytes: Some(899 << 20),
         limit_use: None,
         certainty: nilo_sample::Certainty::Certain,
@@ -184,6 +185,24 @@ fn a_time_that_hardly_anybody_would_bet_on_is_not_told() {
             .prediction
             .is_some()
     );
+}
+
+#[test]
+fn a_time_without_any_confidence_is_not_told_even_of_a_leak() {
+    let told = |confidence: f64| {
+        let leak = Forecast {
+            seconds: Some(90_000.0),
+            confidence,
+            cause: Some(Cause::Leak),
+            ..Forecast::default()
+        };
+        let thresholds = Thresholds::from_percent(85.0);
+        let assessed = assess(&evidence(Some(0.1), &leak), &thresholds);
+        // What leaks is to be looked for all the same.
+        assert!(!assessed.recommendations.is_empty());
+        assessed.prediction.is_some()
+    };
+    assert!(!told(0.004) && told(0.005));
 }
 
 #[test]

@@ -25,6 +25,9 @@ const CRITICAL_SHARE: f64 = 0.95;
 /// A prediction with less confidence than this, of a risk that is low, is not told.
 const LEAST_CONFIDENCE: f64 = 0.2;
 
+/// A confidence below this is written 0.00: such a time is no prediction, whatever it is about.
+const NO_CONFIDENCE: f64 = 0.005;
+
 /// Said of what fills while nobody knows who fills it.
 pub(crate) const FILLER_UNKNOWN: &str = "it is not known who fills it";
 
@@ -165,7 +168,7 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
     };
     let prediction = forecast
         .seconds
-        .filter(|_| is_worth_telling(forecast) && evidence.ran_out.is_none());
+        .filter(|_| is_time_told(forecast) && evidence.ran_out.is_none());
     let wrong_limit = is_above_limit && evidence.is_limit_given;
     let cause = match evidence.ran_out {
         Some(ran_out) => cause_of_end(ran_out, forecast.cause),
@@ -209,6 +212,11 @@ pub fn assess(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Assessment {
 fn is_worth_telling(forecast: &Forecast) -> bool {
     let is_certain = matches!(forecast.cause, Some(Cause::AboveLimit | Cause::Leak));
     is_certain || forecast.level > RiskLevel::Low || forecast.confidence >= LEAST_CONFIDENCE
+}
+
+/// Whether the time of a forecast is told, here and wherever else it is evidence.
+pub(crate) fn is_time_told(forecast: &Forecast) -> bool {
+    is_worth_telling(forecast) && forecast.confidence >= NO_CONFIDENCE
 }
 
 const WRONG_LIMIT: &str =

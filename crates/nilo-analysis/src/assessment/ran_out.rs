@@ -7,13 +7,12 @@ use std::fmt;
 use nilo_sample::units::to_secs;
 use nilo_sample::words::{bytes_in_words, duration_in_words};
 use nilo_sample::{
-    Certainty, Ending, Event, Limit, LimitCounts, LimitSource, Recording, RunStatus, Subject,
-    UnhandledException,
+    Certainty, Ending, Event, Limit, LimitSource, Recording, RunStatus, Subject, UnhandledException,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::address_limit::{NearestProcess, nearest_process};
+use crate::address_limit::{NearestProcess, largest_rise, nearest_process};
 use crate::ending::{NEAR_LIMIT, limit_in_force, name_of};
 use crate::exceptions::failed_allocation;
 use crate::held_of_limit::{held_of_cgroup, held_of_limit};
@@ -28,6 +27,8 @@ const EVIDENCE_CHARS: usize = 200;
 
 /// What an allocation that fails ends a program with, where it does not exit by itself: `abort`, or a pointer that nobody checked.
 const FAILED_ALLOCATION_SIGNALS: [i32; 2] = [6, 11];
+/// From this share of a limit on, one more rise like the last moments' may have been what was refused.
+const WITHIN_A_RISE: f64 = 0.8;
 /// How long before the end a level still tells of it.
 const LAST_MOMENTS_NANOS: u64 = 1_000_000_000;
 
@@ -46,7 +47,9 @@ pub struct RanOut {
     pub name: Option<String>,
     /// The limit that was reached.
     pub limit_bytes: Option<u64>,
-    /// The most that was held; of a cgroup's limit, what was charged to the cgroup.
+    /// A limit of the process's own, where that refused the memory.
+    pub refused_by: Option<LimitSource>,
+    /// The most that was held; of a cgroup's limit, what was charged to the cgroup; of a limit of addresses, what one process had mapped.
     pub peak_bytes: Option<u64>,
     /// What filled the limit, where it is a cgroup's.
     pub limit_use: Option<LimitUse>,
@@ -101,7 +104,7 @@ pub fn ran_out_without_growth(recording: &Recording, ending: &Ending) -> Option<
 /// Whether only the tables of processes tell how much of the limit was used, and whether it ran out:
 /// a reader who has left them out has to read them for that.
 pub fn depends_on_processes(recording: &Recording) -> bool {
-    limit_in_force(recording).is_some_and(|limit| !limit.is_of_memory())
+    refusing_limit(recording).is_some()
 }
 
 fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
@@ -149,6 +152,7 @@ fn of_kill(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         pid: oom.victim_pid,
         name: oom.victim_name.clone(),
         limit_bytes,
+        refused_by: None,
         peak_bytes: match limit_use {
             Some(limit_use) => Some(limit_use.peak_bytes),
             None => held_bytes,
@@ -186,11 +190,18 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     let (time_nanos, exception) = failed_allocation(recording, ending)?;
     let is_gpu = exception.is_gpu_out_of_memory();
     let index = gpu_in(exception).or_else(|| only_gpu(recording));
+    // The kernel looks at this limit first, and promises more memory than there is otherwise.
+    let refused = refusing_limit(recording).filter(|_| !is_gpu);
+    let refused = refused.and_then(|limit| {
+        let nearest = nearest_process(recording, &limit, 0)?;
+        Some((limit, nearest.bytes as u64))
+    });
     Some(RanOut {
-        resource: match (is_gpu, index) {
-            (true, Some(index)) => Resource::Gpu { index },
-            (true, None) => Resource::UnnamedGpu,
-            (false, _) => Resource::Job,
+        resource: match (is_gpu, index, &refused) {
+            (true, Some(index), _) => Resource::Gpu { index },
+            (true, None, _) => Resource::UnnamedGpu,
+            (false, _, Some((limit, _))) => resource_of(limit),
+            (false, _, None) => Resource::Job,
         },
         kind: match is_gpu {
             true => RanOutKind::GpuAllocation,
@@ -199,13 +210,18 @@ fn of_exception(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         time_nanos: Some(time_nanos),
         pid: Some(exception.pid),
         name: name_of(recording, exception.pid),
-        limit_bytes: index
-            .filter(|_| is_gpu)
-            .and_then(|index| gpu_figure(recording, index, "total_bytes")),
-        peak_bytes: match is_gpu {
-            true => index.and_then(|index| gpu_figure(recording, index, "used_bytes")),
-            false => peak_memory_bytes(recording),
+        limit_bytes: match &refused {
+            Some((limit, _)) => Some(limit.bytes),
+            None => index
+                .filter(|_| is_gpu)
+                .and_then(|index| gpu_figure(recording, index, "total_bytes")),
         },
+        peak_bytes: match (is_gpu, &refused) {
+            (true, _) => index.and_then(|index| gpu_figure(recording, index, "used_bytes")),
+            (false, Some((_, mapped))) => Some(*mapped),
+            (false, None) => peak_memory_bytes(recording),
+        },
+        refused_by: refused.map(|(limit, _)| limit.source),
         limit_use: None,
         certainty: Certainty::Certain,
         growth: None,
@@ -221,16 +237,27 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
     let from_nanos = ending.time_nanos.saturating_sub(LAST_MOMENTS_NANOS);
     let addresses = nearest_process(recording, &limit, from_nanos);
     let nearest = addresses.or_else(|| largest_resident(recording, from_nanos))?;
-    let share = nearest.bytes / limit.bytes as f64;
-    if share < NEAR_LIMIT {
+    let limit_bytes = limit.bytes as f64;
+    let share = nearest.bytes / limit_bytes;
+    // The sample before an allocation that fails is as far from the limit as that was large.
+    let rise = largest_rise(recording, &limit, nearest.pid, from_nanos);
+    let is_within_a_rise = share >= WITHIN_A_RISE && nearest.bytes + rise >= limit_bytes;
+    if share < NEAR_LIMIT && !is_within_a_rise {
         return None;
     }
+    let rose = match share < NEAR_LIMIT {
+        true => format!(
+            ", and had risen by {:.1} % of it at once",
+            100.0 * rise / limit_bytes
+        ),
+        false => String::new(),
+    };
     let before = to_secs(ending.time_nanos.saturating_sub(nearest.time_nanos));
     let pid = nearest.pid;
     Some(RanOut {
-        resource: match addresses.is_some() && limit.source.counts() == LimitCounts::AddressSpace {
-            true => Resource::AddressSpace,
-            false => Resource::Job,
+        resource: match addresses {
+            Some(_) => resource_of(&limit),
+            None => Resource::Job,
         },
         kind: RanOutKind::HostAllocation,
         time_nanos: Some(ending.time_nanos),
@@ -242,12 +269,23 @@ fn of_refusal(recording: &Recording, ending: &Ending) -> Option<RanOut> {
         certainty: Certainty::Likely,
         growth: None,
         evidence: vec![format!(
-            "a process was at {:.1} % of {} {} before the command failed",
+            "a process was at {:.1} % of {} {} before the command failed{rose}",
             100.0 * share.min(1.0),
             limit.source,
             duration_in_words(before)
         )],
+        refused_by: Some(limit.source),
     })
+}
+
+/// What runs out at a limit of a process's own.
+fn resource_of(limit: &Limit) -> Resource {
+    Resource::of_own_limit(limit.source.counts()).unwrap_or(Resource::Job)
+}
+
+/// A limit of a process's own (`ulimit -v`), where it is the one in force.
+fn refusing_limit(recording: &Recording) -> Option<Limit> {
+    limit_in_force(recording).filter(|limit| !limit.is_of_memory())
 }
 
 /// The limit of a process's own, where the command failed as one does that is refused memory.
@@ -257,8 +295,7 @@ fn limit_that_may_refuse(recording: &Recording, ending: &Ending) -> Option<Limit
         (RunStatus::Killed, _, Some(signal)) => FAILED_ALLOCATION_SIGNALS.contains(&signal),
         _ => false,
     };
-    let limit = limit_in_force(recording).filter(|_| failed)?;
-    (!limit.is_of_memory()).then_some(limit)
+    refusing_limit(recording).filter(|_| failed)
 }
 
 /// The largest resident set of a process from this time on.
@@ -399,8 +436,8 @@ impl fmt::Display for RanOut {
         if let Some(peak) = self.peak_bytes {
             write!(f, "; peak {}", bytes_in_words(peak as f64))?;
         }
-        if self.resource == Resource::AddressSpace {
-            write!(f, " of address space in one process")?;
+        if self.resource.is_of_addresses() {
+            write!(f, " of {} in one process", self.resource)?;
         }
         let limit_use = self.limit_use.as_ref();
         // The tree's own peak, which other commands list, may be another.

@@ -76,7 +76,7 @@ fn add_host(facts: &mut Facts, figures: SummaryFigures<'_>) {
     host.leak_may_be_loading = leak.as_ref().map(|leak| leak.may_be_loading);
     let forecast = leak.and_then(|leak| leak.limit_forecast);
     host.leak_limit_bytes = forecast.map(|forecast| forecast.limit_bytes);
-    host.leak_limit_seconds = forecast.map(|forecast| forecast.seconds);
+    host.leak_limit_seconds = forecast.and_then(|forecast| forecast.seconds);
     host.leak_limit_confidence = forecast.map(|forecast| forecast.confidence);
 }
 

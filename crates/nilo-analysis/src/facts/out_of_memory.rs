@@ -20,6 +20,7 @@ pub(super) fn facts(ran_out: Option<&RanOut>) -> OutOfMemoryFacts {
     out_of_memory.on_gpu = Some(ran_out.resource.is_gpu());
     out_of_memory.peak_bytes = bytes(ran_out.peak_bytes);
     out_of_memory.limit_bytes = bytes(ran_out.limit_bytes);
+    out_of_memory.refused_by = ran_out.refused_by.as_ref().map(ToString::to_string);
     out_of_memory.growth = ran_out.growth_in_words();
     out_of_memory
 }

@@ -3,6 +3,7 @@
 use nilo_sample::{
     ABSENT, Certainty, Ending, Event, Limit, LimitSource, OomKill, ProcessId, ProcessInfo,
     RecordedTable, Recording, RunStatus, Severity, Subject, TableSpec, TimedEvent,
+    UnhandledException,
 };
 
 use super::Finding;
@@ -279,6 +280,99 @@ fn resident_memory_is_no_share_of_a_limit_of_addresses() {
     let refused = crate::assessment::ran_out_without_growth(&mapped(980.0), &failed).unwrap();
     assert_eq!(refused.used_share(), Some(0.98));
     assert_eq!(refused.resource, Resource::AddressSpace);
+    assert_eq!(
+        refused.refused_by,
+        older.description.limit.map(|it| it.source)
+    );
+}
+
+#[test]
+fn what_ran_out_at_a_limit_of_data_is_the_data_size() {
+    let mut run = mapped(0.0);
+    run.description.limit = Some(Limit {
+        bytes: 1000 << 20,
+        source: LimitSource::Rlimit {
+            resource: "data".to_owned(),
+        },
+    });
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let row = ProcessDetailRow {
+        data_bytes: 970.0 * MIB,
+        ..ProcessDetailRow::ABSENT
+    };
+    run.tables[1] = table_of(TableSpec::process_detail(id), &[(10 * SECOND, row)]);
+    let mut failed = ending(600);
+    (failed.exit_code, failed.time_nanos) = (Some(1), 10 * SECOND);
+    let refused = crate::assessment::ran_out_without_growth(&run, &failed).unwrap();
+    assert_eq!(refused.resource, Resource::DataSize);
+    let sentence = refused.to_string();
+    assert!(
+        sentence.ends_with("peak 970 MiB of data size in one process"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn an_allocation_as_large_as_those_before_it_was_refused_further_from_the_limit() {
+    let refused = |end_secs: u64, levels: &[f64]| {
+        let mut run = mapped(0.0);
+        let id = ProcessId {
+            pid: 7,
+            start_ticks: 1,
+        };
+        let row = |virtual_mib: &f64| ProcessRow {
+            virtual_bytes: virtual_mib * MIB,
+            ..ProcessRow::ABSENT
+        };
+        let rows = (1..)
+            .zip(levels)
+            .map(|(tick, level)| (tick * SECOND / 10, row(level)));
+        run.tables[1] = table_of(TableSpec::process(id), &rows.collect::<Vec<_>>());
+        let mut failed = ending(600);
+        (failed.exit_code, failed.time_nanos) = (Some(1), end_secs * SECOND);
+        crate::assessment::ran_out_without_growth(&run, &failed)
+    };
+    let steps = [50.0, 250.0, 450.0, 650.0, 850.0];
+    let evidence = "a process was at 85.0 % of RLIMIT_AS 500 ms before the command failed, and had risen by 20.0 % of it at once";
+    assert_eq!(refused(1, &steps).unwrap().evidence, [evidence]);
+    assert_eq!(refused(5, &steps), None, "it rose long before the end");
+    assert_eq!(refused(1, &[650.0, 750.0, 850.0]), None, "100 MiB fit");
+    assert_eq!(refused(1, &[50.0, 650.0]), None, "far from the limit");
+}
+
+#[test]
+fn an_exception_at_a_limit_of_addresses_names_that_limit() {
+    let mut run = mapped(980.0);
+    let exception = UnhandledException {
+        pid: 7,
+        type_name: "MemoryError".to_owned(),
+        ..UnhandledException::default()
+    };
+    run.events.push(TimedEvent {
+        time_nanos: 10 * SECOND,
+        event: Event::Exception(Box::new(exception)),
+    });
+    let mut failed = ending(600);
+    (failed.exit_code, failed.time_nanos) = (Some(1), 10 * SECOND);
+    let refused = crate::assessment::ran_out_without_growth(&run, &failed).unwrap();
+    assert_eq!(
+        (&refused.resource, refused.certainty, refused.used_share()),
+        (&Resource::AddressSpace, Certainty::Certain, Some(0.98))
+    );
+    let summary = crate::summarize(&run, &failed);
+    let told: Vec<_> = summary.recommendations.iter().map(|it| it.rule).collect();
+    assert_eq!(told, ["raise-ulimit"]);
+    // The finding says what to do, so nothing else has to.
+    let mut findings = summary.findings.iter();
+    let finding = findings.find(|it| it.kind == "out-of-memory").unwrap();
+    assert!(
+        finding.advice[0].contains("raise `ulimit -v`"),
+        "{finding:?}"
+    );
+    assert_eq!(summary.further_recommendations().count(), 0);
 }
 
 #[test]

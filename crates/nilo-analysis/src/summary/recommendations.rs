@@ -7,10 +7,11 @@ use crate::bottleneck::StepPart;
 use crate::findings::Finding;
 
 /// A rule and the kind of finding that rests on the same figures; the finding's advice is the rule's.
-const SAME: [(&str, &str); 3] = [
+const SAME: [(&str, &str); 4] = [
     ("share-dataset", "copy-on-write"),
     ("enlarge-shared-memory", "shared-memory"),
     ("expandable-segments", "fragmentation"),
+    ("raise-ulimit", "out-of-memory"),
 ];
 /// The same of findings that have words of their own: each leak has its, and how memory ran out stands in the finding.
 const TOLD: [(&str, &str); 4] = [

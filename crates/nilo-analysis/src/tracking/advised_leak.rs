@@ -3,7 +3,7 @@
 use nilo_forecast::Cause;
 
 use super::{Resource, ResourceVerdict};
-use crate::assessment::is_leak;
+use crate::assessment::{is_leak, is_time_told};
 
 /// Growth that does not end, or that ended in running out of memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,8 @@ pub struct AdvisedLeak {
 pub struct LeakForecast {
     /// The limit.
     pub limit_bytes: f64,
-    /// Seconds from the end of the recording.
-    pub seconds: f64,
+    /// Seconds from the end of the recording; absent where the confidence is too low to tell a time.
+    pub seconds: Option<f64>,
     /// The share of forecasts like this that come true.
     pub confidence: f64,
 }
@@ -78,7 +78,10 @@ fn limit_forecast(verdicts: &[ResourceVerdict], leaking: &ResourceVerdict) -> Op
     let is_of_leak = forecast.cause == Some(Cause::Leak);
     Some(LeakForecast {
         limit_bytes: limited.reading.limit()?,
-        seconds: forecast.seconds.filter(|_| is_of_leak)?,
+        seconds: match forecast.seconds.filter(|_| is_of_leak)? {
+            seconds if is_time_told(forecast) => Some(seconds),
+            _ => None,
+        },
         confidence: forecast.confidence,
     })
 }

@@ -27,6 +27,8 @@ pub enum Resource {
     Host,
     /// The address space of the process that comes nearest to its `RLIMIT_AS`.
     AddressSpace,
+    /// The private writable addresses of the process that comes nearest to its `RLIMIT_DATA`.
+    DataSize,
     /// A cgroup against its limit, where no job is watched in it, or where it holds only one of several.
     Cgroup {
         /// Its path below the mount.
@@ -63,12 +65,27 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// What runs out at a limit of a process's own that counts this.
+    pub(crate) fn of_own_limit(counts: LimitCounts) -> Option<Resource> {
+        match counts {
+            LimitCounts::Memory => None,
+            LimitCounts::AddressSpace => Some(Resource::AddressSpace),
+            LimitCounts::DataSize => Some(Resource::DataSize),
+        }
+    }
+
+    /// Whether it is what a process has mapped, touched or not.
+    pub(crate) fn is_of_addresses(&self) -> bool {
+        matches!(self, Resource::AddressSpace | Resource::DataSize)
+    }
+
     /// Whether the recorder writes a row of it only when something changed.
     pub(crate) fn is_written_on_change(&self) -> bool {
         matches!(
             self,
             Resource::Host
                 | Resource::AddressSpace
+                | Resource::DataSize
                 | Resource::SharedMemory
                 | Resource::Cgroup { .. }
                 | Resource::Gpu { .. }
@@ -91,6 +108,7 @@ impl Resource {
             Resource::Job
             | Resource::Host
             | Resource::AddressSpace
+            | Resource::DataSize
             | Resource::Cgroup { .. }
             | Resource::Process { .. }
             | Resource::SharedMemory => false,
@@ -109,7 +127,8 @@ impl fmt::Display for Resource {
         match self {
             Resource::Job => write!(f, "job memory"),
             Resource::Host => write!(f, "host memory"),
-            Resource::AddressSpace => write!(f, "address space"),
+            Resource::AddressSpace => write!(f, "{}", LimitCounts::AddressSpace),
+            Resource::DataSize => write!(f, "{}", LimitCounts::DataSize),
             Resource::Cgroup { path } => write!(f, "cgroup {path}"),
             Resource::Process { pid, name } => write!(f, "{name} (PID {pid})"),
             Resource::SharedMemory => write!(f, "/dev/shm"),
@@ -163,13 +182,31 @@ pub(crate) struct LatestReadings {
     /// Several processes were named, and each may be in a cgroup of its own.
     several_roots: bool,
     root_rss_bytes: Option<f64>,
-    /// The address space of each process that lives.
-    address_spaces: BTreeMap<ProcessId, f64>,
+    /// What each process that lives has mapped.
+    mapped: BTreeMap<ProcessId, MappedBytes>,
     /// What the root does not hold is its workers'.
     pub(crate) has_workers: bool,
     step: Option<i64>,
     pressure: Option<(u64, f64)>,
     pressure_full: Option<f64>,
+}
+
+/// What a process has mapped, touched or not.
+#[derive(Debug, Clone, Copy, Default)]
+struct MappedBytes {
+    address_space: Option<f64>,
+    data_size: Option<f64>,
+}
+
+impl MappedBytes {
+    /// What counts against a limit of its own.
+    fn counted(&self, counts: LimitCounts) -> Option<f64> {
+        match counts {
+            LimitCounts::Memory => None,
+            LimitCounts::AddressSpace => self.address_space,
+            LimitCounts::DataSize => self.data_size,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -240,10 +277,14 @@ impl LatestReadings {
                     self.root_rss_bytes = row.get("rss_bytes");
                 }
                 if let Some(virtual_bytes) = row.get("virtual_bytes") {
-                    self.address_spaces.insert(*id, virtual_bytes);
-                    if let Some(reading) = self.address_space(time_nanos, *id) {
-                        each(Resource::AddressSpace, reading);
-                    }
+                    self.mapped.entry(*id).or_default().address_space = Some(virtual_bytes);
+                    self.own_limit(time_nanos, *id, LimitCounts::AddressSpace, each);
+                }
+            }
+            Subject::ProcessDetail(id) => {
+                if let Some(data_bytes) = row.get("data_bytes") {
+                    self.mapped.entry(*id).or_default().data_size = Some(data_bytes);
+                    self.own_limit(time_nanos, *id, LimitCounts::DataSize, each);
                 }
             }
             Subject::Cgroup { path } => {
@@ -350,26 +391,39 @@ impl LatestReadings {
 
     /// A process has ended.
     pub(crate) fn forget_process(&mut self, id: ProcessId) {
-        self.address_spaces.remove(&id);
+        self.mapped.remove(&id);
     }
 
-    /// The address space of a process against its limit, where no other is nearer to it. One that is above it is not held by it.
-    fn address_space(&self, time_nanos: u64, id: ProcessId) -> Option<Reading> {
-        let limit = self.limit.as_ref().filter(|limit| {
-            let is_counted = limit.source.counts() == LimitCounts::AddressSpace;
+    /// What a process has mapped against a limit of its own, where no other is nearer to it. One that is above it is not held by it.
+    fn own_limit(
+        &self,
+        time_nanos: u64,
+        id: ProcessId,
+        counts: LimitCounts,
+        mut each: impl FnMut(Resource, Reading),
+    ) {
+        let in_force = self.limit.as_ref().filter(|limit| {
+            let is_counted = limit.source.counts() == counts;
             is_counted && self.given_limit_bytes.is_none()
-        })?;
+        });
+        let (Some(limit), Some(resource)) = (in_force, Resource::of_own_limit(counts)) else {
+            return;
+        };
         let limit_bytes = limit.bytes as f64;
-        let held = self.address_spaces.iter();
-        let held = held.filter(|(_, bytes)| **bytes <= limit_bytes);
-        let (nearest, used_bytes) = held.max_by(|one, other| one.1.total_cmp(other.1))?;
-        (*nearest == id).then(|| Reading {
-            time_nanos,
-            used_bytes: *used_bytes,
-            limit_bytes: Some(limit_bytes),
-            step: self.step,
-            ..Reading::default()
-        })
+        let mapped = self.mapped.iter();
+        let held = mapped.filter_map(|(id, mapped)| Some((id, mapped.counted(counts)?)));
+        let held = held.filter(|(_, bytes)| *bytes <= limit_bytes);
+        let nearest = held.max_by(|one, other| one.1.total_cmp(&other.1));
+        if let Some((_, used_bytes)) = nearest.filter(|(nearest, _)| **nearest == id) {
+            let reading = Reading {
+                time_nanos,
+                used_bytes,
+                limit_bytes: Some(limit_bytes),
+                step: self.step,
+                ..Reading::default()
+            };
+            each(resource, reading);
+        }
     }
 
     /// A cgroup against its limit.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use nilo_forecast::Reading;
 use nilo_sample::units::{MIB, NANOS_PER_SEC};
 use nilo_sample::{
-    Ending, Event, LimitCounts, RecordedTable, Recording, RunDescription, Subject, TimedEvent,
+    Ending, Event, Limit, LimitCounts, RecordedTable, Recording, RunDescription, Subject,
+    TimedEvent,
 };
 
 use super::before_endings::BeforeEndings;
@@ -121,11 +122,11 @@ impl ResourceTracker {
         events: &[TimedEvent],
     ) -> Vec<RiskChange> {
         let mut changes = Vec::new();
-        let wanted = |table: &RecordedTable| {
-            !matches!(
-                table.spec.subject,
-                Subject::ProcessDetail(_) | Subject::Recorder | Subject::Unknown
-            )
+        let counts_data = self.counts_data(events);
+        let wanted = |table: &RecordedTable| match table.spec.subject {
+            Subject::ProcessDetail(_) => counts_data,
+            Subject::Recorder | Subject::Unknown => false,
+            _ => true,
         };
         in_order(tables, events, wanted, |time_nanos, entry| match entry {
             RowOrEvent::Row(..) if time_nanos >= end_nanos => {}
@@ -158,6 +159,19 @@ impl ResourceTracker {
             RowOrEvent::Event(timed) => self.happened(&timed.event),
         });
         changes
+    }
+
+    /// Whether the limit in force, or one that comes into force, is of what only the details of processes tell.
+    fn counts_data(&self, events: &[TimedEvent]) -> bool {
+        let is_of_data = |limit: &Option<Limit>| {
+            let counts = limit.as_ref().map(|limit| limit.source.counts());
+            counts == Some(LimitCounts::DataSize)
+        };
+        let changes = |timed: &TimedEvent| match &timed.event {
+            Event::LimitChanged { limit } => is_of_data(limit),
+            _ => false,
+        };
+        is_of_data(&self.latest.limit) || events.iter().any(changes)
     }
 
     /// Takes in a reading that comes from no run's table, and says whether the risk changed.
@@ -205,9 +219,10 @@ impl ResourceTracker {
                     self.watched.remove(&Resource::Cgroup { path });
                 }
                 let counts = limit.as_ref().map(|limit| limit.source.counts());
-                if counts != Some(LimitCounts::AddressSpace) {
-                    self.watched.remove(&Resource::AddressSpace);
-                }
+                let in_force = counts.and_then(Resource::of_own_limit);
+                self.watched.retain(|resource, _| {
+                    !resource.is_of_addresses() || Some(resource) == in_force.as_ref()
+                });
             }
             Event::GpuFound {
                 index,

@@ -9,7 +9,7 @@ use nilo_sample::{
 use super::{Resource, ResourceTracker, RiskChange};
 use nilo_forecast::{Cause, RiskLevel};
 use nilo_sample::fixture::{level, recording, table, tick};
-use nilo_sample::rows::{CgroupRow, GpuRow, HostRow, ProcessRow, TorchMemoryRow};
+use nilo_sample::rows::{CgroupRow, GpuRow, HostRow, ProcessDetailRow, ProcessRow, TorchMemoryRow};
 
 const MIB: f64 = 1048576.0;
 const SECOND: u64 = 1_000_000_000;
@@ -227,6 +227,53 @@ fn a_limit_of_addresses_is_held_against_the_process_that_maps_most() {
         .iter()
         .find(|it| it.resource == Resource::AddressSpace);
     assert_eq!(addresses.unwrap().reading.used_bytes, 831.0 * MIB);
+}
+
+#[test]
+fn a_limit_of_data_is_held_against_what_the_details_of_processes_tell() {
+    let mut run = recording();
+    let limit = Some(Limit {
+        bytes: (1000.0 * MIB) as u64,
+        source: LimitSource::Rlimit {
+            resource: "data".to_owned(),
+        },
+    });
+    let id = ProcessId {
+        pid: 7,
+        start_ticks: 1,
+    };
+    let mut rows = table(TableSpec::process_detail(id));
+    for second in 0..60 {
+        let row = ProcessDetailRow {
+            data_bytes: (400.0 + 9.0 * second as f64) * MIB,
+            ..ProcessDetailRow::ABSENT
+        };
+        tick(&mut rows, second * SECOND, row);
+    }
+    run.tables = vec![tree(60), rows];
+    let data_size = |run: &Recording| {
+        let (tracker, _) = ResourceTracker::over(run, None);
+        let mut verdicts = tracker.verdicts(None).into_iter();
+        verdicts.find(|it| it.resource == Resource::DataSize)
+    };
+    assert_eq!(data_size(&run), None, "without such a limit");
+    run.description.limit = limit.clone();
+    let told = data_size(&run).unwrap();
+    assert_eq!(told.reading.used_share(), Some(0.931));
+    assert!(told.forecast.level >= RiskLevel::High);
+    assert_eq!(told.growth, None, "what is mapped is no leak");
+    let advice = crate::assessment::advice(&told, told.forecast.cause, None);
+    assert!(advice.iter().any(|it| it.contains("ulimit -d")));
+    // It comes into force only then, and goes again.
+    run.description.limit = None;
+    let changed = |secs, limit| TimedEvent {
+        time_nanos: secs * SECOND,
+        event: Event::LimitChanged { limit },
+    };
+    run.events.push(changed(10, limit));
+    assert!(data_size(&run).is_some());
+    run.events.push(changed(50, None));
+    assert_eq!(data_size(&run), None);
 }
 
 #[test]

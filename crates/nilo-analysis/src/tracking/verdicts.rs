@@ -68,8 +68,7 @@ impl ResourceTracker {
             verdict.may_be_loading = watched.forecaster.may_be_loading_for(secs);
         }
         // What is mapped and never touched is no leak; what is touched is the job's memory.
-        let is_of_addresses = *resource == Resource::AddressSpace;
-        if is_of_addresses || !self.latest.of_machine && verdict.is_growth_of_nobody() {
+        if resource.is_of_addresses() || !self.latest.of_machine && verdict.is_growth_of_nobody() {
             verdict.growth = None;
             verdict.paused_growth = None;
         }

@@ -18,7 +18,7 @@ use crate::end_by_signal::end_by_signal;
 use crate::failure::Failure;
 use crate::folder::{existing_root, find_run, load, runs_root};
 use crate::output_file::{refuse_stdout, try_to_write, write_file};
-use crate::pasted_command::{command_for_run, command_in};
+use crate::pasted_command::{command_for_run, command_in, quoted};
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::text::fresh_line::begin_output_line;
@@ -146,7 +146,20 @@ fn answer(
         return Err(failure.hint("record one with `nilo run -- COMMAND`"));
     }
     let answer = OptimizeAnswer::of(&run.recording, &summary, mode, config);
-    let command = |verb: &str| command_for_run(verb, &run.folder, settings);
+    let command = |verb: &str| {
+        // Asked for again, it is judged by the same budgets.
+        let config = args
+            .config
+            .as_deref()
+            .filter(|_| verb.starts_with("optimize"));
+        match config {
+            Some(path) => {
+                let verb = format!("{verb} --config {}", quoted(path));
+                command_for_run(&verb, &run.folder, settings)
+            }
+            None => command_for_run(verb, &run.folder, settings),
+        }
+    };
     if let (Some(path), Some(kind)) = (&args.report, report) {
         let text = match kind {
             ReportKind::Markdown => markdown(&answer, &command),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use nilo_analysis::assessment::depends_on_processes;
 use nilo_analysis::summarize;
 use nilo_answer::request::RequestAnswer;
 use nilo_recorder::own_slurm_job;
@@ -149,7 +150,17 @@ fn add_facts(
                 | Subject::TorchMemory { .. }
         )
     };
-    let (recording, ending) = load_where(folder, &needed)?;
+    let of_processes = |spec: &TableSpec| {
+        matches!(
+            spec.subject,
+            Subject::Process(_) | Subject::ProcessDetail(_)
+        )
+    };
+    let (mut recording, mut ending) = load_where(folder, &needed)?;
+    // Whether a limit of a process's own ended it only its processes tell.
+    if depends_on_processes(&recording) {
+        (recording, ending) = load_where(folder, &|spec| needed(spec) || of_processes(spec))?;
+    }
     let facts = facts_of(&recording, ending.status, &summarize(&recording, &ending));
     if !runs.iter().any(|known| known.run == facts.run) {
         warn_of_damage(&recording, folder, settings);

@@ -43,13 +43,20 @@ pub(crate) fn run(args: RunArgs, settings: &Settings) -> Result<u8, Failure> {
     // Who sends these wants us gone; on Ctrl-C a pager stays.
     let is_told_to_end = recorded.signal.is_some_and(|signal| signal != libc::SIGINT);
     let has_to_wait = (!quiet || recorded.warnings.are_pending()) && !is_told_to_end;
-    report(&recorded.folder, ending, quiet, json.as_deref(), || {
-        let is_terminal_free = !has_to_wait || wait_for_pager();
-        if is_terminal_free {
-            recorded.warnings.release();
-        }
-        is_terminal_free
-    });
+    report(
+        &recorded.folder,
+        ending,
+        quiet,
+        json.as_deref(),
+        settings,
+        || {
+            let is_terminal_free = !has_to_wait || wait_for_pager();
+            if is_terminal_free {
+                recorded.warnings.release();
+            }
+            is_terminal_free
+        },
+    );
     if let Some(signal) = recorded.signal {
         end_by_signal(signal);
     }

@@ -18,6 +18,7 @@ use crate::text::json::write_json;
 use crate::text::left_running::still_alive;
 use crate::text::number::format_optional;
 use crate::text::one_line::one_line;
+use crate::text::run_commands::CommandOfRun;
 use crate::text::summary::{FEW, write_summary};
 use crate::text::table::{left, right, write_table};
 use crate::wrap::WrappingWriter;
@@ -57,6 +58,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 when(summary.started_unix_nanos)
             )?;
             let most = if args.all { usize::MAX } else { FEW };
+            let command = |verb: &str| command_for_run(verb, &folder, settings);
             write_summary(
                 &mut out,
                 screen,
@@ -64,6 +66,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 &folder.path().display().to_string(),
                 most,
                 &still_alive(&recording, &summary.left_running),
+                &command,
             )?;
             if let Some(tree) = recording.table(&nilo_sample::Subject::Tree)
                 && let Some(level) = tree.series("memory_bytes")
@@ -76,7 +79,7 @@ pub(crate) fn run(args: ShowArgs, settings: &Settings) -> Result<u8, Failure> {
                 }
             }
             write_runs_inside(&mut out, screen, &folder)?;
-            write_attachments(&mut out, screen, &summary, most)?;
+            write_attachments(&mut out, screen, &summary, most, &command)?;
             for mark in summary.marks.iter().take(20) {
                 let text = one_line(&mark.text, MARK_CHARS);
                 writeln!(out, "mark at {:.1} s: {text}", mark.secs)?;
@@ -141,6 +144,7 @@ fn write_attachments(
     screen: Screen,
     summary: &Summary,
     most: usize,
+    command: CommandOfRun<'_>,
 ) -> std::io::Result<()> {
     let attachments = &summary.attachments;
     if attachments.is_empty() {
@@ -162,7 +166,7 @@ fn write_attachments(
     write_table(out, screen, &columns, &rows)?;
     match attachments.len() - rows.len() {
         0 => Ok(()),
-        more => writeln!(out, "  and {more} more: nilo show --all"),
+        more => writeln!(out, "  and {more} more: {}", command("show --all")),
     }
 }
 

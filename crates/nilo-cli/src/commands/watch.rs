@@ -98,6 +98,13 @@ pub(crate) fn run(args: WatchArgs, settings: &Settings) -> Result<u8, Failure> {
         note("the watched processes have ended");
     }
     let ending = (&outcome.ending, outcome.dropped);
-    report(&folder, ending, quiet, sampling.json.as_deref(), || true);
+    report(
+        &folder,
+        ending,
+        quiet,
+        sampling.json.as_deref(),
+        settings,
+        || true,
+    );
     Ok(0)
 }

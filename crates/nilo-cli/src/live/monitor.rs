@@ -124,7 +124,10 @@ impl LiveMonitor {
     }
 
     fn on_danger(&mut self, alert: &Alert, risks: &[ResourceVerdict]) -> io::Result<()> {
-        match self.standing.on_alert(&alert.resource, alert, risks) {
+        match self
+            .standing
+            .on_alert(&alert.resource, &alert.resource, alert, risks)
+        {
             None => Ok(()),
             Some(WarningChange::Over) => self.plan.reporter.over(alert),
             Some(WarningChange::Raised(raised)) => {

@@ -7,7 +7,9 @@ use nilo_runfile::RunFolder;
 use nilo_sample::Ending;
 
 use crate::failure::{self, Failure};
+use crate::pasted_command::command_for_run;
 use crate::screen::Screen;
+use crate::settings::Settings;
 use crate::text::fresh_line::begin_line;
 use crate::text::json::json_text;
 use crate::text::left_running::still_alive;
@@ -23,6 +25,7 @@ pub(crate) fn report(
     (ending, dropped): (&Ending, u64),
     quiet: bool,
     json: Option<&Path>,
+    settings: &Settings,
     before_text: impl FnOnce() -> bool,
 ) {
     if quiet && json.is_none() {
@@ -67,6 +70,7 @@ pub(crate) fn report(
             &folder.path().display().to_string(),
             FEW,
             &still_alive(&recording, &summary.left_running),
+            &|verb: &str| command_for_run(verb, folder, settings),
         )
         .ok();
         std::io::Write::write_all(&mut std::io::stderr().lock(), &text).ok();

@@ -9,6 +9,7 @@ use nilo_sample::printable::printable;
 use nilo_sample::units::{format_bytes, format_duration};
 
 use crate::text::one_line::one_line;
+use crate::text::run_commands::{CommandOfRun, with_commands};
 
 /// How many recommendations the summary has.
 const FEW: usize = 3;
@@ -17,7 +18,11 @@ const NAME_CHARS: usize = 60;
 const NOTE_CHARS: usize = 200;
 
 /// The best recommendations that no finding has told already, and what was tried.
-pub(crate) fn write_advice(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
+pub(crate) fn write_advice(
+    out: &mut dyn Write,
+    summary: &Summary,
+    command: CommandOfRun<'_>,
+) -> std::io::Result<()> {
     let further: Vec<&Recommendation> = summary.further_recommendations().collect();
     if !further.is_empty() {
         writeln!(out, "Recommendations:")?;
@@ -29,10 +34,12 @@ pub(crate) fn write_advice(out: &mut dyn Write, summary: &Summary) -> std::io::R
             printable(&said.text),
             saving_in_words(said)
         )?;
-        writeln!(out, "    - {}", printable(&said.change))?;
+        let change = with_commands(&said.change, command);
+        writeln!(out, "    - {}", printable(&change))?;
     }
     if further.len() > FEW {
-        writeln!(out, "  and {} more: nilo optimize", further.len() - FEW)?;
+        let all = command("optimize");
+        writeln!(out, "  and {} more: {all}", further.len() - FEW)?;
     }
     if !summary.optimizations.is_empty() {
         writeln!(out, "Optimizations that were tried:")?;

@@ -20,6 +20,7 @@ pub(crate) mod optimize_markdown;
 pub(crate) mod pager;
 pub(crate) mod profile;
 pub(crate) mod request;
+pub(crate) mod run_commands;
 pub(crate) mod snapshot;
 pub(crate) mod summary;
 pub(crate) mod table;

@@ -175,12 +175,12 @@ fn calm_line(risk: &ResourceRisk) -> String {
             let samples = samples_in_words(verdict);
             format!("{used}, too short for a forecast ({samples})")
         }
+        None if verdict.forecast.seconds.is_some() => {
+            format!("{used}, no reliable trend towards the limit")
+        }
         // `nilo leak` tells of it.
         None if is_leak(verdict.growth.as_ref()) => {
             format!("{used}, no trend towards the limit: what had leaked was given back at the end")
-        }
-        None if verdict.forecast.seconds.is_some() => {
-            format!("{used}, no reliable trend towards the limit")
         }
         None => format!("{used}, no trend towards the limit"),
     }

@@ -8,12 +8,10 @@ use nilo_sample::units::format_bytes;
 
 use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
 use crate::text::one_line::one_line;
+use crate::text::run_commands::{CommandOfRun, with_commands};
 
 const NAME_CHARS: usize = 60;
 const FAILURE_CHARS: usize = 200;
-
-/// The command of a verb about this run, such as `nilo leak --dir runs ID` for `leak`.
-pub(crate) type CommandOfRun<'a> = &'a dyn Fn(&str) -> String;
 
 /// Writes what is expected, what was measured, and what was not looked at.
 pub(crate) fn write_optimize(
@@ -58,14 +56,6 @@ pub(crate) fn write_optimize(
         Some(line) => writeln!(out, "{line}"),
         None => Ok(()),
     }
-}
-
-/// A change with its commands as they are pasted: rules do not know where the run lies.
-pub(crate) fn with_commands(change: &str, command: CommandOfRun<'_>) -> String {
-    let verbs = ["leak", "request"].into_iter();
-    verbs.fold(change.to_owned(), |text, verb| {
-        text.replace(&format!("`nilo {verb}`"), &format!("`{}`", command(verb)))
-    })
 }
 
 /// The run by its name.

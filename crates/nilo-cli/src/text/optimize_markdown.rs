@@ -7,7 +7,8 @@ use nilo_sample::printable::printable;
 
 use crate::text::advice::{confidence_in_words, optimization_in_words, saving_in_words};
 use crate::text::one_line::one_line;
-use crate::text::optimize::{CommandOfRun, failure, not_looked_at, nothing, title, with_commands};
+use crate::text::optimize::{failure, not_looked_at, nothing, title};
+use crate::text::run_commands::{CommandOfRun, with_commands};
 
 const COMMAND_CHARS: usize = 200;
 

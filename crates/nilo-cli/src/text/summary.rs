@@ -16,6 +16,7 @@ use crate::text::exception::exception_in_words;
 use crate::text::gpus::write_gpus;
 use crate::text::left_running::write_left_running;
 use crate::text::one_line::one_line;
+use crate::text::run_commands::{CommandOfRun, with_commands};
 use crate::text::training::{SOME_METRICS, has_training, write_training};
 
 const RULE_CHARS: usize = 50;
@@ -24,7 +25,7 @@ const RULE_CHARS: usize = 50;
 pub(crate) const FEW: usize = 5;
 
 /// Writes the block. `processes` is how many to name; all of them means all metrics too, and what the kernel counted.
-/// `alive` are those of the processes left running that are there now.
+/// `alive` are those of the processes left running that are there now, and `command` writes the commands of hints.
 pub(crate) fn write_summary(
     out: &mut dyn Write,
     screen: Screen,
@@ -32,6 +33,7 @@ pub(crate) fn write_summary(
     place: &str,
     processes: usize,
     alive: &[u32],
+    command: CommandOfRun<'_>,
 ) -> std::io::Result<()> {
     let rule = "=".repeat(screen.at_most(RULE_CHARS));
     // A program that recorded itself, or whose samples are lost, has nothing to say about memory.
@@ -51,10 +53,10 @@ pub(crate) fn write_summary(
     writeln!(out, "{rule}")?;
     write_processes(out, summary, processes)?;
     write_gpus(out, screen, summary)?;
-    write_training(out, screen, summary, processes.max(SOME_METRICS))?;
+    write_training(out, screen, summary, processes.max(SOME_METRICS), command)?;
     write_alerts(out, screen, summary, processes)?;
-    write_remarks(out, screen, summary)?;
-    write_advice(out, summary)?;
+    write_remarks(out, screen, summary, command)?;
+    write_advice(out, summary, command)?;
     write_left_running(out, &summary.left_running, alive)
 }
 
@@ -450,7 +452,12 @@ fn write_processes(out: &mut dyn Write, summary: &Summary, most: usize) -> std::
     Ok(())
 }
 
-fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std::io::Result<()> {
+fn write_remarks(
+    out: &mut dyn Write,
+    screen: Screen,
+    summary: &Summary,
+    command: CommandOfRun<'_>,
+) -> std::io::Result<()> {
     for finding in &summary.findings {
         let severity = screen.paint(
             finding.severity.as_str(),
@@ -462,7 +469,8 @@ fn write_remarks(out: &mut dyn Write, screen: Screen, summary: &Summary) -> std:
         }
         for advice in &finding.advice {
             let hint = screen.paint("hint", "hint:");
-            writeln!(out, "  {hint} {}", printable(advice))?;
+            let advice = with_commands(advice, command);
+            writeln!(out, "  {hint} {}", printable(&advice))?;
         }
     }
     for text in &summary.blind_spots {

@@ -12,6 +12,7 @@ use nilo_sample::units::format_bytes;
 use crate::screen::Screen;
 use crate::text::number::{format_optional, format_secs, format_share};
 use crate::text::one_line::one_line;
+use crate::text::run_commands::CommandOfRun;
 use crate::text::table::{left, right, whole, write_table};
 
 /// How many metrics are listed unless all are asked for.
@@ -44,13 +45,19 @@ pub(crate) fn write_training(
     screen: Screen,
     summary: &Summary,
     most_metrics: usize,
+    command: CommandOfRun<'_>,
 ) -> std::io::Result<()> {
     let most_rows = most_metrics.max(SOME_ROWS);
     write_settings(out, summary, most_rows)?;
     write_metrics(out, screen, summary, most_metrics)?;
+    write_rest(out, summary.metrics.len(), most_metrics, command)?;
+    write_earlier_steps(out, summary, command)?;
     write_phases(out, screen, summary, most_rows)?;
+    write_rest(out, summary.phases.len(), most_rows, command)?;
+    write_phase_remarks(out, summary)?;
     write_throughput(out, screen, summary)?;
-    write_torch_memory(out, screen, summary, most_rows)
+    write_torch_memory(out, screen, summary, most_rows)?;
+    write_rest(out, summary.torch_memory.len(), most_rows, command)
 }
 
 fn write_settings(out: &mut dyn Write, summary: &Summary, most: usize) -> std::io::Result<()> {
@@ -112,12 +119,21 @@ fn write_metrics(
         ]
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
-    write_rest(out, summary.metrics.len(), most)?;
-    match &summary.resumes {
+    Ok(())
+}
+
+fn write_earlier_steps(
+    out: &mut dyn Write,
+    summary: &Summary,
+    command: CommandOfRun<'_>,
+) -> std::io::Result<()> {
+    let resumes = summary.resumes.as_ref();
+    match resumes.filter(|_| !summary.metrics.is_empty()) {
         Some(earlier) => writeln!(
             out,
-            "  earlier steps are in {}; `nilo plot -x step` draws them too",
-            printable(earlier)
+            "  earlier steps are in {}; `{}` draws them too",
+            printable(earlier),
+            command("plot -x step")
         ),
         None => Ok(()),
     }
@@ -190,7 +206,10 @@ fn write_phases(
         ]
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
-    write_rest(out, summary.phases.len(), most)?;
+    Ok(())
+}
+
+fn write_phase_remarks(out: &mut dyn Write, summary: &Summary) -> std::io::Result<()> {
     let is_over = |phase: &PhaseSummary| phase.wall_share_ratio.is_some_and(|share| share > 1.005);
     if summary.phases.iter().any(is_over) {
         writeln!(
@@ -318,15 +337,20 @@ fn write_torch_memory(
         ]
     });
     write_table(out, screen, &columns, &rows.collect::<Vec<_>>())?;
-    write_rest(out, summary.torch_memory.len(), most)
+    Ok(())
 }
 
-fn write_rest(out: &mut dyn Write, there_are: usize, shown: usize) -> std::io::Result<()> {
+fn write_rest(
+    out: &mut dyn Write,
+    there_are: usize,
+    shown: usize,
+    command: CommandOfRun<'_>,
+) -> std::io::Result<()> {
     match there_are.saturating_sub(shown) {
         0 => Ok(()),
-        rest => writeln!(
-            out,
-            "  and {rest} more; see `nilo show --all` or `--format json`"
-        ),
+        rest => {
+            let all = command("show --all");
+            writeln!(out, "  and {rest} more; see `{all}` or `--format json`")
+        }
     }
 }

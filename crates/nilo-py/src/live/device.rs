@@ -19,7 +19,9 @@ impl Device {
     /// The device that a resource is part of.
     pub(crate) fn of(resource: &Resource) -> Option<Device> {
         match resource {
-            Resource::Job | Resource::Host | Resource::AddressSpace => Some(Device::Host),
+            Resource::Job | Resource::Host | Resource::AddressSpace | Resource::DataSize => {
+                Some(Device::Host)
+            }
             Resource::Gpu { index } => Some(Device::Gpu(*index)),
             Resource::Torch { device, .. } => Some(Device::Gpu(*device)),
             Resource::Cgroup { .. }

@@ -90,7 +90,9 @@ impl MemoryMonitor {
         prepare: impl FnOnce(&ResourceTracker) -> ResourceTracker + Send,
     ) -> PyResult<SharedJudge> {
         let is_wanted: IsWanted = Box::new(move |resource| match resource {
-            Resource::Job | Resource::Host | Resource::AddressSpace => wants_host,
+            Resource::Job | Resource::Host | Resource::AddressSpace | Resource::DataSize => {
+                wants_host
+            }
             Resource::Gpu { .. } | Resource::Torch { .. } => true,
             _ => false,
         });

@@ -80,7 +80,8 @@ impl OomWatch {
                 let Some(device) = Device::of_named(&alert.resource, risks) else {
                     continue;
                 };
-                match warnings.on_alert(&device.name(), alert, risks) {
+                let reason = judge.name_of(&alert.resource);
+                match warnings.on_alert(&device.name(), &reason, alert, risks) {
                     None => {}
                     Some(WarningChange::Over) => turns.push((device, None)),
                     Some(WarningChange::Raised(raised)) => {

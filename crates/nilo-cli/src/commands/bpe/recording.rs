@@ -136,9 +136,9 @@ impl TrainingRecord {
 
 impl FinishedRecording {
     /// Prints the block of memory figures.
-    pub(super) fn report(&self) {
+    pub(super) fn report(&self, settings: &Settings) {
         if let Some((folder, ending)) = &self.run {
-            report(folder, (ending, 0), false, None, || true);
+            report(folder, (ending, 0), false, None, settings, || true);
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: BpeTrainArgs, settings: &Settings) -> Result<u8, Failure
     let recorded = recording.finish(exit_code);
     tell(&args, &trained?, &stages, recorded.peak_bytes, quiet)?;
     if !quiet {
-        recorded.report();
+        recorded.report(settings);
     }
     Ok(0)
 }
