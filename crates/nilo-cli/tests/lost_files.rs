@@ -3,27 +3,19 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use command::nilo_by_itself as nilo;
 use nilo_runfile::{RunFolder, append_event};
 use nilo_sample::Event;
 use support::{Program, create, record_memory};
 
 const MIB: f64 = 1048576.0;
-
-fn nilo(here: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(here)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TMPDIR", here)
-        .output()
-        .unwrap()
-}
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

@@ -3,28 +3,19 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use command::{command, nilo_by_itself as nilo};
 use nilo_sample::rows::{GpuRow, ProcessRow};
 use nilo_sample::{ABSENT, Event, Limit, LimitSource, ProcessId, TableSpec, UnhandledException};
 use support::{Program, create, training_run};
 
 const GIB: f64 = 1073741824.0;
-
-/// Runs `nilo` in a folder, with this fallback folder instead of everybody's.
-fn nilo(here: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(here)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TMPDIR", here)
-        .output()
-        .unwrap()
-}
 
 fn stdout(here: &Path, arguments: &[&str]) -> String {
     let output = nilo(here, arguments);
@@ -547,12 +538,9 @@ fn a_recording_whose_recorder_was_killed_is_not_called_damaged() {
 fn a_variable_that_is_set_to_nothing_counts_as_not_set() {
     let here = tempfile::tempdir().unwrap();
     let run = |variable: &str, value: &str, arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nilo"));
-        let command = command.args(arguments).current_dir(here.path()).env_clear();
-        let command = command
-            .env("PATH", "/usr/bin:/bin")
-            .env("TMPDIR", here.path());
-        command.env(variable, value).output().unwrap()
+        let mut command = command(here.path(), arguments);
+        command.env("TMPDIR", here.path()).env(variable, value);
+        command.output().unwrap()
     };
     let recorded = run("NILO_INTERVAL", "", &["run", "--", "true"]);
     assert!(recorded.status.success(), "{recorded:?}");

@@ -3,35 +3,24 @@
 // Helpers outside of test functions unwrap too.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/command.rs"]
+mod command;
 mod support;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use command::{command, transcript_of};
 use support::{Program, hostile_run, resumed_run, training_run, wide_run};
 
 fn nilo(root: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nilo"))
-        .args(arguments)
-        .current_dir(root)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TZ", "UTC")
-        .env("NILO_DIR", root)
-        .output()
-        .unwrap()
+    let mut command = command(root, arguments);
+    command.env("NILO_DIR", root).output().unwrap()
 }
 
 /// What a command wrote, with the temporary folder and our PID replaced.
 fn transcript(root: &Path, arguments: &[&str]) -> String {
-    let output = nilo(root, arguments);
-    let text = format!(
-        "$ nilo {}\nexit status: {}\n--- stdout\n{}--- stderr\n{}",
-        arguments.join(" "),
-        output.status.code().unwrap(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let text = transcript_of(arguments, &nilo(root, arguments));
     text.replace(&root.display().to_string(), "RUNS")
         .replace(&format!("python-{}", std::process::id()), "python-PID")
 }
