@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::Output;
 
 use command::{command, transcript_of};
-use support::{Program, hostile_run, resumed_run, training_run, wide_run};
+use nilo_sample::ABSENT;
+use support::{Program, create, hostile_run, resumed_run, training_run, wide_run};
 
 fn nilo(root: &Path, arguments: &[&str]) -> Output {
     let mut command = command(root, arguments);
@@ -62,6 +63,25 @@ fn hostile_names_and_values_break_no_terminal() {
         .collect();
     assert!(names.contains(&"\u{1b}[2J\u{1b}]0;x\u{7}red\nnew line\u{202e}"));
     assert_eq!(shown["metrics"][1]["last"]["value"], "NaN");
+}
+
+#[test]
+fn infinities_are_counted_by_their_sign() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = create(root.path(), "odd", "python", 10);
+    let mut program = Program::in_run(&folder, "python");
+    let values = [
+        1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NEG_INFINITY,
+        ABSENT,
+    ];
+    for (step, value) in values.into_iter().enumerate() {
+        program.log(step as f64, Some(step as i64), &[("loss", value)]);
+    }
+    let shown = transcript(root.path(), &["show"]);
+    assert!(shown.contains("1 inf, 2 -inf"), "{shown}");
 }
 
 #[test]
