@@ -14,7 +14,7 @@ use std::process::{Output, Stdio};
 use command::{command, transcript_of};
 use nilo_runfile::RunFolder;
 use serde_json::{Value, json};
-use support::{Program, create, record_memory, resumed_run, training_run};
+use support::{Program, command_ended, create, record_memory, resumed_run, training_run};
 
 const GIB: f64 = 1073741824.0;
 
@@ -80,13 +80,7 @@ fn run_that_ended(
         let memory = level(secs) * GIB;
         recorder.tree(secs, memory, secs * 1e9);
     }
-    let ended = nilo_sample::Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code,
-        signal,
-    };
-    recorder.event(600.0, &ended);
+    recorder.event(600.0, &command_ended(exit_code, signal));
     folder
 }
 

@@ -18,7 +18,7 @@ use command::{nilo, transcript};
 use nilo_sample::TableSpec;
 use nilo_sample::rows::GpuRow;
 use serde_json::{Value, json};
-use support::{Program, create};
+use support::{Program, command_ended, create};
 
 const GIB: f64 = 1073741824.0;
 
@@ -79,13 +79,7 @@ fn growing_run(root: &Path) {
         };
         recorder.row(&TableSpec::gpu(0), secs, None, row);
     }
-    let ended = nilo_sample::Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code: Some(0),
-        signal: None,
-    };
-    recorder.event(600.0, &ended);
+    recorder.event(600.0, &command_ended(Some(0), None));
 }
 
 /// A run against a limit of 4 GiB whose level in GiB is a function of the second, sampled twice a second.

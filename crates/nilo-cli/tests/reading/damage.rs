@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{GIB, refusal, stdout};
 use crate::command::nilo_by_itself as nilo;
-use crate::support::{Program, create, training_run};
+use crate::support::{Program, create, recorder_stream, training_run};
 
 #[test]
 fn a_damaged_run_is_called_damaged_by_runs_as_by_verify() {
@@ -12,11 +12,7 @@ fn a_damaged_run_is_called_damaged_by_runs_as_by_verify() {
     let here = here.path();
     let folder = training_run(&here.join(".nilo"), "base", 4.0);
     assert!(!stdout(here, &["runs"]).contains("damaged"));
-    let files = std::fs::read_dir(folder.path()).unwrap();
-    let recorder = files
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.to_string_lossy().contains("/recorder-"))
-        .unwrap();
+    let recorder = recorder_stream(folder.path());
     let mut bytes = std::fs::read(&recorder).unwrap();
     let middle = bytes.len() / 2;
     for byte in &mut bytes[middle..middle + 64] {
@@ -46,11 +42,7 @@ fn a_damaged_copy_is_told_apart_from_its_run_and_so_is_the_end_of_its_samples() 
         .args([folder.path(), &root.join("backup")])
         .status();
     assert!(copied.unwrap().success());
-    let files = std::fs::read_dir(root.join("backup")).unwrap();
-    let recorder = files
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.to_string_lossy().contains("/recorder-"))
-        .unwrap();
+    let recorder = recorder_stream(&root.join("backup"));
     let file = std::fs::File::options().write(true).open(recorder).unwrap();
     file.set_len(8_000).unwrap();
     let listed = nilo(here, &["runs"]);

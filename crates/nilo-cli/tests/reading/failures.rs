@@ -7,7 +7,7 @@ use nilo_sample::{Event, Limit, LimitSource, ProcessId, TableSpec, UnhandledExce
 
 use super::{GIB, stdout};
 use crate::command::nilo_by_itself as nilo;
-use crate::support::{Program, create, record_memory, training_run};
+use crate::support::{Program, command_ended, create, record_memory, training_run};
 
 /// A run whose program ended with this exception; so many GPUs were read.
 fn failed_run(root: &Path, name: &str, message: &str, gpus: u32) {
@@ -36,13 +36,7 @@ fn failed_run(root: &Path, name: &str, message: &str, gpus: u32) {
         ..UnhandledException::default()
     };
     Program::in_run(&folder, "python").event(9.0, &Event::Exception(Box::new(exception)));
-    let ended = Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code: Some(1),
-        signal: None,
-    };
-    recorder.event(10.0, &ended);
+    recorder.event(10.0, &command_ended(Some(1), None));
 }
 
 #[test]
@@ -124,13 +118,7 @@ fn refused_run_that_touches(root: &Path, touched: f64) {
         };
         recorder.row(&TableSpec::process(id), secs, None, row);
     }
-    let ended = Event::CommandEnded {
-        cpu_nanos: None,
-        peak_bytes: None,
-        exit_code: Some(1),
-        signal: None,
-    };
-    recorder.event(4.0, &ended);
+    recorder.event(4.0, &command_ended(Some(1), None));
 }
 
 #[test]
